@@ -1,0 +1,1 @@
+"""The change model on Arrow batches: row hash, consolidation, update pairs, change columns."""

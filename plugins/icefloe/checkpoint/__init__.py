@@ -1,0 +1,1 @@
+"""The checkpoint of a pipeline: offsets, commits, reports."""

@@ -1,0 +1,58 @@
+"""The JSON documents that pass between processes: frozen dataclasses with ``"version": 1``, unknown keys refused."""
+
+from collections.abc import Hashable
+from functools import cache
+from typing import Annotated, Any, Final, TypeVar
+
+from pydantic import BeforeValidator, ConfigDict, PlainSerializer, TypeAdapter, ValidationError
+
+from icefloe.errors import TerminalError
+
+__all__ = ["STRICT", "Hash128", "SnapshotId", "dump_document", "load_document"]
+
+Document = TypeVar("Document")
+
+STRICT: Final = ConfigDict(extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
+"""What every document class sets as ``__pydantic_config__``."""
+
+SnapshotId = Annotated[int, PlainSerializer(str, return_type=str, when_used="json")]
+"""A snapshot id: an int in Python, a string in JSON, where numbers above 2^53 are rounded by browsers and jq."""
+
+Hash128 = Annotated[
+    int,
+    BeforeValidator(lambda value: int(value, 16) if isinstance(value, str) else value),
+    PlainSerializer(lambda value: f"{value:032x}", return_type=str, when_used="json"),
+]
+"""An unsigned 128-bit number: an int in Python, 32 hexadecimal digits in JSON."""
+
+
+def dump_document(document: Any) -> bytes:
+    """The JSON of a document, indented and with a final newline, so that people can read what lies in the store."""
+    return _adapter(type(document)).dump_json(document, indent=1) + b"\n"
+
+
+def load_document(kind: type[Document], data: bytes, *, what: str) -> Document:
+    """The document in ``data``.
+
+    Args:
+        kind: the document's dataclass.
+        data: UTF-8 JSON.
+        what: names the document and where it was read, for the error.
+
+    Raises:
+        TerminalError: not JSON, a missing or unknown key, a wrong type, or a version this code does not know.
+    """
+    try:
+        return _adapter(kind).validate_json(data)
+    except ValidationError as cause:
+        first = cause.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the top level"
+        raise TerminalError(
+            f"{what} is not a {kind.__name__} document of this release: {first['msg']} at {place}; it was written by "
+            "another release or damaged", document=what,
+        ) from cause  # fmt: skip
+
+
+@cache
+def _adapter(kind: Hashable) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)

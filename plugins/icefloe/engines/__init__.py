@@ -1,0 +1,1 @@
+"""Engines hand task numbers to plain functions."""

@@ -1,0 +1,65 @@
+"""The errors of icefloe: one root, two families, facts as attributes."""
+
+from typing import Any, Self
+
+__all__ = ["IcefloeError", "NotBuiltError", "TerminalError", "TransientError", "UsageError"]
+
+
+class IcefloeError(Exception):
+    """One sentence that says what is wrong, where, what was expected and what to do.
+
+    Args:
+        sentence: what the user reads.
+        **facts: the same facts for programs, readable as attributes (``error.snapshot_id``).
+    """
+
+    exit_code = 65
+
+    def __init__(self, sentence: str, /, **facts: Any) -> None:
+        super().__init__(sentence)
+        self.facts = facts
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["facts"][name]
+        except KeyError:
+            raise AttributeError(f"{type(self).__name__} carries no fact {name!r}") from None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), str(self), self.facts)
+
+    @property
+    def sentence(self) -> str:
+        """What the user reads."""
+        return str(self)
+
+    @classmethod
+    def wrap(cls, phase: str, cause: BaseException) -> Self:
+        """The error of a phase, for a cause that is not ours; raise it ``from`` the cause."""
+        return cls(f"{phase}: {type(cause).__name__}: {cause}", phase=phase)
+
+
+class TerminalError(IcefloeError):
+    """Retrying cannot help: the input, the table or the configuration must change."""
+
+    exit_code = 65
+
+
+class TransientError(IcefloeError):
+    """The same call may succeed later: a store, a catalog or a worker was not there."""
+
+    exit_code = 75
+
+
+class UsageError(TerminalError):
+    """The command was called wrongly."""
+
+    exit_code = 2
+
+
+class NotBuiltError(TerminalError):
+    """A key, type or table feature that the design names and this release does not have yet."""
+
+
+def _rebuild(kind: type[IcefloeError], sentence: str, facts: dict[str, Any]) -> IcefloeError:
+    return kind(sentence, **facts)

@@ -1,0 +1,1 @@
+"""Iceberg tables: catalogs, history, steps, manifests, and reading data files as Arrow."""

@@ -1,0 +1,1 @@
+"""Airflow: sensor, trigger, operators, the DAG factory."""

@@ -1,0 +1,1 @@
+"""The pipeline file: its schema, its YAML with line numbers, its model."""

@@ -1,0 +1,1 @@
+"""The shuffle: reduce ids, blocks, index and statistics files, commit records, coalescing, fetching."""

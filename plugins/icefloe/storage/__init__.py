@@ -1,0 +1,1 @@
+"""Bytes under keys: local disk, memory and object stores behind one contract."""

@@ -1,0 +1,57 @@
+"""Quantities as people write them: ``64MiB``, ``30s``."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+__all__ = ["format_bytes", "parse_bytes", "parse_seconds"]
+
+_BYTES: Final = {"": 1, "B": 1, "kB": 10**3, "KiB": 2**10, "MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30,
+                 "TB": 10**12, "TiB": 2**40}  # fmt: skip
+_SECONDS: Final = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_QUANTITY: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+
+
+def parse_bytes(text: str | int) -> int:
+    """A size in bytes.
+
+    >>> parse_bytes("64MiB"), parse_bytes("1.5 kB"), parse_bytes(10)
+    (67108864, 1500, 10)
+
+    Raises:
+        ValueError: the text is not a number followed by one of the known units.
+    """
+    return round(_quantity(str(text), _BYTES, "a size such as 64MiB or 1GB"))
+
+
+def parse_seconds(text: str | float) -> float:
+    """A duration in seconds.
+
+    >>> parse_seconds("30s"), parse_seconds("1.5h"), parse_seconds(2)
+    (30.0, 5400.0, 2.0)
+
+    Raises:
+        ValueError: the text is not a number followed by one of the known units.
+    """
+    return _quantity(str(text), _SECONDS, "a duration such as 30s, 5m or 1h")
+
+
+def format_bytes(size_bytes: float) -> str:
+    """A size for people, with a binary unit.
+
+    >>> format_bytes(0), format_bytes(1536), format_bytes(67108864)
+    ('0 B', '1.5 KiB', '64.0 MiB')
+    """
+    size = float(size_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(size) < 1024 or unit == "TiB":
+            break
+        size /= 1024
+    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+
+
+def _quantity(text: str, units: Mapping[str, float], expected: str) -> float:
+    match = _QUANTITY.fullmatch(text)
+    if match is None or match[2] not in units:
+        raise ValueError(f"{text!r} is not {expected}")
+    return float(match[1]) * units[match[2]]
