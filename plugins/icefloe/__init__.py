@@ -6,7 +6,7 @@ __all__ = ["read_changes"]
 
 
 def __getattr__(name: str) -> Any:
-    """Imports the public function on first use: a DAG file that imports ``icefloe.orchestration`` must not pay for it."""
+    """Imports the public function on first use: a DAG file must not pay for it."""
     if name == "read_changes":
         from icefloe.api import read_changes
 

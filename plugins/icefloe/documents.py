@@ -1,7 +1,7 @@
 """The JSON documents that pass between processes: frozen dataclasses with ``"version": 1``, unknown keys refused."""
 
-from collections.abc import Hashable
-from functools import cache
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import BeforeValidator, ConfigDict, PlainSerializer, TypeAdapter, ValidationError
@@ -53,6 +53,5 @@ def load_document(kind: type[Document], data: bytes, *, what: str) -> Document:
         ) from cause  # fmt: skip
 
 
-@cache
-def _adapter(kind: Hashable) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+# Typed as a plain call: mypy does not take a class for Hashable, which a cached function asks of its arguments.
+_adapter: Final[Callable[[Any], TypeAdapter[Any]]] = lru_cache(maxsize=64)(TypeAdapter)
