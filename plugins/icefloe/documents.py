@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import BeforeValidator, ConfigDict, PlainSerializer, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, TypeAdapter, ValidationError
 
 from icefloe.errors import TerminalError
 
@@ -20,6 +20,7 @@ SnapshotId = Annotated[int, PlainSerializer(str, return_type=str, when_used="jso
 
 Hash128 = Annotated[
     int,
+    Field(ge=0, lt=2**128),
     BeforeValidator(lambda value: int(value, 16) if isinstance(value, str) else value),
     PlainSerializer(lambda value: f"{value:032x}", return_type=str, when_used="json"),
 ]

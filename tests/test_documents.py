@@ -1,0 +1,69 @@
+import json
+from dataclasses import dataclass
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from icefloe.documents import STRICT, Hash128, SnapshotId, dump_document, load_document
+from icefloe.errors import TerminalError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    __pydantic_config__ = STRICT
+
+    snapshot_id: SnapshotId | None
+    row_hash: Hash128 = 0
+    payload: bytes = b""
+    tags: tuple[str, ...] = ()
+    version: Literal[1] = 1
+
+
+def load(text):
+    return load_document(Note, text.encode(), what="note.json in memory://n")
+
+
+def test_a_document_is_written_for_people_and_ends_with_a_newline():
+    assert dump_document(Note(snapshot_id=7)).splitlines()[0] == b"{"
+    assert dump_document(Note(snapshot_id=7)).endswith(b"\n}\n")
+
+
+def test_snapshot_ids_and_hashes_are_strings_in_json():
+    written = json.loads(dump_document(Note(snapshot_id=2**62 + 1, row_hash=255)))
+    assert written["snapshot_id"] == "4611686018427387905"
+    assert written["row_hash"] == "0" * 30 + "ff"
+
+
+@given(
+    st.none() | st.integers(min_value=-(2**63), max_value=2**63 - 1),
+    st.integers(min_value=0, max_value=2**128 - 1),
+    st.binary(),
+)
+def test_a_document_reads_back_as_it_was_written(snapshot_id, row_hash, payload):
+    note = Note(snapshot_id=snapshot_id, row_hash=row_hash, payload=payload, tags=("a", "b"))
+    assert load_document(Note, dump_document(note), what="note") == note
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "Invalid JSON"),
+        ("[]", "at the top level"),
+        ("{}", "Field required at snapshot_id"),
+        ('{"snapshot_id": null, "colour": 1}', "at colour"),
+        ('{"snapshot_id": "x"}', "at snapshot_id"),
+        ('{"snapshot_id": null, "version": 2}', "at version"),
+        ('{"snapshot_id": null, "tags": [1]}', "at tags.0"),
+        ('{"snapshot_id": null, "row_hash": "no hex"}', "at row_hash"),
+        ('{"snapshot_id": null, "row_hash": "-1"}', "at row_hash"),
+        (f'{{"snapshot_id": null, "row_hash": "1{"0" * 32}"}}', "at row_hash"),
+    ],
+)
+def test_a_damaged_or_foreign_document_is_refused_with_its_place(text, complaint):
+    with pytest.raises(TerminalError) as caught:
+        load(text)
+    assert caught.value.sentence.startswith("note.json in memory://n is not a Note document of this release")
+    assert complaint in caught.value.sentence
+    assert caught.value.document == "note.json in memory://n"
