@@ -1,0 +1,79 @@
+# Everything a developer runs; `make` alone lists it. Needs Python 3.11 to 3.13 and make, nothing else.
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test check bench lock clean
+.DELETE_ON_ERROR:
+
+VENV := .venv
+UV_VERSION := 0.13.8
+LIBRARY := plugins/icefloe
+TYPED := $(LIBRARY) make demo benchmarks
+
+# pyspark is built from 450 MB of source, and uv's cache would grow by 1.9 GB with every install, in the home folder.
+UV := $(VENV)/bin/python -m uv --no-cache
+# Bytecode is compiled once here, not again by every Spark worker and Airflow task of a machine that writes none.
+INSTALL := $(UV) pip install --python $(VENV)/bin/python --compile-bytecode --no-deps
+
+# What Spark's own scripts look at: this environment's Python and no other Spark than ours.
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+export PYSPARK_PYTHON := $(CURDIR)/$(VENV)/bin/python
+export SPARK_LOCAL_IP := 127.0.0.1
+unexport PYTHONHOME PYTHONPATH SPARK_HOME SPARK_CONF_DIR VIRTUAL_ENV
+
+# Finds Java 17 to 21, or installs one into the environment.
+WITH_JAVA = JAVA_HOME="$$($(VENV)/bin/python make/java_home.py)" && export JAVA_HOME &&
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+venv: $(VENV)/.icefloe  ## .venv with everything that icefloe and its demo run on
+
+demo: venv  ## load real flights into an Iceberg table and run the DAG for four batches
+	@$(WITH_JAVA) $(VENV)/bin/python -m demo.run
+
+test: check  ## all tests, `make check` first
+	@$(WITH_JAVA) $(VENV)/bin/python -m pytest
+
+check: $(VENV)/.developer  ## formatting, lint, types and the direction of imports
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/mypy $(TYPED)
+	$(VENV)/bin/lint-imports
+
+bench: venv  ## rows per second and shuffled bytes on 2 million rows rewritten by Spark
+	@$(WITH_JAVA) $(VENV)/bin/python -m benchmarks.run
+
+lock: $(VENV)/.uv  ## resolve the exact versions anew
+	$(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --custom-compile-command 'make lock' \
+		requirements.in --output-file requirements.txt
+	$(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --custom-compile-command 'make lock' \
+		demo/requirements.in --output-file demo/requirements.txt
+	$(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --custom-compile-command 'make lock' \
+		requirements-dev.in --output-file requirements-dev.txt
+
+clean:  ## remove the environment, the demo's data and all caches
+	rm -rf $(VENV) .demo .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# One stamp for each layer of the environment; the Python itself is the first, so that a dangling link is made anew.
+$(VENV)/bin/python:
+	@python="$$(sh make/find_python.sh)" && echo "Making $(VENV) with $$python" && "$$python" -m venv --clear $(VENV)
+
+$(VENV)/.uv: $(VENV)/bin/python Makefile
+	@echo "Installing uv $(UV_VERSION)"
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@touch $@
+
+$(VENV)/.runtime: $(VENV)/.uv requirements.txt demo/requirements.txt
+	@echo "Installing Airflow, Spark and PyIceberg: about 1.2 GB, a minute or two"
+	@$(INSTALL) -r requirements.txt -r demo/requirements.txt
+	@touch $@
+
+$(VENV)/.icefloe: $(VENV)/.runtime pyproject.toml
+	@$(INSTALL) --offline --editable .
+	@touch $@
+
+$(VENV)/.developer: $(VENV)/.icefloe requirements-dev.txt
+	@echo "Installing the developer tools"
+	@$(INSTALL) -r requirements-dev.txt
+	@touch $@
