@@ -1,0 +1,65 @@
+"""A step of a batch: one commit, one move of a branch, or the initial load."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+from pydantic import ConfigDict
+
+from icefloe.documents import STRICT, SnapshotId
+
+__all__ = ["Step", "StepKind", "refuse_gaps_in_ordinals"]
+
+
+class StepKind(StrEnum):
+    """How the rows of a step are found."""
+
+    COMMIT = "commit"
+    """What the manifests added by ``snapshot_ids`` add and delete."""
+
+    STATES = "states"
+    """The difference of two states: live at ``end_snapshot_id`` less live at ``start_snapshot_id``."""
+
+    INITIAL = "initial"
+    """Every live row at ``end_snapshot_id``, as an insert."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One change of the table's state that readers saw as one; part of the documents of a batch.
+
+    Attributes:
+        change_ordinal: counts the steps of a batch from 0.
+        kind: how the step's rows are found.
+        start_snapshot_id: the state before; None where the table was empty, where the state before has expired
+            (a step of kind COMMIT needs nothing of it), and for INITIAL.
+        end_snapshot_id: the state after.
+        snapshot_ids: of a COMMIT the snapshots whose changes it is, oldest first and without ``replace``; else the end.
+        commit_snapshot_id: delivered as ``_commit_snapshot_id``.
+        commit_timestamp_us: delivered as ``_commit_timestamp``, microseconds since the epoch.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    change_ordinal: int
+    kind: StepKind
+    start_snapshot_id: SnapshotId | None
+    end_snapshot_id: SnapshotId
+    snapshot_ids: tuple[SnapshotId, ...]
+    commit_snapshot_id: SnapshotId
+    commit_timestamp_us: int
+
+    def __post_init__(self) -> None:
+        """Refuse what no planner makes."""
+        if self.change_ordinal < 0:
+            raise ValueError(f"change_ordinal counts from 0, found {self.change_ordinal}")
+        if not self.snapshot_ids:
+            raise ValueError(f"the step that ends at snapshot {self.end_snapshot_id} names no snapshot")
+
+
+def refuse_gaps_in_ordinals(steps: Sequence[Step]) -> None:
+    """Raise ValueError unless the steps are numbered 0, 1, 2, ... in their order."""
+    found = [step.change_ordinal for step in steps]
+    if found != list(range(len(found))):
+        raise ValueError(f"the steps of a batch are numbered from 0 without gaps, found {found}")
