@@ -1,0 +1,93 @@
+"""A data file as a task needs it: where it lies, and the values that stand in its manifest entry, not in the file."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import ConfigDict
+from pyiceberg.conversions import from_json, to_json
+from pyiceberg.types import DoubleType, FloatType, PrimitiveType, TimestampNanoType, TimestamptzNanoType
+
+from icefloe.documents import STRICT
+
+__all__ = ["Constant", "DataFile", "constant_from_json", "constant_to_json"]
+
+Constant = bool | int | float | str | None
+"""A partition value in JSON: the single-value serialization of the Iceberg spec; "NaN", "Infinity", "-Infinity"."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFile:
+    """One data file of the table; part of the plan's document, a few hundred bytes of JSON.
+
+    Attributes:
+        path: its location, as the manifest names it.
+        file_format: PARQUET, ORC or AVRO.
+        spec_id: the partition spec it was written with.
+        record_count: its rows, before any delete.
+        file_size_bytes: its size.
+        constants: by source field id (as text) the value of each identity partition; fills a column the file lacks.
+        sequence_number: its data sequence number; 0 on V1 tables.
+        first_row_id: the ``_row_id`` of its first row on V3 tables, else None.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    path: str
+    file_format: str
+    spec_id: int
+    record_count: int
+    file_size_bytes: int
+    constants: Mapping[str, Constant] = field(default_factory=dict)
+    sequence_number: int = 0
+    first_row_id: int | None = None
+
+
+def constant_to_json(value_type: PrimitiveType, value: Any) -> Constant:
+    """A partition value as JSON.
+
+    Args:
+        value_type: its Iceberg type.
+        value: as PyIceberg reads it from a manifest: dates and times may be integers.
+
+    >>> from pyiceberg.types import DateType
+    >>> constant_to_json(DateType(), 17486), constant_to_json(DoubleType(), float("nan"))
+    ('2017-11-16', 'NaN')
+    """
+    if value is None:
+        return None
+    if isinstance(value_type, FloatType | DoubleType):
+        return _float_to_json(value)
+    if isinstance(value_type, TimestampNanoType | TimestamptzNanoType):
+        zone = "+00:00" if isinstance(value_type, TimestamptzNanoType) else ""
+        return str(np.datetime64(int(value), "ns")) + zone
+    return to_json(value_type, value)
+
+
+def constant_from_json(value_type: PrimitiveType, value: Constant) -> Any:
+    """The partition value behind ``constant_to_json``, as the type the column has now.
+
+    Returns:
+        What PyIceberg's ``from_json`` gives: Python's own types; nanosecond timestamps are integers since the epoch.
+
+    >>> from pyiceberg.types import DateType, LongType
+    >>> constant_from_json(DateType(), "2017-11-16"), constant_from_json(LongType(), 7)
+    (datetime.date(2017, 11, 16), 7)
+    """
+    if value is None:
+        return None
+    if isinstance(value_type, FloatType | DoubleType):
+        return float(value)
+    if isinstance(value_type, TimestampNanoType | TimestamptzNanoType):
+        return int(np.datetime64(str(value).removesuffix("+00:00"), "ns").astype(np.int64))
+    return from_json(value_type, value)
+
+
+def _float_to_json(value: float) -> Constant:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value
