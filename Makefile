@@ -21,7 +21,7 @@ export SPARK_LOCAL_IP := 127.0.0.1
 unexport PYTHONHOME PYTHONPATH SPARK_HOME SPARK_CONF_DIR VIRTUAL_ENV
 
 # Finds Java 17 to 21, or installs one into the environment.
-WITH_JAVA = JAVA_HOME="$$($(VENV)/bin/python make/java_home.py)" && export JAVA_HOME &&
+WITH_JAVA = JAVA_HOME="$$($(VENV)/bin/python -m make.java_home)" && export JAVA_HOME &&
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,7 +32,7 @@ demo: venv  ## load real flights into an Iceberg table and run the DAG for four 
 	@$(WITH_JAVA) $(VENV)/bin/python -m demo.run
 
 test: check  ## all tests, `make check` first
-	@$(WITH_JAVA) $(VENV)/bin/python -m pytest
+	@$(WITH_JAVA) $(VENV)/bin/python -m pytest tests $(LIBRARY) make
 
 check: $(VENV)/.developer  ## formatting, lint, types and the direction of imports
 	$(VENV)/bin/ruff check

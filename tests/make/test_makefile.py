@@ -1,0 +1,71 @@
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LOCKS = {
+    "requirements.in": "requirements.txt",
+    "requirements-dev.in": "requirements-dev.txt",
+    "demo/requirements.in": "demo/requirements.txt",
+}
+
+
+def make(*arguments: str) -> str:
+    # What a make around this test was started with is none of this one's business.
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    done = subprocess.run(["make", *arguments], cwd=ROOT, env=environ, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def pins(lock: str) -> dict[str, set[str]]:
+    """Each package of a lock with its versions: some have one for older Pythons."""
+    found: dict[str, set[str]] = {}
+    for line in (ROOT / lock).read_text().splitlines():
+        if line and not line.lstrip().startswith("#"):
+            name, version = re.fullmatch(r"([a-z0-9-]+)==([^ ]+)(?: ;.*)?", line).groups()
+            found.setdefault(name, set()).add(version)
+    return found
+
+
+def normal(requirement: str) -> str:
+    return re.split(r"[\[<>=~! ]", requirement, maxsplit=1)[0].lower().replace("_", "-")
+
+
+def test_make_alone_lists_every_target() -> None:
+    phony = re.search(r"^\.PHONY: (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert [line.split()[1] for line in make().splitlines()] == phony[1].split()
+
+
+def test_continuous_integration_runs_make_test_and_nothing_else() -> None:
+    script = ROOT / ".ci" / "run"
+    commands = [line for line in script.read_text().splitlines() if line and not line.startswith(("#", "set", "cd"))]
+    assert commands == ["exec make test"]
+    assert shutil.which(str(script)), "not executable"
+
+
+def test_make_test_checks_before_it_tests() -> None:
+    commands = make("--dry-run", "--always-make", "test")
+    order = [commands.index(tool) for tool in ("ruff check", "ruff format --check", "mypy", "lint-imports", "pytest")]
+    assert order == sorted(order)
+
+
+@pytest.mark.parametrize(("source", "lock"), LOCKS.items())
+def test_each_lock_pins_all_that_is_asked_for(source: str, lock: str) -> None:
+    asked = [line for line in (ROOT / source).read_text().splitlines() if line and not line.startswith(("#", "-"))]
+    assert {normal(requirement) for requirement in asked} <= pins(lock).keys()
+
+
+def test_the_locks_agree_on_every_version() -> None:
+    runtime = pins("requirements.txt")
+    for lock in ("requirements-dev.txt", "demo/requirements.txt"):
+        for name, versions in pins(lock).items():
+            assert versions <= runtime.get(name, versions), name
+
+
+def test_spark_and_its_client_have_one_version_because_they_overwrite_each_other() -> None:
+    runtime = pins("requirements.txt")
+    assert runtime["pyspark"] == runtime["pyspark-client"] == {"4.1.3"}
