@@ -1,0 +1,101 @@
+"""What of a pipeline is recorded in its checkpoint, and how a later one is compared with it."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from icefloe.pipeline.environment import has_reference
+from icefloe.pipeline.model import Pipeline
+
+__all__ = ["JSON", "compare", "result_configuration", "tuning_configuration", "with_tuning"]
+
+JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
+
+
+def result_configuration(pipeline: Pipeline) -> dict[str, JSON]:
+    """The keys that change what a batch delivers, by dotted key.
+
+    Text with ``${NAME}`` stands as it is written; ``environment_hash`` then says whether the environment made the same
+    of it. Credentials (``conn_id``) and the size of parts change nothing and are not among them.
+
+    Raises:
+        ValueError: the pipeline uses ``${NAME}`` in one of these keys and is not expanded.
+    """
+    written = _result_values(Pipeline.of(pipeline.file)) if pipeline.is_expanded else _result_values(pipeline)
+    resolved = _result_values(pipeline)
+    variable = {key: resolved[key] for key, value in written.items() if _uses_environment(value)}
+    if variable:
+        if not pipeline.is_expanded:
+            raise ValueError(f"expand the pipeline first: {', '.join(variable)} use the environment")
+        text = json.dumps(variable, sort_keys=True, ensure_ascii=False)
+        written["environment_hash"] = hashlib.sha256(text.encode()).hexdigest()
+    return written
+
+
+def tuning_configuration(pipeline: Pipeline) -> dict[str, JSON]:
+    """The keys that shape a batch without changing its rows, by dotted key, resolved: an open batch keeps its own.
+
+    Keys that help a batch which failed (``memory_bytes``, ``max_scan_bytes``, ``on_summary_mismatch``, ``engine``,
+    ``spark``) are not among them: their present value always counts.
+    """
+    return {
+        "max_steps_per_batch": pipeline.max_steps_per_batch,
+        "max_bytes_per_batch": pipeline.max_bytes_per_batch,
+        "shuffle.partitions": pipeline.shuffle.partitions,
+        "shuffle.target_size_bytes": pipeline.shuffle.target_size_bytes,
+        "shuffle.map_task_bytes": pipeline.shuffle.map_task_bytes,
+        "sink.target_file_bytes": pipeline.sink.target_file_bytes,
+    }
+
+
+def with_tuning(pipeline: Pipeline, recorded: Mapping[str, Any]) -> Pipeline:
+    """The pipeline with the recorded values of ``tuning_configuration``; keys that it does not know are left alone."""
+    known = {key: value for key, value in recorded.items() if key in tuning_configuration(pipeline)}
+    below = {
+        parent: {key.partition(".")[2]: value for key, value in known.items() if key.startswith(f"{parent}.")}
+        for parent in ("shuffle", "sink")
+    }
+    top = {key: value for key, value in known.items() if "." not in key}
+    shuffle = replace(pipeline.shuffle, **below["shuffle"])
+    return replace(pipeline, shuffle=shuffle, sink=replace(pipeline.sink, **below["sink"]), **top)
+
+
+def compare(recorded: Mapping[str, Any], current: Mapping[str, Any]) -> list[tuple[str, JSON, JSON]]:
+    """The keys whose values differ, sorted, each with the recorded and the current value; None where one is absent.
+
+    >>> compare({"table": "nyc.flights", "changes": "each"}, {"table": "nyc.flights", "changes": "net"})
+    [('changes', 'each', 'net')]
+    """
+    keys = sorted(recorded.keys() | current.keys())
+    return [(key, recorded.get(key), current.get(key)) for key in keys if recorded.get(key) != current.get(key)]
+
+
+def _result_values(pipeline: Pipeline) -> dict[str, JSON]:
+    sink = pipeline.sink
+    return {
+        "table": pipeline.table,
+        "branch": pipeline.branch,
+        "identifier_columns": _list(pipeline.identifier_columns),
+        "columns": _list(pipeline.columns),
+        "filter": pipeline.filter,
+        "changes": pipeline.changes,
+        "commit_groups": pipeline.commit_groups,
+        "sink.type": sink.type,
+        "sink.path": sink.path,
+        "sink.format": sink.format,
+        **{f"sink.{key}": value for key, value in sink.options.items()},
+    }
+
+
+def _list(names: tuple[str, ...] | None) -> list[JSON] | None:
+    return None if names is None else list(names)
+
+
+def _uses_environment(value: JSON) -> bool:
+    if isinstance(value, dict):
+        return any(_uses_environment(below) for below in value.values())
+    if isinstance(value, list):
+        return any(_uses_environment(below) for below in value)
+    return has_reference(value)

@@ -1,0 +1,93 @@
+"""``${NAME}`` in the values of a pipeline file: found, refused where it may not stand, resolved at run time."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from icefloe.pipeline.problems import KeyPath, Problem, dotted
+from icefloe.pipeline.yaml_file import YamlFile
+
+__all__ = ["environment_problems", "expand", "has_reference", "missing_variables"]
+
+_DOLLAR: Final = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
+_BATCH: Final = "it decides what a batch is, which every machine must see alike"
+_DAG: Final = "it is read when the DAG is made, before the environment of the run is there"
+_FIXED: Final[Mapping[KeyPath, str]] = {
+    ("version",): _DAG,
+    ("name",): _DAG,
+    ("schedule",): _DAG,
+    ("default_args",): _DAG,
+    ("poll_interval",): _DAG,
+    ("wait_for_table",): _DAG,
+    ("sink", "type"): _DAG,
+    ("branch",): _BATCH,
+    ("identifier_columns",): _BATCH,
+    ("commit_groups",): _BATCH,
+    ("initial_load",): _BATCH,
+    ("on_gap",): _BATCH,
+    ("on_rollback",): _BATCH,
+    ("max_steps_per_batch",): _BATCH,
+    ("max_bytes_per_batch",): _BATCH,
+}
+
+
+def has_reference(value: Any) -> bool:
+    """Whether a value is text that names an environment variable.
+
+    >>> has_reference("s3://${BUCKET}/x"), has_reference("$${BUCKET}"), has_reference(7)
+    (True, False, False)
+    """
+    return isinstance(value, str) and any(match[1] for match in _DOLLAR.finditer(value))
+
+
+def environment_problems(file: YamlFile) -> Iterator[Problem]:
+    """The references that are malformed, or stand where none may stand."""
+    for path, text in _texts(file.data, ()):
+        for match in _DOLLAR.finditer(text):
+            sentence = None
+            if match[0] == "${":
+                sentence = f"{dotted(path)} has '${{' without a name: write ${{NAME}}, or $${{ for the two characters"
+            elif match[1]:
+                fixed = next((reason for key, reason in _FIXED.items() if path[: len(key)] == key), None)
+                sentence = fixed and f"{dotted(path)} may not use {match[0]}: {fixed}; write the value itself"
+            if sentence:
+                yield Problem(line=file.line_of(path), key=dotted(path), sentence=sentence)
+
+
+def missing_variables(file: YamlFile, environ: Mapping[str, str]) -> Iterator[Problem]:
+    """One problem for each reference to a variable that is not set."""
+    for path, text in _texts(file.data, ()):
+        for match in _DOLLAR.finditer(text):
+            if match[1] and match[1] not in environ:
+                sentence = f"{dotted(path)} uses {match[0]}, which is not set: set it in the environment of the tasks"
+                yield Problem(line=file.line_of(path), key=dotted(path), sentence=sentence)
+
+
+def expand(data: Any, environ: Mapping[str, str]) -> Any:
+    """The data with every reference replaced; a variable that is not set stays as it is written.
+
+    >>> expand({"path": "s3://${BUCKET}/$${x}", "steps": 3}, {"BUCKET": "lake"})
+    {'path': 's3://lake/${x}', 'steps': 3}
+    """
+    if isinstance(data, str):
+        return _DOLLAR.sub(lambda match: _replacement(match, environ), data)
+    if isinstance(data, dict):
+        return {key: expand(value, environ) for key, value in data.items()}
+    if isinstance(data, list):
+        return [expand(value, environ) for value in data]
+    return data
+
+
+def _replacement(match: re.Match[str], environ: Mapping[str, str]) -> str:
+    return environ.get(match[1], match[0]) if match[1] else "${"
+
+
+def _texts(data: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    if isinstance(data, str):
+        yield path, data
+    elif isinstance(data, dict):
+        for key, value in data.items():
+            yield from _texts(value, (*path, key))
+    elif isinstance(data, list):
+        for position, value in enumerate(data):
+            yield from _texts(value, (*path, position))

@@ -1,0 +1,136 @@
+"""A pipeline: what to read, how, and where the changes go."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal, Self
+
+from icefloe.pipeline.settings import (
+    AssetSchedule,
+    DefaultArgument,
+    ShuffleSettings,
+    SinkSettings,
+    SparkSettings,
+    read_default_args,
+    read_properties,
+    read_size,
+    read_url,
+)
+from icefloe.pipeline.url import join_url
+from icefloe.pipeline.validation import checked_data
+from icefloe.pipeline.yaml_file import YamlFile
+from icefloe.units import parse_seconds
+
+__all__ = [
+    "AssetSchedule",
+    "DefaultArgument",
+    "Pipeline",
+    "ShuffleSettings",
+    "SinkSettings",
+    "SparkSettings",
+]
+
+_READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "catalog": lambda value: read_properties(value) if isinstance(value, dict) else value,
+    "identifier_columns": lambda value: None if value is None else tuple(value),
+    "columns": lambda value: None if value is None else tuple(value),
+    "storage": read_url,
+    "checkpoint": read_url,
+    "shuffle": ShuffleSettings.of,
+    "max_steps_per_batch": int,
+    "max_bytes_per_batch": read_size,
+    "max_scan_bytes": read_size,
+    "spark": SparkSettings.of,
+    "poll_interval": parse_seconds,
+    "sink": SinkSettings.of,
+    "schedule": lambda value: AssetSchedule(asset=value["asset"]) if isinstance(value, dict) else value,
+    "default_args": read_default_args,
+}
+"""How a checked value becomes that of a field; the others are taken as they are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """One pipeline file, checked; its fields are the file's keys.
+
+    As loaded without an environment, a value written with ``${NAME}`` holds that text, also where the type says
+    otherwise; ``expanded`` gives the pipeline to run with. What a DAG is made of never holds such text: ``name``,
+    ``schedule``, ``default_args``, ``poll_interval``, ``wait_for_table``, ``sink.type``.
+
+    Attributes:
+        file: the file as it was written, with its lines.
+        is_expanded: whether the values of the environment are in.
+        poll_interval: seconds.
+        max_bytes_per_batch: file bytes; so is ``max_scan_bytes``.
+        storage: a URL without a final slash; so is ``checkpoint``.
+    """
+
+    file: YamlFile = field(repr=False, compare=False)
+    is_expanded: bool = field(default=False, repr=False, compare=False)
+    name: str
+    catalog: str | Mapping[str, str]
+    table: str
+    branch: str = "main"
+    identifier_columns: tuple[str, ...] | None = None
+    changes: Literal["each", "net"] = "each"
+    commit_groups: Literal["fuse", "split"] = "fuse"
+    initial_load: Literal["full", "from_now", "from_earliest"] = "full"
+    on_gap: Literal["fail", "reload"] = "fail"
+    on_rollback: Literal["compensate", "fail"] = "compensate"
+    columns: tuple[str, ...] | None = None
+    filter: str | None = None
+    pin: bool = False
+    storage: str
+    storage_conn_id: str | None = None
+    storage_is_shared: bool = False
+    checkpoint: str | None = None
+    shuffle: ShuffleSettings = field(default_factory=ShuffleSettings)
+    max_steps_per_batch: int = 100
+    max_bytes_per_batch: int = 2**40
+    max_scan_bytes: int | None = None
+    row_lineage: Literal["off", "trust"] = "off"
+    verify_sample: float = 0.0
+    on_summary_mismatch: Literal["fail", "warn"] = "fail"
+    engine: Literal["spark", "local", "auto"] = "spark"
+    spark: SparkSettings = field(default_factory=SparkSettings)
+    poll_interval: float = 30.0
+    wait_for_table: bool = False
+    sink: SinkSettings
+    schedule: str | AssetSchedule | None = "@continuous"
+    default_args: Mapping[str, DefaultArgument] = field(default_factory=dict)
+    version: Literal[1] = 1
+
+    @classmethod
+    def of(cls, file: YamlFile, environ: Mapping[str, str] | None = None) -> Self:
+        """The pipeline that a file describes, expanded where an environment is given.
+
+        Raises:
+            PipelineFileError: with every fault of the file, in line order.
+        """
+        data = checked_data(file, environ)
+        values = {key: _READERS[key](value) if key in _READERS else value for key, value in data.items()}
+        name = values.pop("name", None) or Path(file.path).stem
+        return cls(file=file, is_expanded=environ is not None, name=name, **values)
+
+    def expanded(self, environ: Mapping[str, str]) -> Self:
+        """The pipeline with every ``${NAME}`` resolved, to be called where the run's tasks run.
+
+        Raises:
+            PipelineFileError: a variable is not set, or a value is not one that its key takes.
+        """
+        return self if self.is_expanded else self.of(self.file, environ)
+
+    @property
+    def path(self) -> str:
+        """The pipeline file, as it was named."""
+        return self.file.path
+
+    @property
+    def checkpoint_url(self) -> str:
+        """Where the checkpoint is kept."""
+        return self.checkpoint or join_url(self.storage, "checkpoints", self.name)
+
+    @property
+    def shuffle_url(self) -> str:
+        """Where the shuffle files of this pipeline are kept."""
+        return join_url(self.storage, "shuffle", self.name)

@@ -1,0 +1,84 @@
+"""The keys that the file knows and this release does not do yet.
+
+When a feature arrives, its line leaves the table; nothing else changes.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from icefloe.errors import NotBuiltError
+from icefloe.pipeline.environment import has_reference
+from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.problems import Problem, in_line_order
+
+__all__ = ["refuse_unbuilt", "unbuilt_problems"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Unbuilt:
+    """A key of which only some values are built.
+
+    Attributes:
+        key: the dotted key.
+        is_built: whether a value is.
+        feature: what the other values need, with its verb.
+        advice: what to do instead.
+    """
+
+    key: str
+    is_built: Callable[[Any], bool]
+    feature: str
+    advice: str = "remove the key"
+
+
+def _one_of(*values: Any) -> Callable[[Any], bool]:
+    return lambda value: value in values
+
+
+_NOT_BUILT: Final = (
+    _Unbuilt("changes", _one_of("each"), "net changes are"),
+    _Unbuilt("commit_groups", _one_of("fuse"), "splitting a commit into its snapshots is"),
+    _Unbuilt("columns", _one_of(None), "a projection is"),
+    _Unbuilt("filter", _one_of(None), "a row filter is"),
+    _Unbuilt("pin", _one_of(False), "pinning the cursor's snapshot is"),
+    _Unbuilt("checkpoint", lambda url: not str(url).startswith("dynamodb:"), "a checkpoint in DynamoDB is"),
+    _Unbuilt("max_steps_per_batch", _one_of(100), "bounding a batch by its steps is", "remove the key or write 100"),
+    _Unbuilt("max_bytes_per_batch", _one_of(2**40), "bounding a batch by its bytes is", "remove the key or write 1TiB"),
+    _Unbuilt("max_scan_bytes", _one_of(None), "refusing a batch for the bytes it reads is"),
+    _Unbuilt("row_lineage", _one_of("off"), "trusting row lineage is", "write off"),
+    _Unbuilt("verify_sample", _one_of(0), "verifying a sample is", "remove the key or write 0"),
+    _Unbuilt("engine", _one_of("spark", "local"), "choosing the engine by size is", "write spark or local"),
+    _Unbuilt("sink.type", _one_of("files"), "any sink but files is", "write files"),
+    _Unbuilt("sink.format", _one_of("parquet"), "a format other than Parquet is", "write parquet"),
+)
+
+
+def refuse_unbuilt(pipeline: Pipeline) -> None:
+    """Passes a pipeline that this release can run.
+
+    What the environment still hides (a pipeline that is not expanded) passes too: call it again after ``expanded``.
+
+    Raises:
+        NotBuiltError: naming file, line and key of everything it cannot run; facts as of a PipelineFileError.
+    """
+    problems = in_line_order(unbuilt_problems(pipeline))
+    if problems:
+        sentence = "\n".join(problem.at(pipeline.path) for problem in problems)
+        first = problems[0]
+        raise NotBuiltError(sentence, path=pipeline.path, problems=problems, line=first.line, key=first.key)
+
+
+def unbuilt_problems(pipeline: Pipeline) -> Iterator[Problem]:
+    """One problem for each key whose value needs a later release."""
+    for unbuilt in _NOT_BUILT:
+        key_path = tuple(unbuilt.key.split("."))
+        value: Any = pipeline
+        written: Any = pipeline.file.data
+        for part in key_path:
+            value, written = getattr(value, part), written.get(part) if isinstance(written, dict) else None
+        is_hidden = not pipeline.is_expanded and has_reference(value) and not unbuilt.is_built(None)
+        if not is_hidden and not unbuilt.is_built(value):
+            sentence = f"{unbuilt.key} is {json.dumps(written)}, but {unbuilt.feature} not built yet: {unbuilt.advice}"
+            yield Problem(line=pipeline.file.line_of(key_path), key=unbuilt.key, sentence=sentence)

@@ -1,0 +1,68 @@
+"""Pipeline files: found by name, loaded and checked."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from icefloe.errors import UsageError
+from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.problems import PipelineFileError
+from icefloe.pipeline.yaml_file import load_yaml
+
+__all__ = ["PIPELINES_FOLDER", "find_pipeline", "load_pipeline", "pipeline_paths"]
+
+PIPELINES_FOLDER: Final = Path("dags/pipelines")
+"""Where pipeline files stand, below the folder that Airflow or the command line runs in."""
+
+_SUFFIXES: Final = (".yaml", ".yml")
+
+
+def load_pipeline(path: str | Path, *, environ: Mapping[str, str] | None = None) -> Pipeline:
+    """The pipeline of a file.
+
+    Args:
+        path: the YAML file.
+        environ: resolves ``${NAME}`` at once, as ``Pipeline.expanded`` does later; None leaves such values as written.
+
+    Raises:
+        PipelineFileError: the file cannot be read or used; its ``problems`` are all that was found, in line order.
+    """
+    return Pipeline.of(load_yaml(path), environ)
+
+
+def pipeline_paths(folder: Path = PIPELINES_FOLDER) -> list[Path]:
+    """The pipeline files of a folder, sorted by name; a missing folder holds none."""
+    return sorted(path for suffix in _SUFFIXES for path in folder.glob(f"*{suffix}") if path.is_file())
+
+
+def find_pipeline(name_or_path: str | Path, folder: Path = PIPELINES_FOLDER) -> Path:
+    """The file of a pipeline that is named by its path, its stem or its ``name``, in this order.
+
+    Raises:
+        UsageError: there is none; the sentence names the nearest.
+    """
+    text = str(name_or_path)
+    if text.endswith(_SUFFIXES) or "/" in text:
+        if Path(text).is_file():
+            return Path(text)
+        raise UsageError(f"there is no pipeline file {text}: check the path", pipeline=text)
+    paths = pipeline_paths(folder)
+    names = {_name(path): path for path in reversed(paths)} | {path.stem: path for path in reversed(paths)}
+    if text in names:
+        return names[text]
+    raise UsageError(_unknown(text, folder, names), pipeline=text, folder=folder)
+
+
+def _name(path: Path) -> str:
+    try:
+        return str(load_yaml(path).data["name"])
+    except (PipelineFileError, KeyError, TypeError):
+        return path.stem  # a file that cannot be read keeps its stem, and says what is wrong when it is loaded
+
+
+def _unknown(text: str, folder: Path, names: Mapping[str, Path]) -> str:
+    import difflib
+
+    nearest = difflib.get_close_matches(text, names, n=1, cutoff=0.0)
+    hint = f"the nearest is {nearest[0]!r}" if nearest else "there are no .yaml files in it"
+    return f"there is no pipeline {text!r} in {folder}: {hint}; give a name in that folder or a path"

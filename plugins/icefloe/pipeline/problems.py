@@ -1,0 +1,65 @@
+"""What is wrong in a pipeline file: a place and a sentence, and the error that carries them all."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Self, TypeAlias
+
+from icefloe.errors import TerminalError
+
+__all__ = ["KeyPath", "PipelineFileError", "Problem", "dotted", "in_line_order"]
+
+KeyPath: TypeAlias = tuple[str | int, ...]
+"""The way from the top of the file to a value: ``("sink", "path")``, ``("columns", 0)``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One fault of a pipeline file.
+
+    Attributes:
+        line: where it stands, counted from 1; 0 for the file as a whole.
+        key: the dotted key, empty where the fault is not at a key.
+        sentence: what is wrong, what was expected and what to do; without the place.
+    """
+
+    line: int
+    key: str
+    sentence: str
+
+    def at(self, path: str) -> str:
+        """The sentence with its place, as compilers write it.
+
+        >>> Problem(line=3, key="changes", sentence="changes must be each or net, not 'all'").at("a.yaml")
+        "a.yaml:3: changes must be each or net, not 'all'"
+        """
+        place = f"{path}:{self.line}" if self.line else path
+        return f"{place}: {self.sentence}"
+
+
+class PipelineFileError(TerminalError):
+    """A pipeline file that cannot be used; every fault is one line of the sentence.
+
+    Facts: ``path``, ``problems`` (in line order), and ``line`` and ``key`` of the first one.
+    """
+
+    @classmethod
+    def of(cls, path: str, problems: Iterable[Problem]) -> Self:
+        """The error for the faults of one file, of which there is at least one."""
+        ordered = in_line_order(problems)
+        sentence = "\n".join(problem.at(path) for problem in ordered)
+        return cls(sentence, path=path, problems=ordered, line=ordered[0].line, key=ordered[0].key)
+
+
+def in_line_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """The problems by line, each once; those of one line keep their order."""
+    return tuple(sorted(dict.fromkeys(problems), key=lambda problem: problem.line))
+
+
+def dotted(key_path: Sequence[str | int]) -> str:
+    """A key path for people.
+
+    >>> dotted(("sink", "path")), dotted(("columns", 0)), dotted(())
+    ('sink.path', 'columns[0]', '')
+    """
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in key_path)
+    return text.removeprefix(".")

@@ -1,0 +1,47 @@
+"""Keys that look like secrets: a pipeline file is read by many, so they have no place in it."""
+
+import re
+from typing import Final
+
+__all__ = ["looks_secret"]
+
+_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_SECRET_ENDINGS: Final = ("password", "passwd", "passphrase", "secret", "token", "credential", "credentials")
+_SECRET_WORDS: Final = frozenset(
+    {"pwd", "pass", "sas", "authorization", "apikey", "accesskey", "secretkey", "privatekey", "accountkey"}
+)
+_SECRET_PAIRS: Final = frozenset(
+    {
+        ("access", "key"),
+        ("account", "key"),
+        ("api", "key"),
+        ("connection", "string"),
+        ("encryption", "key"),
+        ("private", "key"),
+        ("secret", "key"),
+    }
+)
+# What comes after the secret word turns it into something else: `aws.credentials.provider` is a class.
+_HARMLESS: Final = re.compile(
+    "algorithm|alias|at|bit|class|enabled|endpoint|file|impl|interval|issuer|length|path|providers?|ref|refresh|renewal|"
+    "timeout|ttl|type|ur[il]"
+)
+
+
+def looks_secret(key: str) -> bool:
+    """Whether the value of a key is probably a secret, judged by the key alone.
+
+    >>> [looks_secret(key) for key in ("s3.secret-access-key", "spark.ssl.keyPassword", "token", "client.region")]
+    [True, True, True, False]
+    >>> [looks_secret(key) for key in ("token-refresh-enabled", "spark.hadoop.fs.s3a.aws.credentials.provider")]
+    [False, False]
+    """
+    words = [word.lower() for word in _WORD.findall(key)]
+    last = max((position for position in range(len(words)) if _is_secret(words, position)), default=None)
+    return last is not None and not any(_HARMLESS.fullmatch(word) for word in words[last + 1 :])
+
+
+def _is_secret(words: list[str], position: int) -> bool:
+    word = words[position]
+    pair = (words[position - 1], word) if position else None
+    return word.endswith(_SECRET_ENDINGS) or word in _SECRET_WORDS or pair in _SECRET_PAIRS

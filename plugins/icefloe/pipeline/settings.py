@@ -1,0 +1,142 @@
+"""The mappings inside a pipeline file, typed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final, Literal, Self, TypeAlias
+
+from icefloe.pipeline.environment import has_reference
+from icefloe.units import parse_bytes, parse_seconds
+
+__all__ = [
+    "AssetSchedule",
+    "DefaultArgument",
+    "ShuffleSettings",
+    "SinkSettings",
+    "SparkSettings",
+    "read_default_args",
+    "read_properties",
+    "read_size",
+    "read_url",
+]
+
+DefaultArgument: TypeAlias = str | int | float | bool | timedelta
+"""A value of ``default_args``, ready for Airflow: durations are timedeltas."""
+
+_DURATIONS: Final = ("retry_delay", "max_retry_delay", "execution_timeout")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShuffleSettings:
+    """The sizes of the shuffle.
+
+    Attributes:
+        partitions: the number of reduce partitions, or ``auto``.
+        target_size_bytes: the compressed size of one reduce range.
+        map_task_bytes: the file size that one map task reads.
+        memory_bytes: the memory of one task.
+    """
+
+    partitions: int | Literal["auto"] = "auto"
+    target_size_bytes: int = 64 * 2**20
+    map_task_bytes: int = 256 * 2**20
+    memory_bytes: int = 2**30
+
+    @classmethod
+    def of(cls, written: Mapping[str, Any]) -> Self:
+        """The settings of a checked mapping."""
+        sizes = {key: read_size(value) for key, value in written.items() if key != "partitions"}
+        return cls(partitions=_whole(written.get("partitions", "auto")), **sizes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkSettings:
+    """How Spark is reached and set; ``conf`` holds no secrets."""
+
+    conn_id: str = "spark_default"
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, written: Mapping[str, Any]) -> Self:
+        """The settings of a checked mapping."""
+        return cls(**{**written, "conf": read_properties(written.get("conf", {}))})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkSettings:
+    """Where the changes go.
+
+    Attributes:
+        type: ``files``, ``iceberg``, ``opensearch`` or ``spark``.
+        path: the URL of the files sink's folder, without a final slash; empty for the others.
+        format: ``parquet`` or ``jsonl``, for the files sink.
+        conn_id: the Airflow connection with the credentials; None: the machine's own.
+        target_file_bytes: about how large a part becomes, for the files sink.
+        options: the keys of the other sinks, as they are written.
+    """
+
+    type: str
+    path: str = ""
+    format: str = "parquet"
+    conn_id: str | None = None
+    target_file_bytes: int = 128 * 2**20
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, written: Mapping[str, Any]) -> Self:
+        """The settings of a checked mapping."""
+        if written["type"] != "files":
+            options = {key: value for key, value in written.items() if key not in ("type", "conn_id")}
+            return cls(type=written["type"], conn_id=written.get("conn_id"), options=options)
+        given = {"path": read_url(written["path"])}
+        if "target_file_bytes" in written:
+            given["target_file_bytes"] = read_size(written["target_file_bytes"])
+        return cls(**{**written, **given})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssetSchedule:
+    """A schedule by the events of an Airflow asset."""
+
+    asset: str
+
+
+def read_size(value: Any) -> Any:
+    """Bytes; text with ``${NAME}`` stays as it is."""
+    return value if value is None or has_reference(value) else parse_bytes(_whole(value))
+
+
+def read_url(value: Any) -> Any:
+    """A URL without a final slash.
+
+    >>> read_url("s3://lake/changes/"), read_url("file:///")
+    ('s3://lake/changes', 'file:///')
+    """
+    return value if value is None or value.endswith(":///") else value.rstrip("/")
+
+
+def read_properties(value: Mapping[str, Any]) -> dict[str, str]:
+    """Properties of a catalog or of Spark, which are text on the other side.
+
+    >>> read_properties({"s3.path-style-access": True, "spark.executor.cores": 4})
+    {'s3.path-style-access': 'true', 'spark.executor.cores': '4'}
+    """
+    return {key: str(found).lower() if isinstance(found, bool) else str(found) for key, found in value.items()}
+
+
+def read_default_args(value: Mapping[str, Any]) -> dict[str, DefaultArgument]:
+    """Airflow's arguments: durations become timedeltas, a back-off of true is the factor 2."""
+    found: dict[str, DefaultArgument] = {}
+    for key, argument in value.items():
+        if key in _DURATIONS:
+            found[key] = timedelta(seconds=parse_seconds(argument))
+        elif key == "retry_exponential_backoff":
+            found[key] = 2.0 * argument if isinstance(argument, bool) else float(argument)
+        else:
+            found[key] = _whole(argument)
+    return found
+
+
+def _whole(value: Any) -> Any:
+    """A whole number written as 3.0, which JSON Schema takes for an integer, as an int."""
+    return int(value) if isinstance(value, float) else value

@@ -1,0 +1,78 @@
+"""The URLs of storage, checkpoint and sinks."""
+
+import re
+from typing import Final
+
+__all__ = ["SCHEMES", "holds_password", "join_url", "url_fault"]
+
+SCHEMES: Final = ("file", "s3", "gs", "abfs", "abfss", "memory")
+"""The schemes that storage knows."""
+
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//([^/]*))?(.*)", re.DOTALL)
+_PASSWORD: Final = re.compile(r"://[^/@\s]*:[^/@\s]+@|[?&;](password|pwd|secret|token|sig|signature)=", re.IGNORECASE)
+_NEAREST: Final = {
+    "s3a": "s3",
+    "s3n": "s3",
+    "gcs": "gs",
+    "wasb": "abfs",
+    "wasbs": "abfss",
+    "adl": "abfss",
+    "az": "abfs",
+}
+
+
+def url_fault(text: str, *, allow_dynamodb: bool = False) -> str | None:
+    """What is wrong with a URL, as the end of a sentence that begins with its key; None where nothing is.
+
+    >>> url_fault("/var/icefloe")
+    "must be a URL, not a path: write 'file:///var/icefloe'"
+    >>> url_fault("s3://lake/icefloe") is None
+    True
+    """
+    if holds_password(text):
+        return "holds a password: leave it out and name an Airflow connection that has it"
+    if text.startswith("/"):
+        return f"must be a URL, not a path: write 'file://{text}'"
+    match = _URL.fullmatch(text)
+    if match is None or text != text.strip():
+        return f"must be a URL such as file:///var/icefloe or s3://bucket/folder, not '{text}'"
+    scheme, host, path = match[1].lower(), match[3], match[4]
+    if scheme == "dynamodb" and allow_dynamodb:
+        return None if host and not path.strip("/") else f"must name a table as in dynamodb://icefloe, not '{text}'"
+    if scheme not in SCHEMES or match[1] != scheme:
+        known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
+        rest = text[len(match[1]) :]
+        hint = f": write '{_NEAREST.get(scheme, scheme)}{rest}'" if _NEAREST.get(scheme, scheme) in SCHEMES else ""
+        return f"has the scheme '{match[1]}', which is none of {known}{hint}"
+    return _place_fault(text, scheme, host, path)
+
+
+def join_url(base: str, *parts: str) -> str:
+    """A URL below another one.
+
+    >>> join_url("s3://lake/", "shuffle", "flights"), join_url("file:///", "x")
+    ('s3://lake/shuffle/flights', 'file:///x')
+    """
+    return "/".join((base.removesuffix("/"), *parts))
+
+
+def holds_password(text: str) -> bool:
+    """Whether a URL carries a password or a token.
+
+    >>> holds_password("postgresql://ice:floe@db/x"), holds_password("abfss://box@account.dfs.core.windows.net/x")
+    (True, False)
+    """
+    return _PASSWORD.search(text) is not None
+
+
+def _place_fault(text: str, scheme: str, host: str | None, path: str) -> str | None:
+    if scheme == "file":
+        if host is None and path.startswith("/"):
+            return f"must have three slashes: write 'file://{path}'"
+        if host or not path.startswith("/"):
+            return f"must name an absolute path, as in file:///var/icefloe, not '{text}'"
+    elif not host:
+        return f"must name a bucket or container after {scheme}://, not '{text}'"
+    if any(part in (".", "..") for part in path.split("/")):
+        return f"must not have . or .. in its path: write '{text}' out"
+    return None

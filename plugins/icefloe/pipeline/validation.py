@@ -1,0 +1,135 @@
+"""Everything that is checked about a pipeline file, in one place: all faults are reported together."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from icefloe.pipeline.environment import environment_problems, expand, has_reference, missing_variables
+from icefloe.pipeline.problems import KeyPath, PipelineFileError, Problem, dotted
+from icefloe.pipeline.schedule import schedule_fault
+from icefloe.pipeline.schema import schema_problems
+from icefloe.pipeline.secret import looks_secret
+from icefloe.pipeline.url import holds_password, url_fault
+from icefloe.pipeline.yaml_file import YamlFile
+from icefloe.pipeline.yaml_scalar import read_scalar
+
+__all__ = ["checked_data"]
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,200}(?<!__backfill)")
+_TEXT_CHECKS: Final[tuple[tuple[KeyPath, Callable[[str], str | None]], ...]] = (
+    (("storage",), url_fault),
+    (("checkpoint",), lambda text: url_fault(text, allow_dynamodb=True)),
+    (("schedule",), schedule_fault),
+)
+_NOT_TEXT: Final[tuple[KeyPath, ...]] = (
+    ("pin",), ("storage_is_shared",), ("verify_sample",), ("shuffle", "partitions"),
+)  # fmt: skip
+_SAFE_PLACES: Final[Mapping[KeyPath, str]] = {
+    ("catalog",): "an Airflow connection or PyIceberg's configuration",
+    ("spark", "conf"): "the Airflow connection of Spark or Spark's own configuration",
+    ("sink",): "the Airflow connection that sink.conn_id names",
+}
+
+
+def checked_data(file: YamlFile, environ: Mapping[str, str] | None) -> dict[str, Any]:
+    """The file's data, when nothing is wrong with them.
+
+    Args:
+        file: the file as it was read.
+        environ: replaces ``${NAME}``; None leaves such values as they are written.
+
+    Raises:
+        PipelineFileError: with every fault of the file, in line order.
+    """
+    problems = list(file.problems)
+    if not isinstance(file.data, dict):
+        raise PipelineFileError.of(file.path, [*problems, _not_a_mapping(file)])
+    data: dict[str, Any] = file.data
+    environment = list(environment_problems(file))
+    if environ is not None:
+        environment += missing_variables(file, environ)
+        data = expand(data, environ)
+        _read_scalars(data, file)
+    faulty = {problem.key for problem in environment}
+    schema = [
+        found for found in schema_problems(file, data, is_expanded=environ is not None) if found.key not in faulty
+    ]
+    faulty |= {problem.key for problem in schema}
+    problems += [*environment, *schema, *(found for found in _semantic_problems(file, data) if found.key not in faulty)]
+    if problems:
+        raise PipelineFileError.of(file.path, problems)
+    return data
+
+
+def _not_a_mapping(file: YamlFile) -> Problem:
+    if file.data is None:
+        return Problem(
+            line=0,
+            key="",
+            sentence="the file is empty: a pipeline has at least version, catalog, table, storage and sink",
+        )
+    found = "a list" if isinstance(file.data, list) else "a single value"
+    return Problem(
+        line=1, key="", sentence=f"a pipeline file is a mapping of keys to values such as 'version: 1', not {found}"
+    )
+
+
+def _read_scalars(data: dict[str, Any], file: YamlFile) -> None:
+    """Reads what the environment gave for keys that take no text, as YAML would have."""
+    for path in _NOT_TEXT:
+        if has_reference(_value(file.data, path)):
+            *parents, last = path
+            _value(data, tuple(parents))[last] = read_scalar(_value(data, path))
+
+
+def _semantic_problems(file: YamlFile, data: dict[str, Any]) -> Iterator[Problem]:
+    yield from _name_problems(file, data)
+    sink = data.get("sink")
+    is_files_sink = isinstance(sink, dict) and sink.get("type") == "files"
+    checks = (*_TEXT_CHECKS, *([(("sink", "path"), url_fault)] if is_files_sink else ()))
+    for path, check in checks:
+        value = _value(data, path)
+        fault = check(value) if isinstance(value, str) and not has_reference(value) else None
+        if fault:
+            written = _value(file.data, path)
+            if has_reference(written):
+                fault = f"is not usable as the environment makes it of '{written}': look at the variable's value"
+            yield _problem(file, path, f"{dotted(path)} {fault}")
+    for path, place in _SAFE_PLACES.items():
+        yield from _secret_problems(file, _value(data, path), path, place)
+
+
+def _name_problems(file: YamlFile, data: dict[str, Any]) -> Iterator[Problem]:
+    name = data.get("name")
+    stem = Path(file.path).stem
+    rule = "1 to 200 letters, digits, _ or -, without the ending __backfill, which belongs to the backfill's DAG"
+    if isinstance(name, str) and not _NAME.fullmatch(name):
+        yield _problem(file, ("name",), f"name must be {rule}, not {name!r}")
+    if name is None and not _NAME.fullmatch(stem):
+        yield Problem(
+            line=1, key="name", sentence=f"the file's stem {stem!r} is no name for a DAG: add name: with {rule}",
+        )  # fmt: skip
+
+
+def _secret_problems(file: YamlFile, value: Any, path: KeyPath, place: str) -> Iterator[Problem]:
+    if isinstance(value, dict):
+        for key, below in value.items():
+            if looks_secret(key):
+                complaint = "looks like a secret, which has no place in a pipeline file"
+                yield _problem(file, (*path, key), f"{dotted((*path, key))} {complaint}: keep it in {place}")
+            else:
+                yield from _secret_problems(file, below, (*path, key), place)
+    elif isinstance(value, str) and holds_password(value):
+        yield _problem(file, path, f"{dotted(path)} holds a password or token: leave it out and keep it in {place}")
+
+
+def _problem(file: YamlFile, path: KeyPath, sentence: str) -> Problem:
+    return Problem(line=file.line_of(path), key=dotted(path), sentence=sentence)
+
+
+def _value(data: Any, path: KeyPath) -> Any:
+    """The value at a path; None where there is none."""
+    for part in path:
+        data = data.get(part) if isinstance(data, dict) else None
+    return data

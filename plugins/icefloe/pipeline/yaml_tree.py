@@ -1,0 +1,158 @@
+"""The tree of a YAML text with the line of every key, built from the parser's events.
+
+PyYAML's own composer is not used: it recurses without a bound, keeps the last of two equal keys and reads ``off`` as
+false.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import yaml
+
+from icefloe.pipeline.problems import Problem, dotted
+from icefloe.pipeline.yaml_scalar import read_scalar
+
+__all__ = ["YamlNode", "YamlTreeBuilder"]
+
+_MAX_DEPTH: Final = 20
+_TEXT_TAGS: Final = ("!", "tag:yaml.org,2002:str")
+
+
+@dataclass(slots=True, kw_only=True)
+class YamlNode:
+    """A value of the tree.
+
+    Attributes:
+        line: the line of the key, or of the item of a list.
+        value: the scalar; None for a mapping or a list.
+        children: the values below a mapping or a list by key or position; None for a scalar.
+    """
+
+    line: int
+    value: Any = None
+    children: "dict[str | int, YamlNode] | None" = None
+    is_list: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class YamlTreeBuilder:
+    """Builds the tree of one document; what is wrong with its keys, anchors and tags is collected in ``problems``."""
+
+    problems: list[Problem] = field(default_factory=list)
+    _anchors: dict[str, YamlNode] = field(default_factory=dict)
+
+    def build(self, events: Iterable[Any]) -> YamlNode | None:
+        """The root, or None for a text without a document.
+
+        Raises:
+            yaml.YAMLError: a syntax error.
+        """
+        root: YamlNode | None = None
+        stream: Iterator[Any] = iter(events)
+        for event in stream:
+            if not isinstance(event, yaml.DocumentStartEvent):
+                continue
+            if root is not None:
+                self._report(
+                    event, (), "a pipeline file holds one document: remove this second one, which '---' begins"
+                )
+                break
+            root = self._node(next(stream), stream, ())
+        return root
+
+    def _node(self, event: Any, stream: Iterator[Any], path: tuple[str | int, ...]) -> YamlNode:
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event, path)
+        node = YamlNode(line=event.start_mark.line + 1)
+        if isinstance(event, yaml.ScalarEvent):
+            node.value = self._scalar(event, path)
+        else:
+            self._check_tag(event, path)
+            self._fill(node, event, stream, path)
+        if event.anchor:
+            self._anchors[event.anchor] = node
+        return node
+
+    def _fill(self, node: YamlNode, event: Any, stream: Iterator[Any], path: tuple[str | int, ...]) -> None:
+        node.children = {}
+        node.is_list = isinstance(event, yaml.SequenceStartEvent)
+        if len(path) >= _MAX_DEPTH:
+            self._report(event, path[:3], f"{dotted(path[:3])} is nested more than {_MAX_DEPTH} levels deep")
+            _skip(stream)
+        elif node.is_list:
+            for position, item in enumerate(iter(lambda: next(stream), None)):
+                if isinstance(item, yaml.SequenceEndEvent):
+                    break
+                node.children[position] = self._node(item, stream, (*path, position))
+        else:
+            self._fill_mapping(node, stream, path)
+
+    def _fill_mapping(self, node: YamlNode, stream: Iterator[Any], path: tuple[str | int, ...]) -> None:
+        merged: list[YamlNode] = []
+        children: dict[str | int, YamlNode] = {}
+        while not isinstance(event := next(stream), yaml.MappingEndEvent):
+            line = event.start_mark.line + 1
+            key = self._key(event, stream, path)
+            child = self._node(next(stream), stream, (*path, key))
+            if key == "<<" and event.implicit[0]:
+                merged.append(child)
+            elif key in children:
+                where = dotted((*path, key))
+                first = children[key].line
+                self._report(event, (*path, key), f"{where} stands in line {first} already: keep one of the two")
+            else:
+                children[key] = YamlNode(line=line, value=child.value, children=child.children, is_list=child.is_list)
+        node.children = self._merged(merged, path) | children
+
+    def _key(self, event: Any, stream: Iterator[Any], path: tuple[str | int, ...]) -> str:
+        if isinstance(event, yaml.ScalarEvent):
+            return str(event.value)
+        self._report(event, path, "a key must be text: this one is a list, a mapping or an alias")
+        self._node(event, stream, path)
+        event.implicit = (False, False)
+        return "?"
+
+    def _merged(self, nodes: list[YamlNode], path: tuple[str | int, ...]) -> dict[str | int, YamlNode]:
+        """The keys that ``<<`` brings; as YAML has it, the first mapping of a list wins."""
+        found: dict[str | int, YamlNode] = {}
+        for node in nodes:
+            sources = list((node.children or {}).values()) if node.is_list else [node]
+            for source in reversed(sources):
+                if source.children is None or source.is_list:
+                    sentence = "'<<' must be followed by an alias of a mapping"
+                    self.problems.append(Problem(line=node.line, key=dotted(path), sentence=sentence))
+                else:
+                    found |= source.children
+        return found
+
+    def _alias(self, event: Any, path: tuple[str | int, ...]) -> YamlNode:
+        target = self._anchors.get(event.anchor)
+        line = event.start_mark.line + 1
+        if target is None:
+            self._report(
+                event, path, f"the alias *{event.anchor} has no anchor: write &{event.anchor} at a value above it"
+            )
+            return YamlNode(line=line)
+        return YamlNode(line=line, value=target.value, children=target.children, is_list=target.is_list)
+
+    def _scalar(self, event: Any, path: tuple[str | int, ...]) -> Any:
+        if event.tag is None and event.implicit[0]:
+            return read_scalar(event.value)
+        self._check_tag(event, path)
+        return event.value
+
+    def _check_tag(self, event: Any, path: tuple[str | int, ...]) -> None:
+        if event.tag is not None and event.tag not in _TEXT_TAGS:
+            self._report(event, path, f"the tag {event.tag} means nothing in a pipeline file: remove it")
+
+    def _report(self, event: Any, path: tuple[str | int, ...], sentence: str) -> None:
+        self.problems.append(Problem(line=event.start_mark.line + 1, key=dotted(path), sentence=sentence))
+
+
+def _skip(stream: Iterator[Any]) -> None:
+    depth = 1
+    while depth:
+        event = next(stream)
+        depth += isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent))
+        depth -= isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent))
