@@ -1,0 +1,124 @@
+"""Files of shuffle blocks: the blocks of all reduce partitions, one after another, as they are being written.
+
+A map output's data file is one; what a map task spills to local disk before is one per spill.
+"""
+
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from icefloe.shuffle.blocks import compress_block, decompress_block, split_batch
+from icefloe.shuffle.reduce_ids import order_by_reduce_id
+
+__all__ = ["BlockFile", "BlockFileWriter", "merge_block_files", "write_rows"]
+
+_ROWS_AT_ONCE: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockFile:
+    """Where each reduce partition's block lies in a written file.
+
+    Attributes:
+        offsets: ``num_partitions + 1`` int64; partition ``i`` is bytes ``offsets[i]`` to ``offsets[i + 1]``.
+        content_bytes: int64, of each block uncompressed; 0 where it is empty.
+        block_crc32: uint32, of each block as it lies in the file; 0 where it is empty.
+        crc32: of the whole file.
+    """
+
+    offsets: NDArray[np.int64]
+    content_bytes: NDArray[np.int64]
+    block_crc32: NDArray[np.uint32]
+    crc32: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the whole file."""
+        return int(self.offsets[-1])
+
+
+class BlockFileWriter:
+    """Appends blocks in ascending order of their reduce ids.
+
+    Args:
+        file: open for writing, at its start.
+        num_partitions: how many reduce partitions there are.
+    """
+
+    def __init__(self, file: BinaryIO, num_partitions: int) -> None:
+        self._file = file
+        self._lengths = np.zeros(num_partitions, np.int64)
+        self._content_bytes = np.zeros(num_partitions, np.int64)
+        self._block_crc32 = np.zeros(num_partitions, np.uint32)
+        self._crc32 = 0
+
+    def append(self, reduce_id: int, messages: Iterable[Any], *, content_bytes: int) -> None:
+        """Writes one block; the messages are together ``content_bytes`` long, more than 0."""
+        block_crc32 = 0
+        for piece in compress_block(messages, content_bytes=content_bytes):
+            self._file.write(piece)
+            self._lengths[reduce_id] += len(piece)
+            block_crc32 = zlib.crc32(piece, block_crc32)
+            self._crc32 = zlib.crc32(piece, self._crc32)
+        self._content_bytes[reduce_id] = content_bytes
+        self._block_crc32[reduce_id] = block_crc32
+
+    def finish(self) -> BlockFile:
+        """What was written."""
+        return BlockFile(
+            offsets=np.concatenate([[0], np.cumsum(self._lengths)]),
+            content_bytes=self._content_bytes,
+            block_crc32=self._block_crc32,
+            crc32=self._crc32,
+        )
+
+
+def write_rows(writer: BlockFileWriter, batch: pa.RecordBatch, ids: NDArray[np.int32], num_partitions: int) -> None:
+    """Writes the rows of a batch as blocks, ordered by their reduce ids; never holds them twice as a whole."""
+    order, counts = order_by_reduce_id(ids, num_partitions)
+    stops = np.cumsum(counts)
+    partitions = np.flatnonzero(counts)
+    for window in _windows(partitions, counts):
+        first, last = int(stops[window[0]] - counts[window[0]]), int(stops[window[-1]])
+        rows = batch.take(pa.array(order[first:last]))
+        for reduce_id in window:
+            start = int(stops[reduce_id] - counts[reduce_id]) - first
+            pieces = list(split_batch(rows.slice(start, int(counts[reduce_id]))))
+            content_bytes = sum(pa.ipc.get_record_batch_size(piece) for piece in pieces)
+            writer.append(int(reduce_id), (piece.serialize() for piece in pieces), content_bytes=content_bytes)
+
+
+def merge_block_files(writer: BlockFileWriter, runs: Sequence[tuple[Path, BlockFile]]) -> None:
+    """Writes, per reduce partition, the messages of all runs as one block; holds one run's block at a time."""
+    files = [path.open("rb") for path, _ in runs]
+    try:
+        totals = np.sum([run.content_bytes for _, run in runs], axis=0)
+        for reduce_id in np.flatnonzero(totals).tolist():
+            contents = (
+                _content(file, run, reduce_id)
+                for file, (_, run) in zip(files, runs, strict=True)
+                if run.content_bytes[reduce_id]
+            )
+            writer.append(reduce_id, contents, content_bytes=int(totals[reduce_id]))
+    finally:
+        for file in files:
+            file.close()
+
+
+def _content(file: BinaryIO, run: BlockFile, reduce_id: int) -> bytes:
+    start, stop = int(run.offsets[reduce_id]), int(run.offsets[reduce_id + 1])
+    file.seek(start)
+    return decompress_block(file.read(stop - start), max_bytes=int(run.content_bytes[reduce_id]))
+
+
+def _windows(partitions: NDArray[np.int64], counts: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Neighbouring partitions of about `_ROWS_AT_ONCE` rows together, at least one."""
+    if len(partitions):
+        number = np.cumsum(counts[partitions]) // _ROWS_AT_ONCE
+        yield from np.split(partitions, np.flatnonzero(np.diff(number)) + 1)

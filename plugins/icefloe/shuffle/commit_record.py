@@ -1,0 +1,128 @@
+"""Commit records: which files of which attempt are a map task's output (docs/formats.md, section "Commit record")."""
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+from pydantic import ConfigDict
+
+from icefloe.documents import STRICT, dump_document, load_document
+from icefloe.errors import TransientError
+from icefloe.shuffle.ordinal_sums import OrdinalSums
+
+__all__ = ["CorruptMapOutputError", "MapOutputRecord", "StoredFile", "VoidRecord"]
+
+
+class CorruptMapOutputError(TransientError):
+    """A map output is damaged or gone: its generation must be voided and its map task run again.
+
+    Facts: ``map_id``, ``generation``, ``reason``.
+    """
+
+    @classmethod
+    def of(cls, map_id: int, generation: int, reason: str) -> "CorruptMapOutputError":
+        """The error of one generation of one map output."""
+        return cls(
+            f"the output of map task {map_id}, generation {generation}, is damaged: {reason}; the task must run again",
+            map_id=map_id, generation=generation, reason=reason,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFile:
+    """A file of a map output, as its attempt wrote it."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    key: str
+    size_bytes: int
+    crc32: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapOutputRecord:
+    """What one map task wrote and read; the document that makes its files count.
+
+    Attributes:
+        attempt: unlike that of any other attempt, and part of its files' names.
+        data: blocks; this and the next two are None for a task of the insert-only route, which shuffles nothing.
+        index: offsets of the blocks.
+        statistics: rows, signed counts and hash sums of the blocks.
+        num_partitions: reduce partitions.
+        schema_fingerprint: of the rows in the blocks.
+        largest_block_bytes: uncompressed; a reader allocates no more for one block.
+        rows: in the data file.
+        ordinals: sums per change ordinal, ascending.
+        removed_rows_read: rows read with a negative weight.
+        added_rows_read: rows read with a positive weight.
+        carried_over_rows: rows read that cancelled out.
+        bytes_read: of the files read.
+        part: an insert-only task's sink commit message.
+        crc32: of this document without this key, so that damage is told from another release.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    version: Literal[1] = 1
+    map_id: int
+    generation: int
+    attempt: str
+    data: StoredFile | None = None
+    index: StoredFile | None = None
+    statistics: StoredFile | None = None
+    num_partitions: int = 0
+    schema_fingerprint: str = ""
+    largest_block_bytes: int = 0
+    rows: int = 0
+    ordinals: tuple[OrdinalSums, ...] = ()
+    removed_rows_read: int = 0
+    added_rows_read: int = 0
+    carried_over_rows: int = 0
+    bytes_read: int = 0
+    seconds: float = 0.0
+    part: Mapping[str, Any] | None = None
+    crc32: int = 0
+
+    def sealed(self) -> "MapOutputRecord":
+        """This record with its checksum."""
+        return replace(self, crc32=_crc32(json.loads(dump_document(self))))
+
+    @classmethod
+    def from_json(cls, data: bytes, *, map_id: int, generation: int) -> "MapOutputRecord":
+        """The document read for a map task and generation.
+
+        Raises:
+            CorruptMapOutputError: damaged, or the record of another task.
+            TerminalError: whole, but of another release.
+        """
+        try:
+            fields = json.loads(data)
+            is_whole = isinstance(fields, dict) and fields.get("crc32") == _crc32(fields)
+        except ValueError as cause:
+            raise CorruptMapOutputError.of(map_id, generation, "its commit record is not JSON") from cause
+        if not is_whole:
+            raise CorruptMapOutputError.of(map_id, generation, "its commit record does not match its checksum")
+        record = load_document(cls, data, what=f"the commit record {map_id}.{generation}")
+        if (record.map_id, record.generation) != (map_id, generation):
+            found = f"{record.map_id}.{record.generation}"
+            raise CorruptMapOutputError.of(map_id, generation, f"its commit record is that of {found}")
+        return record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoidRecord:
+    """Says that a generation of a map output does not count, and why."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    version: Literal[1] = 1
+    map_id: int
+    generation: int
+    reason: str
+
+
+def _crc32(fields: Mapping[str, Any]) -> int:
+    sealed = {name: value for name, value in fields.items() if name != "crc32"}
+    return zlib.crc32(json.dumps(sealed, sort_keys=True, separators=(",", ":")).encode())

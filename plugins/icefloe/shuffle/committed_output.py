@@ -1,0 +1,114 @@
+"""Committed map outputs as readers meet them: a commit record with its index and statistics, checked against it."""
+
+import zlib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from icefloe.shuffle.commit_record import CorruptMapOutputError, MapOutputRecord, StoredFile
+from icefloe.shuffle.index_file import CorruptIndexError, decode_index
+from icefloe.shuffle.schema_fingerprint import schema_fingerprint
+from icefloe.shuffle.statistics_file import CorruptStatisticsError, PartitionStatistics, decode_statistics
+from icefloe.storage.store import KeyMissingError, Store
+
+__all__ = ["CommittedOutput", "partition_bytes", "read_committed_output", "read_committed_outputs"]
+
+_REQUESTS_AT_ONCE: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedOutput:
+    """One map task's output, whole as far as its small files and sizes tell.
+
+    Attributes:
+        record: names the data file, whose size was compared and whose content was not read.
+        offsets: of the blocks, ``num_partitions + 1`` int64.
+        statistics: of the blocks.
+        block_crc32: uint32, of each block.
+    """
+
+    record: MapOutputRecord
+    offsets: NDArray[np.int64]
+    statistics: PartitionStatistics
+    block_crc32: NDArray[np.uint32]
+
+
+def read_committed_output(
+    store: Store, record: MapOutputRecord, *, schema: pa.Schema, num_partitions: int
+) -> CommittedOutput:
+    """Reads and checks what a commit record names, except the content of the data file.
+
+    Args:
+        store: the place of the shuffle's map outputs.
+        record: as `MapOutputLog.records` gives it.
+        schema: of the rows in the blocks (`block_schema`).
+        num_partitions: reduce partitions of the plan.
+
+    Raises:
+        CorruptMapOutputError: a file is gone, damaged, or of another plan, or two of them contradict each other.
+    """
+    if record.data is None or record.index is None or record.statistics is None:
+        raise _corrupt(record, "its commit record names no shuffle files")
+    if (record.num_partitions, record.schema_fingerprint) != (num_partitions, schema_fingerprint(schema)):
+        raise _corrupt(record, "it was written for another number of partitions or another schema")
+    found_bytes = store.size(record.data.key)
+    if found_bytes != record.data.size_bytes:
+        raise _corrupt(record, f"{record.data.key} has {found_bytes} bytes, expected {record.data.size_bytes}")
+    try:
+        offsets = decode_index(
+            _read(store, record, record.index), num_partitions=num_partitions, data_size_bytes=found_bytes
+        )
+        statistics, block_crc32 = decode_statistics(
+            _read(store, record, record.statistics), num_partitions=num_partitions
+        )
+    except (CorruptIndexError, CorruptStatisticsError) as cause:
+        raise _corrupt(record, cause.reason) from cause
+    if not np.array_equal(np.flatnonzero(np.diff(offsets)), np.unique(statistics.reduce_ids)):
+        raise _corrupt(record, "index and statistics name different reduce partitions")
+    if statistics.sums(0, num_partitions) != record.ordinals:
+        raise _corrupt(record, "statistics and commit record do not add up to the same")
+    return CommittedOutput(record=record, offsets=offsets, statistics=statistics, block_crc32=block_crc32)
+
+
+def read_committed_outputs(
+    store: Store, records: Sequence[MapOutputRecord], *, schema: pa.Schema, num_partitions: int
+) -> tuple[list[CommittedOutput], list[CorruptMapOutputError]]:
+    """`read_committed_output` of each record, several at once: the whole ones in order, an error per damaged one."""
+
+    def read(record: MapOutputRecord) -> CommittedOutput | CorruptMapOutputError:
+        try:
+            return read_committed_output(store, record, schema=schema, num_partitions=num_partitions)
+        except CorruptMapOutputError as damage:
+            return damage
+
+    with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
+        results = list(pool.map(read, records))
+    whole = [each for each in results if isinstance(each, CommittedOutput)]
+    return whole, [each for each in results if isinstance(each, CorruptMapOutputError)]
+
+
+def partition_bytes(outputs: Sequence[CommittedOutput], num_partitions: int) -> NDArray[np.int64]:
+    """Compressed bytes of each reduce partition over all map outputs; what `coalesce` takes."""
+    total = np.zeros(num_partitions, np.int64)
+    for output in outputs:
+        total += np.diff(output.offsets)
+    return total
+
+
+def _read(store: Store, record: MapOutputRecord, file: StoredFile) -> bytes:
+    try:
+        data = store.get(file.key)
+    except KeyMissingError as cause:
+        raise _corrupt(record, f"{file.key} is gone") from cause
+    if (len(data), zlib.crc32(data)) != (file.size_bytes, file.crc32):
+        raise _corrupt(record, f"{file.key} does not match the size and checksum of the commit record")
+    return data
+
+
+def _corrupt(record: MapOutputRecord, reason: str) -> CorruptMapOutputError:
+    return CorruptMapOutputError.of(record.map_id, record.generation, reason)

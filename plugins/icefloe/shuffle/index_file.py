@@ -1,0 +1,46 @@
+"""Index files: where each reduce partition's block lies in a map task's data file.
+
+``num_partitions + 1`` big-endian signed 64-bit offsets (docs/formats.md, section "Index file").
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icefloe.errors import TransientError
+
+__all__ = ["CorruptIndexError", "decode_index", "encode_index"]
+
+
+class CorruptIndexError(TransientError):
+    """The bytes of an index file are not what a map task wrote; its map output must be redone."""
+
+
+def encode_index(offsets: NDArray[np.int64]) -> bytes:
+    """The index file of ``num_partitions + 1`` offsets.
+
+    >>> encode_index(np.array([0, 258])).hex()
+    '00000000000000000000000000000102'
+    """
+    return offsets.astype(">i8").tobytes()
+
+
+def decode_index(data: bytes, *, num_partitions: int, data_size_bytes: int) -> NDArray[np.int64]:
+    """The offsets in an index file; partition ``i`` is bytes ``offsets[i]`` to ``offsets[i + 1]`` of the data file.
+
+    Raises:
+        CorruptIndexError: another length than the partitions ask for, or offsets that do not rise from 0 to the data
+            file's size.
+    """
+    expected_bytes = 8 * (num_partitions + 1)
+    if len(data) != expected_bytes:
+        raise _corrupt(f"{len(data)} bytes where {num_partitions} partitions take {expected_bytes}")
+    offsets = np.frombuffer(data, ">i8").astype(np.int64)
+    if offsets[0] != 0 or (offsets[1:] < offsets[:-1]).any():
+        raise _corrupt("its offsets do not rise from 0")
+    if offsets[-1] != data_size_bytes:
+        raise _corrupt(f"it ends at {offsets[-1]} where the data file has {data_size_bytes} bytes")
+    return offsets
+
+
+def _corrupt(reason: str) -> CorruptIndexError:
+    return CorruptIndexError(f"an index file is damaged: {reason}; its map task must run again", reason=reason)

@@ -1,0 +1,275 @@
+"""Map outputs: one map task's changed rows, partitioned by reduce id, written as files that a commit record names.
+
+Rows wait in memory up to a limit, then go to local disk as block files, which the end merges partition by partition
+(the sort-based shuffle of Spark). Data, index and statistics file are written first, the commit record last.
+"""
+
+import io
+import tempfile
+import uuid
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Final, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from icefloe.changes.row_hash import RowHashes
+from icefloe.errors import TransientError
+from icefloe.shuffle.block_file import BlockFile, BlockFileWriter, merge_block_files, write_rows
+from icefloe.shuffle.blocks import block_schema
+from icefloe.shuffle.commit_record import MapOutputRecord, StoredFile
+from icefloe.shuffle.index_file import encode_index
+from icefloe.shuffle.map_output_log import MapOutputLog
+from icefloe.shuffle.schema_fingerprint import schema_fingerprint
+from icefloe.shuffle.statistics_file import PartitionStatistics, encode_statistics
+from icefloe.storage.store import Store
+
+__all__ = ["MapOutputWriter", "MapTaskCounts", "new_attempt", "write_map_output"]
+
+_LARGEST_BUFFER_BYTES: Final = 1 << 30
+"""Arrow's strings take 32-bit offsets: what is buffered must fit into one batch."""
+_ENTRIES_MERGED_AT: Final = 1 << 18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapTaskCounts:
+    """What a map task says of its reading; stands in its commit record."""
+
+    removed_rows_read: int = 0
+    added_rows_read: int = 0
+    carried_over_rows: int = 0
+    bytes_read: int = 0
+    seconds: float = 0.0
+
+
+def new_attempt() -> str:
+    """A name that no other attempt has, on any machine."""
+    return uuid.uuid4().hex
+
+
+class MapOutputWriter:
+    """Takes a map task's changed rows chunk by chunk and commits them as its output.
+
+    Use it as a context manager: it owns temporary files.
+
+    Args:
+        store: the place of the shuffle's map outputs.
+        map_id: the task.
+        generation: the one to commit, of `MapOutputLog.current`.
+        attempt: of `new_attempt`.
+        schema: the table's columns.
+        num_partitions: reduce partitions.
+        memory_bytes: what the writer may hold; rows past a third of it are spilled.
+        spill_folders: local folders for spills, used in turn; default: the machine's temporary folder.
+
+    Raises:
+        TerminalError: a column holds a dictionary type.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        map_id: int,
+        generation: int,
+        attempt: str,
+        schema: pa.Schema,
+        num_partitions: int,
+        memory_bytes: int,
+        spill_folders: Sequence[Path] = (),
+    ) -> None:
+        self._store = store
+        self._map_id = map_id
+        self._generation = generation
+        self._attempt = attempt
+        self._schema = block_schema(schema)
+        self._num_partitions = num_partitions
+        self._buffer_bytes = min(memory_bytes // 3, _LARGEST_BUFFER_BYTES)
+        self._spill_folders: Sequence[Path | None] = spill_folders or [None]
+        self._folders: list[tempfile.TemporaryDirectory[str]] = []
+        self._runs: list[tuple[Path, BlockFile]] = []
+        self._statistics = PartitionStatistics.empty()
+        self._new_statistics: list[PartitionStatistics] = []
+        self._forget_buffered()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Removes the temporary files."""
+        for folder in self._folders:
+            folder.cleanup()
+
+    def write(
+        self,
+        batch: pa.RecordBatch,
+        *,
+        reduce_ids: NDArray[np.int32],
+        change_ordinals: NDArray[np.int32],
+        weights: NDArray[np.int64],
+        row_hashes: RowHashes,
+    ) -> None:
+        """Takes rows; all arguments have one length, and the batch has the table's columns.
+
+        Raises:
+            TransientError: local disk is full or broken.
+        """
+        lengths = {len(each) for each in (reduce_ids, change_ordinals, weights, row_hashes)} | {batch.num_rows}
+        if len(lengths) > 1:
+            raise ValueError(f"rows, reduce ids, ordinals, weights and hashes differ in number: {sorted(lengths)}")
+        if not batch.num_rows:
+            return
+        ours = [pa.array(weights, pa.int64()), pa.array(change_ordinals, pa.int32())]
+        rows = pa.RecordBatch.from_arrays([*batch.columns, *ours], schema=self._schema)
+        if self._buffered and self._buffered_bytes + rows.nbytes > self._buffer_bytes:
+            self._spill()
+        self._buffered.append((rows, reduce_ids))
+        self._buffered_bytes += rows.nbytes
+        self._add_statistics(
+            PartitionStatistics.of_rows(
+                reduce_ids=reduce_ids, change_ordinals=change_ordinals, weights=weights, row_hashes=row_hashes
+            )
+        )
+
+    def commit(self, counts: MapTaskCounts) -> MapOutputRecord:
+        """Writes the files and then the commit record; gives the record that counts, of whichever attempt.
+
+        Raises:
+            TransientError: local disk or the store is full or broken; nothing was committed.
+        """
+        statistics = PartitionStatistics.merged([self._statistics, *self._new_statistics])
+        stem = f"{self._map_id}.{self._generation}.{self._attempt}"
+        block_file, data = self._put_data(f"{stem}.data")
+        index = self._put(f"{stem}.index", encode_index(block_file.offsets))
+        ordinals = statistics.sums(0, self._num_partitions)
+        record = MapOutputRecord(
+            map_id=self._map_id,
+            generation=self._generation,
+            attempt=self._attempt,
+            data=data,
+            index=index,
+            statistics=self._put(f"{stem}.statistics", encode_statistics(statistics, block_file.block_crc32)),
+            num_partitions=self._num_partitions,
+            schema_fingerprint=schema_fingerprint(self._schema),
+            largest_block_bytes=int(block_file.content_bytes.max(initial=0)),
+            rows=sum(sums.rows for sums in ordinals),
+            ordinals=ordinals,
+            removed_rows_read=counts.removed_rows_read,
+            added_rows_read=counts.added_rows_read,
+            carried_over_rows=counts.carried_over_rows,
+            bytes_read=counts.bytes_read,
+            seconds=counts.seconds,
+        )
+        winner = MapOutputLog(self._store).commit(record)
+        if winner.attempt != self._attempt:
+            self._store.delete(f"{stem}.{name}" for name in ("data", "index", "statistics"))
+        return winner
+
+    def _add_statistics(self, statistics: PartitionStatistics) -> None:
+        self._new_statistics.append(statistics)
+        if sum(map(len, self._new_statistics)) > max(_ENTRIES_MERGED_AT, len(self._statistics)):
+            self._statistics = PartitionStatistics.merged([self._statistics, *self._new_statistics])
+            self._new_statistics = []
+
+    def _put_data(self, key: str) -> tuple[BlockFile, StoredFile]:
+        if not self._runs:
+            memory = io.BytesIO()
+            block_file = self._write_buffered(memory)
+            self._store.put(key, memory.getvalue())
+        else:
+            self._spill()
+            path = self._new_path()
+            with _local_disk(), path.open("wb") as file:
+                writer = BlockFileWriter(file, self._num_partitions)
+                merge_block_files(writer, self._runs)
+                block_file = writer.finish()
+            self._store.put(key, path)
+        return block_file, StoredFile(key=key, size_bytes=block_file.size_bytes, crc32=block_file.crc32)
+
+    def _put(self, key: str, data: bytes) -> StoredFile:
+        self._store.put(key, data)
+        return StoredFile(key=key, size_bytes=len(data), crc32=zlib.crc32(data))
+
+    def _spill(self) -> None:
+        path = self._new_path()
+        with _local_disk(), path.open("wb") as file:
+            self._runs.append((path, self._write_buffered(file)))
+
+    def _write_buffered(self, file: BinaryIO) -> BlockFile:
+        writer = BlockFileWriter(file, self._num_partitions)
+        if self._buffered:
+            rows = pa.concat_batches([batch for batch, _ in self._buffered])
+            ids = np.concatenate([ids for _, ids in self._buffered])
+            self._forget_buffered()
+            write_rows(writer, rows, ids, self._num_partitions)
+        return writer.finish()
+
+    def _forget_buffered(self) -> None:
+        self._buffered: list[tuple[pa.RecordBatch, NDArray[np.int32]]] = []
+        self._buffered_bytes = 0
+
+    def _new_path(self) -> Path:
+        """A file in the next spill folder."""
+        number = len(self._runs)
+        if len(self._folders) < len(self._spill_folders):
+            with _local_disk():
+                parent = self._spill_folders[len(self._folders)]
+                self._folders.append(tempfile.TemporaryDirectory(prefix="icefloe-", dir=parent))
+        return Path(self._folders[number % len(self._folders)].name) / f"{number}.blocks"
+
+
+def write_map_output(
+    store: Store,
+    *,
+    map_id: int,
+    generation: int,
+    attempt: str,
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    reduce_ids: NDArray[np.int32],
+    change_ordinals: NDArray[np.int32],
+    weights: NDArray[np.int64],
+    row_hashes: RowHashes,
+    num_partitions: int,
+    memory_bytes: int,
+    counts: MapTaskCounts,
+) -> MapOutputRecord:
+    """Commits rows that are all in memory; the arrays run over the rows of all batches. See `MapOutputWriter`."""
+    with MapOutputWriter(
+        store,
+        map_id=map_id,
+        generation=generation,
+        attempt=attempt,
+        schema=schema,
+        num_partitions=num_partitions,
+        memory_bytes=memory_bytes,
+    ) as writer:
+        start = 0
+        for batch in batches:
+            rows = slice(start, start + batch.num_rows)
+            writer.write(
+                batch,
+                reduce_ids=reduce_ids[rows],
+                change_ordinals=change_ordinals[rows],
+                weights=weights[rows],
+                row_hashes=row_hashes.slice(rows.start, rows.stop),
+            )
+            start = rows.stop
+        return writer.commit(counts)
+
+
+@contextmanager
+def _local_disk() -> Iterator[None]:
+    """Turns what local disk refuses into an error that another attempt may not meet."""
+    try:
+        yield
+    except OSError as cause:
+        raise TransientError(f"the spill files of a map task cannot be written: {cause}; free local disk") from cause

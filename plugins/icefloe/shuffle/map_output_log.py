@@ -1,0 +1,130 @@
+"""The log of a shuffle's map outputs: the first attempt to commit counts, and what is proven damaged is void.
+
+``<map_id>.<generation>`` is created only if absent and written last; ``<map_id>.<generation>.void`` says that it does
+not count, and the next generation may commit. Nothing is ever found by listing.
+"""
+
+import logging
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from icefloe.documents import dump_document
+from icefloe.errors import TransientError
+from icefloe.shuffle.commit_record import CorruptMapOutputError, MapOutputRecord, VoidRecord
+from icefloe.storage.store import KeyMissingError, Store
+
+__all__ = ["MapOutputLog", "MapOutputState", "MissingMapOutputError"]
+
+logger = logging.getLogger(__name__)
+
+_REQUESTS_AT_ONCE: Final = 8
+_COMMIT_TRIES: Final = 10
+
+
+class MissingMapOutputError(TransientError):
+    """Planned map tasks have no valid commit record. Facts: ``map_ids``."""
+
+
+class MapOutputState(NamedTuple):
+    """Where a map task stands.
+
+    Attributes:
+        generation: the first that is not void; what an attempt that starts now commits.
+        record: the output that counts; None where there is none yet, or only a damaged record.
+        damage: why the record there cannot be read; `MapOutputLog.commit` voids it.
+    """
+
+    generation: int
+    record: MapOutputRecord | None
+    damage: str | None = None
+
+
+class MapOutputLog:
+    """The commit records of one shuffle.
+
+    Args:
+        store: the place of the shuffle's map outputs.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def current(self, map_id: int) -> MapOutputState:
+        """The generation that counts and its record, by two look-ups where nothing was voided.
+
+        Raises:
+            TerminalError: the record was written by a release this one does not know.
+        """
+        generation = 0
+        while self._store.size(_void_key(map_id, generation)) is not None:
+            generation += 1
+        try:
+            data = self._store.get(_record_key(map_id, generation))
+            record = MapOutputRecord.from_json(data, map_id=map_id, generation=generation)
+        except KeyMissingError:
+            return MapOutputState(generation=generation, record=None)
+        except CorruptMapOutputError as damage:
+            return MapOutputState(generation=generation, record=None, damage=damage.reason)
+        return MapOutputState(generation=generation, record=record)
+
+    def states(self, map_ids: Sequence[int]) -> list[MapOutputState]:
+        """`current` of each map task, several at once, in the order given."""
+        with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
+            return list(pool.map(self.current, map_ids))
+
+    def records(self, map_ids: Sequence[int]) -> list[MapOutputRecord]:
+        """The record of each planned map task, in the order given; a missing one is never an empty one.
+
+        Raises:
+            MissingMapOutputError: names the map tasks that have to run.
+        """
+        states = self.states(map_ids)
+        missing = [map_id for map_id, state in zip(map_ids, states, strict=True) if state.record is None]
+        if missing:
+            raise MissingMapOutputError(
+                f"{len(missing)} of {len(states)} map tasks have no valid output (the first: {missing[0]}); run "
+                "shuffle_write again, it redoes only those", map_ids=missing,
+            )  # fmt: skip
+        return [state.record for state in states if state.record is not None]
+
+    def commit(self, record: MapOutputRecord) -> MapOutputRecord:
+        """Makes a map output count unless another attempt's already does; gives the record that counts.
+
+        The files the record names must be in the store before. Where generations were voided since the attempt began,
+        it commits the one that is open now. Compare ``attempt`` to learn who won.
+
+        Raises:
+            TransientError: the store neither takes the record nor shows another.
+        """
+        for _ in range(_COMMIT_TRIES):
+            state = self.current(record.map_id)
+            if state.record is not None:
+                logger.info("map_output_adopted map_id=%s generation=%s attempt=%s by=%s", record.map_id,
+                            state.generation, state.record.attempt, record.attempt)  # fmt: skip
+                return state.record
+            if state.damage is not None:
+                self.void(record.map_id, state.generation, state.damage)
+                continue
+            offered = replace(record, generation=state.generation).sealed()
+            if self._store.create(_record_key(record.map_id, state.generation), dump_document(offered)):
+                return offered
+        raise TransientError(
+            f"{self._store.url} neither takes the commit record of map task {record.map_id} nor shows another; check "
+            "that nothing else writes there", map_id=record.map_id,
+        )  # fmt: skip
+
+    def void(self, map_id: int, generation: int, reason: str) -> None:
+        """Says that a generation does not count; repeating it has no further effect."""
+        void = VoidRecord(map_id=map_id, generation=generation, reason=reason)
+        if self._store.create(_void_key(map_id, generation), dump_document(void)):
+            logger.warning("map_output_voided map_id=%s generation=%s reason=%s", map_id, generation, reason)
+
+
+def _record_key(map_id: int, generation: int) -> str:
+    return f"{map_id}.{generation}"
+
+
+def _void_key(map_id: int, generation: int) -> str:
+    return f"{map_id}.{generation}.void"

@@ -1,0 +1,194 @@
+"""Statistics files: what each reduce partition's block of a map task holds, per change ordinal.
+
+A header, fixed-width entries, the CRC-32 of each block and one of the file (docs/formats.md, "Statistics file").
+"""
+
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icefloe.changes.row_hash import RowHashes
+from icefloe.errors import TransientError
+from icefloe.shuffle.ordinal_sums import OrdinalSums, grouped_hash_sums
+
+__all__ = ["CorruptStatisticsError", "PartitionStatistics", "decode_statistics", "encode_statistics"]
+
+_MAGIC: Final = b"IFST"
+_VERSION: Final = 1
+_HEADER: Final = struct.Struct(">4sIII")
+_TRAILER: Final = struct.Struct(">I")
+_ENTRY: Final = np.dtype(
+    [("reduce_id", ">i4"), ("change_ordinal", ">i4"), ("rows", ">i8"), ("signed_count", ">i8"), ("hash_high", ">u8"),
+     ("hash_low", ">u8")]
+)  # fmt: skip
+_ORDINAL_BITS: Final = 32
+
+
+class CorruptStatisticsError(TransientError):
+    """The bytes of a statistics file are not what a map task wrote; its map output must be redone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStatistics:
+    """One entry per non-empty (reduce partition, change ordinal), ascending; the arrays have equal lengths.
+
+    Attributes:
+        reduce_ids: int64.
+        change_ordinals: int64.
+        rows: int64, rows whatever their weights.
+        signed_counts: int64, sums of weights.
+        hash_high: uint64, upper half of the signed hash sum mod 2^128.
+        hash_low: uint64, lower half.
+    """
+
+    reduce_ids: NDArray[np.int64]
+    change_ordinals: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    signed_counts: NDArray[np.int64]
+    hash_high: NDArray[np.uint64]
+    hash_low: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @classmethod
+    def empty(cls) -> Self:
+        """The statistics of no rows."""
+        none, no_hashes = np.zeros(0, np.int64), np.zeros(0, np.uint64)
+        return cls(
+            reduce_ids=none,
+            change_ordinals=none,
+            rows=none,
+            signed_counts=none,
+            hash_high=no_hashes,
+            hash_low=no_hashes,
+        )
+
+    @classmethod
+    def of_rows(
+        cls,
+        *,
+        reduce_ids: NDArray[np.int32],
+        change_ordinals: NDArray[np.int32],
+        weights: NDArray[np.int64],
+        row_hashes: RowHashes,
+    ) -> Self:
+        """The statistics of rows; all arguments have one length."""
+        return cls._grouped(
+            reduce_ids=reduce_ids.astype(np.int64),
+            change_ordinals=change_ordinals.astype(np.int64),
+            rows=np.ones(len(weights), np.int64),
+            signed_counts=weights,
+            hashes=(row_hashes.high, row_hashes.low),
+            hash_weights=weights,
+        )
+
+    @classmethod
+    def merged(cls, parts: Sequence[Self]) -> Self:
+        """The statistics of the rows of all parts together, at least one."""
+        arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in cls.__slots__}
+        hashes = arrays.pop("hash_high"), arrays.pop("hash_low")
+        return cls._grouped(**arrays, hashes=hashes, hash_weights=np.ones(len(arrays["rows"]), np.int64))
+
+    def partition_rows(self, num_partitions: int) -> NDArray[np.int64]:
+        """The rows of each reduce partition, over all ordinals."""
+        rows = np.zeros(num_partitions, np.int64)
+        np.add.at(rows, self.reduce_ids, self.rows)
+        return rows
+
+    def sums(self, start: int, stop: int) -> tuple[OrdinalSums, ...]:
+        """The sums per change ordinal of the reduce partitions ``start`` (inclusive) to ``stop`` (exclusive)."""
+        first, last = np.searchsorted(self.reduce_ids, [start, stop])
+        picked = slice(first, last)
+        by_ordinal = self._grouped(
+            reduce_ids=np.zeros(last - first, np.int64),
+            change_ordinals=self.change_ordinals[picked],
+            rows=self.rows[picked],
+            signed_counts=self.signed_counts[picked],
+            hashes=(self.hash_high[picked], self.hash_low[picked]),
+            hash_weights=np.ones(last - first, np.int64),
+        )
+        return tuple(
+            OrdinalSums(change_ordinal=ordinal, rows=rows, signed_count=signed_count, hash_sum=high << 64 | low)
+            for ordinal, rows, signed_count, high, low in zip(
+                by_ordinal.change_ordinals.tolist(), by_ordinal.rows.tolist(), by_ordinal.signed_counts.tolist(),
+                by_ordinal.hash_high.tolist(), by_ordinal.hash_low.tolist(), strict=True,
+            )
+        )  # fmt: skip
+
+    @classmethod
+    def _grouped(
+        cls,
+        *,
+        reduce_ids: NDArray[np.int64],
+        change_ordinals: NDArray[np.int64],
+        rows: NDArray[np.int64],
+        signed_counts: NDArray[np.int64],
+        hashes: tuple[NDArray[np.uint64], NDArray[np.uint64]],
+        hash_weights: NDArray[np.int64],
+    ) -> Self:
+        groups = reduce_ids << _ORDINAL_BITS | change_ordinals
+        order = np.argsort(groups, kind="stable")
+        ordered = groups[order]
+        starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+        hash_high, hash_low = grouped_hash_sums(hashes[0][order], hashes[1][order], hash_weights[order], starts)
+        return cls(
+            reduce_ids=ordered[starts] >> _ORDINAL_BITS,
+            change_ordinals=ordered[starts] & ((1 << _ORDINAL_BITS) - 1),
+            rows=np.add.reduceat(rows[order], starts) if len(starts) else rows,
+            signed_counts=np.add.reduceat(signed_counts[order], starts) if len(starts) else signed_counts,
+            hash_high=hash_high,
+            hash_low=hash_low,
+        )
+
+
+def encode_statistics(statistics: PartitionStatistics, block_crc32: NDArray[np.uint32]) -> bytes:
+    """The statistics file of a map output.
+
+    Args:
+        statistics: of its rows.
+        block_crc32: of each reduce partition's block, compressed as it lies in the data file; 0 where it is empty.
+    """
+    entries = np.empty(len(statistics), _ENTRY)
+    for entry_field, name in zip(_ENTRY.names or (), PartitionStatistics.__slots__, strict=True):
+        entries[entry_field] = getattr(statistics, name)
+    header = _HEADER.pack(_MAGIC, _VERSION, len(block_crc32), len(entries))
+    body = header + entries.tobytes() + block_crc32.astype(">u4").tobytes()
+    return body + _TRAILER.pack(zlib.crc32(body))
+
+
+def decode_statistics(data: bytes, *, num_partitions: int) -> tuple[PartitionStatistics, NDArray[np.uint32]]:
+    """The statistics and the block checksums in a statistics file.
+
+    Raises:
+        CorruptStatisticsError: damaged, of another shuffle, or of a version this release does not know.
+    """
+    if len(data) < _HEADER.size + _TRAILER.size:
+        raise _corrupt(f"{len(data)} bytes are too few")
+    magic, version, partitions, count = _HEADER.unpack_from(data)
+    if _TRAILER.unpack(data[-_TRAILER.size :])[0] != zlib.crc32(data[: -_TRAILER.size]):
+        raise _corrupt("its checksum does not match")
+    if (magic, version, partitions) != (_MAGIC, _VERSION, num_partitions):
+        raise _corrupt(f"it is version {version} for {partitions} partitions, not {_VERSION} for {num_partitions}")
+    if len(data) != _HEADER.size + count * _ENTRY.itemsize + 4 * partitions + _TRAILER.size:
+        raise _corrupt(f"{len(data)} bytes do not hold {count} entries")
+    entries = np.frombuffer(data, _ENTRY, count, _HEADER.size)
+    block_crc32 = np.frombuffer(data, ">u4", partitions, _HEADER.size + entries.nbytes)
+    statistics = PartitionStatistics(
+        reduce_ids=entries["reduce_id"].astype(np.int64),
+        change_ordinals=entries["change_ordinal"].astype(np.int64),
+        rows=entries["rows"].astype(np.int64),
+        signed_counts=entries["signed_count"].astype(np.int64),
+        hash_high=entries["hash_high"].astype(np.uint64),
+        hash_low=entries["hash_low"].astype(np.uint64),
+    )
+    return statistics, block_crc32.astype(np.uint32)
+
+
+def _corrupt(reason: str) -> CorruptStatisticsError:
+    return CorruptStatisticsError(f"a statistics file is damaged: {reason}; its map task must run again", reason=reason)

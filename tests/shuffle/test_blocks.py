@@ -1,0 +1,173 @@
+import random
+
+import lz4.frame
+import numpy as np
+import pyarrow as pa
+import pytest
+from shuffle.shuffled_rows import some_rows
+
+from icefloe.errors import TerminalError
+from icefloe.shuffle.blocks import (
+    CorruptBlockError,
+    block_schema,
+    compress_block,
+    decode_block,
+    encode_block,
+    split_batch,
+)
+
+MAX_BYTES = 1 << 20
+
+
+def small_batch(rows=4):
+    return some_rows(rows, num_partitions=1).batch
+
+
+def test_rows_come_back_from_a_block():
+    batches = [small_batch(3), small_batch(5).slice(2)]
+    decoded = decode_block(encode_block(batches), batches[0].schema, max_bytes=MAX_BYTES)
+    assert pa.Table.from_batches(decoded).equals(pa.Table.from_batches(batches))
+
+
+def test_no_rows_are_no_bytes():
+    assert encode_block([]) == b""
+    assert encode_block([small_batch(0)]) == b""
+
+
+def test_every_arrow_type_of_a_table_survives():
+    struct = pa.array([{"a": 1, "b": ["x"]}, None, {"a": None, "b": None}])
+    columns = {
+        "uuid": pa.array([b"0123456789abcdef", None, b"fedcba9876543210"], pa.uuid()),
+        "fixed": pa.array([b"ab", None, b"cd"], pa.binary(2)),
+        "time": pa.array([1, None, 3], pa.time64("us")),
+        "ts": pa.array([1, None, 3], pa.timestamp("us", tz="UTC")),
+        "map": pa.array([[("k", 1)], None, []], pa.map_(pa.string(), pa.int32())),
+        "struct": struct,
+        "large": pa.array(["x", None, "y" * 100], pa.large_string()),
+        "view": pa.array(["x", None, "y" * 100], pa.string_view()),
+        "bool": pa.array([True, None, False]),
+        "nothing": pa.nulls(3),
+    }
+    batch = pa.RecordBatch.from_pydict(columns)
+    [decoded] = decode_block(encode_block([batch]), batch.schema, max_bytes=MAX_BYTES)
+    assert decoded.equals(batch)
+
+
+def test_every_flipped_byte_is_detected():
+    data = encode_block([small_batch()])
+    for position in range(len(data)):
+        damaged = bytearray(data)
+        damaged[position] ^= 0xFF
+        with pytest.raises(CorruptBlockError):
+            decode_block(bytes(damaged), small_batch().schema, max_bytes=MAX_BYTES)
+
+
+def test_every_value_of_every_header_byte_is_detected():
+    data = encode_block([small_batch()])
+    for position in range(15):
+        for value in set(range(256)) - {data[position]}:
+            damaged = bytearray(data)
+            damaged[position] = value
+            with pytest.raises(CorruptBlockError):
+                decode_block(bytes(damaged), small_batch().schema, max_bytes=MAX_BYTES)
+
+
+def test_every_truncation_and_trailing_bytes_are_detected():
+    data = encode_block([small_batch()])
+    wrong = [data[:length] for length in range(len(data))] + [data + b"\0", data + data]
+    for each in wrong:
+        with pytest.raises(CorruptBlockError):
+            decode_block(memoryview(each), small_batch().schema, max_bytes=MAX_BYTES)
+
+
+@pytest.mark.parametrize("declared", [0, 2000, 1 << 40, (1 << 64) - 1])
+def test_a_header_that_declares_too_much_allocates_nothing(declared):
+    data = bytearray(encode_block([small_batch()]))
+    data[6:14] = declared.to_bytes(8, "little")
+    header = bytes(data[4:14])
+    data[14] = lz4_header_checksum(header)
+    with pytest.raises(CorruptBlockError, match=f"declares {declared} bytes"):
+        decode_block(bytes(data), small_batch().schema, max_bytes=1999)
+
+
+def lz4_header_checksum(descriptor):
+    for candidate in range(256):
+        try:
+            lz4.frame.get_frame_info(b"\x04\x22\x4d\x18" + descriptor + bytes([candidate]) + bytes(8))
+        except RuntimeError:
+            continue
+        return candidate
+    raise AssertionError("no header checksum fits")
+
+
+def test_a_block_larger_than_its_limit_is_refused():
+    batch = small_batch()
+    content_bytes = batch.serialize().size
+    decode_block(encode_block([batch]), batch.schema, max_bytes=content_bytes)
+    with pytest.raises(CorruptBlockError, match="declares"):
+        decode_block(encode_block([batch]), batch.schema, max_bytes=content_bytes - 1)
+
+
+def test_damage_that_both_checksums_miss_never_crashes():
+    """Messages damaged before they were compressed are refused, or hold rows that can be read to the last value."""
+    batch = small_batch()
+    content = batch.serialize().to_pybytes()
+    dice = random.Random(5)
+    refused = 0
+    for _ in range(600):
+        damaged = bytearray(content)
+        for _ in range(dice.randint(1, 4)):
+            damaged[dice.randrange(len(content))] = dice.randrange(256)
+        block = b"".join(compress_block([damaged], content_bytes=len(damaged)))
+        try:
+            for decoded in decode_block(block, batch.schema, max_bytes=MAX_BYTES):
+                assert decoded.schema == batch.schema
+                decoded.to_pylist()
+        except CorruptBlockError:
+            refused += 1
+    assert refused > 100
+
+
+@pytest.mark.parametrize("content", [b"x", b"\xff\xff\xff\xff\0\0\0\0", b"\xff\xff\xff\xff\xff\xff\xff\x7f", bytes(64)])
+def test_what_is_no_arrow_message_is_refused(content):
+    block = b"".join(compress_block([content], content_bytes=len(content)))
+    with pytest.raises(CorruptBlockError):
+        decode_block(block, small_batch().schema, max_bytes=MAX_BYTES)
+
+
+def test_a_schema_message_is_refused():
+    content = small_batch().schema.serialize()
+    block = b"".join(compress_block([content], content_bytes=content.size))
+    with pytest.raises(CorruptBlockError, match="type 'schema'"):
+        decode_block(block, small_batch().schema, max_bytes=MAX_BYTES)
+
+
+def test_rows_of_a_longer_schema_are_refused():
+    schema = small_batch().schema.append(pa.field("more", pa.int64()))
+    with pytest.raises(CorruptBlockError, match="do not fit the schema"):
+        decode_block(encode_block([small_batch()]), schema, max_bytes=MAX_BYTES)
+
+
+def test_dictionaries_are_refused_at_any_depth():
+    dictionary = pa.dictionary(pa.int8(), pa.string())
+    for kind in (dictionary, pa.list_(dictionary), pa.struct([("a", pa.map_(pa.string(), dictionary))])):
+        schema = pa.schema([("id", pa.int64()), ("bad", kind)])
+        with pytest.raises(TerminalError, match="'bad'"):
+            block_schema(schema)
+        with pytest.raises(TerminalError, match="'bad'"):
+            encode_block([pa.RecordBatch.from_pylist([], schema=schema)])
+
+
+def test_a_large_batch_is_split_and_a_large_row_stands_alone():
+    batch = pa.RecordBatch.from_pydict({"s": ["x" * 50_000, "y", "z" * 10, "w" * 30_000]})
+    pieces = list(split_batch(batch, message_bytes=10_000))
+    assert [piece.num_rows for piece in pieces] == [1, 1, 1, 1]
+    assert pa.Table.from_batches(pieces).equals(pa.Table.from_batches([batch]))
+
+
+def test_a_block_can_be_compressed_from_pieces():
+    batch = pa.RecordBatch.from_pydict({"n": np.arange(1_000_000)})
+    message = memoryview(batch.serialize())
+    block = b"".join(compress_block([message[:11], message[11:]], content_bytes=len(message)))
+    [decoded] = decode_block(block, batch.schema, max_bytes=len(message))
+    assert decoded.equals(batch)

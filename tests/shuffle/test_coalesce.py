@@ -1,0 +1,72 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from icefloe.shuffle.coalesce import coalesce
+
+SIZES = st.lists(st.one_of(st.just(0), st.integers(1, 100), st.integers(1, 10_000)), max_size=80)
+
+
+def ranges_of(sizes, target=100, min_ranges=1, min_range_bytes=1):
+    ranges = coalesce(
+        np.array(sizes, np.int64), target_size_bytes=target, min_ranges=min_ranges, min_range_bytes=min_range_bytes
+    )
+    return [(each.start, each.stop) for each in ranges]
+
+
+@given(SIZES, st.integers(1, 1000), st.integers(1, 30), st.integers(0, 2000))
+def test_every_partition_with_rows_is_in_exactly_one_range_and_no_range_has_empty_ends(sizes, target, least, floor):
+    ranges = ranges_of(sizes, target, least, floor)
+    covered = [position for start, stop in ranges for position in range(start, stop)]
+    assert covered == sorted(set(covered))
+    assert {position for position, size in enumerate(sizes) if size} <= set(covered)
+    for start, stop in ranges:
+        assert sizes[start] and sizes[stop - 1]
+
+
+@given(SIZES, st.integers(1, 1000), st.integers(1, 30))
+def test_a_range_exceeds_the_target_by_a_fifth_at_most_unless_it_is_one_partition(sizes, target, least):
+    for start, stop in ranges_of(sizes, target, least):
+        partitions = [size for size in sizes[start:stop] if size]
+        assert sum(partitions) <= 1.2 * target or len(partitions) == 1
+
+
+@given(SIZES, st.integers(1, 1000), st.integers(1, 30))
+def test_there_are_as_many_ranges_as_asked_for_or_one_per_partition(sizes, target, least):
+    assert len(ranges_of(sizes, target, least)) >= min(least, sum(size > 0 for size in sizes))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ([], []),
+        ([0, 0], []),
+        ([0, 10, 0], [(1, 2)]),
+        ([50, 50, 50, 50], [(0, 2), (2, 4)]),
+        ([50, 0, 50, 0, 50], [(0, 3), (4, 5)]),
+        ([500, 60, 40], [(0, 1), (1, 3)]),
+        ([90, 15], [(0, 2)]),
+        ([90, 25], [(0, 1), (1, 2)]),
+        ([10, 500, 10], [(0, 1), (1, 2), (2, 3)]),
+    ],
+)
+def test_neighbours_are_merged_to_the_target(sizes, expected):
+    assert ranges_of(sizes) == expected
+
+
+def test_ranges_are_numbered_from_0():
+    ranges = coalesce(np.array([9, 9, 9]), target_size_bytes=10, min_ranges=1, min_range_bytes=1)
+    assert [each.range_id for each in ranges] == [0, 1, 2]
+
+
+def test_little_work_is_not_spread_over_idle_cores():
+    sizes = np.full(64, 10_000)
+    assert len(coalesce(sizes, target_size_bytes=64 << 20, min_ranges=8)) == 1
+    assert len(coalesce(sizes * 1000, target_size_bytes=64 << 20, min_ranges=30)) >= 30
+
+
+@pytest.mark.parametrize(("target", "least"), [(0, 1), (1, 0)])
+def test_targets_and_counts_below_one_are_refused(target, least):
+    with pytest.raises(ValueError, match="1 byte or more"):
+        coalesce(np.array([1]), target_size_bytes=target, min_ranges=least)

@@ -1,0 +1,91 @@
+import pytest
+from shuffle.memory_store import MemoryStore
+from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
+
+from icefloe.shuffle.blocks import block_schema
+from icefloe.shuffle.commit_record import CorruptMapOutputError, MapOutputRecord
+from icefloe.shuffle.committed_output import partition_bytes, read_committed_output, read_committed_outputs
+
+SCHEMA = block_schema(TABLE_SCHEMA)
+P = 4
+
+
+@pytest.fixture
+def store():
+    return MemoryStore()
+
+
+@pytest.fixture
+def record(store):
+    return commit_rows(store, some_rows(20, num_partitions=P, ordinals=2), num_partitions=P)
+
+
+def read(store, record, schema=SCHEMA, num_partitions=P):
+    return read_committed_output(store, record, schema=schema, num_partitions=num_partitions)
+
+
+@pytest.mark.parametrize("name", ["index", "statistics"])
+def test_every_damaged_byte_and_every_truncation_of_the_small_files_is_detected(store, record, name):
+    key = getattr(record, name).key
+    whole = store.objects[key]
+    for position in range(len(whole)):
+        store.flip(key, position)
+        with pytest.raises(CorruptMapOutputError):
+            read(store, record)
+        store.objects[key] = whole[:position]
+        with pytest.raises(CorruptMapOutputError):
+            read(store, record)
+        store.objects[key] = whole
+
+
+@pytest.mark.parametrize("name", ["data", "index", "statistics"])
+def test_a_file_that_is_gone_is_never_an_empty_one(store, record, name):
+    del store.objects[getattr(record, name).key]
+    with pytest.raises(CorruptMapOutputError) as caught:
+        read(store, record)
+    assert (caught.value.map_id, caught.value.generation) == (0, 0)
+
+
+def test_a_truncated_data_file_is_detected_by_its_size(store, record):
+    store.objects[record.data.key] = store.objects[record.data.key][:-1]
+    with pytest.raises(CorruptMapOutputError, match="bytes, expected"):
+        read(store, record)
+
+
+def test_files_swapped_between_map_outputs_are_detected(store, record):
+    other = commit_rows(store, some_rows(20, num_partitions=P, first_id=20), num_partitions=P, map_id=1)
+    objects = store.objects
+    for name in ("index", "statistics"):
+        mine, theirs = getattr(record, name).key, getattr(other, name).key
+        objects[mine], objects[theirs] = objects[theirs], objects[mine]
+        with pytest.raises(CorruptMapOutputError, match="does not match"):
+            read(store, record)
+        objects[mine], objects[theirs] = objects[theirs], objects[mine]
+
+
+def test_the_output_of_another_plan_is_refused(store, record):
+    with pytest.raises(CorruptMapOutputError, match="another number of partitions"):
+        read(store, record, num_partitions=8)
+    with pytest.raises(CorruptMapOutputError, match="another schema"):
+        read(store, record, schema=SCHEMA.remove(0))
+
+
+def test_the_record_of_an_insert_only_task_has_no_shuffle_files(store):
+    with pytest.raises(CorruptMapOutputError, match="no shuffle files"):
+        read(store, MapOutputRecord(map_id=0, generation=0, attempt="a", part={}))
+
+
+def test_whole_and_damaged_outputs_are_told_apart(store, record):
+    other = commit_rows(store, some_rows(20, num_partitions=P), num_partitions=P, map_id=1)
+    store.flip(other.index.key, 9)
+    whole, damaged = read_committed_outputs(store, [record, other], schema=SCHEMA, num_partitions=P)
+    assert [output.record for output in whole] == [record]
+    assert [error.map_id for error in damaged] == [1]
+
+
+def test_partition_bytes_add_up_over_the_outputs(store, record):
+    other = commit_rows(store, some_rows(9, num_partitions=P), num_partitions=P, map_id=1)
+    whole, _ = read_committed_outputs(store, [record, other], schema=SCHEMA, num_partitions=P)
+    total = partition_bytes(whole, P)
+    assert len(total) == P
+    assert total.sum() == record.data.size_bytes + other.data.size_bytes

@@ -1,0 +1,156 @@
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from shuffle.memory_store import MemoryStore
+from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
+
+from icefloe.errors import TransientError
+from icefloe.shuffle.blocks import block_schema
+from icefloe.shuffle.commit_record import CorruptMapOutputError
+from icefloe.shuffle.committed_output import read_committed_outputs
+from icefloe.shuffle.extents import plan_extents
+from icefloe.shuffle.fetch import fetch_blocks, plan_fetch
+from icefloe.shuffle.ranges import ReduceRange
+
+SCHEMA = block_schema(TABLE_SCHEMA)
+P = 8
+
+
+def shuffled(store, *counts, start=0, stop=P):
+    """The extents of one range over map outputs of so many rows."""
+    records = [
+        commit_rows(store, some_rows(rows, num_partitions=P, first_id=100 * i), num_partitions=P, map_id=i)
+        for i, rows in enumerate(counts)
+    ]
+    outputs, _ = read_committed_outputs(store, records, schema=SCHEMA, num_partitions=P)
+    [extents] = plan_extents([ReduceRange(range_id=0, start=start, stop=stop)], outputs)
+    return extents
+
+
+def fetch(store, extents, max_fetch_bytes=1 << 20):
+    return list(fetch_blocks(store, extents, SCHEMA, max_fetch_bytes=max_fetch_bytes))
+
+
+def ids_by_partition(blocks):
+    found = {}
+    for block in blocks:
+        found.setdefault(block.reduce_id, []).extend(pa.Table.from_batches(block.batches)["id"].to_pylist())
+    return found
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    counts=st.lists(st.integers(0, 60), min_size=1, max_size=4),
+    start=st.integers(0, P - 1),
+    width=st.integers(1, P),
+    max_fetch_bytes=st.integers(1, 20_000),
+)
+def test_all_rows_of_the_range_come_by_partition_whatever_the_memory(counts, start, width, max_fetch_bytes):
+    store = MemoryStore()
+    stop = min(P, start + width)
+    blocks = fetch(store, shuffled(store, *counts, start=start, stop=stop), max_fetch_bytes)
+    expected = {}
+    for i, count in enumerate(counts):
+        for row_id in range(100 * i, 100 * i + count):
+            if start <= row_id * 7 % P < stop:
+                expected.setdefault(row_id * 7 % P, []).append(row_id)
+    assert ids_by_partition(blocks) == expected
+    assert [(block.reduce_id, block.map_id) for block in blocks] == sorted({(b.reduce_id, b.map_id) for b in blocks})
+
+
+def test_neighbouring_blocks_of_a_map_output_are_one_request():
+    store = MemoryStore()
+    extents = shuffled(store, 50, 50)
+    store.requests.clear()
+    assert len(fetch(store, extents)) == 2 * P
+    assert [verb for verb, _ in store.requests] == ["get_ranges"] * 2
+
+
+@given(st.integers(1, 20_000))
+def test_what_is_held_stays_within_the_limit_unless_one_block_exceeds_it(max_fetch_bytes):
+    extents = shuffled(MemoryStore(), 60, 10, 60)
+    for window in plan_fetch(extents, max_fetch_bytes=max_fetch_bytes):
+        lengths = [length for each in window.extents for length in each.block_lengths[window.start : window.stop]]
+        assert sum(lengths) <= max_fetch_bytes or sum(length > 0 for length in lengths) == 1
+
+
+def test_every_damaged_byte_names_the_map_output_to_void():
+    store = MemoryStore()
+    extents = shuffled(store, 6, 12)
+    key = extents.extents[1].data_key
+    for position in range(len(store.objects[key])):
+        store.flip(key, position)
+        with pytest.raises(CorruptMapOutputError) as caught:
+            fetch(store, extents)
+        assert (caught.value.map_id, caught.value.generation) == (1, 0)
+        store.flip(key, position)
+    assert len(ids_by_partition(fetch(store, extents))) == P
+
+
+def test_every_truncation_names_the_map_output_to_void():
+    store = MemoryStore()
+    extents = shuffled(store, 6, 12)
+    key = extents.extents[1].data_key
+    whole = store.objects[key]
+    for length in range(len(whole)):
+        store.objects[key] = whole[:length]
+        with pytest.raises(CorruptMapOutputError, match=f"{length} bytes, expected {len(whole)}"):
+            fetch(store, extents)
+
+
+def test_a_data_file_that_is_gone_names_the_map_output_to_void():
+    store = MemoryStore()
+    extents = shuffled(store, 6)
+    del store.objects[extents.extents[0].data_key]
+    with pytest.raises(CorruptMapOutputError, match="None bytes"):
+        fetch(store, extents)
+
+
+def test_swapped_data_files_of_one_size_are_detected():
+    store = MemoryStore()
+    extents = shuffled(store, 8, 8)
+    one, other = (each.data_key for each in extents.extents)
+    store.objects[one], store.objects[other] = store.objects[other], store.objects[one]
+    with pytest.raises(CorruptMapOutputError):
+        fetch(store, extents)
+
+
+def test_the_block_of_another_partition_is_detected():
+    store = MemoryStore()
+    extents = shuffled(store, 50, stop=4)
+    [extent] = extents.extents
+    with pytest.raises(CorruptMapOutputError, match="does not match its checksum"):
+        fetch(store, replace(extents, extents=(replace(extent, offset=extent.offset + extent.block_lengths[0]),)))
+
+
+def test_a_block_with_other_rows_than_planned_is_detected():
+    store = MemoryStore()
+    extents = shuffled(store, 16)
+    [extent] = extents.extents
+    rows = (extent.block_rows[0] + 1, extent.block_rows[1] - 1, *extent.block_rows[2:])
+    with pytest.raises(CorruptMapOutputError, match="has 2 rows, expected 3"):
+        fetch(store, replace(extents, extents=(replace(extent, block_rows=rows),)))
+
+
+def test_a_store_that_does_not_answer_voids_nothing():
+    class Unreachable(MemoryStore):
+        def get_ranges(self, key, ranges):
+            raise TransientError("the store does not answer")
+
+    store = Unreachable()
+    with pytest.raises(TransientError) as caught:
+        fetch(store, shuffled(store, 6))
+    assert not isinstance(caught.value, CorruptMapOutputError)
+
+
+def test_a_store_that_answers_short_is_caught_even_where_it_says_nothing():
+    class Short(MemoryStore):
+        def get_ranges(self, key, ranges):
+            return [data[:-1] for data in super().get_ranges(key, ranges)]
+
+    store = Short()
+    with pytest.raises(CorruptMapOutputError, match="answered"):
+        fetch(store, shuffled(store, 6))

@@ -1,0 +1,156 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from shuffle.memory_store import MemoryStore
+from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
+
+from icefloe.errors import TransientError
+from icefloe.shuffle.blocks import block_schema
+from icefloe.shuffle.committed_output import read_committed_output
+from icefloe.shuffle.extents import plan_extents
+from icefloe.shuffle.fetch import fetch_blocks
+from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts, new_attempt
+from icefloe.shuffle.map_output_log import MapOutputLog
+from icefloe.shuffle.ranges import ReduceRange
+
+SCHEMA = block_schema(TABLE_SCHEMA)
+
+
+def partitions_of(store, record, num_partitions):
+    """The rows of each reduce partition, as a reader gets them."""
+    output = read_committed_output(store, record, schema=SCHEMA, num_partitions=num_partitions)
+    [extents] = plan_extents([ReduceRange(range_id=0, start=0, stop=num_partitions)], [output])
+    blocks = fetch_blocks(store, extents, SCHEMA, max_fetch_bytes=1 << 20)
+    return {block.reduce_id: pa.Table.from_batches(block.batches).to_pylist() for block in blocks}
+
+
+def expected_partitions(rows):
+    table = rows.batch.to_pylist()
+    expected = {}
+    for position, reduce_id in enumerate(rows.reduce_ids.tolist()):
+        extra = {"_weight": int(rows.weights[position]), "_change_ordinal": int(rows.change_ordinals[position])}
+        expected.setdefault(reduce_id, []).append(table[position] | extra)
+    return expected
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    count=st.integers(0, 120),
+    num_partitions=st.sampled_from([1, 5, 64]),
+    batch_rows=st.integers(1, 50),
+    memory_bytes=st.sampled_from([1, 3000, 30_000, 1 << 30]),
+)
+def test_every_row_comes_back_in_its_partition_and_order_however_often_it_spills(
+    count, num_partitions, batch_rows, memory_bytes
+):
+    store = MemoryStore()
+    rows = some_rows(count, num_partitions=num_partitions, ordinals=3)
+    record = commit_rows(store, rows, num_partitions=num_partitions, memory_bytes=memory_bytes, batch_rows=batch_rows)
+    assert partitions_of(store, record, num_partitions) == expected_partitions(rows)
+    assert record.rows == count
+
+
+def test_sums_of_the_record_are_those_of_the_rows():
+    rows = some_rows(100, num_partitions=8, ordinals=2)
+    record = commit_rows(MemoryStore(), rows, num_partitions=8, memory_bytes=3000, batch_rows=7)
+    for ordinal, sums in enumerate(record.ordinals):
+        picked = np.flatnonzero(rows.change_ordinals == ordinal)
+        assert sums.change_ordinal == ordinal
+        assert sums.rows == len(picked)
+        assert sums.signed_count == rows.weights[picked].sum()
+        assert sums.hash_sum == rows.row_hashes.take(picked).signed_sum(rows.weights[picked])
+
+
+def test_no_rows_are_a_whole_output_too():
+    store = MemoryStore()
+    record = commit_rows(store, some_rows(0, num_partitions=4), num_partitions=4)
+    assert (record.rows, record.ordinals, record.largest_block_bytes) == (0, (), 0)
+    assert read_committed_output(store, record, schema=SCHEMA, num_partitions=4).offsets.tolist() == [0] * 5
+
+
+def test_the_record_is_written_after_all_files():
+    store = MemoryStore()
+    commit_rows(store, some_rows(9, num_partitions=4), num_partitions=4)
+    written = [key for verb, key in store.requests if verb in ("put", "create")]
+    assert written == ["0.0.attempt-a.data", "0.0.attempt-a.index", "0.0.attempt-a.statistics", "0.0"]
+
+
+def test_a_later_attempt_adopts_the_first_and_removes_its_own_files():
+    store = MemoryStore()
+    first = commit_rows(store, some_rows(9, num_partitions=4), num_partitions=4)
+    files = dict(store.objects)
+    second = commit_rows(store, some_rows(9, num_partitions=4), num_partitions=4, attempt="attempt-b")
+    assert second == first
+    assert store.objects == files
+
+
+def test_a_next_generation_counts_after_a_void():
+    store = MemoryStore()
+    rows = some_rows(9, num_partitions=4)
+    commit_rows(store, rows, num_partitions=4)
+    MapOutputLog(store).void(0, 0, "damaged")
+    second = commit_rows(store, rows, num_partitions=4, generation=1, attempt="attempt-b")
+    assert (second.generation, second.attempt) == (1, "attempt-b")
+    assert partitions_of(store, second, 4) == expected_partitions(rows)
+
+
+def open_writer(store, tmp_path, **changed):
+    settings = {"memory_bytes": 3000, "spill_folders": [tmp_path]} | changed
+    return MapOutputWriter(
+        store, map_id=0, generation=0, attempt=new_attempt(), schema=TABLE_SCHEMA, num_partitions=4, **settings
+    )
+
+
+def write(writer, rows):
+    writer.write(
+        rows.batch,
+        reduce_ids=rows.reduce_ids,
+        change_ordinals=rows.change_ordinals,
+        weights=rows.weights,
+        row_hashes=rows.row_hashes,
+    )
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_spills_go_to_all_folders_in_turn_and_are_removed(tmp_path, fails):
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        folder.mkdir()
+    try:
+        with open_writer(MemoryStore(), tmp_path, spill_folders=folders) as writer:
+            for start in range(0, 400, 40):
+                write(writer, some_rows(40, num_partitions=4, first_id=start))
+            assert all(len(list(folder.glob("*/*.blocks"))) > 1 for folder in folders)
+            if fails:
+                raise RuntimeError("the task died")
+            writer.commit(MapTaskCounts())
+    except RuntimeError:
+        assert fails
+    assert [list(folder.iterdir()) for folder in folders] == [[], []]
+
+
+def test_a_local_disk_that_cannot_be_written_commits_nothing(tmp_path):
+    store = MemoryStore()
+    with open_writer(store, tmp_path, spill_folders=[tmp_path / "gone"]) as writer:
+        write(writer, some_rows(40, num_partitions=4))
+        with pytest.raises(TransientError, match="spill files"):
+            write(writer, some_rows(40, num_partitions=4))
+    assert store.objects == {}
+
+
+def test_arguments_of_different_lengths_are_refused(tmp_path):
+    rows = some_rows(4, num_partitions=4)
+    with open_writer(MemoryStore(), tmp_path) as writer, pytest.raises(ValueError, match="differ in number"):
+        writer.write(
+            rows.batch,
+            reduce_ids=rows.reduce_ids[1:],
+            change_ordinals=rows.change_ordinals,
+            weights=rows.weights,
+            row_hashes=rows.row_hashes,
+        )
+
+
+def test_attempts_are_never_named_alike():
+    assert new_attempt() != new_attempt()
