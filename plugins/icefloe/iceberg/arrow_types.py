@@ -1,0 +1,111 @@
+"""The Arrow type of each Iceberg type: those of PyIceberg's ``Schema.as_arrow``, without its field metadata."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import pyarrow as pa
+from pyiceberg.schema import Schema
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    GeographyType,
+    GeometryType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UnknownType,
+    UUIDType,
+)
+
+from icefloe.errors import NotBuiltError
+
+__all__ = ["arrow_schema", "arrow_type"]
+
+_BY_TYPE: Final[Mapping[type[IcebergType], pa.DataType]] = {
+    BooleanType: pa.bool_(),
+    IntegerType: pa.int32(),
+    LongType: pa.int64(),
+    FloatType: pa.float32(),
+    DoubleType: pa.float64(),
+    DateType: pa.date32(),
+    TimeType: pa.time64("us"),
+    TimestampType: pa.timestamp("us"),
+    TimestamptzType: pa.timestamp("us", tz="UTC"),
+    TimestampNanoType: pa.timestamp("ns"),
+    TimestamptzNanoType: pa.timestamp("ns", tz="UTC"),
+    StringType: pa.large_string(),
+    UUIDType: pa.uuid(),
+    BinaryType: pa.large_binary(),
+    GeometryType: pa.large_binary(),
+    GeographyType: pa.large_binary(),
+    UnknownType: pa.null(),
+}
+
+
+def arrow_schema(schema: Schema) -> pa.Schema:
+    """The Arrow schema of a table's rows: one for every file, whatever the writer's choices were.
+
+    Strings, binaries and lists have 64-bit offsets, nothing is dictionary-encoded; geometries are WKB.
+
+    >>> arrow_schema(Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "name", StringType())))
+    id: int64 not null
+    name: large_string
+
+    Raises:
+        NotBuiltError: a column of a type that this release does not know.
+    """
+    return pa.schema([_arrow_field(field, ()) for field in schema.fields])
+
+
+def arrow_type(kind: IcebergType) -> pa.DataType:
+    """The Arrow type of one Iceberg type.
+
+    >>> arrow_type(DecimalType(9, 2)), arrow_type(FixedType(3))
+    (Decimal128Type(decimal128(9, 2)), FixedSizeBinaryType(fixed_size_binary[3]))
+
+    Raises:
+        NotBuiltError: a type that this release does not know.
+    """
+    return _arrow_type(kind, ())
+
+
+def _arrow_field(field: NestedField, parents: tuple[str, ...]) -> pa.Field:
+    return pa.field(field.name, _arrow_type(field.field_type, (*parents, field.name)), nullable=field.optional)
+
+
+def _arrow_type(kind: IcebergType, path: tuple[str, ...]) -> pa.DataType:
+    match kind:
+        case StructType():
+            return pa.struct([_arrow_field(field, path) for field in kind.fields])
+        case ListType():
+            return pa.large_list(_arrow_field(kind.element_field, path))
+        case MapType():
+            return pa.map_(_arrow_field(kind.key_field, path), _arrow_field(kind.value_field, path))
+        case DecimalType():
+            return pa.decimal128(kind.precision, kind.scale)
+        case FixedType():
+            return pa.binary(len(kind))
+    if (plain := _BY_TYPE.get(type(kind))) is not None:
+        return plain
+    column = ".".join(path)
+    raise NotBuiltError(
+        f"column {column!r} has type {kind}, which this release cannot read: drop the column, or use a release that "
+        "knows the type",
+        column=column,
+        type=str(kind),
+    )

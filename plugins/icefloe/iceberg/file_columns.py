@@ -1,0 +1,100 @@
+"""The columns of a data file by field id: from the file itself, or by the table's name mapping."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyiceberg.table.name_mapping import MappedField, NameMapping
+
+__all__ = ["FileColumn", "file_columns", "is_list"]
+
+_FIELD_ID: Final = b"PARQUET:field_id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileColumn:
+    """One column of a file, or one field inside of it.
+
+    Attributes:
+        field_id: None where neither the file nor the name mapping gives one; nothing reads such a column.
+        position: among its parent's fields.
+        name: in the file.
+        type: as pyarrow reads it.
+        is_nullable: whether the file's own schema allows nulls.
+        children: the fields of a struct; the element of a list; key and value of a map.
+    """
+
+    field_id: int | None
+    position: int
+    name: str
+    type: pa.DataType
+    is_nullable: bool
+    children: tuple["FileColumn", ...]
+
+
+def file_columns(schema: pa.Schema, name_mapping: NameMapping | None) -> tuple[FileColumn, ...]:
+    """The columns of a file, with the field id of each.
+
+    An id in the file wins; a column without one gets that of its name in the mapping (Iceberg spec, "Column
+    Projection").
+
+    >>> schema = pa.schema([pa.field("a", pa.int64(), metadata={"PARQUET:field_id": "7"}), ("b", pa.int64())])
+    >>> [column.field_id for column in file_columns(schema, None)]
+    [7, None]
+    """
+    return _columns(list(schema), () if name_mapping is None else tuple(name_mapping))
+
+
+def _columns(fields: Sequence[pa.Field], mapped: Sequence[MappedField]) -> tuple[FileColumn, ...]:
+    by_name = {name: entry for entry in mapped for name in entry.names}
+    taken = {_own_id(field) for field in fields}
+    columns = []
+    for position, field in enumerate(fields):
+        entry = by_name.get(field.name)
+        field_id = _own_id(field)
+        if field_id is None and entry is not None and entry.field_id not in taken:
+            field_id = entry.field_id
+        columns.append(
+            FileColumn(
+                field_id=field_id,
+                position=position,
+                name=field.name,
+                type=field.type,
+                is_nullable=field.nullable,
+                children=_columns(_inner_fields(field.type), () if entry is None else entry.fields),
+            )
+        )
+    return tuple(columns)
+
+
+def _own_id(field: pa.Field) -> int | None:
+    value = (field.metadata or {}).get(_FIELD_ID)
+    return None if value is None else int(value)
+
+
+def _inner_fields(kind: pa.DataType) -> list[pa.Field]:
+    """The fields inside a type, under the names that name mappings use for them."""
+    if pa.types.is_struct(kind):
+        return list(kind)
+    if pa.types.is_map(kind):
+        return [kind.key_field.with_name("key"), kind.item_field.with_name("value")]
+    if is_list(kind):
+        return [kind.value_field.with_name("element")]
+    return []
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether a type is one of Arrow's list layouts.
+
+    >>> is_list(pa.large_list(pa.int32())), is_list(pa.map_(pa.string(), pa.int32()))
+    (True, False)
+    """
+    types = pa.types
+    return (
+        types.is_list(kind)
+        or types.is_large_list(kind)
+        or types.is_fixed_size_list(kind)
+        or types.is_list_view(kind)
+        or types.is_large_list_view(kind)
+    )

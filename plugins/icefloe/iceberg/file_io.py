@@ -1,0 +1,96 @@
+"""Opens the files of a table: PyIceberg's FileIO, and its failures as ours, told apart by type."""
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+from pyiceberg.io import FileIO, load_file_io
+
+from icefloe.errors import TerminalError, TransientError
+
+__all__ = ["FileGoneError", "is_local", "open_file_io", "reading_data_file"]
+
+logger = logging.getLogger(__name__)
+
+
+class FileGoneError(TerminalError):
+    """A file that the table's metadata names is not in its storage any more."""
+
+
+def open_file_io(properties: Mapping[str, str], location: str) -> FileIO:
+    """PyIceberg's FileIO for a table.
+
+    Args:
+        properties: of the catalog and the table; they may hold secrets and appear in no log and no error.
+        location: of the table; its scheme chooses the implementation where the properties do not.
+
+    Raises:
+        TerminalError: the properties name an implementation that cannot be loaded.
+    """
+    try:
+        io = load_file_io(dict(properties), location)
+    except (ImportError, ValueError) as cause:
+        raise TerminalError(
+            f"the files at {location} cannot be opened: PyIceberg found no FileIO for them; check `py-io-impl` of the "
+            "catalog, and that the package for this storage is installed",
+            location=location,
+        ) from cause
+    logger.debug("reading %s with %s", location, type(io).__name__)
+    return io
+
+
+def is_local(location: str) -> bool:
+    """Whether a location is on this machine's own file system.
+
+    >>> is_local("file:///data/a.parquet"), is_local("/data/a.parquet"), is_local("s3://data/a.parquet")
+    (True, True, False)
+    """
+    return urlsplit(location).scheme in {"", "file"}
+
+
+@contextmanager
+def reading_data_file(path: str, *, table: str) -> Iterator[None]:
+    """Runs a block that reads one data file, and names file and table in what goes wrong.
+
+    Raises:
+        FileGoneError: the file does not exist.
+        TerminalError: access is denied, or the content is damaged.
+        TransientError: the storage did not answer.
+    """
+    try:
+        yield
+    except FileNotFoundError as cause:
+        raise FileGoneError(
+            f"data file {path} of table {table} is gone: its snapshot was expired, or the file was deleted; restore "
+            "it, or move the cursor past the snapshots that need it",
+            path=path,
+            table=table,
+        ) from cause
+    except PermissionError as cause:
+        raise TerminalError(
+            f"data file {path} of table {table} may not be read: the storage denied access; check the credentials",
+            path=path,
+            table=table,
+        ) from cause
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as cause:
+        raise _damaged(path, table, cause) from cause
+    except OSError as cause:
+        # Arrow reports undecodable bytes and unreachable storage by one type; a local disk that fails sets errno.
+        if is_local(path) and cause.errno is None:
+            raise _damaged(path, table, cause) from cause
+        raise TransientError(
+            f"data file {path} of table {table} could not be read: {cause}; the storage may be back at the next try",
+            path=path,
+            table=table,
+        ) from cause
+
+
+def _damaged(path: str, table: str, cause: Exception) -> TerminalError:
+    return TerminalError(
+        f"data file {path} of table {table} cannot be decoded: {cause}; it is damaged or not what the table's metadata "
+        "says; restore it or have it rewritten",
+        path=path,
+        table=table,
+    )

@@ -1,0 +1,182 @@
+"""Reads data files: rows as record batches in the table's schema, with their positions, in bounded memory."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyiceberg.io import FileIO
+
+from icefloe.errors import NotBuiltError, TerminalError
+from icefloe.iceberg.column_error import ColumnError
+from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.file_columns import file_columns
+from icefloe.iceberg.file_io import is_local, reading_data_file
+from icefloe.iceberg.parquet_file import ParquetRows
+from icefloe.iceberg.projection import Projection, plan_projection
+from icefloe.iceberg.table_schema import TableSchema
+
+__all__ = ["BATCH_ROWS", "RecordCountError", "plain_batch", "read_data_file", "read_rows"]
+
+BATCH_ROWS: Final = 131_072
+
+
+class RecordCountError(TerminalError):
+    """A data file does not hold as many rows as the table's metadata says."""
+
+
+def read_data_file(
+    file: DataFile,
+    *,
+    schema: TableSchema,
+    io: FileIO,
+    table: str,
+    batch_rows: int = BATCH_ROWS,
+    dictionary_columns: bool = False,
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """All rows of a data file, in order, as (position of the first row, batch).
+
+    Args:
+        file: a Parquet file of the table.
+        schema: the columns to read; batches have exactly ``schema.arrow``.
+        io: opens the file.
+        table: its name, for errors.
+        batch_rows: the most rows in a batch; a few row groups are in memory at a time.
+        dictionary_columns: leave text columns that the file dictionary-encodes as dictionary arrays, whose distinct
+            values have the schema's type; far less to decode and to hash. ``plain_batch`` decodes them.
+
+    Raises:
+        FileGoneError: the file does not exist.
+        RecordCountError: it has more or fewer rows than the table's metadata says.
+        ColumnError: its columns cannot become those of the schema.
+        NotBuiltError: it is no Parquet file.
+        TerminalError: it is damaged or may not be read.
+        TransientError: the storage did not answer.
+    """
+    with _opened(file, schema, io, table, batch_rows, dictionary_columns=dictionary_columns) as opened:
+        for first, _, groups in opened.rows.group_runs():
+            position = first
+            for batch in opened.batches(groups):
+                yield position, opened.project(batch)
+                position += batch.num_rows
+
+
+def read_rows(
+    file: DataFile,
+    positions: NDArray[np.int64],
+    *,
+    schema: TableSchema,
+    io: FileIO,
+    table: str,
+    batch_rows: int = BATCH_ROWS,
+) -> Iterator[pa.RecordBatch]:
+    """The rows at some positions of a data file, in order; row groups that hold none are not decoded.
+
+    Args:
+        file: a Parquet file of the table.
+        positions: ascending, each once, from 0 to ``file.record_count``, exclusive.
+        schema: as for ``read_data_file``; so are the other arguments and the errors.
+        io: opens the file.
+        table: its name, for errors.
+        batch_rows: the most rows in a batch.
+
+    Raises:
+        ValueError: positions that are not ascending or not in the file.
+    """
+    _check_positions(file, positions)
+    if not len(positions):
+        return
+    with _opened(file, schema, io, table, batch_rows, dictionary_columns=False) as opened:
+        for first, rows, groups in opened.rows.group_runs():
+            wanted = positions[np.searchsorted(positions, first) : np.searchsorted(positions, first + rows)]
+            yield from opened.rows_of(groups, wanted - first)
+
+
+def plain_batch(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
+    """A batch of ``read_data_file(dictionary_columns=True)``, or rows taken from one, in exactly ``schema.arrow``."""
+    columns = [
+        column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema.arrow)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Opened:
+    rows: ParquetRows
+    projection: Projection
+    columns: list[str] | None
+    places: Any
+
+    def batches(self, groups: list[int]) -> Iterator[pa.RecordBatch]:
+        return self.rows.batches(groups, self.columns)
+
+    def project(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return self.projection.apply(batch, self.places)
+
+    def rows_of(self, groups: list[int], wanted: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+        """The rows at positions within a run of row groups; stops decoding behind the last one."""
+        start = 0
+        for batch in self.batches(groups) if len(wanted) else ():
+            here, wanted = np.split(wanted, [np.searchsorted(wanted, start + batch.num_rows)])
+            if len(here):
+                yield self.project(batch.take(pa.array(here - start)))
+            if not len(wanted):
+                return
+            start += batch.num_rows
+
+
+@contextmanager
+def _opened(
+    file: DataFile, schema: TableSchema, io: FileIO, table: str, batch_rows: int, *, dictionary_columns: bool
+) -> Iterator[_Opened]:
+    if file.file_format != "PARQUET":
+        raise NotBuiltError(
+            f"data file {file.path} of table {table} is {file.file_format}: this release reads Parquet only; rewrite "
+            "the file, or wait for a release that reads it",
+            path=file.path,
+            table=table,
+        )
+    try:
+        with reading_data_file(file.path, table=table), io.new_input(file.path).open() as source:
+            rows = ParquetRows.open(
+                source,
+                batch_rows=batch_rows,
+                pre_buffer=not is_local(file.path),
+                dictionary_columns=dictionary_columns,
+            )
+            _check_count(file, rows.num_rows, table)
+            projection = plan_projection(
+                file_columns(rows.schema, schema.name_mapping),
+                schema.columns,
+                file.constants,
+                keep_dictionaries=dictionary_columns,
+            )
+            columns, places = rows.selection(projection.positions)
+            yield _Opened(rows=rows, projection=projection, columns=columns, places=places)
+    except ColumnError as error:
+        raise error.in_file(file.path, table=table) from error
+
+
+def _check_count(file: DataFile, num_rows: int, table: str) -> None:
+    if num_rows != file.record_count:
+        raise RecordCountError(
+            f"data file {file.path} of table {table} holds {num_rows} rows, but the table's metadata says "
+            f"{file.record_count}: the file was replaced or the metadata is wrong; restore the file",
+            path=file.path,
+            table=table,
+            num_rows=num_rows,
+            record_count=file.record_count,
+        )
+
+
+def _check_positions(file: DataFile, positions: NDArray[np.int64]) -> None:
+    if not len(positions):
+        return
+    if positions[0] < 0 or positions[-1] >= file.record_count or (np.diff(positions) <= 0).any():
+        raise ValueError(
+            f"positions in {file.path} must be ascending from 0 to {file.record_count}, exclusive; found "
+            f"{len(positions)} from {positions[0]} to {positions[-1]}"
+        )

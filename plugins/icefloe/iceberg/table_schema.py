@@ -1,0 +1,93 @@
+"""The schema in which a batch delivers a table's rows: that of one snapshot, with the names files without ids go by."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import pyarrow as pa
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.name_mapping import NameMapping
+
+from icefloe.errors import TerminalError
+from icefloe.iceberg.arrow_types import arrow_schema
+
+__all__ = ["TableSchema"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSchema:
+    """A table's columns as rows are delivered, by field id.
+
+    Attributes:
+        columns: PyIceberg's schema.
+        name_mapping: gives field ids to the columns of files that carry none; None where the table has none.
+        arrow: the Arrow schema of every batch.
+    """
+
+    columns: Schema
+    name_mapping: NameMapping | None
+    arrow: pa.Schema
+
+    @classmethod
+    def at(cls, metadata: TableMetadata, snapshot_id: int | None) -> Self:
+        """The schema of a snapshot; the current one where the snapshot names none (V1) or is None (no snapshot yet).
+
+        Raises:
+            TerminalError: the table has no such snapshot, or its schema is gone.
+            NotBuiltError: a column of a type that this release cannot read.
+        """
+        return cls.of(_schema_at(metadata, snapshot_id), metadata.name_mapping())
+
+    @classmethod
+    def of(cls, columns: Schema, name_mapping: NameMapping | None = None) -> Self:
+        """A schema that stands for itself.
+
+        Raises:
+            NotBuiltError: a column of a type that this release cannot read.
+        """
+        return cls(columns=columns, name_mapping=name_mapping, arrow=arrow_schema(columns))
+
+    @classmethod
+    def from_json(cls, schema: Mapping[str, Any], *, name_mapping: Sequence[Mapping[str, Any]] | None) -> Self:
+        """The schema behind ``schema_json`` and ``name_mapping_json``."""
+        mapping = None if name_mapping is None else NameMapping.model_validate(name_mapping)
+        return cls.of(Schema.model_validate(dict(schema)), mapping)
+
+    @property
+    def schema_json(self) -> dict[str, Any]:
+        """Iceberg's JSON of the schema, for the plan."""
+        return self.columns.model_dump(mode="json", by_alias=True)
+
+    @property
+    def name_mapping_json(self) -> list[dict[str, Any]] | None:
+        """Iceberg's JSON of the name mapping, for the plan."""
+        return None if self.name_mapping is None else self.name_mapping.model_dump(mode="json", by_alias=True)
+
+    @property
+    def identifier_columns(self) -> tuple[str, ...]:
+        """The table's own identifier fields, dotted where nested, in the order of the columns."""
+        names = self.columns.identifier_field_names()
+        return tuple(name for name in self.columns.column_names if name in names)
+
+
+def _schema_at(metadata: TableMetadata, snapshot_id: int | None) -> Schema:
+    if snapshot_id is None:
+        return metadata.schema()
+    snapshot = metadata.snapshot_by_id(snapshot_id)
+    if snapshot is None:
+        raise TerminalError(
+            f"snapshot {snapshot_id} is not in the metadata of the table at {metadata.location}: it was expired",
+            snapshot_id=snapshot_id,
+        )
+    if snapshot.schema_id is None:
+        return metadata.schema()
+    for schema in metadata.schemas:
+        if schema.schema_id == snapshot.schema_id:
+            return schema
+    raise TerminalError(
+        f"schema {snapshot.schema_id} of snapshot {snapshot_id} is not in the metadata of the table at "
+        f"{metadata.location}: the metadata is damaged",
+        snapshot_id=snapshot_id,
+        schema_id=snapshot.schema_id,
+    )
