@@ -7,7 +7,7 @@
 VENV := .venv
 UV_VERSION := 0.13.8
 LIBRARY := plugins/icefloe
-TYPED := $(LIBRARY) make demo benchmarks
+TYPED := $(LIBRARY) make demo
 
 # pyspark is built from 450 MB of source, and uv's cache would grow by 1.9 GB with every install, in the home folder.
 UV := $(VENV)/bin/python -m uv --no-cache
@@ -40,8 +40,8 @@ check: $(VENV)/.developer  ## formatting, lint, types and the direction of impor
 	$(VENV)/bin/mypy $(TYPED)
 	$(VENV)/bin/lint-imports
 
-bench: venv  ## rows per second and shuffled bytes on 2 million rows rewritten by Spark
-	@$(WITH_JAVA) $(VENV)/bin/python -m benchmarks.run
+bench: $(VENV)/.developer  ## rows per second and shuffled bytes on 2 million rows rewritten by Spark
+	@$(WITH_JAVA) PYTHONPATH=tests $(VENV)/bin/python -m benchmarks.run
 
 lock: $(VENV)/.uv  ## resolve the exact versions anew
 	$(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --custom-compile-command 'make lock' \
