@@ -1,0 +1,82 @@
+"""What catalogs raise, told apart by type: whether the same call may succeed later."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from pyiceberg.exceptions import (
+    NoSuchPropertyException,
+    NotInstalledError,
+    RESTError,
+    ServerError,
+    ServiceUnavailableError,
+    TooManyRequestsError,
+    ValidationError,
+    WaitingForLockException,
+)
+
+from icefloe.errors import IcefloeError, TerminalError, TransientError
+
+__all__ = ["catalog_errors"]
+
+_TRANSIENT: Final = (ServerError, ServiceUnavailableError, TooManyRequestsError, WaitingForLockException)
+_TERMINAL: Final = (
+    ImportError, NoSuchPropertyException, NotInstalledError, RESTError, TypeError, ValidationError, ValueError,
+)  # fmt: skip
+# Catalog clients are optional packages: one that was never imported raised nothing.
+_TRANSIENT_BY_MODULE: Final = {
+    "botocore.exceptions": ("ConnectionError", "HTTPClientError"),
+    "requests.exceptions": ("ConnectionError", "Timeout", "ChunkedEncodingError"),
+    "sqlalchemy.exc": ("InterfaceError", "InternalError", "OperationalError", "TimeoutError"),
+    "thrift.transport.TTransport": ("TTransportException",),
+}
+_TERMINAL_BY_MODULE: Final = {
+    "botocore.exceptions": ("BotoCoreError", "ClientError"),
+    "requests.exceptions": ("RequestException",),
+    "sqlalchemy.exc": ("SQLAlchemyError",),
+    "thrift.Thrift": ("TException",),
+}
+
+
+@contextmanager
+def catalog_errors(catalog_name: str, doing: str) -> Iterator[None]:
+    """Turn what a catalog raises into one sentence.
+
+    Args:
+        catalog_name: for the sentence.
+        doing: what was tried, as in "cannot <doing>".
+
+    Raises:
+        TransientError: it did not answer, or not now.
+        TerminalError: its properties are wrong, it refused, or it holds what cannot be read.
+    """
+    try:
+        yield
+    except IcefloeError:
+        raise
+    except Exception as cause:
+        # The more exact types stand first: requests' errors are OSErrors, some of them ValueErrors too.
+        facts = {"catalog": catalog_name}
+        if isinstance(cause, (*_TRANSIENT, *_imported(_TRANSIENT_BY_MODULE))):
+            raise TransientError(
+                f"catalog {catalog_name!r} does not answer: cannot {doing} ({_shortly(cause)})", **facts
+            ) from cause
+        if isinstance(cause, (*_TERMINAL, *_imported(_TERMINAL_BY_MODULE))):
+            raise TerminalError(f"catalog {catalog_name!r}: cannot {doing} ({_shortly(cause)})", **facts) from cause
+        if isinstance(cause, OSError):
+            raise TransientError(
+                f"catalog {catalog_name!r} does not answer: cannot {doing} ({_shortly(cause)})", **facts
+            ) from cause
+        raise
+
+
+def _imported(names_by_module: dict[str, tuple[str, ...]]) -> Iterator[type[Exception]]:
+    for module_name, names in names_by_module.items():
+        module = sys.modules.get(module_name)
+        yield from (getattr(module, name) for name in names if module is not None)
+
+
+def _shortly(cause: Exception) -> str:
+    lines = str(cause).strip().splitlines()
+    return f"{type(cause).__name__}: {lines[0]}" if lines else type(cause).__name__

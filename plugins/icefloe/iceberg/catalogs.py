@@ -1,0 +1,144 @@
+"""Loading a table through a catalog of PyIceberg's configuration or through given properties."""
+
+import difflib
+import importlib
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
+
+from pyiceberg.catalog import AVAILABLE_CATALOGS, PY_CATALOG_IMPL, TYPE, URI, Catalog, CatalogType, infer_catalog_type
+from pyiceberg.exceptions import NoSuchIdentifierError, NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.table import Table
+from pyiceberg.utils.config import Config
+
+from icefloe.errors import TerminalError, TransientError
+from icefloe.iceberg.catalog_errors import catalog_errors
+
+__all__ = ["UnknownCatalogError", "UnknownTableError", "load_catalog", "load_table"]
+
+logger = logging.getLogger(__name__)
+
+_DEFAULT_NAME: Final = "default"
+_NOT_THERE: Final = (NoSuchIdentifierError, NoSuchNamespaceError, NoSuchTableError)
+
+
+class UnknownCatalogError(TerminalError):
+    """PyIceberg's configuration has no such catalog; carries ``catalog``."""
+
+
+class UnknownTableError(TerminalError):
+    """The catalog has no such table; carries ``catalog`` and ``table``."""
+
+
+def load_table(catalog: str | Mapping[str, str], table: str, *, properties: Mapping[str, str] | None = None) -> Table:
+    """The table as its catalog has it now.
+
+    Args:
+        catalog: a catalog of PyIceberg's configuration (``.pyiceberg.yaml``, ``PYICEBERG_CATALOG__...``), or a mapping
+            of catalog properties, ``name`` in it being the catalog's name (default ``default``).
+        table: namespace and name, dotted.
+        properties: all properties of the catalog that ``catalog`` names, resolved elsewhere (an Airflow connection);
+            no entry of PyIceberg's configuration is merged in.
+
+    Raises:
+        UnknownCatalogError: no such catalog in the configuration.
+        UnknownTableError: no such table; names near ones of its namespace.
+        TransientError: the catalog, or the store of the metadata file, did not answer.
+        TerminalError: wrong properties, refused access, or a table that PyIceberg cannot load.
+    """
+    opened = load_catalog(catalog, properties=properties)
+    if "." not in table:
+        raise UnknownTableError(
+            f"table {table!r} of catalog {opened.name!r} has no namespace: write namespace.name",
+            catalog=opened.name, table=table,
+        )  # fmt: skip
+    try:
+        with catalog_errors(opened.name, f"load table {table}"):
+            return _load(opened, table)
+    except _NOT_THERE as cause:
+        raise UnknownTableError(
+            f"catalog {opened.name!r} has no table {table}{_hint(opened, table)}", catalog=opened.name, table=table
+        ) from cause
+
+
+def load_catalog(catalog: str | Mapping[str, str], *, properties: Mapping[str, str] | None = None) -> Catalog:
+    """The catalog itself; arguments and errors as ``load_table``."""
+    if isinstance(catalog, str):
+        name, resolved = catalog, dict(_configured(catalog) if properties is None else properties)
+    else:
+        resolved = {**catalog, **(properties or {})}
+        name = resolved.pop("name", _DEFAULT_NAME)
+    # Whoever reads a table must not make the catalog's own tables.
+    resolved.setdefault("init_catalog_tables", "false")
+    with catalog_errors(name, "open it"):
+        return _open(name, resolved)
+
+
+def _configured(name: str) -> Mapping[str, str]:
+    config = Config()
+    with catalog_errors(name, "read PyIceberg's configuration"):
+        found = config.get_catalog_config(name)
+        known = sorted(config.get_known_catalogs())
+    if found is None:
+        near = difflib.get_close_matches(name.lower(), known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known) or 'none'}"
+        raise UnknownCatalogError(
+            f"there is no catalog {name!r} in PyIceberg's configuration: {hint}", catalog=name, known=known
+        )
+    return {key: str(value) for key, value in found.items()}
+
+
+def _open(name: str, properties: dict[str, str]) -> Catalog:
+    implementation = properties.get(PY_CATALOG_IMPL)
+    if implementation:
+        module_name, _, class_name = implementation.rpartition(".")
+        return getattr(importlib.import_module(module_name), class_name)(name, **properties)
+    kind = CatalogType(properties[TYPE].lower()) if TYPE in properties else infer_catalog_type(name, dict(properties))
+    if kind is None:
+        raise ValueError(f"its type does not follow from its properties {sorted(properties)}")
+    if kind is CatalogType.SQL:
+        _refuse_missing_sqlite_file(name, properties.get(URI, ""))
+    return AVAILABLE_CATALOGS[kind](name, properties)
+
+
+def _refuse_missing_sqlite_file(name: str, uri: str) -> None:
+    """SQLite would make an empty file, and the table would look unknown."""
+    scheme, _, path = uri.partition(":///")
+    if not scheme.startswith("sqlite") or not path or path.startswith((":memory:", "file:")):
+        return
+    file = Path(unquote(path.partition("?")[0]))
+    if not file.is_file():
+        raise TransientError(
+            f"catalog {name!r} does not answer: its database file {file} is not there", catalog=name, path=str(file)
+        )
+
+
+def _load(catalog: Catalog, table: str) -> Table:
+    try:
+        return catalog.load_table(table)
+    except FileNotFoundError as cause:
+        raise TerminalError(
+            f"catalog {catalog.name!r} names a metadata file of table {table} that is not there: {cause}",
+            catalog=catalog.name, table=table,
+        ) from cause  # fmt: skip
+
+
+def _hint(catalog: Catalog, table: str) -> str:
+    namespace, _, _ = table.rpartition(".")
+    try:
+        with catalog_errors(catalog.name, f"list the tables of {namespace}"):
+            names = [".".join(identifier) for identifier in catalog.list_tables(namespace)]
+    except NoSuchNamespaceError:
+        return f": it has no namespace {namespace}"
+    except (TerminalError, TransientError) as error:
+        logger.info("no near names for table %s: %s", table, error)
+        return ""
+    near = difflib.get_close_matches(table, names, n=3)
+    return f": did you mean {' or '.join(near)}?" if near else f": namespace {namespace} has {_some(names)}"
+
+
+def _some(names: list[str], limit: int = 5) -> str:
+    shown = ", ".join(sorted(names)[:limit])
+    return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown or "no tables"

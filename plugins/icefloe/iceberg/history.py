@@ -1,0 +1,176 @@
+"""The snapshots of a table, their lineage, branches, and what the branches pointed to over time."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
+from pyiceberg.table.snapshots import Operation, Snapshot
+
+from icefloe.errors import TerminalError
+from icefloe.iceberg.table_name import table_name
+
+__all__ = [
+    "MAIN",
+    "BranchMove",
+    "ExpiredHistoryError",
+    "History",
+    "NotAnAncestorError",
+    "UnknownBranchError",
+    "UnknownSnapshotError",
+    "head",
+    "is_replace",
+]
+
+MAIN = "main"
+
+
+class UnknownBranchError(TerminalError):
+    """The table has no such branch; carries ``table`` and ``branch``."""
+
+
+class UnknownSnapshotError(TerminalError):
+    """The table, or the history of the branch, has no such snapshot; carries ``table`` and ``snapshot_id``."""
+
+
+class NotAnAncestorError(TerminalError):
+    """The range's start is no ancestor of its end; carries ``after_snapshot_id`` and ``up_to_snapshot_id``."""
+
+
+class ExpiredHistoryError(TerminalError):
+    """The range reaches into history that is gone; carries ``snapshot_id`` and ``oldest_snapshot_id``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchMove:
+    """A branch began to point to a snapshot at a time."""
+
+    snapshot_id: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """What one version of the table's metadata says of its past; nothing is read.
+
+    Attributes:
+        table_name: for errors.
+        snapshots: those still there, by id.
+        refs: branches and tags by name.
+        log: what ``main`` pointed to, oldest first; may have gaps where snapshots expired.
+        last_updated_ms: when the metadata was written.
+    """
+
+    table_name: str
+    snapshots: Mapping[int, Snapshot]
+    refs: Mapping[str, SnapshotRef]
+    log: Sequence[BranchMove] = ()
+    last_updated_ms: int = 0
+
+    @classmethod
+    def of(cls, table: Table) -> "History":
+        """The history in the metadata that ``table`` was loaded with."""
+        metadata = table.metadata
+        return cls(
+            table_name=table_name(table),
+            snapshots={snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots},
+            refs=metadata.refs,
+            log=[BranchMove(snapshot_id=e.snapshot_id, timestamp_ms=e.timestamp_ms) for e in metadata.snapshot_log],
+            last_updated_ms=metadata.last_updated_ms,
+        )
+
+    def head(self, branch: str = MAIN) -> Snapshot | None:
+        """The snapshot that a branch points to; None for ``main`` of a table without any.
+
+        Raises:
+            UnknownBranchError: there is no such branch, or it is a tag.
+        """
+        ref = self.refs.get(branch)
+        if ref is None and branch == MAIN:
+            return None
+        if ref is None or ref.snapshot_ref_type is not SnapshotRefType.BRANCH:
+            found = "which is a tag" if ref else "which does not exist"
+            raise UnknownBranchError(
+                f"table {self.table_name} was asked for branch {branch!r}, {found}; its branches are "
+                f"{', '.join(self._branches())}",
+                table=self.table_name, branch=branch,
+            )  # fmt: skip
+        return self.snapshot(ref.snapshot_id)
+
+    def snapshot(self, snapshot_id: int) -> Snapshot:
+        """The snapshot of that id.
+
+        Raises:
+            UnknownSnapshotError: it is not in the table's metadata.
+        """
+        try:
+            return self.snapshots[snapshot_id]
+        except KeyError:
+            raise UnknownSnapshotError(
+                f"table {self.table_name} has no snapshot {snapshot_id}: it expired or never was",
+                table=self.table_name, snapshot_id=snapshot_id,
+            ) from None  # fmt: skip
+
+    def lineage(self, snapshot_id: int) -> list[Snapshot]:
+        """The snapshot and its ancestors, newest first, as far back as they are still there.
+
+        Raises:
+            UnknownSnapshotError: the snapshot itself is not there.
+            TerminalError: the parents form a circle.
+        """
+        first = self.snapshot(snapshot_id)
+        return [first, *self._ancestors(first)]
+
+    def is_ancestor(self, ancestor_id: int, snapshot_id: int) -> bool:
+        """Whether a snapshot is another one, or an ancestor of it that can still be seen to be one."""
+        return any(
+            ancestor_id in (snapshot.snapshot_id, snapshot.parent_snapshot_id)
+            for snapshot in (self.lineage(snapshot_id) if snapshot_id in self.snapshots else ())
+        )
+
+    def nearest_common_ancestor(self, one_id: int, other_id: int) -> int | None:
+        """The newest snapshot still there that both descend from, themselves included."""
+        others = {snapshot.snapshot_id for snapshot in self.lineage(other_id)}
+        return next((s.snapshot_id for s in self.lineage(one_id) if s.snapshot_id in others), None)
+
+    def expired(self, snapshot_id: int | None, oldest: Snapshot) -> ExpiredHistoryError:
+        """The error of a range that reaches back to ``snapshot_id`` (None: to the start) behind ``oldest``."""
+        what = "the start of its history, which" if snapshot_id is None else f"snapshot {snapshot_id}, which"
+        return ExpiredHistoryError(
+            f"table {self.table_name} cannot tell the changes since {what} expired or never was: the oldest "
+            f"snapshot still there is {oldest.snapshot_id} of {_time(oldest.timestamp_ms)}",
+            table=self.table_name, snapshot_id=snapshot_id, oldest_snapshot_id=oldest.snapshot_id,
+        )  # fmt: skip
+
+    def _branches(self) -> list[str]:
+        names = (name for name, ref in self.refs.items() if ref.snapshot_ref_type is SnapshotRefType.BRANCH)
+        return sorted({MAIN, *names})
+
+    def _ancestors(self, snapshot: Snapshot) -> Iterator[Snapshot]:
+        seen = {snapshot.snapshot_id}
+        parent = self.snapshots.get(snapshot.parent_snapshot_id or -1)
+        while parent is not None:
+            if parent.snapshot_id in seen:
+                raise TerminalError(
+                    f"the metadata of table {self.table_name} is damaged: snapshot {parent.snapshot_id} is its own "
+                    "ancestor",
+                    table=self.table_name, snapshot_id=parent.snapshot_id,
+                )  # fmt: skip
+            seen.add(parent.snapshot_id)
+            yield parent
+            parent = self.snapshots.get(parent.parent_snapshot_id or -1)
+
+
+def head(table: Table, branch: str = MAIN) -> Snapshot | None:
+    """The snapshot that a branch points to; None for ``main`` of a table without any; raises as ``History.head``."""
+    return History.of(table).head(branch)
+
+
+def is_replace(snapshot: Snapshot) -> bool:
+    """Whether a snapshot says that it changed no row."""
+    return snapshot.summary is not None and snapshot.summary.operation is Operation.REPLACE
+
+
+def _time(timestamp_ms: int) -> str:
+    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,48 @@
+"""Errors of reading a table's metadata files, told apart by their type."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyiceberg.exceptions import ResolveError
+
+from icefloe.errors import IcefloeError, TerminalError, TransientError
+
+__all__ = ["MissingMetadataError", "reading_metadata"]
+
+
+class MissingMetadataError(TerminalError):
+    """A metadata file that the table names is not there; carries ``path``."""
+
+
+@contextmanager
+def reading_metadata(table_name: str, what: str, path: str) -> Iterator[None]:
+    """Turn what reading ``path`` raises into one sentence.
+
+    Args:
+        table_name: for the sentence.
+        what: what the file is: "manifest", "manifest list of snapshot 7", "metadata file".
+        path: where it lies.
+
+    Raises:
+        MissingMetadataError: there is no such file.
+        TransientError: the store did not answer.
+        TerminalError: the file is damaged, or not of the format its name promises.
+    """
+    facts = {"table": table_name, "path": path}
+    try:
+        yield
+    except IcefloeError:
+        raise
+    except FileNotFoundError as cause:
+        raise MissingMetadataError(
+            f"the {what} of table {table_name} is not there: {path}; it was deleted although the table still names it",
+            **facts,
+        ) from cause
+    except OSError as cause:
+        raise TransientError(f"cannot read the {what} of table {table_name}, {path}: {cause}", **facts) from cause
+    except (ArithmeticError, EOFError, LookupError, ResolveError, TypeError, ValueError) as cause:
+        raise TerminalError(
+            f"the {what} of table {table_name} is damaged or of an unknown format: {path} "
+            f"({type(cause).__name__}: {cause})",
+            **facts,
+        ) from cause

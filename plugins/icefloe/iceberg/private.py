@@ -1,0 +1,103 @@
+"""PyIceberg's private parts that planning needs, pinned to 0.12.0 by tests/iceberg/test_private.py.
+
+PyIceberg's own manifest readers project to the V2 schema and so drop ``first_row_id``, ``referenced_data_file`` and
+the place of a deletion vector. This file opens the same Avro files with the V3 schemas, which also read V1 and V2, and
+looks every slot up by its field id (Iceberg spec, "Manifests" and "Manifest lists").
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from pyiceberg.avro.file import AvroFile
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import MANIFEST_ENTRY_SCHEMAS, MANIFEST_LIST_FILE_SCHEMAS
+from pyiceberg.schema import Schema
+from pyiceberg.typedef import Record
+from pyiceberg.types import NestedField, PrimitiveType, StructType
+
+__all__ = ["MANIFEST_FIELDS", "RawEntry", "read_manifest_entries", "read_manifest_list"]
+
+_MANIFEST_ENTRY: Final[Schema] = MANIFEST_ENTRY_SCHEMAS[3]
+_MANIFEST_LIST: Final[Schema] = MANIFEST_LIST_FILE_SCHEMAS[3]
+
+MANIFEST_FIELDS: Final[Mapping[str, int]] = {
+    "manifest_path": 500, "partition_spec_id": 502, "added_snapshot_id": 503, "added_files_count": 504,
+    "existing_files_count": 505, "deleted_files_count": 506, "added_rows_count": 512, "existing_rows_count": 513,
+    "sequence_number": 515, "content": 517, "first_row_id": 520,
+}  # fmt: skip
+"""Field ids of a manifest list that planning reads."""
+
+_ENTRY_FIELDS: Final[Mapping[str, int]] = {
+    "status": 0, "snapshot_id": 1, "sequence_number": 3, "file_sequence_number": 4,
+}  # fmt: skip
+_DATA_FILE: Final = 2
+_PARTITION: Final = 102
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawEntry:
+    """One manifest entry as it is written: nothing inherited yet.
+
+    Attributes:
+        status: 0 EXISTING, 1 ADDED, 2 DELETED.
+        snapshot_id: of the snapshot that added or deleted the file; None is inherited from the manifest.
+        sequence_number: the data sequence number; None is inherited.
+        file_sequence_number: None is inherited.
+        file: the values of the ``data_file`` struct by their field id.
+        partition: (partition field id, type, value) in the order of the spec.
+    """
+
+    status: int
+    snapshot_id: int | None
+    sequence_number: int | None
+    file_sequence_number: int | None
+    file: Mapping[int, Any]
+    partition: Sequence[tuple[int, PrimitiveType, Any]]
+
+
+def read_manifest_list(io: FileIO, location: str) -> list[dict[str, Any]]:
+    """The manifests that a manifest list names: for each the values of MANIFEST_FIELDS.
+
+    Source: https://iceberg.apache.org/spec/#manifest-lists
+    """
+    slots = _slots(_MANIFEST_LIST.as_struct())
+    wanted = {name: slots[field_id] for name, field_id in MANIFEST_FIELDS.items()}
+    with AvroFile[Record](io.new_input(location), _MANIFEST_LIST) as rows:
+        return [{name: row[slot] for name, slot in wanted.items()} for row in rows]
+
+
+def read_manifest_entries(io: FileIO, location: str) -> Iterator[RawEntry]:
+    """Every entry of a manifest, DELETED ones too.
+
+    Source: https://iceberg.apache.org/spec/#manifests
+    """
+    slots = _slots(_MANIFEST_ENTRY.as_struct())
+    wanted = {name: slots[field_id] for name, field_id in _ENTRY_FIELDS.items()}
+    file_slots = _slots(_struct_field(_MANIFEST_ENTRY.as_struct(), _DATA_FILE))
+    with AvroFile[Record](io.new_input(location), _MANIFEST_ENTRY) as rows:
+        partition_types = _struct_field(_struct_field(rows.schema.as_struct(), _DATA_FILE), _PARTITION).fields
+        for row in rows:
+            values = row[slots[_DATA_FILE]]
+            file = {field_id: values[slot] for field_id, slot in file_slots.items()}
+            partition = [(f.field_id, _primitive(f), file[_PARTITION][i]) for i, f in enumerate(partition_types)]
+            yield RawEntry(**{name: row[slot] for name, slot in wanted.items()}, file=file, partition=partition)
+
+
+def _primitive(field: NestedField) -> PrimitiveType:
+    if not isinstance(field.field_type, PrimitiveType):
+        raise TypeError(f"partition field {field.name} is primitive by the Iceberg spec, found {field.field_type}")
+    return field.field_type
+
+
+@cache
+def _slots(struct: StructType) -> dict[int, int]:
+    return {field.field_id: slot for slot, field in enumerate(struct.fields)}
+
+
+def _struct_field(struct: StructType, field_id: int) -> StructType:
+    field: NestedField = next(field for field in struct.fields if field.field_id == field_id)
+    if not isinstance(field.field_type, StructType):
+        raise TypeError(f"field {field_id} of a manifest is a struct by the Iceberg spec, found {field.field_type}")
+    return field.field_type

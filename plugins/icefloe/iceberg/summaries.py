@@ -1,0 +1,74 @@
+"""What snapshot summaries say about rows, for the audit: the writers' own count beside ours."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from icefloe.iceberg.history import History
+from icefloe.iceberg.step import Step, StepKind
+
+__all__ = ["changed_records", "record_delta", "summary_row_delta", "total_records"]
+
+_ADDED: Final = ("added-records", "added-data-files")
+_DELETED: Final = ("deleted-records", "deleted-data-files")
+_WRITTEN_BY_ALL: Final = ("total-records", "total-data-files", "added-data-files", "deleted-data-files")
+
+
+def summary_row_delta(table: Table, step: Step) -> int | None:
+    """How many rows more the table has after a step, by its snapshots' summaries; deletes by delete files not counted.
+
+    Of a COMMIT the added less the deleted records, of an INITIAL the total, of STATES the difference of the totals.
+
+    Returns:
+        None where a summary does not say, or a snapshot is gone.
+    """
+    snapshots = History.of(table).snapshots
+    if step.kind is StepKind.COMMIT:
+        deltas = [record_delta(snapshots.get(snapshot_id)) for snapshot_id in step.snapshot_ids]
+        return None if None in deltas else sum(delta for delta in deltas if delta is not None)
+    end = total_records(snapshots.get(step.end_snapshot_id))
+    if step.kind is StepKind.INITIAL:
+        return end
+    start = total_records(snapshots.get(step.start_snapshot_id or -1))
+    return None if start is None or end is None else end - start
+
+
+def record_delta(snapshot: Snapshot | None) -> int | None:
+    """Added less deleted records of one snapshot; None where its summary does not say."""
+    counts = changed_records(snapshot)
+    return None if counts is None else counts[0] - counts[1]
+
+
+def changed_records(snapshot: Snapshot | None) -> tuple[int, int] | None:
+    """Records in the data files that a snapshot added and deleted; None where its summary does not say.
+
+    Writers leave out what is 0: a missing count of records is 0 where the count of files is missing too, in a summary
+    that counts anything at all.
+    """
+    summary = _properties(snapshot)
+    if not any(key in summary for key in (*_WRITTEN_BY_ALL, _ADDED[0], _DELETED[0])):
+        return None
+    added, deleted = _count(summary, *_ADDED), _count(summary, *_DELETED)
+    return None if added is None or deleted is None else (added, deleted)
+
+
+def total_records(snapshot: Snapshot | None) -> int | None:
+    """Records in all data files at a snapshot, by its summary."""
+    return _number(_properties(snapshot), "total-records")
+
+
+def _properties(snapshot: Snapshot | None) -> Mapping[str, str]:
+    return snapshot.summary.additional_properties if snapshot is not None and snapshot.summary is not None else {}
+
+
+def _count(summary: Mapping[str, str], records_key: str, files_key: str) -> int | None:
+    if records_key in summary:
+        return _number(summary, records_key)
+    return 0 if _number(summary, files_key) in (None, 0) else None
+
+
+def _number(summary: Mapping[str, str], key: str) -> int | None:
+    text = summary.get(key, "")
+    return int(text) if text.isdecimal() else None

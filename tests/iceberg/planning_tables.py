@@ -1,0 +1,58 @@
+"""Small tables for the tests of planning, and the oracle that knows nothing of manifests added or deleted."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import Table
+
+from icefloe.iceberg.scan_tasks import ScanPlan
+from icefloe.iceberg.step import Step, StepKind
+
+
+def make_catalog(folder: Path, name: str = "default") -> SqlCatalog:
+    catalog = SqlCatalog(name, uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse")
+    catalog.create_namespace_if_not_exists("db")
+    return catalog
+
+
+def rows(*ids: int, value: str = "a", day: int = 1) -> pa.Table:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("value", pa.string()), ("day", pa.int32())])
+    return pa.table({"id": list(ids), "value": [value] * len(ids), "day": [day] * len(ids)}, schema=schema)
+
+
+def make_table(folder: Path, *, name: str = "events", format_version: int = 2, **properties: str) -> Table:
+    catalog = make_catalog(folder)
+    return catalog.create_table(
+        f"db.{name}", rows().schema, properties={"format-version": str(format_version), **properties}
+    )
+
+
+def snapshot_ids(table: Table) -> list[int]:
+    """In the order of commit."""
+    return [snapshot.snapshot_id for snapshot in table.metadata.snapshots]
+
+
+def live_files(table: Table, snapshot_id: int | None) -> Counter[str]:
+    if snapshot_id is None:
+        return Counter()
+    return Counter(table.inspect.files(snapshot_id)["file_path"].to_pylist())
+
+
+def expected_weights(table: Table, step: Step) -> dict[str, int]:
+    """The difference of the live files of two states."""
+    start = None if step.kind is StepKind.INITIAL else step.start_snapshot_id
+    difference = live_files(table, step.end_snapshot_id)
+    difference.subtract(live_files(table, start))
+    return {path: weight for path, weight in difference.items() if weight}
+
+
+def planned_weights(plan: ScanPlan, ordinal: int) -> dict[str, int]:
+    return {t.data_file.path: weight for t in plan.tasks for step, weight in t.weights if step == ordinal}
+
+
+def edit_metadata(table: Table, **changes: Any) -> None:
+    """Change the loaded metadata, as another writer would have left it."""
+    table.metadata = table.metadata.model_copy(update=changes)
