@@ -1,0 +1,7 @@
+"""The Airflow DAGs of every file in dags/pipelines."""
+
+from pathlib import Path
+
+from icefloe.orchestration.dag_factory import make_dags
+
+globals().update(make_dags(Path(__file__).parent / "pipelines"))

@@ -1,0 +1,86 @@
+"""From an Airflow connection to the options of an object store."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from icefloe.errors import TerminalError
+
+__all__ = ["object_store_options"]
+
+_AWS: Final = {"aws_session_token": "session_token", "region_name": "region", "endpoint_url": "endpoint"}
+_AZURE: Final = {"sas_token": "sas_token", "tenant_id": "tenant_id"}
+
+
+class Connection(Protocol):
+    """The little of an Airflow connection that opens an object store."""
+
+    conn_id: str
+    conn_type: str
+    host: str | None
+    login: str | None
+    password: str | None
+
+    @property
+    def extra_dejson(self) -> Mapping[str, Any]:
+        """The connection's extra, parsed."""
+
+
+def object_store_options(connection: Connection) -> dict[str, str]:
+    """The obstore options of a connection; values that are not set are left out.
+
+    ======================  =======================================================================
+    type                    what is used
+    ======================  =======================================================================
+    aws, s3                 login, password; extra: aws_session_token, region_name, endpoint_url
+    google_cloud_platform   extra: key_path, keyfile_dict
+    wasb, adls, azure       login, password (account and key; client and secret with a tenant_id);
+                            host (https://ACCOUNT...); extra: sas_token, tenant_id, account_name
+    ======================  =======================================================================
+
+    ``object_store_options`` in the extra, a mapping, is added to any of them as it stands.
+
+    Raises:
+        TerminalError: another type of connection.
+    """
+    extra = connection.extra_dejson
+    match connection.conn_type:
+        case "aws" | "s3":
+            options = _aws(connection, extra)
+        case "google_cloud_platform" | "gcp" | "google":
+            options = _google(extra)
+        case "wasb" | "adls" | "azure" | "azure_data_lake":
+            options = _azure(connection, extra)
+        case other:
+            raise TerminalError(
+                f"the connection {connection.conn_id!r} is of type {other!r}, which names no object store: expected "
+                "aws, google_cloud_platform, wasb or adls",
+                conn_id=connection.conn_id,
+            )
+    options |= extra.get("object_store_options", {})
+    return {name: str(value) for name, value in options.items() if value}
+
+
+def _aws(connection: Connection, extra: Mapping[str, Any]) -> dict[str, Any]:
+    options = {option: extra.get(key) for key, option in _AWS.items()}
+    return options | {"access_key_id": connection.login, "secret_access_key": connection.password}
+
+
+def _google(extra: Mapping[str, Any]) -> dict[str, Any]:
+    key = extra.get("keyfile_dict")
+    return {
+        "service_account": extra.get("key_path"),
+        "service_account_key": json.dumps(key) if isinstance(key, Mapping) else key,
+    }
+
+
+def _azure(connection: Connection, extra: Mapping[str, Any]) -> dict[str, Any]:
+    host = (connection.host or "").removeprefix("https://").partition(".")[0]
+    options = {option: extra.get(key) for key, option in _AZURE.items()}
+    if options["tenant_id"]:
+        options |= {"client_id": connection.login, "client_secret": connection.password}
+        account = extra.get("account_name") or host
+    else:
+        options |= {"account_key": connection.password}
+        account = extra.get("account_name") or host or connection.login
+    return options | {"account_name": account}

@@ -1,0 +1,23 @@
+"""A pipeline as plain JSON values, for the triggerer, which need not see the pipeline file."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.yaml_file import YamlFile
+
+__all__ = ["pipeline_from_mapping", "pipeline_to_mapping"]
+
+
+def pipeline_to_mapping(pipeline: Pipeline) -> dict[str, Any]:
+    """What the file says, ``${ENV}`` unexpanded; a pipeline file holds no secrets."""
+    return {"path": pipeline.file.path, "data": pipeline.file.data}
+
+
+def pipeline_from_mapping(mapping: Mapping[str, Any]) -> Pipeline:
+    """The pipeline such a mapping was made of; faults are then reported without their lines.
+
+    Raises:
+        PipelineFileError: another release wrote the mapping, and this one does not take it.
+    """
+    return Pipeline.of(YamlFile(path=mapping["path"], data=mapping["data"], lines={}), None)

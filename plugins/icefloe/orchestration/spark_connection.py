@@ -1,0 +1,21 @@
+"""The Spark connection of a pipeline, checked before a batch is opened and again before a job is submitted."""
+
+from icefloe.orchestration.connections import find_connection
+from icefloe.orchestration.spark_master import SparkMaster, refuse_local_storage, spark_master
+from icefloe.pipeline.model import Pipeline
+
+__all__ = ["usable_master"]
+
+
+def usable_master(pipeline: Pipeline) -> SparkMaster:
+    """Where the jobs of an expanded pipeline run.
+
+    Raises:
+        SparkConnectionError: the connection is missing or misleads Airflow.
+        TerminalError: the pipeline keeps files on a disk that the master's workers do not share.
+    """
+    spark = pipeline.spark
+    master = spark_master(spark.conn_id, find_connection(spark.conn_id), conf=spark.conf)
+    urls = {"storage": pipeline.storage, "checkpoint": pipeline.checkpoint_url, "sink.path": pipeline.sink.path}
+    refuse_local_storage(urls, master, storage_is_shared=pipeline.storage_is_shared)
+    return master

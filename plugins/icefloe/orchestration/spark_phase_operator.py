@@ -1,0 +1,103 @@
+"""The operator of the phases that run as many tasks: spark-submit, or the same functions in this process."""
+
+import os
+import tempfile
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowException
+
+from icefloe.errors import TerminalError, TransientError
+from icefloe.orchestration.connections import resolve_credentials
+from icefloe.orchestration.failures import clear_failures
+from icefloe.orchestration.package_zip import build_package_zip
+from icefloe.orchestration.spark_connection import usable_master
+from icefloe.orchestration.spark_settings import driver_environment, spark_conf
+from icefloe.pipeline.model import Pipeline
+
+if TYPE_CHECKING:
+    from icefloe.batch.credentials import Credentials
+
+__all__ = ["SPARK_JOBS", "SparkPhaseOperator"]
+
+SPARK_JOBS: Final = Path(__file__).parents[3] / "spark_jobs"
+_PLAN_URI: Final = "{{ ti.xcom_pull(task_ids='plan')['plan_uri'] }}"
+
+
+class SparkPhaseOperator(SparkSubmitOperator):  # type: ignore[misc]
+    """Runs one phase of the batch that the run's plan task opened.
+
+    The application gets one argument, the plan's URI. Credentials are read when the task runs and reach the driver in
+    its environment only: not as ``env_vars``, which Airflow renders and YARN and Kubernetes turn into configuration.
+
+    Args:
+        pipeline: whose batch it is; ``engine: local`` runs the phase without spark-submit.
+        phase: insert_only, shuffle_write or shuffle_read; also the name of the application's file.
+    """
+
+    template_fields = ("application_args",)
+
+    def __init__(self, *, pipeline: Pipeline, phase: str, **kwargs: Any) -> None:
+        super().__init__(
+            application=str(SPARK_JOBS / f"{phase}.py"),
+            application_args=[_PLAN_URI],
+            conn_id=pipeline.spark.conn_id,
+            name=f"icefloe {pipeline.name} {phase}",
+            **kwargs,
+        )
+        self.pipeline = pipeline
+        self.phase = phase
+
+    def execute(self, context: Context) -> None:  # noqa: ARG002 - the signature is Airflow's
+        """Runs the phase; an error that retrying cannot fix fails the task at once."""
+        from icefloe.orchestration.use_cases import run_phase_here
+
+        plan_uri = self.application_args[0]
+        with clear_failures(self.phase):
+            pipeline = self.pipeline.expanded(os.environ)
+            if pipeline.engine == "local":
+                run_phase_here(pipeline, self.phase, plan_uri)
+            else:
+                self._submit(pipeline, plan_uri)
+
+    def on_kill(self) -> None:
+        """Ends spark-submit, and with it driver and executors."""
+        if self._hook is not None:
+            self._hook.on_kill()
+
+    def _submit(self, pipeline: Pipeline, plan_uri: str) -> None:
+        master = usable_master(pipeline)
+        credentials = resolve_credentials(pipeline)
+        attempt = uuid.uuid4().hex
+        environment = driver_environment(
+            os.environ, {**credentials.to_environment(), "ICEFLOE_ATTEMPT": attempt}, master=master
+        )
+        with tempfile.TemporaryDirectory(prefix="icefloe-submit-") as name:
+            folder = Path(name)
+            self.py_files = str(build_package_zip(folder))
+            self.conf = spark_conf(
+                pipeline.spark.conf,
+                master=master,
+                memory_bytes=pipeline.shuffle.memory_bytes,
+                warehouse=folder / "warehouse",
+            )
+            self._conn_id = pipeline.spark.conn_id
+            self._hook = self._get_hook()
+            try:
+                self._hook.submit(self.application, env=environment)
+            except AirflowException as failure:
+                self._raise_error_of_job(credentials, plan_uri, attempt, failure)
+
+    def _raise_error_of_job(
+        self, credentials: "Credentials", plan_uri: str, attempt: str, failure: AirflowException
+    ) -> NoReturn:
+        from icefloe.orchestration.use_cases import read_job_error
+
+        error = read_job_error(credentials, self.phase, plan_uri, attempt)
+        if error is None:
+            raise failure
+        family = TerminalError if error.family == "terminal" else TransientError
+        raise family(error.sentence, **error.facts) from failure

@@ -1,0 +1,77 @@
+"""What Spark cannot know of a job whose memory is Arrow's, not the JVM's: configuration and environment."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from icefloe.errors import TerminalError
+from icefloe.orchestration.spark_master import SparkMaster
+
+__all__ = ["driver_environment", "spark_conf"]
+
+_HEAP: Final = "1g"
+_BESIDE_ARROW_BYTES: Final = 512 << 20
+_MIB: Final = 1 << 20
+_QUICK_START: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+
+
+def spark_conf(
+    configured: Mapping[str, str], *, master: SparkMaster, memory_bytes: int, warehouse: Path
+) -> dict[str, str]:
+    """The job's configuration; what the pipeline sets wins.
+
+    The heap is small, because rows never enter it. The overhead holds, per core, what one task may keep in Arrow memory
+    and half a gibibyte for its Python process.
+
+    Args:
+        configured: the pipeline's ``spark.conf``.
+        master: where the job runs.
+        memory_bytes: the pipeline's ``shuffle.memory_bytes``, per task.
+        warehouse: a folder Spark may claim as its warehouse instead of one in the working directory.
+
+    Raises:
+        TerminalError: ``spark.executor.pyspark.memory`` is set: it limits address space, which Arrow maps freely.
+    """
+    if "spark.executor.pyspark.memory" in configured:
+        raise TerminalError(
+            "spark.conf sets spark.executor.pyspark.memory, which limits address space and stops Arrow at random: "
+            "remove it and set shuffle.memory_bytes"
+        )
+    cores = int(configured.get("spark.executor.cores", 1))
+    overhead_mib = -(-cores * (memory_bytes + _BESIDE_ARROW_BYTES) // _MIB)
+    conf = {
+        "spark.driver.memory": _HEAP,
+        "spark.executor.memory": _HEAP,
+        "spark.executor.memoryOverhead": f"{overhead_mib}m",
+        "spark.pyspark.driver.python": sys.executable,
+        "spark.sql.warehouse.dir": warehouse.as_uri(),
+    }
+    if master.is_local:
+        conf |= {"spark.ui.enabled": "false", "spark.driver.extraJavaOptions": _QUICK_START}
+    return {**conf, **{key: str(value) for key, value in configured.items()}}
+
+
+def driver_environment(
+    environ: Mapping[str, str], secrets: Mapping[str, str], *, master: SparkMaster
+) -> dict[str, str]:
+    """The environment of spark-submit and of the driver it starts on this machine.
+
+    The interpreter that runs the task runs the driver, and its folder comes first on the path, so that the spark-submit
+    of this very environment is found. Workers elsewhere keep the interpreter that their image or
+    ``spark.pyspark.python`` names.
+
+    Args:
+        environ: this process's environment.
+        secrets: variables that hand credentials over; they are in no argument and no configuration.
+        master: where the job runs.
+    """
+    folder = str(Path(sys.executable).parent)
+    added = {
+        "PATH": f"{folder}:{environ.get('PATH', '/usr/bin:/bin')}",
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": sys.executable if master.is_local else environ.get("PYSPARK_PYTHON", "python3"),
+    }
+    if master.is_local:
+        added["SPARK_LOCAL_IP"] = environ.get("SPARK_LOCAL_IP", "127.0.0.1")
+    return {**environ, **added, **secrets}

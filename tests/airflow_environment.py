@@ -1,0 +1,34 @@
+"""The environment of Airflow in tests; it must be imported before the first import of airflow.
+
+A home of its own in a temporary folder, whose dags folder holds the real DAG file: `dag.test()` runs what lies there.
+"""
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[1]
+HOME = Path(tempfile.mkdtemp(prefix="icefloe-airflow-"))
+DAGS = HOME / "dags"
+PIPELINES = DAGS / "pipelines"
+
+_SETTINGS = {
+    "AIRFLOW_HOME": str(HOME),
+    "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS),
+    "AIRFLOW__CORE__PLUGINS_FOLDER": str(REPOSITORY / "plugins"),
+    "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+    "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
+    "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
+    "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[2]"}',
+}
+
+if "airflow" in sys.modules:
+    raise ImportError("airflow was imported before its environment was set: import airflow_environment in the conftest")
+
+PIPELINES.mkdir(parents=True)
+shutil.copy(REPOSITORY / "dags" / "icefloe_pipelines.py", DAGS)
+os.environ.update(_SETTINGS)
+atexit.register(shutil.rmtree, HOME, ignore_errors=True)

@@ -1,0 +1,1 @@
+import airflow_environment  # noqa: F401 - sets the environment before airflow is imported

@@ -1,0 +1,30 @@
+"""Pipelines for the tests of this folder, made from YAML as users write it."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.pipeline_file import load_pipeline
+
+__all__ = ["pipeline_from", "write_pipeline"]
+
+
+def write_pipeline(folder: Path, stem: str = "flights", **keys: Any) -> Path:
+    """A minimal pipeline file; keys that are given replace the minimal ones."""
+    minimal = {
+        "version": 1,
+        "catalog": "lakehouse",
+        "table": "nyc.flights",
+        "storage": f"file://{folder}/storage",
+        "sink": {"type": "files", "path": f"file://{folder}/changes"},
+    }
+    path = folder / f"{stem}.yaml"
+    path.write_text(yaml.safe_dump({**minimal, **keys}))
+    return path
+
+
+def pipeline_from(folder: Path, stem: str = "flights", **keys: Any) -> Pipeline:
+    """The pipeline of such a file."""
+    return load_pipeline(write_pipeline(folder, stem, **keys))
