@@ -46,7 +46,8 @@ def _write(folder: Path) -> None:
 def _columns() -> dict[str, str]:
     """The columns of the flights data set with about its widths, cardinalities and nulls."""
     return {
-        "flight_id": "id",
+        # Nullable for Spark, so that both files hold it as an optional column and its chunks come out equal.
+        "flight_id": "if(id < 0, null, id)",
         "month": f"cast(1 + id * 12 div {ROWS} as int)",
         "day": f"cast(1 + {_drawn('day', 28)} as int)",
         "dep_time": f"if({_drawn('cancelled', 40)} = 0, null, cast(500 + {_drawn('dep_time', 1900)} as int))",

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Final, TypeVar
@@ -34,7 +35,7 @@ class MapTaskResult:
 
 
 def main() -> int:
-    say = Console(highlight=False).print
+    say = partial(Console().print, highlight=False, soft_wrap=True)
     say("Making the table, the first time only: 2 million rows of 19 columns, one column updated by Spark ...")
     table = rewritten_table(FOLDER)
     use_one_core()
