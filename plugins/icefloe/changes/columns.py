@@ -1,0 +1,108 @@
+"""The change columns: their names, types and order, and batches of changes built with them."""
+
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from icefloe.errors import TerminalError
+
+__all__ = [
+    "BATCH",
+    "CHANGE_ORDINAL",
+    "CHANGE_TYPE",
+    "COMMIT_SNAPSHOT_ID",
+    "COMMIT_TIMESTAMP",
+    "WEIGHT",
+    "ChangeType",
+    "change_batch",
+    "change_schema",
+    "refuse_reserved_columns",
+]
+
+BATCH: Final = "_batch"
+CHANGE_TYPE: Final = "_change_type"
+CHANGE_ORDINAL: Final = "_change_ordinal"
+COMMIT_SNAPSHOT_ID: Final = "_commit_snapshot_id"
+COMMIT_TIMESTAMP: Final = "_commit_timestamp"
+WEIGHT: Final = "_weight"
+"""Stands beside the rows in the shuffle, never in the changes."""
+
+_RESERVED: Final = (BATCH, CHANGE_TYPE, CHANGE_ORDINAL, COMMIT_SNAPSHOT_ID, COMMIT_TIMESTAMP, WEIGHT)
+_FIELDS: Final = (
+    pa.field(BATCH, pa.int64()),
+    pa.field(CHANGE_TYPE, pa.string()),
+    pa.field(CHANGE_ORDINAL, pa.int32()),
+    pa.field(COMMIT_SNAPSHOT_ID, pa.int64()),
+    pa.field(COMMIT_TIMESTAMP, pa.timestamp("us", tz="UTC")),
+)
+
+
+class ChangeType(IntEnum):
+    """The codes of ``_change_type``; the column holds the names."""
+
+    INSERT = 0
+    DELETE = 1
+    UPDATE_BEFORE = 2
+    UPDATE_AFTER = 3
+
+
+def change_schema(table_schema: pa.Schema, *, with_batch: bool) -> pa.Schema:
+    """The schema of changes: the change columns, then the table's.
+
+    Args:
+        table_schema: of the table's columns.
+        with_batch: whether ``_batch`` comes first: in delivered changes, not in those of ``read_changes``.
+    """
+    return pa.schema([*_FIELDS[0 if with_batch else 1 :], *table_schema])
+
+
+def change_batch(
+    rows: pa.RecordBatch,
+    *,
+    change_types: NDArray[np.uint8],
+    change_ordinals: NDArray[np.int32],
+    snapshot_ids: NDArray[np.int64],
+    timestamps_us: NDArray[np.int64],
+    batch_number: int | None,
+) -> pa.RecordBatch:
+    """Rows with their change columns.
+
+    Args:
+        rows: the table's columns, in the order of delivery.
+        change_types: ``ChangeType`` codes of the rows.
+        change_ordinals: of the rows.
+        snapshot_ids: of the steps of the batch, by change ordinal.
+        timestamps_us: of the steps, in microseconds since 1970 in UTC.
+        batch_number: what ``_batch`` holds; None leaves the column out.
+    """
+    names = pa.array([kind.name for kind in ChangeType])
+    columns = [
+        names.take(pa.array(change_types)),
+        pa.array(change_ordinals, pa.int32()),
+        pa.array(snapshot_ids[change_ordinals], pa.int64()),
+        pa.array(timestamps_us[change_ordinals], pa.timestamp("us", tz="UTC")),
+    ]
+    if batch_number is not None:
+        columns.insert(0, pa.repeat(pa.scalar(batch_number, pa.int64()), rows.num_rows))
+    schema = change_schema(rows.schema, with_batch=batch_number is not None)
+    return pa.RecordBatch.from_arrays([*columns, *rows.columns], schema=schema)
+
+
+def refuse_reserved_columns(names: Iterable[str], *, table: str) -> None:
+    """Refuses a table that has a column of our names, in any case, as readers such as Spark ignore case.
+
+    Raises:
+        TerminalError: names the column and the table.
+    """
+    for name in names:
+        if name.casefold() in _RESERVED:
+            raise TerminalError(
+                f"column {name} of table {table} is called like a column that icefloe adds to changes "
+                f"({', '.join(_RESERVED)}); rename it in the table",
+                table=table,
+                column=name,
+            )

@@ -1,0 +1,146 @@
+"""Consolidation: weights of equal rows added up, rows that sum to zero dropped."""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icefloe.changes.grouping import group_by_hash
+from icefloe.changes.row_hash import RowHashes
+
+__all__ = ["consolidate", "surviving_rows"]
+
+Positions = NDArray[np.int64]
+
+_LIMB: Final = np.uint64(0xFFFF_FFFF)
+_ROWS_PER_BUCKET: Final = 8
+_MAX_BUCKET_BITS: Final = 18
+"""A table of this many buckets stays in the caches."""
+_PART_ROWS: Final = 1 << 17
+"""About how many rows to compare at a time: it bounds the memory, and small sorts are faster."""
+_MIN_ROWS: Final = 4_096
+"""Below, looking at every row costs less than looking for those that matter."""
+
+
+def consolidate(
+    hashes: RowHashes, change_ordinals: NDArray[np.int32], weights: NDArray[np.int64]
+) -> tuple[Positions, NDArray[np.int64]]:
+    """Adds up the weights of equal rows of one change ordinal.
+
+    Args:
+        hashes: row hashes.
+        change_ordinals: of each row.
+        weights: of each row.
+
+    Returns:
+        The first position of each group of equal rows whose weights do not sum to zero, ascending, and the sums.
+
+    >>> hashes = RowHashes(np.zeros(3, np.uint64), np.array([7, 8, 7], np.uint64))
+    >>> [part.tolist() for part in consolidate(hashes, np.zeros(3, np.int32), np.array([1, 1, -2]))]
+    [[0, 1], [-1, 1]]
+    """
+    groups = group_by_hash(hashes, change_ordinals)
+    sums = groups.sums(weights)
+    kept = np.flatnonzero(sums)
+    positions = groups.order[groups.starts[kept]]
+    ascending = np.argsort(positions)
+    return positions[ascending], sums[kept[ascending]]
+
+
+def surviving_rows(removed: RowHashes, added: RowHashes) -> tuple[Positions, Positions]:
+    """The rows that remain when each removed row cancels one equal added row.
+
+    Of equal rows the first of the side that has more of them survive. Nearly free where nearly all rows cancel: rows
+    fall into buckets by their hash; buckets whose two sides sum to the same are taken as cancelled, the rest is
+    compared row by row. That what was taken as cancelled is equal on both sides is then proven by its sums over all
+    128 bits; where they differ, everything is compared.
+
+    Needs about 18 bytes per row (the hashes themselves have 16), and 8 per survivor.
+
+    Args:
+        removed: row hashes of one side.
+        added: row hashes of the other.
+
+    Returns:
+        The surviving positions of each side, ascending.
+
+    >>> removed, added = (RowHashes(np.zeros(3, np.uint64), np.array(low, np.uint64)) for low in ([1, 2, 2], [2, 3, 1]))
+    >>> [positions.tolist() for positions in surviving_rows(removed, added)]
+    [[1], [1]]
+    """
+    if not len(removed) or not len(added):
+        return np.arange(len(removed)), np.arange(len(added))
+    if min(len(removed), len(added)) < _MIN_ROWS:
+        return _compare(removed, added)
+    shift = _bucket_shift(len(removed) + len(added))
+    unequal = _bucket_sums(removed.low, shift) != _bucket_sums(added.low, shift)
+    suspects = [_in_buckets(side.low, unequal, shift) for side in (removed, added)]
+    if sum(map(len, suspects)) > (len(removed) + len(added)) // 2:
+        return _compare(removed, added)
+    left, right = removed.take(suspects[0]), added.take(suspects[1])
+    if _sums_without(removed, left) != _sums_without(added, right):
+        return _compare(removed, added)
+    kept_left, kept_right = _compare(left, right)
+    return suspects[0][kept_left], suspects[1][kept_right]
+
+
+def _compare(removed: RowHashes, added: RowHashes) -> tuple[Positions, Positions]:
+    """The surviving rows, every row compared with its like, part by part of the range of hashes."""
+    bits = min(max((len(removed) + len(added)) // _PART_ROWS, 1).bit_length() - 1, 8)
+    if bits == 0:
+        return _compare_part(removed, added)
+    sides = removed, added
+    parts = [(side.low >> np.uint64(64 - bits)).astype(np.uint8) for side in sides]
+    survives = [np.zeros(len(side), np.bool_) for side in sides]
+    for part in range(1 << bits):
+        rows = [np.flatnonzero(of_side == part) for of_side in parts]
+        kept = _compare_part(removed.take(rows[0]), added.take(rows[1]))
+        for index in (0, 1):
+            survives[index][rows[index][kept[index]]] = True
+    return np.flatnonzero(survives[0]), np.flatnonzero(survives[1])
+
+
+def _compare_part(removed: RowHashes, added: RowHashes) -> tuple[Positions, Positions]:
+    groups = group_by_hash(RowHashes.concat([removed, added]))
+    is_added = groups.order >= len(removed)
+    sizes = np.diff(groups.starts, append=len(groups.order))
+    added_rows = np.add.reduceat(is_added, groups.starts, dtype=np.int64) if len(sizes) else sizes
+    removed_rows = sizes - added_rows
+    # A group holds its removed rows first, both sides in the order of their positions.
+    kept_removed = _first_of(groups.starts, removed_rows - added_rows)
+    kept_added = _first_of(groups.starts + removed_rows, added_rows - removed_rows)
+    return np.sort(groups.order[kept_removed]), np.sort(groups.order[kept_added]) - len(removed)
+
+
+def _first_of(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """``starts[i]`` and the ``counts[i] - 1`` numbers after it, for each i; nothing where the count is not positive."""
+    some = np.flatnonzero(counts > 0)
+    starts, counts = starts[some], counts[some]
+    ends = np.cumsum(counts)
+    return np.repeat(starts - (ends - counts), counts) + np.arange(counts.sum())
+
+
+def _bucket_shift(rows: int) -> np.uint64:
+    bits = min(max((rows // _ROWS_PER_BUCKET).bit_length(), 8), _MAX_BUCKET_BITS)
+    return np.uint64(64 - bits)
+
+
+def _bucket_sums(lane: NDArray[np.uint64], shift: np.uint64) -> NDArray[np.float64]:
+    """The lower 32 bits added up by bucket, the upper bits of the lane; exact below 2^53, and checked in any case."""
+    limbs = (lane & _LIMB).astype(np.float64)
+    buckets = (lane >> shift).view(np.int64)
+    return np.bincount(buckets, weights=limbs, minlength=1 << (64 - int(shift)))  # type: ignore[return-value]
+
+
+def _in_buckets(lane: NDArray[np.uint64], wanted: NDArray[np.bool_], shift: np.uint64) -> Positions:
+    return np.flatnonzero(wanted[(lane >> shift).view(np.int64)])
+
+
+def _sums_without(hashes: RowHashes, part: RowHashes) -> tuple[int, ...]:
+    """Count, sums of both lanes and sum of their products over the rows that are not in the part, mod 2^64."""
+    return tuple((whole - less) % (1 << 64) for whole, less in zip(_sums(hashes), _sums(part), strict=True))
+
+
+def _sums(hashes: RowHashes) -> tuple[int, ...]:
+    high, low = hashes.high, hashes.low
+    return len(hashes), int(high.sum()), int(low.sum()), int(np.dot(high, low))

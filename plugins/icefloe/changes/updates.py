@@ -1,0 +1,112 @@
+"""Update pairs: consolidated rows in the order of delivery, each with its change type."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icefloe.changes.columns import ChangeType
+from icefloe.changes.row_hash import RowHashes
+
+__all__ = ["pair_updates"]
+
+Keys = Sequence[NDArray[np.integer]]
+
+_CODES: Final = np.array(
+    [[ChangeType.DELETE, ChangeType.INSERT], [ChangeType.UPDATE_BEFORE, ChangeType.UPDATE_AFTER]], np.uint8
+)
+"""By whether a row is paired, and whether it is an insert."""
+
+
+def pair_updates(
+    *,
+    row_hashes: RowHashes,
+    identity_hashes: RowHashes | None,
+    change_ordinals: NDArray[np.int32],
+    weights: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Expands consolidated rows by their weights, pairs deletes with inserts of their identity, and orders them.
+
+    Of d deletes and i inserts with one identity and change ordinal the first min(d, i) of each, in the order of their
+    row hashes, become UPDATE_BEFORE and UPDATE_AFTER; the others stay DELETE or INSERT. Rows come by identity hash and
+    change ordinal: pairs side by side, then the others by row hash. Without identities nothing is paired, and rows come
+    by row hash and change ordinal. Any order of the input gives the same rows in the same order.
+
+    Args:
+        row_hashes: of consolidated rows: each (row hash, change ordinal) stands once.
+        identity_hashes: row hashes of the identity columns; None where rows have no identity.
+        change_ordinals: of each row.
+        weights: of each row; weight +k or -k stands for k rows.
+
+    Returns:
+        The positions of the rows to take, and their ``ChangeType`` codes.
+
+    >>> rows = RowHashes(np.zeros(3, np.uint64), np.array([7, 5, 6], np.uint64))
+    >>> one = rows.take(np.zeros(3, np.int64))
+    >>> weights = np.array([1, -1, 1])
+    >>> ordinals = np.zeros(3, np.int32)
+    >>> paired = pair_updates(row_hashes=rows, identity_hashes=one, change_ordinals=ordinals, weights=weights)
+    >>> [(int(row), ChangeType(code).name) for row, code in zip(*paired)]
+    [(1, 'UPDATE_BEFORE'), (2, 'UPDATE_AFTER'), (0, 'INSERT')]
+    """
+    if identity_hashes is None:
+        order = _sorted_by((row_hashes.high, change_ordinals), (row_hashes.high, row_hashes.low, change_ordinals))
+        take = np.repeat(order, np.abs(weights[order]))
+        return take, _CODES[0, (weights[take] > 0).astype(np.int64)]
+    order = _sorted_by(
+        (identity_hashes.high, change_ordinals, row_hashes.high),
+        (identity_hashes.high, identity_hashes.low, change_ordinals, row_hashes.high, row_hashes.low),
+    )
+    take = np.repeat(order, np.abs(weights[order]))
+    starts = _starts(take, (identity_hashes.high, identity_hashes.low, change_ordinals))
+    places, codes = _pair(weights[take] > 0, starts)
+    delivered = np.empty_like(take)
+    types = np.empty(len(take), np.uint8)
+    delivered[places], types[places] = take, codes
+    return delivered, types
+
+
+def _pair(is_insert: NDArray[np.bool_], starts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """The place in the order of delivery and the type of each row; groups of one identity and ordinal at ``starts``."""
+    sizes = np.diff(starts, append=len(is_insert))
+    inserts: NDArray[np.int64] = is_insert.astype(np.int64)
+    inserts_before: NDArray[np.int64] = np.cumsum(inserts) - inserts
+    inserts_at_start = inserts_before[starts]
+    group_inserts = np.diff(inserts_at_start, append=inserts.sum())
+    pairs = np.repeat(np.minimum(group_inserts, sizes - group_inserts), sizes)
+    start = np.repeat(starts, sizes)
+    insert_rank = inserts_before - np.repeat(inserts_at_start, sizes)
+    rank = np.where(is_insert, insert_rank, np.arange(len(is_insert)) - start - insert_rank)
+    is_paired = rank < pairs
+    places = start + np.where(is_paired, 2 * rank + inserts, pairs + rank)
+    return places, _CODES[is_paired.astype(np.int64), inserts]
+
+
+def _sorted_by(short: Keys, full: Keys) -> NDArray[np.int64]:
+    """The order by the ``full`` keys, most significant first.
+
+    Sorting by the ``short`` ones, upper halves of hashes, gives the same order unless two different hashes share an
+    upper half.
+    """
+    order = np.lexsort(tuple(reversed(short)))
+    return order if _is_sorted(order, full) else np.lexsort(tuple(reversed(full)))
+
+
+def _is_sorted(order: NDArray[np.int64], keys: Keys) -> bool:
+    is_before = np.ones(max(len(order) - 1, 0), np.bool_)
+    for key in reversed(keys):
+        values = key[order]
+        is_before &= values[:-1] == values[1:]
+        is_before |= values[:-1] < values[1:]
+    return bool(is_before.all())
+
+
+def _starts(take: NDArray[np.int64], keys: Keys) -> NDArray[np.int64]:
+    """Where the groups of neighbours with equal keys begin."""
+    is_start = np.zeros(len(take), np.bool_)
+    is_start[:1] = True
+    for key in keys:
+        values = key[take]
+        is_start[1:] |= values[1:] != values[:-1]
+    return np.flatnonzero(is_start)
