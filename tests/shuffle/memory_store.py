@@ -21,13 +21,13 @@ class MemoryStore(Store):
     def get(self, key: str) -> bytes:
         self.requests.append(("get", key))
         if key not in self.objects:
-            raise KeyMissingError(f"{key} is missing", key=key)
+            raise KeyMissingError.of(self.url, key)
         return self.objects[key]
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         self.requests.append(("get_ranges", key))
         if key not in self.objects:
-            raise KeyMissingError(f"{key} is missing", key=key)
+            raise KeyMissingError.of(self.url, key)
         data = self.objects[key]
         if any(stop > len(data) for _, stop in ranges):
             raise TransientError(f"{key} answered short", key=key)
@@ -53,6 +53,9 @@ class MemoryStore(Store):
 
     def list(self, prefix: str) -> Iterator[object]:
         raise AssertionError(f"nothing of the shuffle is ever found by listing, yet {prefix!r} was")
+
+    def child(self, prefix: str) -> Store:
+        raise AssertionError(f"the shuffle stays where it is put, yet asks for {prefix!r}")
 
     def flip(self, key: str, position: int) -> None:
         """Inverts one byte."""

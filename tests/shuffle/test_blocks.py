@@ -4,7 +4,6 @@ import lz4.frame
 import numpy as np
 import pyarrow as pa
 import pytest
-from shuffle.shuffled_rows import some_rows
 
 from icefloe.errors import TerminalError
 from icefloe.shuffle.blocks import (
@@ -15,6 +14,7 @@ from icefloe.shuffle.blocks import (
     encode_block,
     split_batch,
 )
+from shuffle.shuffled_rows import some_rows
 
 MAX_BYTES = 1 << 20
 

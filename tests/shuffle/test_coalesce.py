@@ -22,7 +22,8 @@ def test_every_partition_with_rows_is_in_exactly_one_range_and_no_range_has_empt
     assert covered == sorted(set(covered))
     assert {position for position, size in enumerate(sizes) if size} <= set(covered)
     for start, stop in ranges:
-        assert sizes[start] and sizes[stop - 1]
+        assert sizes[start] > 0
+        assert sizes[stop - 1] > 0
 
 
 @given(SIZES, st.integers(1, 1000), st.integers(1, 30))

@@ -1,10 +1,10 @@
 import pytest
-from shuffle.memory_store import MemoryStore
-from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
 
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.commit_record import CorruptMapOutputError, MapOutputRecord
 from icefloe.shuffle.committed_output import partition_bytes, read_committed_output, read_committed_outputs
+from shuffle.memory_store import MemoryStore
+from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
 
 SCHEMA = block_schema(TABLE_SCHEMA)
 P = 4

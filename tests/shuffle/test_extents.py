@@ -1,14 +1,14 @@
 from dataclasses import replace
 
 import pytest
-from shuffle.memory_store import MemoryStore
-from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
 
 from icefloe.documents import dump_document, load_document
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.committed_output import read_committed_outputs
 from icefloe.shuffle.extents import RangeExtents, plan_extents
 from icefloe.shuffle.ranges import ReduceRange
+from shuffle.memory_store import MemoryStore
+from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
 
 P = 8
 RANGES = [ReduceRange(range_id=0, start=0, stop=3), ReduceRange(range_id=1, start=4, stop=8)]

@@ -4,8 +4,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shuffle.memory_store import MemoryStore
-from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
 
 from icefloe.errors import TransientError
 from icefloe.shuffle.blocks import block_schema
@@ -14,6 +12,8 @@ from icefloe.shuffle.committed_output import read_committed_outputs
 from icefloe.shuffle.extents import plan_extents
 from icefloe.shuffle.fetch import fetch_blocks, plan_fetch
 from icefloe.shuffle.ranges import ReduceRange
+from shuffle.memory_store import MemoryStore
+from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
 
 SCHEMA = block_schema(TABLE_SCHEMA)
 P = 8
@@ -137,7 +137,7 @@ def test_a_block_with_other_rows_than_planned_is_detected():
 
 def test_a_store_that_does_not_answer_voids_nothing():
     class Unreachable(MemoryStore):
-        def get_ranges(self, key, ranges):
+        def get_ranges(self, *_):
             raise TransientError("the store does not answer")
 
     store = Unreachable()

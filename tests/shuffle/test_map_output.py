@@ -3,17 +3,19 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shuffle.memory_store import MemoryStore
-from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
 
 from icefloe.errors import TransientError
 from icefloe.shuffle.blocks import block_schema
+from icefloe.shuffle.commit_record import CorruptMapOutputError
 from icefloe.shuffle.committed_output import read_committed_output
 from icefloe.shuffle.extents import plan_extents
 from icefloe.shuffle.fetch import fetch_blocks
 from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts, new_attempt
 from icefloe.shuffle.map_output_log import MapOutputLog
 from icefloe.shuffle.ranges import ReduceRange
+from icefloe.storage.location import open_store
+from shuffle.memory_store import MemoryStore
+from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
 
 SCHEMA = block_schema(TABLE_SCHEMA)
 
@@ -50,6 +52,19 @@ def test_every_row_comes_back_in_its_partition_and_order_however_often_it_spills
     record = commit_rows(store, rows, num_partitions=num_partitions, memory_bytes=memory_bytes, batch_rows=batch_rows)
     assert partitions_of(store, record, num_partitions) == expected_partitions(rows)
     assert record.rows == count
+
+
+@pytest.mark.parametrize("memory_bytes", [3000, 1 << 30])
+def test_a_store_on_disk_takes_and_gives_the_same_rows(tmp_path, memory_bytes):
+    store = open_store(f"file://{tmp_path}/shuffle")
+    rows = some_rows(100, num_partitions=8)
+    record = commit_rows(store, rows, num_partitions=8, memory_bytes=memory_bytes, batch_rows=9)
+    assert MapOutputLog(store).records([0]) == [record]
+    assert partitions_of(store, record, 8) == expected_partitions(rows)
+    path = tmp_path / "shuffle" / record.data.key
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(CorruptMapOutputError):
+        partitions_of(store, record, 8)
 
 
 def test_sums_of_the_record_are_those_of_the_rows():

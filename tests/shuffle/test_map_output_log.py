@@ -2,11 +2,11 @@ import json
 import threading
 
 import pytest
-from shuffle.memory_store import MemoryStore
 
 from icefloe.errors import TransientError
 from icefloe.shuffle.commit_record import MapOutputRecord
 from icefloe.shuffle.map_output_log import MapOutputLog, MissingMapOutputError
+from shuffle.memory_store import MemoryStore
 
 
 def record(attempt="a", *, map_id=0, generation=0):
@@ -88,7 +88,7 @@ def test_a_create_whose_answer_was_lost_is_found_to_have_won(store):
 
 def test_a_store_that_neither_creates_nor_shows_a_record_is_given_up():
     class Broken(MemoryStore):
-        def create(self, key, data):
+        def create(self, *_):
             return False
 
     with pytest.raises(TransientError, match="neither"):

@@ -1,9 +1,9 @@
 import pytest
-from shuffle.memory_store import MemoryStore
 
 from icefloe.documents import dump_document, load_document
 from icefloe.errors import TerminalError
 from icefloe.shuffle.ranges import CoalescePlan, ReduceRange, create_coalesce_plan
+from shuffle.memory_store import MemoryStore
 
 
 def plan(*bounds, num_partitions=8):

@@ -47,12 +47,7 @@ def block_schema(table_schema: pa.Schema) -> pa.Schema:
     Raises:
         TerminalError: a column holds a dictionary type, which Arrow's record-batch messages do not carry.
     """
-    for field in table_schema:
-        if _holds_dictionary(field.type):
-            raise TerminalError(
-                f"column {field.name!r} has the Arrow type {field.type}, and dictionaries cannot be shuffled; "
-                "read it as its value type", column=field.name,
-            )  # fmt: skip
+    _refuse_dictionaries(table_schema)
     ours = [pa.field(WEIGHT, pa.int64(), nullable=False), pa.field(CHANGE_ORDINAL, pa.int32(), nullable=False)]
     return pa.schema([*table_schema, *ours])
 
@@ -63,7 +58,10 @@ def encode_block(batches: Iterable[pa.RecordBatch]) -> bytes:
     Raises:
         TerminalError: a dictionary type, or a row too large for one message.
     """
-    pieces = [piece for batch in batches for piece in split_batch(batch)]
+    pieces: list[pa.RecordBatch] = []
+    for batch in batches:
+        _refuse_dictionaries(batch.schema)
+        pieces += split_batch(batch)
     if not pieces:
         return b""
     messages = [piece.serialize() for piece in pieces]
@@ -74,23 +72,21 @@ def split_batch(batch: pa.RecordBatch, *, message_bytes: int = _MESSAGE_BYTES) -
     """The rows of a batch in order, in slices whose messages take about ``message_bytes`` at most; none when empty.
 
     Raises:
-        TerminalError: a dictionary type, or a row whose message would reach 2 GiB.
+        TerminalError: a row whose message would reach 2 GiB.
     """
-    for field in batch.schema:
-        if _holds_dictionary(field.type):
-            raise TerminalError(f"column {field.name!r} has a dictionary type, which cannot be shuffled")
     if batch.num_rows:
         yield from _halves(batch, message_bytes)
 
 
-def compress_block(messages: Iterable[Any], *, content_bytes: int) -> Iterator[bytes]:
+def compress_block(messages: Iterable[Any], *, content_bytes: int, is_spill: bool = False) -> Iterator[bytes]:
     """The LZ4 frame of messages that are ``content_bytes`` long together, piece by piece.
 
     Args:
         messages: encapsulated record-batch messages, or runs of several; anything with the buffer protocol.
         content_bytes: stands in the frame's header, so that a reader knows what to allocate.
+        is_spill: whether the block stays on this machine, where speed counts more than size.
     """
-    level = _DENSE if content_bytes <= _SMALL_BLOCK_BYTES else _FAST
+    level = _FAST if is_spill or content_bytes > _SMALL_BLOCK_BYTES else _DENSE
     compressor = lz4.frame.LZ4FrameCompressor(compression_level=level, content_checksum=True)
     yield compressor.begin(source_size=content_bytes)
     for message in messages:
@@ -158,6 +154,15 @@ def _halves(batch: pa.RecordBatch, message_bytes: int) -> Iterator[pa.RecordBatc
     if size_bytes > _MAX_MESSAGE_BYTES:
         raise TerminalError(f"a row of {size_bytes} bytes is too large to be shuffled; the limit is 2 GiB")
     yield batch
+
+
+def _refuse_dictionaries(schema: pa.Schema) -> None:
+    for field in schema:
+        if _holds_dictionary(field.type):
+            raise TerminalError(
+                f"column {field.name!r} has the Arrow type {field.type}, and dictionaries cannot be shuffled; "
+                "read it as its value type", column=field.name,
+            )  # fmt: skip
 
 
 def _holds_dictionary(kind: pa.DataType) -> bool:

@@ -182,7 +182,7 @@ class MapOutputWriter:
     def _put_data(self, key: str) -> tuple[BlockFile, StoredFile]:
         if not self._runs:
             memory = io.BytesIO()
-            block_file = self._write_buffered(memory)
+            block_file = self._write_buffered(memory, is_spill=False)
             self._store.put(key, memory.getvalue())
         else:
             self._spill()
@@ -201,10 +201,10 @@ class MapOutputWriter:
     def _spill(self) -> None:
         path = self._new_path()
         with _local_disk(), path.open("wb") as file:
-            self._runs.append((path, self._write_buffered(file)))
+            self._runs.append((path, self._write_buffered(file, is_spill=True)))
 
-    def _write_buffered(self, file: BinaryIO) -> BlockFile:
-        writer = BlockFileWriter(file, self._num_partitions)
+    def _write_buffered(self, file: BinaryIO, *, is_spill: bool) -> BlockFile:
+        writer = BlockFileWriter(file, self._num_partitions, is_spill=is_spill)
         if self._buffered:
             rows = pa.concat_batches([batch for batch, _ in self._buffered])
             ids = np.concatenate([ids for _, ids in self._buffered])
