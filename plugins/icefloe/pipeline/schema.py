@@ -34,12 +34,11 @@ def schema_problems(file: YamlFile, data: Any, *, is_expanded: bool) -> Iterator
     Args:
         file: gives the lines, and the values as they are written: no value of the environment is ever shown.
         data: the file's data, or these with ``${NAME}`` replaced.
-        is_expanded: whether they are replaced; if not, such a value passes wherever a value may stand.
+        is_expanded: whether they are replaced; if not, such a value passes wherever the schema has ``environment``.
     """
-    for error in _validator(is_expanded).iter_errors(data):
-        for leaf in _leaves(error):
-            if is_expanded or not has_reference(leaf.instance):
-                yield from _problems(leaf, file)
+    leaves = (leaf for error in _validator(is_expanded).iter_errors(data) for leaf in _leaves(error))
+    # Each once: the validator complains about a mapping as often as keys are missing in it.
+    yield from dict.fromkeys(problem for leaf in leaves for problem in _problems(leaf, file))
 
 
 @cache

@@ -106,11 +106,11 @@ def _plain(node: YamlNode, path: KeyPath, lines: dict[KeyPath, int]) -> Any:
 def _syntax_problem(text: str, error: yaml.MarkedYAMLError) -> Problem:
     mark = error.problem_mark or error.context_mark
     row, column = (mark.line, mark.column) if mark else (0, 0)
-    rows = text.split("\n")
+    rows = text.rstrip().split("\n")
     here = rows[row] if row < len(rows) else ""
     sentence = f"not valid YAML: {error.problem or error.context}{_begun(error, row)}"
     hint = _hint(here, column)
-    return Problem(line=min(row + 1, max(len(rows), 1)), key="", sentence=f"{sentence}; {hint}" if hint else sentence)
+    return Problem(line=min(row + 1, len(rows)), key="", sentence=f"{sentence}; {hint}" if hint else sentence)
 
 
 def _begun(error: yaml.MarkedYAMLError, row: int) -> str:

@@ -1,0 +1,104 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from icefloe.pipeline.configuration import compare, result_configuration, tuning_configuration, with_tuning
+from icefloe.pipeline.pipeline_file import load_pipeline
+
+RESULT_KEYS = [
+    "table", "branch", "identifier_columns", "columns", "filter", "changes", "commit_groups",
+    "sink.type", "sink.path", "sink.format",
+]  # fmt: skip
+
+
+def test_the_result_configuration_is_json_of_the_keys_that_change_the_result(write):
+    configuration = result_configuration(load_pipeline(write(identifier_columns=["flight_id"])))
+    assert list(configuration) == RESULT_KEYS
+    assert json.loads(json.dumps(configuration)) == configuration
+    assert configuration["identifier_columns"] == ["flight_id"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "changed"),
+    [
+        ({"table": "nyc.planes"}, "table"),
+        ({"branch": "audit"}, "branch"),
+        ({"changes": "net"}, "changes"),
+        ({"sink": {"type": "files", "path": "s3://lake/other"}}, "sink.path"),
+        ({"columns": ["a"]}, "columns"),
+    ],
+)
+def test_an_edit_that_changes_the_result_is_seen_with_both_values(write, keys, changed):
+    before, after = result_configuration(load_pipeline(write())), result_configuration(load_pipeline(write(**keys)))
+    assert compare(before, after) == [(changed, before[changed], after[changed])]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"shuffle": {"partitions": 7}},
+        {"engine": "local"},
+        {"sink": {"type": "files", "path": "s3://lake/changes/", "conn_id": "aws", "target_file_bytes": 5}},
+        {"storage_conn_id": "aws"},
+        {"name": "other"},
+    ],
+)
+def test_an_edit_that_changes_no_row_is_not_seen(write, keys):
+    before = result_configuration(load_pipeline(write()))
+    assert compare(before, result_configuration(load_pipeline(write(**keys)))) == []
+
+
+def test_references_are_recorded_as_written_with_a_hash_of_what_they_stand_for(write):
+    pipeline = load_pipeline(write(table="${SPACE}.flights"))
+    first, second, again = (
+        result_configuration(pipeline.expanded({"SPACE": space, "OTHER": other}))
+        for space, other in (("nyc", "1"), ("sfo", "1"), ("nyc", "2"))
+    )
+    assert first["table"] == "${SPACE}.flights"
+    assert "nyc" not in json.dumps(first).replace(first["environment_hash"], "")
+    assert [key for key, *_ in compare(first, second)] == ["environment_hash"]
+    assert first == again
+
+
+def test_no_hash_stands_where_only_other_keys_use_the_environment(write):
+    pipeline = load_pipeline(write(storage="s3://${BUCKET}"))
+    assert "environment_hash" not in result_configuration(pipeline)
+    assert result_configuration(pipeline) == result_configuration(pipeline.expanded({"BUCKET": "lake"}))
+
+
+def test_a_hash_cannot_be_taken_before_the_environment_is_known(write):
+    with pytest.raises(ValueError, match=r"expand the pipeline first: table"):
+        result_configuration(load_pipeline(write(table="${SPACE}.flights")))
+
+
+def test_options_of_other_sinks_are_part_of_the_result(write):
+    configuration = result_configuration(load_pipeline(write(sink={"type": "opensearch", "index": "changes"})))
+    assert (configuration["sink.type"], configuration["sink.index"]) == ("opensearch", "changes")
+
+
+def test_recorded_tuning_wins_over_the_file(write):
+    recorded = tuning_configuration(load_pipeline(write(shuffle={"partitions": 7, "map_task_bytes": "1MiB"})))
+    edited = load_pipeline(write(shuffle={"partitions": 9, "memory_bytes": "2GiB"}, engine="local"))
+    assert compare(recorded, tuning_configuration(edited)) == [
+        ("shuffle.map_task_bytes", 2**20, 2**28),
+        ("shuffle.partitions", 7, 9),
+    ]
+    resumed = with_tuning(edited, json.loads(json.dumps(recorded)))
+    assert tuning_configuration(resumed) == recorded
+    assert (resumed.shuffle.memory_bytes, resumed.engine) == (2 * 2**30, "local")
+
+
+def test_tuning_of_another_release_is_left_alone(write):
+    pipeline = load_pipeline(write())
+    assert with_tuning(pipeline, {"shuffle.unheard_of": 1, "unheard_of": 2}) == pipeline
+
+
+@given(st.dictionaries(st.text(), st.integers()), st.dictionaries(st.text(), st.integers()))
+def test_a_comparison_names_exactly_what_differs(recorded, current):
+    found = compare(recorded, current)
+    assert [key for key, *_ in found] == sorted(
+        key for key in recorded.keys() | current.keys() if recorded.get(key) != current.get(key)
+    )
+    assert compare(recorded, recorded) == []

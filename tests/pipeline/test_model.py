@@ -1,0 +1,166 @@
+import json
+import pickle
+import subprocess
+import sys
+from datetime import timedelta
+
+import pytest
+
+from icefloe.pipeline.model import AssetSchedule, Pipeline, SparkSettings
+from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.problems import PipelineFileError
+from icefloe.pipeline.schema import pipeline_schema
+
+DESIGNED = """\
+version: 1
+name: flights_changes
+catalog: lakehouse
+table: nyc.flights
+branch: main
+identifier_columns: [flight_id]
+changes: each
+commit_groups: fuse
+initial_load: full
+on_gap: fail
+on_rollback: compensate
+columns: [flight_id, arr_delay]
+filter: "origin = 'JFK'"
+pin: false
+storage: file:///var/icefloe
+storage_conn_id: null
+storage_is_shared: false
+checkpoint: dynamodb://checkpoints
+shuffle: {partitions: auto, target_size_bytes: 64MiB, map_task_bytes: 256MiB, memory_bytes: 1GiB}
+max_steps_per_batch: 100
+max_bytes_per_batch: 1TiB
+max_scan_bytes: null
+row_lineage: off
+verify_sample: 0
+on_summary_mismatch: fail
+engine: spark
+spark: {conn_id: spark_default, conf: {spark.executor.cores: 4}}
+poll_interval: 30s
+wait_for_table: false
+sink: {type: files, path: s3://lake/changes, format: parquet}
+schedule: "@continuous"
+default_args: {retries: 3, retry_delay: 1m, pool: lake, queue: default, owner: data}
+"""
+
+
+def test_the_documented_file_loads_with_every_key_typed(write):
+    pipeline = load_pipeline(write(DESIGNED))
+    assert pipeline.name == "flights_changes"
+    assert pipeline.identifier_columns == ("flight_id",)
+    assert pipeline.columns == ("flight_id", "arr_delay")
+    assert (pipeline.row_lineage, pipeline.max_bytes_per_batch, pipeline.poll_interval) == ("off", 2**40, 30.0)
+    assert pipeline.spark == SparkSettings(conn_id="spark_default", conf={"spark.executor.cores": "4"})
+    assert pipeline.checkpoint_url == "dynamodb://checkpoints"
+    assert pipeline.default_args["retry_delay"] == timedelta(minutes=1)
+
+
+def test_the_documented_file_has_every_key_of_the_schema(write):
+    assert load_pipeline(write(DESIGNED)).file.data.keys() == pipeline_schema()["properties"].keys()
+
+
+@pytest.mark.parametrize("text", ["off", "'off'", '"off"'])
+def test_row_lineage_off_is_off_quoted_and_not(write, text):
+    assert load_pipeline(write(DESIGNED.replace("row_lineage: off", f"row_lineage: {text}"))).row_lineage == "off"
+
+
+def test_the_defaults_of_the_model_are_those_of_the_schema(write):
+    def written_out(schema):
+        below = {key: written_out(value) for key, value in schema.get("properties", {}).items() if "default" in value}
+        return below or schema["default"]
+
+    properties = pipeline_schema()["properties"]
+    defaults = {key: written_out(schema) for key, schema in properties.items() if "default" in schema}
+    bare, spelled_out = (
+        load_pipeline(write()),
+        load_pipeline(write(json.dumps(load_pipeline(write()).file.data | defaults))),
+    )
+    assert spelled_out == bare
+
+
+def test_the_files_of_a_pipeline_stand_below_its_storage_by_default(write):
+    pipeline = load_pipeline(write(storage="s3://lake/icefloe/"))
+    assert pipeline.checkpoint_url == "s3://lake/icefloe/checkpoints/flights"
+    assert pipeline.shuffle_url == "s3://lake/icefloe/shuffle/flights"
+    assert load_pipeline(write(checkpoint="gs://c/x/")).checkpoint_url == "gs://c/x"
+
+
+@pytest.mark.parametrize(
+    ("written", "schedule"),
+    [({"asset": "flights"}, AssetSchedule(asset="flights")), ("*/5 * * * *", "*/5 * * * *"), ("@daily", "@daily")],
+)
+def test_a_schedule_is_text_or_an_asset(write, written, schedule):
+    assert load_pipeline(write(schedule=written)).schedule == schedule
+
+
+def test_an_empty_schedule_means_by_hand_and_none_means_continuous(write):
+    assert load_pipeline(write(write().read_text() + "schedule:\n")).schedule is None
+    assert load_pipeline(write()).schedule == "@continuous"
+
+
+def test_a_catalog_may_be_a_mapping_of_properties(write):
+    catalog = {"name": "lab", "type": "sql", "uri": "sqlite:////var/lab.db", "echo": True}
+    assert load_pipeline(write(catalog=catalog)).catalog == catalog | {"echo": "true"}
+
+
+def test_references_stay_until_the_pipeline_is_expanded(write):
+    pipeline = load_pipeline(write(table="${SPACE}.flights", storage="s3://${BUCKET}/", engine="${ENGINE}"))
+    assert (pipeline.table, pipeline.storage, pipeline.engine) == ("${SPACE}.flights", "s3://${BUCKET}", "${ENGINE}")
+    expanded = pipeline.expanded({"SPACE": "nyc", "BUCKET": "lake", "ENGINE": "local"})
+    assert (expanded.table, expanded.storage, expanded.engine) == ("nyc.flights", "s3://lake", "local")
+    assert expanded.file is pipeline.file
+    assert expanded.expanded({}) is expanded
+
+
+TAKES_A_REFERENCE = {
+    "catalog": "lakehouse", "table": "nyc.flights", "changes": "net", "filter": "a > 1", "pin": "true", "storage": "s3://a",
+    "storage_conn_id": "aws", "storage_is_shared": "TRUE", "checkpoint": "dynamodb://t", "max_scan_bytes": "5 GB",
+    "row_lineage": "trust", "verify_sample": "0.25", "on_summary_mismatch": "warn", "engine": "local",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", TAKES_A_REFERENCE)
+def test_a_value_of_the_environment_counts_as_if_it_were_written(write, key):
+    value = TAKES_A_REFERENCE[key]
+    from_environment = load_pipeline(write(**{key: "${X}"}), environ={"X": value})
+    text = "".join(line for line in write().read_text().splitlines(True) if not line.startswith(f"{key}:"))
+    assert from_environment == load_pipeline(write(f"{text}{key}: {value}\n"))
+
+
+@pytest.mark.parametrize("key", sorted(pipeline_schema()["properties"].keys() - TAKES_A_REFERENCE.keys()))
+def test_a_key_that_takes_no_reference_refuses_it(write, key):
+    with pytest.raises(PipelineFileError) as caught:
+        load_pipeline(write(**{key: "${X}"}))
+    assert caught.value.key == key
+
+
+def test_an_expansion_without_the_variable_says_which_line_wants_it(write):
+    path = write(storage="s3://${BUCKET}")
+    with pytest.raises(PipelineFileError) as caught:
+        load_pipeline(path).expanded({})
+    assert caught.value.sentence == (
+        f"{path}:4: storage uses ${{BUCKET}}, which is not set: set it in the environment of the tasks"
+    )
+
+
+def test_a_pipeline_survives_the_way_to_another_process(write):
+    pipeline = load_pipeline(write(DESIGNED))
+    copy = pickle.loads(pickle.dumps(pipeline))
+    assert copy == pipeline
+    assert copy.file == pipeline.file
+
+
+def test_importing_the_model_does_not_import_the_schema_validator():
+    code = (
+        "import sys, icefloe.pipeline.pipeline_file; sys.exit('jsonschema' in sys.modules or 'difflib' in sys.modules)"
+    )
+    environ = {"PYTHONPATH": str(next(path for path in sys.path if path.endswith("plugins")))}
+    assert subprocess.run([sys.executable, "-c", code], env=environ, check=False).returncode == 0
+
+
+def test_a_pipeline_of_another_file_with_the_same_keys_is_equal(write):
+    assert load_pipeline(write(name="a", stem="one")) == load_pipeline(write(name="a", stem="two"))
+    assert isinstance(Pipeline.of(load_pipeline(write()).file), Pipeline)

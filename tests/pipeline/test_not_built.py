@@ -1,0 +1,69 @@
+import pytest
+
+from icefloe.errors import NotBuiltError
+from icefloe.pipeline.not_built import refuse_unbuilt
+from icefloe.pipeline.pipeline_file import load_pipeline
+
+FILES = {"type": "files", "path": "s3://lake/changes"}
+
+
+def test_what_is_built_passes(write):
+    refuse_unbuilt(load_pipeline(write()))
+    keys = {
+        "changes": "each",
+        "max_steps_per_batch": 100,
+        "max_bytes_per_batch": 2**40,
+        "engine": "local",
+        "verify_sample": 0,
+    }
+    refuse_unbuilt(load_pipeline(write(**keys, row_lineage="off", pin=False, sink=FILES | {"format": "parquet"})))
+
+
+@pytest.mark.parametrize(
+    ("keys", "key"),
+    [
+        ({"changes": "net"}, "changes"),
+        ({"commit_groups": "split"}, "commit_groups"),
+        ({"columns": ["a"]}, "columns"),
+        ({"filter": "a > 1"}, "filter"),
+        ({"pin": True}, "pin"),
+        ({"checkpoint": "dynamodb://checkpoints"}, "checkpoint"),
+        ({"max_steps_per_batch": 99}, "max_steps_per_batch"),
+        ({"max_bytes_per_batch": "1GiB"}, "max_bytes_per_batch"),
+        ({"max_scan_bytes": "1GiB"}, "max_scan_bytes"),
+        ({"row_lineage": "trust"}, "row_lineage"),
+        ({"verify_sample": 0.01}, "verify_sample"),
+        ({"engine": "auto"}, "engine"),
+        ({"sink": FILES | {"format": "jsonl"}}, "sink.format"),
+        ({"sink": {"type": "iceberg", "table": "a.b"}}, "sink.type"),
+        ({"sink": {"type": "opensearch"}}, "sink.type"),
+        ({"sink": {"type": "spark", "format": "jdbc"}}, "sink.type"),
+    ],
+)
+def test_what_is_not_built_names_file_line_and_key(write, keys, key):
+    path = write(**keys)
+    with pytest.raises(NotBuiltError) as caught:
+        refuse_unbuilt(load_pipeline(path))
+    assert caught.value.sentence.startswith(f"{path}:{caught.value.line}: {key} is ")
+    assert " not built yet: " in caught.value.sentence
+    assert (caught.value.key, caught.value.exit_code) == (key, 65)
+    assert path.read_text().splitlines()[caught.value.line - 1].strip().startswith(key.rpartition(".")[2])
+
+
+def test_all_of_them_are_reported_in_line_order(write):
+    with pytest.raises(NotBuiltError) as caught:
+        refuse_unbuilt(load_pipeline(write(pin=True, changes="net")))
+    assert [problem.key for problem in caught.value.problems] == ["pin", "changes"]
+
+
+def test_what_the_environment_hides_is_refused_once_it_is_known(write):
+    pipeline = load_pipeline(write(engine="${ENGINE}"))
+    refuse_unbuilt(pipeline)
+    refuse_unbuilt(pipeline.expanded({"ENGINE": "local"}))
+    with pytest.raises(NotBuiltError, match=r'engine is "\$\{ENGINE\}", but'):
+        refuse_unbuilt(pipeline.expanded({"ENGINE": "auto"}))
+
+
+def test_a_filter_is_refused_whatever_the_environment_makes_of_it(write):
+    with pytest.raises(NotBuiltError):
+        refuse_unbuilt(load_pipeline(write(filter="${FILTER}")))

@@ -1,0 +1,45 @@
+import pytest
+from croniter import croniter
+from hypothesis import given
+from hypothesis import strategies as st
+
+from icefloe.pipeline.schedule import schedule_fault
+
+NUMBERS = st.integers(min_value=0, max_value=70).map(str)
+WORDS = st.sampled_from(["*", "?", "L", "l3", "5L", "1#2", "6#6", "mon", "SUN", "jan", "DEC", "x", "", "15W", "3#1"])
+ATOMS = NUMBERS | WORDS
+ITEMS = ATOMS | st.builds("{}-{}".format, ATOMS, ATOMS) | st.builds("{}/{}".format, ATOMS, NUMBERS)
+FIELDS = ITEMS | st.lists(ITEMS, min_size=2, max_size=3).map(",".join)
+
+
+@given(st.lists(FIELDS | st.just("*"), min_size=5, max_size=6).map(" ".join))
+def test_what_is_accepted_is_what_airflow_can_read(text):
+    if schedule_fault(text) is None:
+        assert croniter.is_valid(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["@continuous", "@once", "@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly", "* * * * *",
+     "*/5 8-17 1,15 jan-mar MON-fri", "0 0 L * *", "0 0 ? * 5#3", "0 0 * * 7", "0 0 * * * */10", " 0  0 * * * "],
+)  # fmt: skip
+def test_a_valid_schedule_passes(text):
+    assert schedule_fault(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("60 * * * *", "has '60' for the minute, which takes 0 to 59"),
+        ("* 24 * * *", "has '24' for the hour, which takes 0 to 23"),
+        ("* * 0 * *", "has '0' for the day of month, which takes 1 to 31"),
+        ("* * * 13 *", "has '13' for the month, which takes 1 to 12 or jan to dec"),
+        ("* * * * 8", "has '8' for the day of week, which takes 0 to 7 or sun to sat"),
+        ("*/0 * * * *", "has '*/0' for the minute"),
+        ("@minutely", "must be one of @continuous, @once"),
+        ("* * * *", "must be \"@continuous\", a cron expression of 5 or 6 fields such as \"0 * * * *\""),
+        ("every hour", "not 'every hour'"),
+    ],
+)  # fmt: skip
+def test_a_wrong_schedule_says_which_field_and_what_it_takes(text, fault):
+    assert fault in schedule_fault(text)

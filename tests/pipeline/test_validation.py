@@ -1,0 +1,143 @@
+import pytest
+
+from icefloe.pipeline.problems import PipelineFileError
+from icefloe.pipeline.validation import checked_data
+from icefloe.pipeline.yaml_file import load_yaml, parse_yaml
+
+
+def problems(path, environ=None):
+    with pytest.raises(PipelineFileError) as caught:
+        checked_data(load_yaml(path), environ)
+    return caught.value.problems
+
+
+def sentences(path, environ=None):
+    return [problem.sentence for problem in problems(path, environ)]
+
+
+def test_the_smallest_file_has_no_problem(write):
+    path = write()
+    assert checked_data(load_yaml(path), None) == load_yaml(path).data
+
+
+def test_all_faults_of_all_kinds_are_reported_in_line_order(write):
+    path = write(
+        """\
+catalog: {uri: 'postgresql://ice:floe@db/x', token: x}
+tabel: nyc.flights
+table: nyc.flights
+storage: /var/icefloe
+changes: all
+pin: false
+pin: true
+spark: {conf: {spark.hadoop.fs.s3a.secret.key: x}}
+sink: {type: files, path: lake}
+schedule: 61 * * * *
+branch: ${BRANCH}
+name: flights__backfill
+"""
+    )
+    assert [(problem.line, problem.key) for problem in problems(path)] == [
+        (1, "version"),
+        (1, "catalog.uri"),
+        (1, "catalog.token"),
+        (2, "tabel"),
+        (4, "storage"),
+        (5, "changes"),
+        (7, "pin"),
+        (8, "spark.conf.spark.hadoop.fs.s3a.secret.key"),
+        (9, "sink.path"),
+        (10, "schedule"),
+        (11, "branch"),
+        (12, "name"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "the file is empty: a pipeline has at least version, catalog, table, storage and sink"),
+        ("# a remark", "the file is empty"),
+        ("- a", "a pipeline file is a mapping of keys to values such as 'version: 1', not a list"),
+        ("flights", "a pipeline file is a mapping of keys to values such as 'version: 1', not a single value"),
+    ],
+)
+def test_a_file_that_is_no_mapping_is_one_sentence(write, text, sentence):
+    (found,) = sentences(write(text))
+    assert found.startswith(sentence)
+
+
+@pytest.mark.parametrize("name", ["a b", "a.b", "flüge", "x__backfill", "x\n", "", "a" * 201])
+def test_a_name_that_airflow_could_not_take_is_refused(write, name):
+    (sentence,) = sentences(write(name=name))
+    assert "letters, digits, _ or -, without the ending __backfill" in sentence
+
+
+def test_a_stem_that_is_no_name_asks_for_one(write):
+    (sentence,) = sentences(write(stem="my flights"))
+    assert sentence.startswith("the file's stem 'my flights' is no name for a DAG: add name: with 1 to 200 letters")
+    assert checked_data(load_yaml(write(stem="my flights", name="flights")), None)
+
+
+@pytest.mark.parametrize(
+    ("keys", "sentence"),
+    [
+        ({"catalog": {"name": "lab", "credential": "a:b"}}, "catalog.credential looks like a secret, which"),
+        ({"catalog": {"token": "a:b"}}, "keep it in an Airflow connection or PyIceberg's configuration"),
+        ({"spark": {"conf": {"spark.ssl.keyPassword": "x"}}}, "in the Airflow connection of Spark or Spark's own"),
+        ({"sink": {"type": "opensearch", "auth": {"password": "x"}}}, "sink.auth.password looks like a secret"),
+        ({"storage": "s3://key:secret@lake/x"}, "storage holds a password"),
+    ],
+)  # fmt: skip
+def test_a_secret_is_refused_and_never_repeated(write, keys, sentence):
+    (found,) = sentences(write(**keys))
+    assert sentence in found
+    assert "a:b" not in found
+    assert "key:secret" not in found
+
+
+def test_a_value_of_the_environment_is_checked_and_never_shown(write):
+    path = write(storage="${STORAGE}", engine="${ENGINE}", sink={"type": "files", "path": "${OUT}"})
+    checked_data(load_yaml(path), None)
+    found = sentences(path, {"STORAGE": "/hidden", "ENGINE": "hidden", "OUT": "s3://a:hidden@b"})
+    assert found == [
+        "storage is not usable as the environment makes it of '${STORAGE}': look at the variable's value",
+        "sink.path is not usable as the environment makes it of '${OUT}': look at the variable's value",
+        "engine must be spark, local or auto, not what the environment makes of '${ENGINE}'",
+    ]
+
+
+def test_a_variable_that_is_not_set_is_the_only_complaint_about_its_key(write):
+    path = write(engine="${ENGINE}")
+    assert sentences(path, {}) == ["engine uses ${ENGINE}, which is not set: set it in the environment of the tasks"]
+
+
+def test_a_variable_whose_value_is_a_reference_is_no_value(write):
+    assert sentences(write(engine="${ENGINE}"), {"ENGINE": "${OTHER}"}) == [
+        "engine must be spark, local or auto, not what the environment makes of '${ENGINE}'"
+    ]
+
+
+def test_numbers_and_truths_of_the_environment_are_read_as_yaml_reads_them(write):
+    path = write(pin="${A}", verify_sample="${B}", shuffle={"partitions": "${C}", "memory_bytes": "${D}"})
+    data = checked_data(load_yaml(path), {"A": "true", "B": "0.5", "C": "64", "D": "2GiB"})
+    assert (data["pin"], data["verify_sample"], data["shuffle"]) == (
+        True,
+        0.5,
+        {"partitions": 64, "memory_bytes": "2GiB"},
+    )
+
+
+def test_an_expansion_leaves_the_file_as_it_is_written(write):
+    file = load_yaml(write(pin="${A}"))
+    checked_data(file, {"A": "true"})
+    assert file.data["pin"] == "${A}"
+
+
+def test_a_fault_inside_an_alias_is_reported_where_it_is_written():
+    text = (
+        "version: 1\ncatalog: &c {name: x}\ntable: a.b\nstorage: s3://a\nsink: {type: spark, options: {password: p}}\n"
+    )
+    with pytest.raises(PipelineFileError) as caught:
+        checked_data(parse_yaml(text, path="p.yaml"), None)
+    assert caught.value.key == "sink.options.password"

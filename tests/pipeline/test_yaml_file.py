@@ -1,0 +1,109 @@
+import contextlib
+import pickle
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from icefloe.pipeline.problems import PipelineFileError
+from icefloe.pipeline.yaml_file import load_yaml, parse_yaml
+
+KEYS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Co", "Cn")), max_size=8).filter(
+    lambda key: key != "<<"
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(st.characters(codec="ascii"), max_size=12),
+    lambda below: st.lists(below, max_size=3) | st.dictionaries(KEYS, below, max_size=3),
+    max_leaves=12,
+)
+
+
+def refusal(call, *arguments, **keywords):
+    with pytest.raises(PipelineFileError) as caught:
+        call(*arguments, **keywords)
+    return caught.value.sentence
+
+
+@given(st.dictionaries(KEYS, VALUES, max_size=5), st.booleans())
+def test_what_pyyaml_writes_is_read_back(data, is_flow):
+    text = yaml.safe_dump(data, default_flow_style=is_flow, allow_unicode=True)
+    assert parse_yaml(text, path="p").data == data
+
+
+@given(st.lists(st.sampled_from(["", "# a remark", "  "]), max_size=6), st.sampled_from(["\n", "\r\n"]))
+def test_the_line_of_a_key_is_counted_from_one(above, newline):
+    text = newline.join([*above, "a:", "  - b: 1"])
+    file = parse_yaml(text, path="p")
+    assert file.line_of(("a",)) == len(above) + 1
+    assert file.line_of(("a", 0, "b")) == len(above) + 2
+
+
+def test_the_line_of_a_missing_key_is_that_of_the_nearest_key_above():
+    file = parse_yaml("a: 1\nb:\n  c: 1\n", path="p")
+    assert (file.line_of(("b", "x", "y")), file.line_of(("x",)), file.line_of(())) == (2, 1, 1)
+
+
+@pytest.mark.parametrize("text", ["", "# only a remark\n", "---\n", "~\n"])
+def test_a_file_without_a_value_is_empty(text):
+    assert parse_yaml(text, path="p").data is None
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a:\n\tb: 1\n", "p:2: .*replace the tab"),
+        ("a: 1\nschedule: @continuous\n", "p:2: .*put the value that begins with @ in quotes"),
+        ("sink: {path: ${OUT}/x}\n", r"p:1: .*put a value with \$\{\.\.\.\} in quotes inside"),
+        ("a: b: c\n", "p:1: .*put a value that contains ': ' in quotes"),
+        ("a: [1,\nb: 3\n", "p:2: .*flow sequence that begins in line 1"),
+        ("a: 'x\n\n\n", "p:1: .*quoted scalar that begins in line 1"),
+        ("a: 1\nb: c: d\n", "p:2: not valid YAML"),
+        ("a: 1\nb: \x07\n", r"p:2: the character U\+0007 is not allowed"),
+    ],
+)
+def test_a_syntax_error_names_file_and_line_and_says_what_to_do(text, sentence):
+    with pytest.raises(PipelineFileError, match=sentence):
+        parse_yaml(text, path="p")
+
+
+def test_faults_before_a_syntax_error_are_reported_with_it():
+    assert refusal(parse_yaml, "a: 1\na: 2\nb: [\n", path="p").startswith("p:2: a stands in line 1 already")
+
+
+def test_a_file_that_is_not_there_or_no_text_is_one_sentence(tmp_path, write):
+    missing = tmp_path / "no.yaml"
+    assert refusal(load_yaml, missing) == (
+        f"{missing}: the pipeline file cannot be read: No such file or directory; check the path and its permissions"
+    )
+    assert "cannot be read: Is a directory" in refusal(load_yaml, tmp_path)
+    assert refusal(load_yaml, write(b"a: 1\nb: \xff\n")).endswith(
+        "flights.yaml:2: the file is not UTF-8 text: save it as UTF-8"
+    )
+    assert "holds at most 1 MiB" in refusal(load_yaml, write(b"#" * (2**20 + 1)))
+
+
+def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(write):
+    file = load_yaml(write(b"\xef\xbb\xbfa: 1\r\nb: 2\r\n"))
+    assert (file.data, file.line_of(("b",))) == ({"a": 1, "b": 2}, 2)
+
+
+def test_aliases_that_grow_without_bound_are_refused():
+    levels = "".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]\n" for n in range(1, 9))
+    assert "aliases blow the file up" in refusal(parse_yaml, "l0: &l0 1\n" + levels, path="p")
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_either_read_or_refused(text):
+    with contextlib.suppress(PipelineFileError):
+        file = parse_yaml(text, path="p")
+        assert pickle.loads(pickle.dumps(file)) == file
+
+
+def test_the_pure_python_parser_reads_the_same(monkeypatch):
+    text = "a: &x {b: off}\nc: [*x, 1.5, 'q']\nd: |\n  two\n  lines\n"
+    fast = parse_yaml(text, path="p")
+    monkeypatch.setattr("icefloe.pipeline.yaml_file._LOADER", yaml.SafeLoader)
+    assert parse_yaml(text, path="p") == fast
+    with pytest.raises(PipelineFileError, match=r"p:2: .*replace the tab"):
+        parse_yaml("a:\n\tb: 1\n", path="p")

@@ -1,0 +1,61 @@
+import pytest
+
+from icefloe.pipeline.yaml_file import parse_yaml
+
+
+def sentences(text):
+    return [problem.at("p") for problem in parse_yaml(text, path="p").problems]
+
+
+def test_a_key_that_stands_twice_is_reported_with_both_lines_and_the_first_counts():
+    file = parse_yaml("a: 1\nb:\n  c: 1\n  c: 2\na: 3\n", path="p")
+    assert [problem.at("p") for problem in file.problems] == [
+        "p:4: b.c stands in line 3 already: keep one of the two",
+        "p:5: a stands in line 1 already: keep one of the two",
+    ]
+    assert file.data == {"a": 1, "b": {"c": 1}}
+
+
+def test_an_alias_repeats_the_value_of_its_anchor():
+    file = parse_yaml("a: &x {b: [1, two]}\nc: *x\nd: &n 5\ne: [*n, *n]\n", path="p")
+    assert file.data == {"a": {"b": [1, "two"]}, "c": {"b": [1, "two"]}, "d": 5, "e": [5, 5]}
+    assert file.problems == ()
+
+
+def test_the_lines_below_an_alias_are_those_where_the_keys_are_written():
+    file = parse_yaml("a: &x\n  b: 1\nc: *x\n", path="p")
+    assert (file.line_of(("c",)), file.line_of(("c", "b"))) == (3, 2)
+
+
+def test_a_merged_mapping_gives_way_to_the_keys_beside_it():
+    file = parse_yaml("a: &x {b: 1, c: 2}\nd: &y {b: 9, e: 3}\nf:\n  <<: [*x, *y]\n  c: 7\n", path="p")
+    assert file.data["f"] == {"b": 1, "e": 3, "c": 7}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a: *nope\n", "p:1: the alias *nope has no anchor: write &nope at a value above it"),
+        ("a: &x [*x]\n", "p:1: the alias *x has no anchor: write &x at a value above it"),
+        ("a: 1\n---\nb: 2\n", "p:2: a pipeline file holds one document: remove this second one, which '---' begins"),
+        ("a: !env X\n", "p:1: the tag !env means nothing in a pipeline file: remove it"),
+        ("a: !!python/name:os.system {}\n", "p:1: the tag tag:yaml.org,2002:python/name:os.system means nothing"),
+        ("? [1, 2]\n: b\n", "p:1: a key must be text: this one is a list, a mapping or an alias"),
+        ("a:\n  <<: 5\n", "p:2: '<<' must be followed by an alias of a mapping"),
+    ],
+)
+def test_what_means_nothing_in_a_pipeline_file_is_reported(text, sentence):
+    assert sentences(text)[0].startswith(sentence)
+
+
+def test_text_by_tag_or_quotes_stays_text():
+    assert parse_yaml("a: !!str 5\nb: '5'\nc: \"off\"\nd: |\n  x\n", path="p").data == {
+        "a": "5",
+        "b": "5",
+        "c": "off",
+        "d": "x\n",
+    }
+
+
+def test_deep_nesting_is_an_error_and_not_a_crash():
+    assert "nested more than 20 levels deep" in sentences("[" * 500 + "]" * 500)[0]
