@@ -1,0 +1,69 @@
+"""Pins what we rely on of PyIceberg 0.12.0 beyond its public interface; an upgrade that breaks it must show here."""
+
+from pathlib import Path
+
+from pyiceberg.avro.file import AvroFile
+from pyiceberg.manifest import MANIFEST_ENTRY_SCHEMAS, MANIFEST_LIST_FILE_SCHEMAS
+from pyiceberg.types import StructType
+
+from iceberg.planning_tables import make_table, rows
+from icefloe.iceberg.private import MANIFEST_FIELDS, read_manifest_entries, read_manifest_list
+
+
+def test_the_v3_schemas_have_the_fields_that_the_readers_of_pyiceberg_drop() -> None:
+    data_file = MANIFEST_ENTRY_SCHEMAS[3].find_field(2).field_type
+    assert isinstance(data_file, StructType)
+    names = {field.field_id: field.name for field in data_file.fields}
+    assert {key: names[key] for key in (134, 100, 101, 102, 103, 104, 125, 128, 135, 142, 143, 144, 145)} == {
+        134: "content",
+        100: "file_path",
+        101: "file_format",
+        102: "partition",
+        103: "record_count",
+        104: "file_size_in_bytes",
+        125: "lower_bounds",
+        128: "upper_bounds",
+        135: "equality_ids",
+        142: "first_row_id",
+        143: "referenced_data_file",
+        144: "content_offset",
+        145: "content_size_in_bytes",
+    }
+
+
+def test_the_partition_of_the_read_schema_is_empty_so_that_the_file_s_own_is_read() -> None:
+    data_file = MANIFEST_ENTRY_SCHEMAS[3].find_field(2).field_type
+    assert isinstance(data_file, StructType)
+    partition = next(field for field in data_file.fields if field.field_id == 102).field_type
+    assert partition == StructType()
+
+
+def test_the_manifest_list_has_our_fields() -> None:
+    fields = {field.field_id: field.name for field in MANIFEST_LIST_FILE_SCHEMAS[3].fields}
+    assert {name: fields[field_id] for name, field_id in MANIFEST_FIELDS.items()} == {
+        name: name for name in MANIFEST_FIELDS
+    }
+
+
+def test_an_avro_file_tells_the_schema_it_was_written_with(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    table.append(rows(1))
+    with AvroFile(table.io.new_input(table.current_snapshot().manifest_list)) as file:
+        assert file.schema.find_field(500).name == "manifest_path"
+
+
+def test_manifests_of_v1_and_v2_are_read_with_the_v3_schemas(tmp_path: Path) -> None:
+    for version in (1, 2):
+        table = make_table(tmp_path, name=f"v{version}", format_version=version)
+        table.append(rows(1, 2))
+        snapshot = table.current_snapshot()
+        (manifest,) = read_manifest_list(table.io, snapshot.manifest_list)
+        assert manifest["added_snapshot_id"] == snapshot.snapshot_id
+        assert (manifest["added_files_count"], manifest["added_rows_count"]) == (1, 2)
+        assert manifest["sequence_number"] == (0 if version == 1 else 1)
+        assert manifest["first_row_id"] is None
+        (entry,) = read_manifest_entries(table.io, manifest["manifest_path"])
+        assert entry.status == 1
+        assert entry.file[103] == 2
+        assert entry.file[101] == "PARQUET"
+        assert entry.file[125][1] == (1).to_bytes(8, "little")

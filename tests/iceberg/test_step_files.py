@@ -1,0 +1,220 @@
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from pyiceberg.table.snapshots import Snapshot
+
+from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.delete_files import DeleteFile, DeleteFileInForceError, FileContent
+from icefloe.iceberg.history import History, UnknownSnapshotError
+from icefloe.iceberg.manifest_entries import DataEntry, DeleteEntry, EntryStatus, Manifest
+from icefloe.iceberg.step import Step, StepKind
+from icefloe.iceberg.step_files import StepFiles
+
+ADDED, EXISTING, DELETED = EntryStatus.ADDED, EntryStatus.EXISTING, EntryStatus.DELETED
+
+
+@dataclass
+class FakeReader:
+    """Manifests by snapshot and entries by manifest, without files."""
+
+    lists: dict[int, list[Manifest]] = field(default_factory=dict)
+    entries: dict[str, list[Any]] = field(default_factory=dict)
+    read: list[str] = field(default_factory=list)
+
+    def manifests(self, snapshot: Snapshot) -> tuple[Manifest, ...]:
+        return tuple(self.lists[snapshot.snapshot_id])
+
+    def data_entries(self, manifest: Manifest) -> list[DataEntry]:
+        self.read.append(manifest.path)
+        return self.entries[manifest.path]
+
+    def delete_entries(self, manifest: Manifest) -> tuple[DeleteEntry, ...]:
+        self.read.append(manifest.path)
+        return tuple(self.entries[manifest.path])
+
+    def in_parallel(self, read: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
+        return [read(item) for item in items]
+
+    def write(self, path: str, snapshot_id: int, *entries: DataEntry | DeleteEntry) -> Manifest:
+        counts = {status: sum(entry.status is status for entry in entries) for status in EntryStatus}
+        self.entries[path] = list(entries)
+        return Manifest(
+            path=path,
+            spec_id=0,
+            holds_deletes=any(isinstance(entry, DeleteEntry) for entry in entries),
+            added_snapshot_id=snapshot_id,
+            added_files_count=counts[ADDED],
+            existing_files_count=counts[EXISTING],
+            deleted_files_count=counts[DELETED],
+        )
+
+
+def data(path: str, status: EntryStatus, snapshot_id: int, sequence_number: int = 1, **facts: Any) -> DataEntry:
+    file = DataFile(
+        path=path,
+        file_format="PARQUET",
+        spec_id=0,
+        record_count=1,
+        file_size_bytes=1,
+        sequence_number=sequence_number,
+        **facts,
+    )
+    return DataEntry(
+        status=status, snapshot_id=snapshot_id, data_file=file, partition=(0, ()), lower_bounds={}, upper_bounds={}
+    )
+
+
+def delete(path: str, status: EntryStatus, snapshot_id: int, sequence_number: int, **facts: Any) -> DeleteEntry:
+    file = DeleteFile(
+        path=path,
+        content=FileContent.POSITION_DELETES,
+        file_format="PARQUET",
+        sequence_number=sequence_number,
+        partition=(0, ()),
+        is_unpartitioned=True,
+        **facts,
+    )
+    return DeleteEntry(status=status, snapshot_id=snapshot_id, delete_file=file)
+
+
+def step(kind: StepKind, *snapshot_ids: int, start: int | None = None) -> Step:
+    return Step(
+        change_ordinal=0,
+        kind=kind,
+        start_snapshot_id=start,
+        end_snapshot_id=snapshot_ids[-1],
+        snapshot_ids=snapshot_ids,
+        commit_snapshot_id=snapshot_ids[-1],
+        commit_timestamp_us=0,
+    )
+
+
+def files(reader: FakeReader) -> StepFiles:
+    snapshots = {
+        snapshot_id: Snapshot(snapshot_id=snapshot_id, parent_snapshot_id=None, timestamp_ms=0, manifest_list="")
+        for snapshot_id in reader.lists
+    }
+    return StepFiles(History(table_name="db.t", snapshots=snapshots, refs={}), reader)
+
+
+def weights(reader: FakeReader, of: Step) -> dict[str, int]:
+    return {change.entry.data_file.path: change.weight for change in files(reader).changes(of)}
+
+
+def test_a_commit_is_the_entries_of_the_manifests_it_wrote() -> None:
+    reader = FakeReader()
+    old = reader.write("old", 1, data("a", ADDED, 1))
+    new = reader.write("new", 2, data("b", ADDED, 2), data("c", EXISTING, 1))
+    reader.lists = {2: [old, new]}
+    assert weights(reader, step(StepKind.COMMIT, 2)) == {"b": 1}
+    assert reader.read == ["new"]
+
+
+def test_a_deleted_entry_belongs_to_its_manifest_s_snapshot_whatever_its_id_says() -> None:
+    reader = FakeReader()
+    reader.lists = {2: [reader.write("m", 2, data("a", DELETED, 1), data("b", DELETED, 2))]}
+    assert weights(reader, step(StepKind.COMMIT, 2)) == {"a": -1, "b": -1}
+
+
+def test_a_file_added_by_another_snapshot_is_left_out_with_a_warning() -> None:
+    reader = FakeReader()
+    reader.lists = {2: [reader.write("m", 2, data("a", ADDED, 1), data("b", ADDED, 2))]}
+    planner = files(reader)
+    assert [change.entry.data_file.path for change in planner.changes(step(StepKind.COMMIT, 2))] == ["b"]
+    assert "lists 1 data files as added by other snapshots" in planner.warnings[0]
+
+
+def test_a_file_listed_twice_counts_twice() -> None:
+    reader = FakeReader()
+    reader.lists = {2: [reader.write("m", 2, data("a", ADDED, 2), data("a", ADDED, 2))]}
+    assert weights(reader, step(StepKind.COMMIT, 2)) == {"a": 2}
+
+
+def test_the_first_row_id_is_kept_where_any_entry_has_it() -> None:
+    reader = FakeReader()
+    reader.lists = {
+        1: [reader.write("m1", 1, data("a", ADDED, 1, first_row_id=70))],
+        2: [reader.write("m2", 2, data("a", DELETED, 2), data("a", ADDED, 2))],
+    }
+    changes = files(reader).changes(step(StepKind.COMMIT, 1, 2))
+    assert [(change.entry.data_file.first_row_id, change.weight) for change in changes] == [(70, 1)]
+
+
+def test_two_states_differ_by_their_files_and_not_by_their_manifests() -> None:
+    reader = FakeReader()
+    shared = reader.write("shared", 1, data("a", ADDED, 1))
+    before = reader.write("before", 2, data("b", ADDED, 2), data("c", ADDED, 2), data("x", DELETED, 2))
+    after = reader.write("after", 3, data("c", EXISTING, 2), data("d", ADDED, 3))
+    reader.lists = {2: [shared, before], 3: [shared, after]}
+    assert weights(reader, step(StepKind.STATES, 3, start=2)) == {"b": -1, "d": 1}
+    assert reader.read == ["before", "after"]
+
+
+def test_a_state_that_is_gone_is_an_error() -> None:
+    reader = FakeReader(lists={3: []})
+    with pytest.raises(UnknownSnapshotError, match="has no snapshot 2"):
+        weights(reader, step(StepKind.STATES, 3, start=2))
+
+
+@pytest.mark.parametrize(("status", "why"), [(ADDED, "is added"), (DELETED, "is removed")])
+def test_a_commit_that_adds_or_removes_a_delete_file_is_refused(status: EntryStatus, why: str) -> None:
+    reader = FakeReader()
+    reader.lists = {2: [reader.write("m", 2, delete("d", status, 2, 2))]}
+    with pytest.raises(DeleteFileInForceError, match=f"delete file d {why} at snapshot 2 of table db.t"):
+        weights(reader, step(StepKind.COMMIT, 2))
+
+
+def test_a_delete_manifest_rewritten_by_a_commit_is_no_change() -> None:
+    reader = FakeReader()
+    deletes = reader.write("m", 2, delete("d", EXISTING, 1, 1, referenced_data_file="a"))
+    reader.lists = {2: [deletes, reader.write("new", 2, data("b", ADDED, 2, 2))]}
+    assert weights(reader, step(StepKind.COMMIT, 2)) == {"b": 1}
+
+
+def test_a_delete_file_in_force_on_files_that_are_not_read_is_no_obstacle() -> None:
+    reader = FakeReader()
+    deletes = reader.write("deletes", 1, delete("d", ADDED, 1, 1))
+    reader.lists = {2: [deletes, reader.write("new", 2, data("b", ADDED, 2, 2))]}
+    assert weights(reader, step(StepKind.COMMIT, 2)) == {"b": 1}
+
+
+@pytest.mark.parametrize(
+    "of", [step(StepKind.COMMIT, 2), step(StepKind.STATES, 2, start=1), step(StepKind.INITIAL, 2)], ids=str
+)
+def test_a_delete_file_in_force_on_a_file_that_is_read_is_refused(of: Step) -> None:
+    reader = FakeReader()
+    deletes = reader.write("deletes", 0, delete("d", ADDED, 0, 5))
+    first = reader.write("first", 1, data("a", ADDED, 1, 1))
+    gone = reader.write("gone", 2, data("a", DELETED, 2, 1), data("b", ADDED, 2, 4))
+    reader.lists = {1: [deletes, first], 2: [deletes, gone]}
+    with pytest.raises(DeleteFileInForceError, match="delete file d is in force on data file") as error:
+        weights(reader, of)
+    assert error.value.table == "db.t"
+    assert error.value.path == "d"
+
+
+def test_a_delete_file_on_a_file_that_nets_to_nothing_is_no_obstacle() -> None:
+    reader = FakeReader()
+    deletes = reader.write("deletes", 0, delete("d", ADDED, 0, 9, referenced_data_file="a"))
+    reader.lists = {
+        1: [deletes, reader.write("m1", 1, data("a", ADDED, 1))],
+        2: [deletes, reader.write("m2", 2, data("a", DELETED, 2))],
+    }
+    assert weights(reader, step(StepKind.COMMIT, 1, 2)) == {}
+
+
+def test_states_with_different_delete_files_are_refused() -> None:
+    reader = FakeReader()
+    deletes = reader.write("deletes", 1, delete("d", ADDED, 1, 5))
+    reader.lists = {1: [], 2: [deletes]}
+    with pytest.raises(DeleteFileInForceError, match="delete file d is in force at snapshot 2"):
+        weights(reader, step(StepKind.STATES, 2, start=1))
+
+
+def test_delete_manifests_are_not_read_where_nothing_is_read() -> None:
+    reader = FakeReader()
+    reader.lists = {2: [reader.write("deletes", 1, delete("d", ADDED, 1, 5))]}
+    assert weights(reader, step(StepKind.COMMIT, 2)) == {}
+    assert reader.read == []
