@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from icefloe.documents import dump_document, load_document
+from icefloe.errors import TerminalError
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.committed_output import read_committed_outputs
 from icefloe.shuffle.extents import RangeExtents, plan_extents
@@ -11,7 +12,7 @@ from shuffle.memory_store import MemoryStore
 from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
 
 P = 8
-RANGES = [ReduceRange(range_id=0, start=0, stop=3), ReduceRange(range_id=1, start=4, stop=8)]
+RANGES = [ReduceRange(range_id=0, start=0, stop=3), ReduceRange(range_id=1, start=3, stop=8)]
 
 
 @pytest.fixture
@@ -49,6 +50,11 @@ def test_the_sums_of_a_range_are_those_of_its_statistics(outputs):
         assert sums.rows == sum(each.rows for each in same)
         assert sums.signed_count == sum(each.signed_count for each in same)
         assert sums.hash_sum == sum(each.hash_sum for each in same) % (1 << 128)
+
+
+def test_rows_that_no_range_covers_are_never_dropped(outputs):
+    with pytest.raises(TerminalError, match="cover"):
+        plan_extents(RANGES[:1], outputs)
 
 
 def test_a_document_comes_back(outputs):

@@ -26,8 +26,9 @@ def shuffled(store, *counts, start=0, stop=P):
         for i, rows in enumerate(counts)
     ]
     outputs, _ = read_committed_outputs(store, records, schema=SCHEMA, num_partitions=P)
-    [extents] = plan_extents([ReduceRange(range_id=0, start=start, stop=stop)], outputs)
-    return extents
+    bounds = [bound for bound in ((start, stop), (0, start), (stop, P)) if bound[0] < bound[1]]
+    ranges = [ReduceRange(range_id=number, start=start, stop=stop) for number, (start, stop) in enumerate(bounds)]
+    return plan_extents(ranges, outputs)[0]
 
 
 def fetch(store, extents, max_fetch_bytes=1 << 20):

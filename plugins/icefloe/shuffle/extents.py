@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict
 
 from icefloe.documents import STRICT
+from icefloe.errors import TerminalError
 from icefloe.shuffle.committed_output import CommittedOutput
 from icefloe.shuffle.ordinal_sums import OrdinalSums
 from icefloe.shuffle.ranges import ReduceRange
@@ -81,6 +82,9 @@ def plan_extents(ranges: Sequence[ReduceRange], outputs: Sequence[CommittedOutpu
     Args:
         ranges: of the coalesce plan.
         outputs: of every planned map task.
+
+    Raises:
+        TerminalError: a map output holds rows of a reduce partition that no range covers; they would be lost.
     """
     extents: list[list[Extent]] = [[] for _ in ranges]
     sums: list[dict[int, OrdinalSums]] = [{} for _ in ranges]
@@ -91,6 +95,13 @@ def plan_extents(ranges: Sequence[ReduceRange], outputs: Sequence[CommittedOutpu
             if extent is not None:
                 extents[position].append(extent)
                 _add(sums[position], output.statistics.sums(each.start, each.stop))
+        planned_rows = sum(int(rows[each.start : each.stop].sum()) for each in ranges)
+        if planned_rows != output.record.rows:
+            raise TerminalError(
+                f"map task {output.record.map_id} has {output.record.rows} rows and the reduce ranges cover "
+                f"{planned_rows}; the ranges belong to other map outputs, report this as a bug",
+                map_id=output.record.map_id,
+            )
     return [
         RangeExtents(
             range_id=each.range_id,
