@@ -1,0 +1,81 @@
+"""The sums by which a batch proves itself: per ordinal the signed count of rows and the signed sum of row hashes."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icefloe.changes.row_hash import RowHashes
+from icefloe.errors import TerminalError
+from icefloe.shuffle.ordinal_sums import OrdinalSums
+
+__all__ = ["AuditError", "Sums"]
+
+_MODULUS: Final = 1 << 128
+
+
+class AuditError(TerminalError):
+    """The changes of a batch do not add up: something was lost or made up, so it is not delivered."""
+
+
+class Sums:
+    """Running sums by change ordinal.
+
+    Signed counts and hash sums are invariant under consolidation, reordering and regrouping, so those of what map
+    tasks hand on equal those of the changes; the plain number of rows is not, and is never compared.
+    """
+
+    def __init__(self, sums: Iterable[OrdinalSums] = ()) -> None:
+        self._by_ordinal: dict[int, tuple[int, int, int]] = {}
+        for each in sums:
+            self._add(each.change_ordinal, each.rows, each.signed_count, each.hash_sum)
+
+    def add_rows(self, hashes: RowHashes, change_ordinals: NDArray[np.int32], weights: NDArray[np.int64]) -> None:
+        """Adds rows; the three have the same length."""
+        for ordinal in np.unique(change_ordinals):
+            rows = np.flatnonzero(change_ordinals == ordinal)
+            picked = weights[rows]
+            self._add(int(ordinal), len(rows), int(picked.sum()), hashes.take(rows).signed_sum(picked))
+
+    def merge(self, other: Self) -> None:
+        """Adds the sums of another group of rows."""
+        for ordinal, sums in other._by_ordinal.items():
+            self._add(ordinal, *sums)
+
+    def to_documents(self) -> tuple[OrdinalSums, ...]:
+        """The sums by ordinal."""
+        return tuple(
+            OrdinalSums(change_ordinal=ordinal, rows=rows, signed_count=count, hash_sum=hash_sum)
+            for ordinal, (rows, count, hash_sum) in sorted(self._by_ordinal.items())
+        )
+
+    def signed_counts(self) -> Mapping[int, int]:
+        """Inserts less deletes by ordinal."""
+        return {ordinal: count for ordinal, (_, count, _) in self._by_ordinal.items()}
+
+    def hash_sum(self) -> int:
+        """The hash sum over all ordinals, mod 2^128."""
+        return sum(hash_sum for _, _, hash_sum in self._by_ordinal.values()) % _MODULUS
+
+    def require(self, expected: Self, *, what: str) -> None:
+        """Compares these sums with those that must come out.
+
+        Raises:
+            AuditError: names the first ordinal that differs and both values.
+        """
+        for ordinal in sorted(self._by_ordinal.keys() | expected._by_ordinal.keys()):
+            _, count, hash_sum = self._by_ordinal.get(ordinal, (0, 0, 0))
+            _, wanted_count, wanted_sum = expected._by_ordinal.get(ordinal, (0, 0, 0))
+            if (count, hash_sum) != (wanted_count, wanted_sum):
+                raise AuditError(
+                    f"{what} does not add up in change ordinal {ordinal}: expected {wanted_count} rows net with hash "
+                    f"sum {wanted_sum:032x}, found {count} with {hash_sum:032x}; the batch is not delivered, please "
+                    "report this with the batch's folder",
+                    what=what,
+                    change_ordinal=ordinal,
+                )
+
+    def _add(self, ordinal: int, rows: int, count: int, hash_sum: int) -> None:
+        old_rows, old_count, old_sum = self._by_ordinal.get(ordinal, (0, 0, 0))
+        self._by_ordinal[ordinal] = (old_rows + rows, old_count + count, (old_sum + hash_sum) % _MODULUS)

@@ -1,0 +1,119 @@
+"""What every task of a batch is given: the plan, its stores, the table's files and the sink."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.document import MapTask, Plan
+from icefloe.batch.layout import PLAN, split_plan_url, task_key
+from icefloe.batch.row_reader import TableRowReader
+from icefloe.checkpoint.log import Checkpoint
+from icefloe.documents import load_document
+from icefloe.errors import TerminalError
+from icefloe.iceberg.file_io import open_file_io
+from icefloe.iceberg.table import FileIO
+from icefloe.iceberg.table_schema import TableSchema
+from icefloe.shuffle.map_output_log import MapOutputLog
+from icefloe.sinks.open_sink import open_sink
+from icefloe.sinks.sink import Sink
+from icefloe.storage.location import open_store
+from icefloe.storage.store import KeyMissingError, Store
+
+__all__ = ["BatchCommittedError", "BatchContext", "TaskReference", "load_plan"]
+
+
+class BatchCommittedError(TerminalError):
+    """A task found its batch committed: another run finished it, so this one is a zombie and stops."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchContext:
+    """A batch, opened: what the task functions work on.
+
+    Attributes:
+        store: the folder of the batch.
+        checkpoint: None for a batch that delivers to no sink and leaves no trace.
+        io: PyIceberg's FileIO of the table; None in phases that read no table file.
+        sink: None where the changes are handed to the caller.
+    """
+
+    plan: Plan
+    store: Store
+    checkpoint: Checkpoint | None
+    io: FileIO | None
+    sink: Sink | None
+
+    @property
+    def schema(self) -> TableSchema:
+        """The schema rows are delivered in."""
+        return TableSchema.from_json(self.plan.table_schema, name_mapping=self.plan.name_mapping)
+
+    def row_reader(self) -> TableRowReader:
+        """Reads the rows of the table's files in the schema of the batch."""
+        if self.io is None:
+            raise TerminalError(f"batch {self.plan.batch_number} was opened without the table's files")
+        return TableRowReader(schema=self.schema, io=self.io, table=self.plan.table)
+
+    @property
+    def map_outputs(self) -> MapOutputLog:
+        """The commit records of the map tasks."""
+        return MapOutputLog(self.store)
+
+    def map_task(self, map_id: int) -> MapTask:
+        """The document of one map task."""
+        key = task_key(map_id)
+        return load_document(MapTask, self.store.get(key), what=f"{self.store.url}/{key}")
+
+    def refuse_committed(self) -> None:
+        """Stops a zombie.
+
+        Raises:
+            BatchCommittedError: the batch is committed.
+        """
+        number = self.plan.batch_number
+        if self.checkpoint is not None and self.checkpoint.committed(number) is not None:
+            raise BatchCommittedError(
+                f"batch {number} of {self.plan.pipeline} is committed already: another run finished it, this one stops",
+                batch_number=number,
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskReference:
+    """What travels to a task inside a closure: where the plan is, and what opens it. Never stored."""
+
+    plan_url: str
+    credentials: Credentials
+    io_properties: Mapping[str, str] | None = None
+
+    def open(self) -> BatchContext:
+        """The context of the batch in this process."""
+        store = open_store(split_plan_url(self.plan_url), options=self.credentials.storage_options)
+        plan = load_plan(store)
+        io = None if self.io_properties is None else open_file_io(self.io_properties, plan.table_location)
+        return BatchContext(
+            plan=plan,
+            store=store,
+            checkpoint=Checkpoint(open_store(plan.checkpoint_url, options=self.credentials.storage_options)),
+            io=io,
+            sink=open_sink(plan.sink, self.credentials.sink_options),
+        )
+
+    def with_io(self, io_properties: Mapping[str, str]) -> Self:
+        """The same reference with what opens the table's files."""
+        return type(self)(plan_url=self.plan_url, credentials=self.credentials, io_properties=io_properties)
+
+
+def load_plan(store: Store) -> Plan:
+    """The plan in a batch's folder.
+
+    Raises:
+        TerminalError: there is none, or it was written by another release.
+    """
+    try:
+        return load_document(Plan, store.get(PLAN), what=f"the plan {store.url}/{PLAN}")
+    except KeyMissingError as cause:
+        raise TerminalError(
+            f"there is no plan at {store.url}/{PLAN}: run the plan task of this batch again", url=store.url
+        ) from cause

@@ -1,0 +1,40 @@
+"""Credentials: what opens catalog, storage and sink, kept out of every document."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Final, Self
+
+__all__ = ["CREDENTIALS_VARIABLE", "Credentials"]
+
+CREDENTIALS_VARIABLE: Final = "ICEFLOE_CREDENTIALS"
+"""The environment variable by which an operator hands credentials to a driver it starts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Credentials:
+    """Secret options by destination; none of them is ever written to a plan, an argument, a log or XCom.
+
+    Attributes:
+        catalog_properties: PyIceberg properties of the pipeline's connection; empty: PyIceberg's own configuration.
+        storage_options: options of the object store under ``storage``; empty: the machine's own identity.
+        sink_options: the same for the sink.
+    """
+
+    catalog_properties: Mapping[str, str] = field(default_factory=dict)
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+    sink_options: Mapping[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}: {len(options)} hidden" for name, options in asdict(self).items())
+        return f"Credentials({given})"
+
+    def to_environment(self) -> dict[str, str]:
+        """The variable that carries these credentials to a child process."""
+        return {CREDENTIALS_VARIABLE: json.dumps(asdict(self))}
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> Self:
+        """The credentials a parent process handed over, empty ones when it handed none."""
+        text = environ.get(CREDENTIALS_VARIABLE)
+        return cls(**json.loads(text)) if text else cls()

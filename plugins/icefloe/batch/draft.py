@@ -1,0 +1,134 @@
+"""The plan of a batch, drafted: what its tasks read and how its shuffle is cut, before anything is written."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from icefloe.batch.document import FileWork, MapTask, Plan, Route
+from icefloe.batch.map_tasks import PlannedFile, map_tasks
+from icefloe.batch.partitions import partition_count
+from icefloe.changes.columns import refuse_reserved_columns
+from icefloe.checkpoint.records import OffsetRecord
+from icefloe.iceberg.bounds import comparable_bounds
+from icefloe.iceberg.scan_tasks import ScanPlan, plan_scan_tasks
+from icefloe.iceberg.summaries import summary_row_delta
+from icefloe.iceberg.table import Table
+from icefloe.iceberg.table_schema import TableSchema
+from icefloe.pipeline.settings import ShuffleSettings
+from icefloe.version import VERSION
+
+__all__ = ["DraftPlan", "Places", "draft_plan"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """What a plan names besides the range: who it is for and where things stand.
+
+    Attributes:
+        catalog: as the pipeline file has it, ``${ENV}`` unexpanded.
+        sink: its settings, expanded.
+    """
+
+    pipeline: str
+    backfill_id: str | None
+    table: str
+    catalog: str | Mapping[str, str]
+    checkpoint_url: str
+    batch_url: str
+    sink: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftPlan:
+    """A plan and its map tasks before anything is written."""
+
+    plan: Plan
+    tasks: tuple[MapTask, ...]
+
+
+def draft_plan(
+    table: Table,
+    offset: OffsetRecord,
+    *,
+    places: Places,
+    shuffle: ShuffleSettings,
+    cores: int,
+    on_summary_mismatch: Literal["fail", "warn"],
+) -> DraftPlan:
+    """The plan of a batch; reads metadata and manifests only.
+
+    Args:
+        table: as loaded.
+        offset: the range and its steps.
+        places: who the plan is for.
+        shuffle: its sizes.
+        cores: how many tasks run at once.
+        on_summary_mismatch: of the pipeline.
+
+    Raises:
+        NotBuiltError: a delete file in force, or a column that cannot be read.
+        TerminalError: a column has a name of ours; metadata is gone or damaged.
+    """
+    schema = TableSchema.at(table.metadata, offset.up_to_snapshot_id)
+    refuse_reserved_columns(schema.arrow.names, table=places.table)
+    scan = plan_scan_tasks(table, offset.steps)
+    tasks = tuple(
+        MapTask(map_id=map_id, files=files)
+        for map_id, files in enumerate(map_tasks(_files(scan, schema), map_task_bytes=shuffle.map_task_bytes))
+    )
+    partitions = partition_count(
+        None if shuffle.partitions == "auto" else shuffle.partitions,
+        cores=cores,
+        input_bytes=scan.file_size_bytes,
+        target_size_bytes=shuffle.target_size_bytes,
+    )
+    plan = Plan(
+        icefloe_version=VERSION,
+        pipeline=places.pipeline,
+        batch_number=offset.batch_number,
+        backfill_id=places.backfill_id,
+        route=_route(scan),
+        table=places.table,
+        table_location=table.metadata.location,
+        catalog=places.catalog,
+        checkpoint_url=places.checkpoint_url,
+        batch_url=places.batch_url,
+        sink=places.sink,
+        after_snapshot_id=offset.after_snapshot_id,
+        up_to_snapshot_id=offset.up_to_snapshot_id,
+        steps=tuple(offset.steps),
+        summary_row_deltas=tuple(summary_row_delta(table, step) for step in offset.steps),
+        on_summary_mismatch=on_summary_mismatch,
+        table_schema=schema.schema_json,
+        name_mapping=schema.name_mapping_json,
+        identity=offset.identity,
+        map_task_bytes=tuple(task.size_bytes for task in tasks),
+        input_rows=scan.record_count,
+        num_partitions=partitions.num_partitions,
+        partitions_reason=partitions.reason,
+        cores=cores,
+        target_size_bytes=shuffle.target_size_bytes,
+        memory_bytes=shuffle.memory_bytes,
+        skipped_replace_snapshots=offset.skipped_replace_snapshots,
+        warnings=(*offset.warnings, *scan.warnings),
+        planned_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+    )
+    return DraftPlan(plan=plan, tasks=tasks)
+
+
+def _files(scan: ScanPlan, schema: TableSchema) -> Sequence[PlannedFile]:
+    return [
+        PlannedFile(
+            work=FileWork(data_file=task.data_file, weights=task.weights),
+            partition=task.partition,
+            bounds=comparable_bounds(task, schema.columns),
+        )
+        for task in scan.tasks
+    ]
+
+
+def _route(scan: ScanPlan) -> Route:
+    if not scan.tasks:
+        return Route.NOTHING_TO_DO
+    return Route.INSERT_ONLY if scan.inserts_only else Route.SHUFFLE

@@ -1,0 +1,58 @@
+"""Error documents: how a Spark application tells the process that started it why it failed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from pydantic import ConfigDict
+
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.layout import error_key, split_plan_url
+from icefloe.documents import STRICT, dump_document, load_document
+from icefloe.errors import IcefloeError, TerminalError
+from icefloe.storage.location import open_store
+from icefloe.storage.store import KeyMissingError
+
+__all__ = ["JobError", "load_job_error", "save_job_error"]
+
+_JSON = (str, int, float, bool, type(None))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobError:
+    """Why an attempt of a phase failed.
+
+    Attributes:
+        family: ``terminal``: retrying cannot help; ``transient``: it may.
+        sentence: what the user reads.
+        facts: of the error, as far as JSON can hold them.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    version: Literal[1] = 1
+    family: Literal["terminal", "transient"]
+    sentence: str
+    facts: Mapping[str, Any]
+
+
+def save_job_error(
+    plan_url: str, phase: str, attempt: str, error: IcefloeError, *, credentials: Credentials
+) -> JobError:
+    """Leaves the error beside the plan."""
+    facts = {name: value for name, value in error.facts.items() if isinstance(value, _JSON)}
+    family: Literal["terminal", "transient"] = "terminal" if isinstance(error, TerminalError) else "transient"
+    document = JobError(family=family, sentence=error.sentence, facts=facts)
+    store = open_store(split_plan_url(plan_url), options=credentials.storage_options)
+    store.put(error_key(phase, attempt), dump_document(document))
+    return document
+
+
+def load_job_error(plan_url: str, phase: str, attempt: str, *, credentials: Credentials) -> JobError | None:
+    """The error of an attempt; None when it died without a word."""
+    store = open_store(split_plan_url(plan_url), options=credentials.storage_options)
+    key = error_key(phase, attempt)
+    try:
+        return load_document(JobError, store.get(key), what=f"the error document {store.url}/{key}")
+    except KeyMissingError:
+        return None

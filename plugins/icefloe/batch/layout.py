@@ -1,0 +1,52 @@
+"""Where the documents of one batch stand, below its folder in the shuffle location."""
+
+from typing import Final
+
+__all__ = ["COALESCE_PLAN", "PLAN", "error_key", "extents_key", "plan_url", "result_key", "split_plan_url", "task_key"]
+
+PLAN: Final = "plan.json"
+COALESCE_PLAN: Final = "ranges.json"
+
+
+def plan_url(batch_url: str) -> str:
+    """The one argument of every later phase.
+
+    >>> plan_url("file:///var/icefloe/shuffle/flights/7")
+    'file:///var/icefloe/shuffle/flights/7/plan.json'
+    """
+    return f"{batch_url}/{PLAN}"
+
+
+def split_plan_url(url: str) -> str:
+    """The folder of the batch whose plan stands at ``url``.
+
+    >>> split_plan_url("file:///var/icefloe/shuffle/flights/7/plan.json")
+    'file:///var/icefloe/shuffle/flights/7'
+
+    Raises:
+        ValueError: the URL is not that of a plan.
+    """
+    folder, slash, name = url.rpartition("/")
+    if not slash or name != PLAN:
+        raise ValueError(f"expected the URL of a {PLAN}, found {url!r}")
+    return folder
+
+
+def task_key(map_id: int) -> str:
+    """The document of one map task."""
+    return f"tasks/{map_id:05d}.json"
+
+
+def extents_key(epoch: int, range_id: int) -> str:
+    """What a reduce range fetches in an epoch of the map outputs."""
+    return f"extents/{epoch}/{range_id:05d}.json"
+
+
+def result_key(range_id: int) -> str:
+    """What a reduce range delivered."""
+    return f"results/{range_id:05d}.json"
+
+
+def error_key(phase: str, attempt: str) -> str:
+    """Why an attempt of a phase failed."""
+    return f"errors/{phase}-{attempt}.json"

@@ -1,0 +1,116 @@
+"""Which data files one map task reads: those that probably hold the same rows, bounded by bytes."""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from icefloe.batch.document import FileWork
+
+__all__ = ["PlannedFile", "map_tasks"]
+
+Bounds = tuple[Any, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedFile:
+    """A file to read and what the planner knows of its rows.
+
+    Attributes:
+        partition: files of equal value hold rows of the same table partition.
+        bounds: (lower, upper) by field id, of values that compare.
+    """
+
+    work: FileWork
+    partition: Hashable
+    bounds: Mapping[int, Bounds]
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the file."""
+        return self.work.data_file.file_size_bytes
+
+
+def map_tasks(files: Sequence[PlannedFile], *, map_task_bytes: int) -> list[tuple[FileWork, ...]]:
+    """Groups files into map tasks. Any grouping gives the same changes; this one lets carry-over meet early.
+
+    Files of one table partition stand together; inside it, where files are both removed and added, they are ordered
+    by the column whose bounds tell them apart best, and files of equal or overlapping bounds stay together.
+
+    Args:
+        files: of a batch, each once.
+        map_task_bytes: what a task should read; only files that belong together make it read more.
+
+    Returns:
+        For each map id its files.
+    """
+    units: list[list[PlannedFile]] = []
+    for _, group in groupby(sorted(files, key=_by_partition), key=_by_partition):
+        units.extend(_units(list(group), map_task_bytes))
+    return [tuple(file.work for file in task) for task in _packed(units, map_task_bytes)]
+
+
+def _by_partition(file: PlannedFile) -> str:
+    return repr(file.partition)
+
+
+def _units(files: list[PlannedFile], map_task_bytes: int) -> Iterator[list[PlannedFile]]:
+    """What should not be torn apart in one table partition."""
+    field_id = _separating_column(files)
+    if field_id is None:
+        yield from ([file] for file in files)
+        return
+    for component in _overlapping(sorted(files, key=lambda file: file.bounds[field_id]), field_id):
+        if sum(file.size_bytes for file in component) <= map_task_bytes:
+            yield component
+        else:
+            yield from (list(same) for _, same in groupby(component, key=lambda file: file.bounds[field_id]))
+
+
+def _separating_column(files: Sequence[PlannedFile]) -> int | None:
+    """The column on which most added files have the bounds of few removed ones; None where nothing can cancel."""
+    removed = [file for file in files if any(weight < 0 for _, weight in file.work.weights)]
+    added = [file for file in files if any(weight > 0 for _, weight in file.work.weights)]
+    if not removed or not added:
+        return None
+    shared = sorted(set.intersection(*(set(file.bounds) for file in files)))
+    if not shared:
+        return None
+    return max(shared, key=lambda field_id: _separation(removed, added, field_id))
+
+
+def _separation(removed: Iterable[PlannedFile], added: Iterable[PlannedFile], field_id: int) -> tuple[int, int]:
+    """How many different bounds both sides have in common, then how many there are at all."""
+    before = {file.bounds[field_id] for file in removed}
+    after = {file.bounds[field_id] for file in added}
+    return len(before & after), len(before | after)
+
+
+def _overlapping(files: Sequence[PlannedFile], field_id: int) -> Iterator[list[PlannedFile]]:
+    """Runs of files whose ranges touch; ``files`` are in the order of their bounds."""
+    run: list[PlannedFile] = []
+    highest: Any = None
+    for file in files:
+        lower, upper = file.bounds[field_id]
+        if run and lower > highest:
+            yield run
+            run = []
+        highest = upper if not run else max(highest, upper)
+        run.append(file)
+    if run:
+        yield run
+
+
+def _packed(units: Iterable[list[PlannedFile]], map_task_bytes: int) -> Iterator[list[PlannedFile]]:
+    """Neighbouring units together while they fit."""
+    task: list[PlannedFile] = []
+    size_bytes = 0
+    for unit in units:
+        unit_bytes = sum(file.size_bytes for file in unit)
+        if task and size_bytes + unit_bytes > map_task_bytes:
+            yield task
+            task, size_bytes = [], 0
+        task.extend(unit)
+        size_bytes += unit_bytes
+    if task:
+        yield task

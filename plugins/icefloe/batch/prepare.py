@@ -1,0 +1,106 @@
+"""Preparing a batch: it is opened and its plan is written; repeating it finds both."""
+
+import logging
+from dataclasses import dataclass, replace
+
+from icefloe.batch.context import load_plan
+from icefloe.batch.cores import available_cores
+from icefloe.batch.document import Plan, Route
+from icefloe.batch.draft import DraftPlan, Places, draft_plan
+from icefloe.batch.layout import PLAN, plan_url, task_key
+from icefloe.batch.open_batch import NextBatch, next_batch, record_batch
+from icefloe.batch.range_request import RangeRequest
+from icefloe.batch.session import PipelineSession
+from icefloe.documents import dump_document
+from icefloe.pipeline.configuration import with_tuning
+from icefloe.pipeline.not_built import refuse_unbuilt
+from icefloe.storage.probe import probe
+from icefloe.storage.store import Store
+
+__all__ = ["Prepared", "draft", "prepare"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What the later tasks of a run are told.
+
+    Attributes:
+        plan_url: of the batch; None when there is nothing to do.
+        plan: likewise.
+        is_committed: the batch was committed before; only a backfill that was done already is.
+    """
+
+    plan_url: str | None = None
+    plan: Plan | None = None
+    is_committed: bool = False
+
+    @property
+    def route(self) -> Route:
+        """The way through the DAG."""
+        return Route.NOTHING_TO_DO if self.plan is None else self.plan.route
+
+
+def prepare(session: PipelineSession, request: RangeRequest | None = None, *, cores: int | None = None) -> Prepared:
+    """Opens or resumes a batch and writes its plan.
+
+    Args:
+        session: of the pipeline.
+        request: a range makes the run a backfill.
+        cores: of the Spark master; None: as its configuration or this machine says.
+
+    Raises:
+        NotBuiltError: the pipeline or the table needs what this release does not have.
+        TerminalError: the range cannot be read; the storage cannot be written.
+    """
+    refuse_unbuilt(session.pipeline)
+    batch = next_batch(session, request)
+    if batch is None:
+        logger.info("%s: nothing to do", session.pipeline.name)
+        return Prepared()
+    url = batch.session.batch_url(batch.offset.batch_number)
+    if batch.is_resumed and batch.session.checkpoint.committed(batch.offset.batch_number) is not None:
+        return Prepared(plan_url=plan_url(url), is_committed=True)
+    store = batch.session.open_storage(url)
+    if batch.is_resumed and store.size(PLAN) is not None:
+        return Prepared(plan_url=plan_url(url), plan=load_plan(store))
+    return Prepared(plan_url=plan_url(url), plan=_write(batch, store, cores=cores))
+
+
+def _write(batch: NextBatch, store: Store, *, cores: int | None) -> Plan:
+    """Plans first, so that a table that cannot be read leaves no open batch behind; then records, then writes."""
+    drafted = draft(batch, cores=cores)
+    probe(store)
+    batch.session.sink.check()
+    recorded = record_batch(batch)
+    if recorded != batch.offset:
+        drafted = draft(replace(batch, offset=recorded, is_resumed=True), cores=cores)
+    for task in drafted.tasks:
+        store.put(task_key(task.map_id), dump_document(task))
+    store.create(PLAN, dump_document(drafted.plan))
+    plan = load_plan(store)
+    logger.info("%s: batch %d goes by %s", plan.pipeline, plan.batch_number, plan.route)
+    return plan
+
+
+def draft(batch: NextBatch, *, cores: int | None = None) -> DraftPlan:
+    """The plan of a pipeline's batch, by the tuning that was recorded when it was opened."""
+    offset, session = batch.offset, batch.session
+    pipeline = with_tuning(session.pipeline, offset.tuning_configuration)
+    return draft_plan(
+        session.table,
+        offset,
+        places=Places(
+            pipeline=pipeline.name,
+            backfill_id=session.backfill_id,
+            table=pipeline.table,
+            catalog=pipeline.file.data["catalog"],
+            checkpoint_url=session.checkpoint_url,
+            batch_url=session.batch_url(offset.batch_number),
+            sink={**session.sink_settings, "target_file_bytes": pipeline.sink.target_file_bytes},
+        ),
+        shuffle=pipeline.shuffle,
+        cores=cores or available_cores(pipeline),
+        on_summary_mismatch=pipeline.on_summary_mismatch,
+    )

@@ -1,0 +1,103 @@
+"""Phase two of the shuffle: one reduce range, from shuffle blocks to delivered changes."""
+
+import logging
+import time
+from collections.abc import Iterator
+from itertools import groupby
+
+import pyarrow as pa
+
+from icefloe.audit.sums import Sums
+from icefloe.batch.coalesce_map_outputs import load_extents
+from icefloe.batch.context import BatchContext
+from icefloe.batch.deliver import Delivery, deliver
+from icefloe.batch.results import RangeResult, delivered, record_delivered
+from icefloe.changes.consolidate import consolidate
+from icefloe.changes.row_hash import RowHashes, row_hashes
+from icefloe.changes.updates import pair_updates
+from icefloe.iceberg.identifier_columns import ColumnPath, identity_columns, resolve_identifier_columns
+from icefloe.shuffle.blocks import block_schema
+from icefloe.shuffle.extents import RangeExtents
+from icefloe.shuffle.fetch import fetch_blocks
+
+__all__ = ["range_changes", "read_range"]
+
+logger = logging.getLogger(__name__)
+
+
+def read_range(context: BatchContext, range_id: int, *, epoch: int = 0) -> RangeResult:
+    """Delivers the changes of one reduce range, or adopts the result that is there.
+
+    Args:
+        context: of the batch.
+        range_id: of the coalesce plan.
+        epoch: of the extents; grows when a damaged map output was made again.
+
+    Raises:
+        BatchCommittedError: the batch is done.
+        CorruptMapOutputError: names the map output to make again.
+        AuditError: the changes do not add up to what the map tasks handed on; nothing was delivered.
+    """
+    result = delivered(context.store, range_id)
+    if result is not None:
+        return result
+    context.refuse_committed()
+    started = time.monotonic()
+    extents = load_extents(context, range_id, epoch)
+    message, sums = deliver(context, range_id, lambda delivery: range_changes(context, extents, delivery))
+    logger.info("range %d: delivered %d changes", range_id, message.rows)
+    return record_delivered(
+        context.store,
+        RangeResult(
+            range_id=range_id,
+            message=message,
+            sums=sums.to_documents(),
+            fetched_bytes=sum(extent.length for extent in extents.extents),
+            seconds=time.monotonic() - started,
+        ),
+    )
+
+
+def range_changes(context: BatchContext, extents: RangeExtents, delivery: Delivery) -> Iterator[pa.RecordBatch]:
+    """The changes of one reduce range in delivery order: by identity, ordinal, and before image first.
+
+    Args:
+        context: of the batch.
+        extents: what to fetch and what it must add up to.
+        delivery: builds the batches and keeps their sums.
+
+    Raises:
+        AuditError: after the last batch, when the changes do not add up.
+    """
+    schema = context.schema
+    identity = resolve_identifier_columns(schema.columns, context.plan.identity.columns)
+    blocks = fetch_blocks(
+        context.store, extents, block_schema(schema.arrow), max_fetch_bytes=max(1, context.plan.memory_bytes // 8)
+    )
+    for _, of_partition in groupby(blocks, key=lambda block: block.reduce_id):
+        rows = pa.Table.from_batches([batch for block in of_partition for batch in block.batches])
+        yield from _changes(rows, identity, delivery)
+    delivery.sums.require(Sums(extents.ordinals), what=f"range {extents.range_id} of batch {context.plan.batch_number}")
+
+
+def _changes(rows: pa.Table, identity: tuple[ColumnPath, ...], delivery: Delivery) -> Iterator[pa.RecordBatch]:
+    """The changes of one reduce partition, which holds every row of its identities."""
+    weights, ordinals = (rows.column(index).to_numpy() for index in (-2, -1))
+    table = rows.select(range(rows.num_columns - 2))
+    hashes = row_hashes(table.columns)
+    positions, net = consolidate(hashes, ordinals, weights)
+    if not len(positions):
+        return
+    survivors = table.take(pa.array(positions)).combine_chunks()
+    hashes, ordinals = hashes.take(positions), ordinals[positions]
+    picks, change_types = pair_updates(
+        row_hashes=hashes, identity_hashes=_identity_hashes(survivors, identity), change_ordinals=ordinals, weights=net
+    )
+    yield from delivery.batches(survivors, hashes, picks, change_types, ordinals)
+
+
+def _identity_hashes(rows: pa.Table, identity: tuple[ColumnPath, ...]) -> RowHashes | None:
+    if not identity:
+        return None
+    [batch] = rows.to_batches()
+    return row_hashes(identity_columns(batch, identity))

@@ -1,0 +1,50 @@
+"""What the reduce ranges of a batch delivered: one record per range, created only if absent."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from pydantic import ConfigDict
+
+from icefloe.batch.layout import result_key
+from icefloe.documents import STRICT, dump_document, load_document
+from icefloe.shuffle.ordinal_sums import OrdinalSums
+from icefloe.sinks.sink import CommitMessage
+from icefloe.storage.store import KeyMissingError, Store
+
+__all__ = ["RangeResult", "delivered", "record_delivered"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeResult:
+    """The changes of one reduce range, delivered.
+
+    Attributes:
+        sums: of the changes where they left; equal to those of the map outputs.
+        fetched_bytes: compressed bytes fetched from map outputs.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    version: Literal[1] = 1
+    range_id: int
+    message: CommitMessage
+    sums: tuple[OrdinalSums, ...]
+    fetched_bytes: int
+    seconds: float
+
+
+def delivered(store: Store, range_id: int) -> RangeResult | None:
+    """The result of a range, None while there is none."""
+    key = result_key(range_id)
+    try:
+        return load_document(RangeResult, store.get(key), what=f"the range result {store.url}/{key}")
+    except KeyMissingError:
+        return None
+
+
+def record_delivered(store: Store, result: RangeResult) -> RangeResult:
+    """Records a result unless there is one; returns the one that counts."""
+    if store.create(result_key(result.range_id), dump_document(result)):
+        return result
+    winner = delivered(store, result.range_id)
+    return winner or result

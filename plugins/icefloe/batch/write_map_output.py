@@ -1,0 +1,77 @@
+"""Phase one of the shuffle: one map task, from data files to a committed map output."""
+
+import logging
+import time
+
+from icefloe.audit.sums import Sums
+from icefloe.batch.carryover import CarryOver
+from icefloe.batch.context import BatchContext
+from icefloe.changes.row_hash import row_hashes
+from icefloe.iceberg.identifier_columns import identity_columns, resolve_identifier_columns
+from icefloe.shuffle.commit_record import MapOutputRecord
+from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts, new_attempt
+from icefloe.shuffle.reduce_ids import reduce_ids
+
+__all__ = ["write_map_output"]
+
+logger = logging.getLogger(__name__)
+
+
+def write_map_output(context: BatchContext, map_id: int) -> MapOutputRecord:
+    """Writes the map output of one task, or adopts the one that is there.
+
+    Args:
+        context: of the batch.
+        map_id: from 0 to the plan's number of map tasks, exclusive.
+
+    Returns:
+        The commit record that counts; a task that finds one does no work.
+
+    Raises:
+        BatchCommittedError: the batch is done.
+        AuditError: what is handed on does not add up to what was read.
+    """
+    state = context.map_outputs.current(map_id)
+    if state.record is not None:
+        return state.record
+    context.refuse_committed()
+    started = time.monotonic()
+    plan, schema = context.plan, context.schema
+    identity = resolve_identifier_columns(schema.columns, plan.identity.columns)
+    carryover = CarryOver(context.map_task(map_id).files, context.row_reader(), memory_bytes=plan.memory_bytes)
+    sums = Sums()
+    rows_handed_on = 0
+    with MapOutputWriter(
+        context.store,
+        map_id=map_id,
+        generation=state.generation,
+        attempt=new_attempt(),
+        schema=schema.arrow,
+        num_partitions=plan.num_partitions,
+        memory_bytes=plan.memory_bytes,
+    ) as writer:
+        for rows in carryover.changed_rows():
+            routing = row_hashes(identity_columns(rows.batch, identity)) if identity else rows.row_hashes
+            writer.write(
+                rows.batch,
+                reduce_ids=reduce_ids(routing, plan.num_partitions),
+                change_ordinals=rows.change_ordinals,
+                weights=rows.weights,
+                row_hashes=rows.row_hashes,
+            )
+            sums.add_rows(rows.row_hashes, rows.change_ordinals, rows.weights)
+            rows_handed_on += rows.batch.num_rows
+        tally = carryover.tally
+        tally.require(sums.signed_counts(), what=f"map task {map_id} of batch {plan.batch_number}")
+        record = writer.commit(
+            MapTaskCounts(
+                removed_rows_read=tally.removed_rows,
+                added_rows_read=tally.added_rows,
+                carried_over_rows=tally.removed_rows + tally.added_rows - rows_handed_on,
+                bytes_read=tally.bytes_read,
+                seconds=time.monotonic() - started,
+            )
+        )
+    Sums(record.ordinals).require(sums, what=f"the map output {map_id} of batch {plan.batch_number}")
+    logger.info("map task %d: read %d rows, handed on %d", map_id, tally.rows_read, rows_handed_on)
+    return record

@@ -1,0 +1,66 @@
+"""The insert-only route: one map task, from data files straight to the sink."""
+
+import json
+import time
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from icefloe.batch.carryover import CarryOver
+from icefloe.batch.context import BatchContext
+from icefloe.batch.deliver import Delivery, deliver
+from icefloe.changes.columns import ChangeType
+from icefloe.documents import dump_document
+from icefloe.shuffle.commit_record import MapOutputRecord
+from icefloe.shuffle.map_output import new_attempt
+
+__all__ = ["inserted_rows", "write_part"]
+
+
+def write_part(context: BatchContext, map_id: int) -> MapOutputRecord:
+    """Delivers every row of one map task's files as INSERT, or adopts the record that is there.
+
+    Raises:
+        BatchCommittedError: the batch is done.
+        AuditError: what was delivered does not add up to what was read.
+    """
+    state = context.map_outputs.current(map_id)
+    if state.record is not None:
+        return state.record
+    context.refuse_committed()
+    started = time.monotonic()
+    message, sums = deliver(context, map_id, partial(inserted_rows, context, map_id))
+    files = context.map_task(map_id).files
+    return context.map_outputs.commit(
+        MapOutputRecord(
+            map_id=map_id,
+            generation=state.generation,
+            attempt=new_attempt(),
+            rows=message.rows,
+            ordinals=sums.to_documents(),
+            added_rows_read=message.rows,
+            bytes_read=sum(work.data_file.file_size_bytes for work in files),
+            seconds=time.monotonic() - started,
+            part=json.loads(dump_document(message)),
+        )
+    )
+
+
+def inserted_rows(context: BatchContext, map_id: int, delivery: Delivery) -> Iterator[pa.RecordBatch]:
+    """The rows of a map task as INSERT, file by file.
+
+    Raises:
+        AuditError: after the last, when the rows do not add up to what was read.
+    """
+    carryover = CarryOver(context.map_task(map_id).files, context.row_reader(), memory_bytes=context.plan.memory_bytes)
+    for rows in carryover.changed_rows():
+        yield from delivery.batches(
+            pa.Table.from_batches([rows.batch]),
+            rows.row_hashes,
+            np.arange(rows.batch.num_rows),
+            np.full(rows.batch.num_rows, ChangeType.INSERT, np.uint8),
+            rows.change_ordinals,
+        )
+    carryover.tally.require(delivery.sums.signed_counts(), what=f"task {map_id} of batch {context.plan.batch_number}")

@@ -1,0 +1,97 @@
+"""A phase as a Spark application: what spark_jobs/*.py run."""
+
+import logging
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import lz4
+import numpy as np
+import obstore
+import pyarrow as pa
+
+from icefloe.batch.context import TaskReference
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.job_error import save_job_error
+from icefloe.batch.phases import Phase, run_phase
+from icefloe.batch.table_files import io_properties
+from icefloe.engines.spark import SparkEngine
+from icefloe.errors import IcefloeError, TerminalError
+from icefloe.version import VERSION
+
+__all__ = ["ATTEMPT_VARIABLE", "run"]
+
+logger = logging.getLogger(__name__)
+
+ATTEMPT_VARIABLE: Final = "ICEFLOE_ATTEMPT"
+"""The environment variable that names the attempt, and so its error document."""
+
+
+def run(phase: Phase, arguments: Sequence[str]) -> int:
+    """Runs a phase on Spark; an error is left beside the plan for the process that started the application.
+
+    Args:
+        phase: which.
+        arguments: the plan's URI, and nothing else.
+
+    Returns:
+        The exit code: 0, 65 where retrying cannot help, 75 where it may, 2 for wrong arguments.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    if len(arguments) != 1:
+        sys.stderr.write(f"{phase} takes one argument, the plan's URI; found {len(arguments)}\n")
+        return 2
+    [plan_url] = arguments
+    credentials = Credentials.from_environment(os.environ)
+    try:
+        _run(phase, plan_url, credentials)
+    except IcefloeError as error:
+        logger.exception("%s failed", phase)
+        save_job_error(plan_url, phase, os.environ.get(ATTEMPT_VARIABLE, "none"), error, credentials=credentials)
+        return error.exit_code
+    return 0
+
+
+def _run(phase: Phase, plan_url: str, credentials: Credentials) -> None:
+    from pyspark.sql import SparkSession
+
+    reference = TaskReference(plan_url=plan_url, credentials=credentials)
+    context = reference.open()
+    reference = reference.with_io(io_properties(context.plan, credentials, os.environ))
+    spark = SparkSession.builder.appName(f"icefloe {context.plan.pipeline} {phase}").getOrCreate()
+    try:
+        engine = SparkEngine(spark.sparkContext)
+        _refuse_other_versions(engine)
+        run_phase(phase, reference, engine)
+    finally:
+        spark.stop()
+
+
+def _refuse_other_versions(engine: SparkEngine) -> None:
+    """Rows and documents pass between driver and workers: their libraries must agree."""
+    driver = _versions(0)
+    for worker in engine.map(_versions, [0]):
+        differing = [
+            f"{name} {worker[name]} instead of {found}" for name, found in driver.items() if worker[name] != found
+        ]
+        if differing:
+            raise TerminalError(
+                f"the Spark workers have {', '.join(differing)}: run them from the driver's environment "
+                "(spark.archives or the same image)",
+                driver=driver,
+                worker=worker,
+            )
+
+
+def _versions(_: int) -> dict[str, str]:
+    python = ".".join(platform.python_version_tuple()[:2])
+    return {
+        "icefloe": VERSION,
+        "Python": python,
+        "pyarrow": pa.__version__,
+        "numpy": np.__version__,
+        "obstore": obstore.__version__,
+        "lz4": lz4.__version__,
+    }

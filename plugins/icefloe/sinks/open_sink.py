@@ -1,0 +1,26 @@
+"""From a sink's settings to the sink."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from icefloe.errors import NotBuiltError
+from icefloe.sinks.files import FilesSink
+from icefloe.sinks.sink import Sink
+from icefloe.storage.location import open_store
+
+__all__ = ["open_sink"]
+
+
+def open_sink(settings: Mapping[str, Any], options: Mapping[str, str]) -> Sink:
+    """The sink a plan or a pipeline describes.
+
+    Args:
+        settings: the pipeline's ``sink``, ``${ENV}`` expanded; for a backfill its ``path`` is the backfill's own.
+        options: credentials of the destination.
+
+    Raises:
+        NotBuiltError: a type of sink this release does not have.
+    """
+    if settings["type"] != "files":
+        raise NotBuiltError(f"sink.type {settings['type']} is not built yet: use files", sink_type=settings["type"])
+    return FilesSink(open_store(settings["path"], options=options), target_file_bytes=settings.get("target_file_bytes"))
