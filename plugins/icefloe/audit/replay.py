@@ -1,0 +1,56 @@
+"""A replay: states and changes of one table as weighted rows that must cancel out."""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icefloe.changes.consolidate import consolidate
+from icefloe.changes.row_hash import RowHashes
+
+__all__ = ["MAX_SLICES", "Replay"]
+
+MAX_SLICES: Final = 256
+_PENDING_ROWS: Final = 1 << 22
+
+
+class Replay:
+    """Adds up weighted rows by row hash; what is left at the end is the difference, empty when all was equal.
+
+    Holds about 24 bytes for each row that has not cancelled. A table too large for that is replayed in slices of the
+    row hashes, one after the other: each sees every row and keeps those of its slice.
+
+    Args:
+        slice_number: which slice of the row hashes counts, from 0.
+        slices: how many there are, a power of two up to `MAX_SLICES`.
+    """
+
+    def __init__(self, *, slice_number: int = 0, slices: int = 1) -> None:
+        self._slice = None if slices == 1 else (np.uint64(slice_number), np.uint64(64 - (slices - 1).bit_length()))
+        self._hashes = RowHashes.concat([])
+        self._weights = np.zeros(0, np.int64)
+        self._pending: list[tuple[RowHashes, NDArray[np.int64]]] = []
+        self._pending_rows = 0
+
+    def add(self, hashes: RowHashes, weights: NDArray[np.int64]) -> None:
+        """Adds rows; both have one length."""
+        if self._slice is not None:
+            number, shift = self._slice
+            here = np.flatnonzero(hashes.high >> shift == number)
+            hashes, weights = hashes.take(here), weights[here]
+        self._pending.append((hashes, weights))
+        self._pending_rows += len(hashes)
+        if self._pending_rows > max(_PENDING_ROWS, len(self._hashes)):
+            self._consolidate()
+
+    def differing_rows(self) -> int:
+        """How many rows did not cancel, each as often as it is too many or missing."""
+        self._consolidate()
+        return int(np.abs(self._weights).sum())
+
+    def _consolidate(self) -> None:
+        hashes = RowHashes.concat([self._hashes, *(each for each, _ in self._pending)])
+        weights = np.concatenate([self._weights, *(each for _, each in self._pending)])
+        positions, self._weights = consolidate(hashes, np.zeros(len(hashes), np.int32), weights)
+        self._hashes = hashes.take(positions)
+        self._pending, self._pending_rows = [], 0
