@@ -2,7 +2,8 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from pyiceberg.table import Table
 
@@ -11,6 +12,8 @@ from icefloe.iceberg.manifests import ManifestReader
 from icefloe.iceberg.origin import Origin, origin_of
 
 __all__ = ["snapshot_at"]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def snapshot_at(table: Table, timestamp: datetime, *, branch: str = MAIN) -> int | None:
@@ -35,7 +38,7 @@ def snapshot_at(table: Table, timestamp: datetime, *, branch: str = MAIN) -> int
         raise ValueError(f"a time of the table's history needs an offset, found {timestamp.isoformat()}")
     history = History.of(table)
     moves = _moves(history, branch)
-    timestamp_ms = int(timestamp.timestamp() * 1000)
+    timestamp_ms = (timestamp - _EPOCH) // timedelta(milliseconds=1)
     position = bisect_right([move.timestamp_ms for move in moves], timestamp_ms)
     if position < len(moves):
         previous = moves[position - 1] if position else None

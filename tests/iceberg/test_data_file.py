@@ -1,0 +1,85 @@
+import math
+import uuid
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IntegerType,
+    LongType,
+    PrimitiveType,
+    StringType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+from icefloe.documents import dump_document, load_document
+from icefloe.errors import TerminalError
+from icefloe.iceberg.data_file import DataFile, constant_from_json, constant_to_json
+
+SOME_UUID = uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")
+NANOS = 1510871468000001001
+
+
+@pytest.mark.parametrize(
+    ("value_type", "stored", "json_value", "value"),
+    [
+        (BooleanType(), True, True, True),
+        (IntegerType(), -7, -7, -7),
+        (LongType(), 2**60, 2**60, 2**60),
+        (FloatType(), 1.5, 1.5, 1.5),
+        (DoubleType(), math.inf, "Infinity", math.inf),
+        (DoubleType(), -math.inf, "-Infinity", -math.inf),
+        (DecimalType(9, 2), Decimal("14.20"), "14.20", Decimal("14.20")),
+        (DateType(), 17486, "2017-11-16", date(2017, 11, 16)),
+        (TimeType(), 81068000000, "22:31:08", time(22, 31, 8)),
+        (TimestampType(), -1, "1969-12-31T23:59:59.999999", datetime(1969, 12, 31, 23, 59, 59, 999999)),
+        (TimestamptzType(), 0, "1970-01-01T00:00:00+00:00", datetime(1970, 1, 1, tzinfo=UTC)),
+        (TimestampNanoType(), NANOS, "2017-11-16T22:31:08.000001001", NANOS),
+        (TimestamptzNanoType(), NANOS, "2017-11-16T22:31:08.000001001+00:00", NANOS),
+        (StringType(), "NaN", "NaN", "NaN"),
+        (UUIDType(), SOME_UUID, str(SOME_UUID), SOME_UUID),
+        (FixedType(2), b"\x00\xff", "00ff", b"\x00\xff"),
+        (BinaryType(), b"", "", b""),
+        (StringType(), None, None, None),
+    ],
+    ids=str,
+)
+def test_partition_values_survive_the_document(
+    value_type: PrimitiveType, stored: Any, json_value: Any, value: Any
+) -> None:
+    assert constant_to_json(value_type, stored) == json_value
+    file = DataFile(
+        path="f", file_format="PARQUET", spec_id=0, record_count=1, file_size_bytes=1,
+        constants={"1": constant_to_json(value_type, stored)},
+    )  # fmt: skip
+    loaded = load_document(DataFile, dump_document(file), what="a plan")
+    assert loaded == file
+    assert constant_from_json(value_type, loaded.constants["1"]) == value
+
+
+def test_a_partition_of_nan_is_one_partition() -> None:
+    assert constant_to_json(DoubleType(), math.nan) == "NaN"
+    assert math.isnan(constant_from_json(DoubleType(), "NaN"))
+
+
+def test_a_value_written_before_its_column_was_widened_is_read_as_the_column_is_now() -> None:
+    assert constant_from_json(DoubleType(), constant_to_json(FloatType(), 1.5)) == 1.5
+    assert constant_from_json(LongType(), constant_to_json(IntegerType(), 7)) == 7
+
+
+def test_unknown_keys_are_refused() -> None:
+    with pytest.raises(TerminalError):
+        load_document(DataFile, b'{"path": "a", "colour": 1}', what="a plan")
