@@ -1,71 +1,100 @@
 """From a URL to the store."""
 
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from obstore import store as stores
 
 from icefloe.errors import TerminalError
-from icefloe.storage.object_store import ObjectStore, translated
+from icefloe.storage.faults import Place
+from icefloe.storage.keys import check_key
+from icefloe.storage.object_store import ObjectStore
 from icefloe.storage.store import Store
 
 __all__ = ["open_store"]
 
-_REMOTE: Final = ("abfs", "abfss", "az", "gs", "s3", "s3a")
-_EXPECTED: Final = "expected file:///..., s3://..., gs://... or abfs://..."
+_URL: Final = re.compile(r"(file|memory|s3|gs|abfss?)://([^/]*)(/.*)?")
+_EXPECTED: Final = "expected file:///folder, s3://bucket/folder, gs://bucket/folder or abfs://container@account/folder"
 _RETRIES: Final[Any] = {
     "max_retries": 10,
-    "retry_timeout": timedelta(minutes=3),
+    "retry_timeout": timedelta(minutes=2),
     "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=15), "base": 2},
 }
+# Obstore takes these apart from the rest, and panics when they come with it.
+_CLIENT_OPTIONS: Final = frozenset({
+    "allow_http", "allow_invalid_certificates", "connect_timeout", "default_content_type", "http1_only", "http2_only",
+    "http2_keep_alive_interval", "http2_keep_alive_timeout", "http2_keep_alive_while_idle", "pool_idle_timeout",
+    "pool_max_idle_per_host", "proxy_ca_certificate", "proxy_excludes", "proxy_url", "randomize_addresses",
+    "read_timeout", "root_certificate", "timeout", "user_agent",
+})  # fmt: skip
+_VENDOR: Final = re.compile(r"^(aws|google|azure)_")
+_SHORTEST_HIDDEN: Final = 4
 
 
 def open_store(url: str, *, options: Mapping[str, str] | None = None) -> Store:
-    """The store at a URL. Nothing is read or made there yet.
+    """The store at a URL. Nothing is read or made there yet; the first write makes a local folder.
 
     Args:
-        url: ``file:///...``, ``memory://NAME`` (this process only, shared by name), ``s3://``, ``gs://``, ``abfs://``.
-        options: credentials and endpoint, as obstore names them; never shown.
+        url: ``file:///folder`` (percent-encoded or not, but a ``%`` must be ``%25``), ``memory://NAME`` (this process
+            only, shared by name), ``s3://``, ``gs://``, ``abfs://`` and ``abfss://``.
+        options: credentials, endpoint and client settings, as obstore names them; never shown. What they leave out
+            comes from the environment and the machine's own identity.
 
     Raises:
         TerminalError: a URL of another form, or options that the store does not know.
     """
-    parts = urlsplit(url)
-    if parts.scheme == "file":
-        return _local(url, parts.netloc, parts.path)
-    if parts.scheme == "memory":
-        store = ObjectStore(f"memory://{parts.netloc}", lambda _: _memory(parts.netloc), is_local=True)
-    elif parts.scheme in _REMOTE and parts.netloc:
-        root = f"{parts.scheme}://{parts.netloc}"
-        with translated(root, "open", "", is_local=True):
-            config: Any = dict(options or {})
-            remote = stores.from_url(root, config=config, retry_config=_RETRIES)
-        store = ObjectStore(root, lambda _: remote)
-    else:
-        raise TerminalError(f"the store URL {url!r} cannot be opened: {_EXPECTED}", url=url)
-    path = unquote(parts.path).strip("/")
-    return store.child(path) if path else store
+    match = _URL.fullmatch(url)
+    if match is None:
+        raise TerminalError(f"{_shown(url)} is not the URL of a store: {_EXPECTED}")
+    scheme, authority, path = match[1], match[2], (match[3] or "").strip("/")
+    if scheme == "file":
+        if authority not in ("", "localhost") or match[3] is None:
+            raise TerminalError(f"{_shown(url)} names no absolute folder: write file:///folder, with three slashes")
+        return _local(re.sub("/+", "/", path))
+    if not authority or ":" in authority or ("@" in authority and not scheme.startswith("abfs")):
+        raise TerminalError(
+            f"{_shown(url)} must name a bucket or container after {scheme}:// and hold no credentials: {_EXPECTED}"
+        )
+    root = _memory(authority) if scheme == "memory" else _remote(f"{scheme}://{authority}", options or {})
+    return root.child(path) if path else root
 
 
-def _local(url: str, host: str, path: str) -> Store:
-    folder = Path(unquote(path))
-    if host not in ("", "localhost") or not folder.is_absolute():
-        raise TerminalError(f"the store URL {url!r} is not the absolute path of a folder: write file:///path", url=url)
-    return ObjectStore(url.rstrip("/"), partial(_connect_local, url.rstrip("/"), folder), is_local=True)
+def _local(path: str) -> ObjectStore:
+    decoded = unquote(path, errors="surrogateescape")
+    folder = Path("/") / (check_key(decoded) if decoded else "")
+    place = Place(url=f"file:///{path}".removesuffix("/"), is_local=True)
+    return ObjectStore(place, partial(_open_folder, folder))
 
 
-def _connect_local(url: str, folder: Path, make: bool) -> Any | None:
-    if not make and not folder.is_dir():
-        return None
-    with translated(url, "open", "", is_local=True):
-        return stores.LocalStore(folder, mkdir=make)
+def _open_folder(folder: Path, make: bool) -> Any | None:
+    return stores.LocalStore(folder, mkdir=make) if make or folder.is_dir() else None
 
 
 @cache
-def _memory(name: str) -> Any:  # noqa: ARG001 - the name is the cache's key
+def _memory(name: str) -> ObjectStore:
     """Memory stores live as long as the process, as files on a disk would."""
-    return stores.MemoryStore()
+    root = stores.MemoryStore()
+    return ObjectStore(Place(url=f"memory://{name}", is_local=True), lambda _: root)
+
+
+def _remote(url: str, options: Mapping[str, str]) -> ObjectStore:
+    options = {_VENDOR.sub("", key.lower()): value for key, value in options.items()}
+    hidden = tuple(value for value in options.values() if len(value) >= _SHORTEST_HIDDEN)
+    place = Place(url=url, is_local=False, hidden=hidden)
+    client: Any = {key: value for key, value in options.items() if key in _CLIENT_OPTIONS}
+    if any(value.startswith("http://") for value in options.values()):
+        client.setdefault("allow_http", "true")
+    config: Any = {key: value for key, value in options.items() if key not in _CLIENT_OPTIONS}
+    with place.faults("open", ""):
+        remote = stores.from_url(url, config=config, client_options=client, retry_config=_RETRIES)
+    return ObjectStore(place, lambda _: remote)
+
+
+def _shown(url: str) -> str:
+    """The URL as an error may quote it: one that may hold credentials only by its beginning."""
+    return repr(url.partition("://")[0] + "://..." if "@" in url or "?" in url else url)

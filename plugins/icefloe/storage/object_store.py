@@ -1,169 +1,180 @@
 """Stores on obstore: local disk, memory, S3, GCS and Azure."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import obstore
 from obstore import exceptions
 
-from icefloe.errors import IcefloeError, TerminalError, TransientError
-from icefloe.storage.store import KeyMissingError, Store, StoredObject
+from icefloe.errors import IcefloeError, TransientError
+from icefloe.storage.faults import Place
+from icefloe.storage.keys import check_key, join_url
+from icefloe.storage.ranges import ByteRange, coalesce_ranges, cut_ranges
+from icefloe.storage.store import KeyMissingError, RangeMissingError, Store, StoredObject
 
-__all__ = ["ObjectStore", "translated"]
+__all__ = ["ObjectStore"]
 
-_DENIED = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, PermissionError)
+_GAP_BYTES: Final = 2**20
+_PART_BYTES: Final = 8 * 2**20
+_PARTS_AT_ONCE: Final = 4
+_MOST_PARTS: Final = 9_000
+_KEYS_PER_DELETE: Final = 1_000
+_CONFLICT_PAUSES_SECONDS: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
 
 
 class ObjectStore(Store):
     """A store on one of obstore's.
 
-    Local disk: a value appears by an atomic rename or link and survives the end of the process; it is not forced to
-    the medium, so a loss of power may take the newest values.
+    Local disk: a value appears by an atomic rename (`put`) or hard link (`create`), so readers see all of it or
+    nothing, and it outlives the process that wrote it, however that ends. It is not forced to the medium: a crash of
+    the machine or a loss of power may take the newest values or leave them empty, which checksums and JSON reveal.
+    A process that dies while it writes leaves a file called ``key#1``, which is never listed or read.
 
     Args:
-        url: of the place, for people and errors.
-        connect: gives obstore's store; told whether to make the place, None where it does not exist and is not made.
-        prefix: of every key, empty or ending with ``/``.
-        is_local: whether a fault of no known type is one of this machine's disk, which another try meets again.
+        place: what the store's errors say of it.
+        connect: gives obstore's store; told whether to make the place. None where there is none and none is made.
     """
 
-    def __init__(
-        self, url: str, connect: Callable[[bool], Any | None], *, prefix: str = "", is_local: bool = False
-    ) -> None:
-        self._url = url
+    def __init__(self, place: Place, connect: Callable[[bool], Any | None]) -> None:
+        self._place = place
         self._connect = connect
-        self._prefix = prefix
-        self._is_local = is_local
 
     def __repr__(self) -> str:
-        return f"ObjectStore({self._url!r})"
+        return f"ObjectStore({self.url!r})"
 
     @property
     def url(self) -> str:
-        """Where the store is."""
-        return self._url
+        """Where the store is; see `Store`."""
+        return self._place.url
 
     def get(self, key: str) -> bytes:
         """The value; see `Store`."""
-        with self._translated("read", key):
-            return bytes(obstore.get(self._existing(key), self._prefix + key).bytes())
+        with self._place.faults("read", key):
+            return bytes(obstore.get(self._present(key), check_key(key)).bytes())
 
-    def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+    def get_ranges(self, key: str, ranges: Sequence[ByteRange]) -> list[bytes]:
         """Parts of the value; see `Store`."""
-        if not ranges:
-            return []
-        starts, stops = zip(*ranges, strict=True)
-        with self._translated("read", key):
-            parts = obstore.get_ranges(self._existing(key), self._prefix + key, starts=starts, ends=stops)
-        found = [bytes(part) for part in parts]
-        for part, (start, stop) in zip(found, ranges, strict=True):
-            if len(part) != stop - start:
-                raise TransientError(
-                    f"{self._url}/{key} ends before byte {stop}: {len(part)} of {stop - start} bytes came",
-                    url=self._url,
-                    key=key,
-                )
-        return found
+        fetched = coalesce_ranges(ranges, gap_bytes=_GAP_BYTES)
+        if not fetched:
+            return [b""] * len(ranges)
+        try:
+            parts = self._fetch(key, fetched)
+        except KeyMissingError:
+            raise
+        except IcefloeError:
+            self._refuse_end_before(key, fetched[-1][1])
+            raise
+        if any(len(part) != stop - start for part, (start, stop) in zip(parts, fetched, strict=True)):
+            self._refuse_end_before(key, fetched[-1][1])
+            raise TransientError(
+                f"the answer for {join_url(self.url, key)} broke off; try again", url=self.url, key=key
+            )
+        return cut_ranges(fetched, parts, ranges)
 
     def put(self, key: str, data: bytes | Path) -> None:
-        """Stores a value; a large `Path` goes in several parts and appears at once."""
-        with self._translated("write", key):
-            obstore.put(self._made(), self._prefix + key, data)
+        """Stores a value; see `Store`."""
+        part_bytes = _PART_BYTES
+        if isinstance(data, Path):
+            part_bytes = max(_PART_BYTES, _file_size(data, join_url(self.url, key)) // _MOST_PARTS)
+        with self._place.faults("write", key):
+            target = self._made()
+            obstore.put(target, check_key(key), data, chunk_size=part_bytes, max_concurrency=_PARTS_AT_ONCE)
 
     def create(self, key: str, data: bytes) -> bool:
-        """Stores a value only if there is none."""
-        try:
-            with self._translated("create", key):
-                obstore.put(self._made(), self._prefix + key, data, mode="create", use_multipart=False)
-        except exceptions.AlreadyExistsError:
-            return False
-        return True
+        """Stores a value only if there is none; see `Store`."""
+        # A service may answer "conflict" while another create is under way and neither counts yet, and an answer may be
+        # lost after the value was stored: whatever went wrong, what stands there decides.
+        for pause_seconds in _CONFLICT_PAUSES_SECONDS:
+            try:
+                with self._place.faults("create", key):
+                    obstore.put(self._made(), check_key(key), data, mode="create", use_multipart=False)
+            except exceptions.AlreadyExistsError:
+                if self.size(key) is not None:
+                    return False
+            except IcefloeError:
+                if self._is_seen(key):
+                    return False
+                raise
+            else:
+                return True
+            time.sleep(pause_seconds)
+        raise TransientError(
+            f"cannot create {join_url(self.url, key)}: the store says that it exists, yet shows nothing there; see "
+            "whether it is a folder, else try again", url=self.url, key=key,
+        )  # fmt: skip
 
     def size(self, key: str) -> int | None:
         """The size of the value; None where there is none."""
         try:
-            with self._translated("look for", key):
-                return int(obstore.head(self._existing(key), self._prefix + key)["size"])
+            with self._place.faults("read", key):
+                return int(obstore.head(self._present(key), check_key(key))["size"])
         except KeyMissingError:
             return None
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Deletes values, one by one."""
-        store = self._connect(False)
-        if store is None:
-            return
-        for key in keys:
-            try:
-                with self._translated("delete", key):
-                    obstore.delete(store, self._prefix + key)
-            except KeyMissingError:
-                continue
+        """Deletes values; see `Store`."""
+        remaining = iter(keys)
+        while chunk := [check_key(key) for key in islice(remaining, _KEYS_PER_DELETE)]:
+            if not self._delete(chunk):
+                for key in chunk:
+                    self._delete([key])
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
-        """Every object below a key."""
-        store = self._connect(False)
-        if store is None:
-            return
-        with self._translated("list", prefix):
-            for chunk in obstore.list(store, (self._prefix + prefix).rstrip("/") or None):
+        """Every object below a key taken as a folder; see `Store`."""
+        folder = check_key(prefix.strip("/")) if prefix else None
+        with self._place.faults("list", prefix):
+            target = self._connect(False)
+            for chunk in () if target is None else obstore.list(target, folder, chunk_size=1_000):
                 for found in chunk:
-                    yield StoredObject(
-                        key=found["path"].removeprefix(self._prefix),
-                        size_bytes=found["size"],
-                        modified=found["last_modified"],
-                    )
+                    yield StoredObject(key=found["path"], size_bytes=found["size"], modified=found["last_modified"])
 
-    def child(self, prefix: str) -> "ObjectStore":
-        """The part of this store below a key."""
-        return ObjectStore(
-            f"{self._url}/{prefix}", self._connect, prefix=f"{self._prefix}{prefix}/", is_local=self._is_local
-        )
+    def _fetch(self, key: str, ranges: Sequence[ByteRange]) -> Sequence[memoryview]:
+        starts, stops = [start for start, _ in ranges], [stop for _, stop in ranges]
+        with self._place.faults("read", key):
+            # obstore must not coalesce: where a value ends inside what it merged, it panics instead of answering short.
+            parts = obstore.get_ranges(self._present(key), check_key(key), starts=starts, ends=stops, coalesce=0)
+        return [memoryview(part) for part in parts]
 
-    def _existing(self, key: str) -> Any:
-        store = self._connect(False)
-        if store is None:
-            raise KeyMissingError.of(self._url, key)
-        return store
+    def _refuse_end_before(self, key: str, stop: int) -> None:
+        size_bytes = self.size(key)
+        if size_bytes is not None and size_bytes < stop:
+            raise RangeMissingError(
+                f"{join_url(self.url, key)} has {size_bytes} bytes, but bytes up to {stop} were expected: it was cut "
+                "short; write it again", url=self.url, key=key, size_bytes=size_bytes,
+            )  # fmt: skip
+
+    def _delete(self, keys: Sequence[str]) -> bool:
+        """Whether all of them were there, as far as the store says; if not, some may not have been tried."""
+        try:
+            with self._place.faults("delete", keys[0] if len(keys) == 1 else ""):
+                target = self._connect(False)
+                if target is not None:
+                    obstore.delete(target, keys)
+        except KeyMissingError:
+            return False
+        return True
+
+    def _is_seen(self, key: str) -> bool:
+        try:
+            return self.size(key) is not None
+        except IcefloeError:
+            return False
+
+    def _present(self, key: str) -> Any:
+        target = self._connect(False)
+        if target is None:
+            raise KeyMissingError.of(self.url, key)
+        return target
 
     def _made(self) -> Any:
         return self._connect(True)
 
-    @contextmanager
-    def _translated(self, action: str, key: str) -> Iterator[None]:
-        with translated(self._url, action, key, is_local=self._is_local):
-            yield
 
-
-@contextmanager
-def translated(url: str, action: str, key: str, *, is_local: bool) -> Iterator[None]:
-    """Turns obstore's errors into ours, by their type; AlreadyExistsError passes."""
-    facts = {"url": url, "key": key}
+def _file_size(path: Path, url: str) -> int:
     try:
-        yield
-    except (IcefloeError, exceptions.AlreadyExistsError):
-        raise
-    except (exceptions.NotFoundError, FileNotFoundError) as cause:
-        raise KeyMissingError.of(url, key) from cause
-    except _DENIED as cause:
-        raise TerminalError(
-            f"cannot {action} {url}/{key}: access is denied; check the credentials and permissions of this place",
-            **facts,
-        ) from cause
-    except (exceptions.BaseError, OSError, ValueError) as cause:
-        if is_local or not isinstance(cause, exceptions.GenericError | OSError):
-            raise TerminalError(
-                f"cannot {action} {url}/{key}: {_first_line(cause)}; check that this place exists, has room and can be "
-                "written by this user",
-                **facts,
-            ) from cause
-        raise TransientError(
-            f"cannot {action} {url}/{key}: the store did not answer as expected ({type(cause).__name__}); try again, "
-            "and check endpoint and network if it goes on",
-            **facts,
-        ) from cause
-
-
-def _first_line(cause: BaseException) -> str:
-    return str(cause).strip().partition("\n")[0]
+        return path.stat().st_size
+    except OSError as cause:
+        raise TransientError(f"cannot read the file {path} that was to become {url}: {cause.strerror}") from cause

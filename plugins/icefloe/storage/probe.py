@@ -9,20 +9,21 @@ __all__ = ["probe"]
 
 
 def probe(store: Store) -> None:
-    """Proves that a place can be written and honours create-if-absent; leaves nothing behind.
+    """Proves that a place can be written and honours create-if-absent; leaves no object behind.
 
     Raises:
         TerminalError: it cannot be written, or a second create of one key succeeded.
+        TransientError: it did not answer.
     """
-    key = f"_probe-{uuid.uuid4().hex}"
+    key = f"probe-{uuid.uuid4().hex}"
+    store.create(key, b"first")
     try:
-        created = [store.create(key, text) for text in (b"first", b"second")]
-        kept = store.get(key)
+        is_replaced = store.create(key, b"second") or store.get(key) != b"first"
     finally:
         store.delete([key])
-    if created != [True, False] or kept != b"first":
+    if is_replaced:
         raise TerminalError(
-            f"the store {store.url} ignores create-if-absent, by which icefloe keeps two runs apart; use one that "
-            "honours it (S3, GCS, Azure, local disk)",
+            f"the store {store.url} ignores create-if-absent, by which icefloe keeps two runs apart: a second "
+            "create of one key succeeded; use local disk, S3, GCS, Azure or a service whose conditional puts work",
             url=store.url,
         )

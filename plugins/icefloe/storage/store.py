@@ -2,23 +2,32 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Self
 
-from icefloe.errors import TerminalError
+from icefloe.errors import TerminalError, TransientError
+from icefloe.storage.keys import check_key, join_url
+from icefloe.storage.ranges import ByteRange
 
-__all__ = ["KeyMissingError", "Store", "StoredObject"]
+__all__ = ["ChildStore", "KeyMissingError", "RangeMissingError", "Store", "StoredObject"]
 
 
 class KeyMissingError(TerminalError):
-    """Nothing is stored under a key. Facts: ``url``, ``key``."""
+    """Nothing is stored under a key. Facts: ``url`` of the store, ``key``."""
 
     @classmethod
     def of(cls, url: str, key: str) -> Self:
         """The error of one key."""
-        return cls(f"there is no object {url}/{key}", url=url, key=key)
+        return cls(f"there is no object {join_url(url, key)}", url=url, key=key)
+
+
+class RangeMissingError(TransientError):
+    """A value ends before a range that was asked of it. Facts: ``url`` of the store, ``key``, ``size_bytes``.
+
+    It is transient because whoever wrote the value may write it again.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,10 +40,11 @@ class StoredObject:
 
 
 class Store(ABC):
-    """Bytes under keys below one URL. Keys are relative, with ``/`` between their parts.
+    """Bytes under keys below one URL. Keys are relative, with ``/`` between their segments (see `check_key`).
 
-    What is visible under a key is always one whole value of one `put` or `create`. Errors that another try may not
-    meet are `TransientError`, after retries with back-off inside the store's own budget.
+    What is visible under a key is always one whole value of one `put` or `create`. No key may be a folder of another
+    one: stores differ in what they make of that. Errors that another try may not meet are `TransientError`, after
+    retries with back-off inside the store's own budget. A store may be used by several threads at once.
     """
 
     @property
@@ -51,21 +61,27 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Parts of the value, one per half-open range ``(start, stop)`` of its bytes.
+    def get_ranges(self, key: str, ranges: Sequence[ByteRange]) -> list[bytes]:
+        """Parts of the value, one per half-open range ``(start, stop)`` of its bytes, in the order of the ranges.
+
+        An empty range gives no bytes and is not looked up.
 
         Raises:
             KeyMissingError: there is no value.
-            TransientError: the value ends before a range does.
+            RangeMissingError: the value ends before a range does.
         """
 
     @abstractmethod
     def put(self, key: str, data: bytes | Path) -> None:
-        """Stores a value, in place of any other; a `Path` is streamed from local disk."""
+        """Stores a value, in place of any other; the file at a path is streamed, never held whole."""
 
     @abstractmethod
     def create(self, key: str, data: bytes) -> bool:
-        """Stores a value only if there is none; of many callers exactly one is told True."""
+        """Stores a value only if there is none; of many callers at most one is told True.
+
+        False says that a value stands there: of another caller, or of this very call, when its first answer was lost
+        on the way and it was sent again. Read the value to learn whose it is.
+        """
 
     @abstractmethod
     def size(self, key: str) -> int | None:
@@ -79,6 +95,55 @@ class Store(ABC):
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Every object below a key taken as a folder; all of them for the empty prefix. No order is promised."""
 
-    @abstractmethod
     def child(self, prefix: str) -> "Store":
         """The part of this store below a key taken as a folder."""
+        return ChildStore(self, prefix)
+
+
+class ChildStore(Store):
+    """The part of another store below a folder; errors name the whole key."""
+
+    def __init__(self, parent: Store, folder: str) -> None:
+        self._parent = parent
+        self._folder = check_key(folder.strip("/"))
+
+    def __repr__(self) -> str:
+        return f"{self._parent!r}.child({self._folder!r})"
+
+    @property
+    def url(self) -> str:
+        """Where the store is; see `Store`."""
+        return join_url(self._parent.url, self._folder)
+
+    def get(self, key: str) -> bytes:
+        """The value; see `Store`."""
+        return self._parent.get(self._whole(key))
+
+    def get_ranges(self, key: str, ranges: Sequence[ByteRange]) -> list[bytes]:
+        """Parts of the value; see `Store`."""
+        return self._parent.get_ranges(self._whole(key), ranges)
+
+    def put(self, key: str, data: bytes | Path) -> None:
+        """Stores a value; see `Store`."""
+        self._parent.put(self._whole(key), data)
+
+    def create(self, key: str, data: bytes) -> bool:
+        """Stores a value only if there is none; see `Store`."""
+        return self._parent.create(self._whole(key), data)
+
+    def size(self, key: str) -> int | None:
+        """The size of the value; None where there is none."""
+        return self._parent.size(self._whole(key))
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Deletes values; see `Store`."""
+        self._parent.delete(self._whole(key) for key in keys)
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        """Every object below a key taken as a folder; see `Store`."""
+        below = self._whole(prefix) if prefix else self._folder
+        for found in self._parent.list(below):
+            yield replace(found, key=found.key.removeprefix(f"{self._folder}/"))
+
+    def _whole(self, key: str) -> str:
+        return f"{self._folder}/{check_key(key)}"

@@ -1,0 +1,80 @@
+"""From obstore's errors to ours: by their type, never by their text."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from obstore import exceptions
+
+from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.storage.keys import join_url
+from icefloe.storage.store import KeyMissingError
+
+__all__ = ["Place"]
+
+_DENIED: Final = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, PermissionError)
+_OURS: Final = (IcefloeError, exceptions.AlreadyExistsError)
+_THEIRS: Final = (exceptions.BaseError, OSError, ValueError)
+_UNNAMED: Final = (exceptions.GenericError, exceptions.JoinError, OSError)
+_URL: Final = re.compile(r"\S+://\S+")
+_LONGEST_REASON: Final = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Place:
+    """Where a store is, as far as its errors must know.
+
+    Attributes:
+        url: without credentials.
+        is_local: a fault that has no type of its own is one of this machine's disk, which another try meets again;
+            elsewhere it is one of the network or of the service.
+        hidden: values that never appear in an error: the options.
+    """
+
+    url: str
+    is_local: bool
+    hidden: tuple[str, ...] = ()
+
+    @contextmanager
+    def faults(self, action: str, key: str) -> Iterator[None]:
+        """Turns obstore's errors into ours while it works; AlreadyExistsError passes.
+
+        Args:
+            action: the verb of the sentence: ``read``, ``write``, ``create``, ``delete``, ``list``, ``open``.
+            key: empty for the place itself.
+        """
+        try:
+            yield
+        except _OURS:
+            raise
+        except _THEIRS as cause:
+            error = self._error(cause, action, key)
+            # A remote store's error may quote the endpoint or a credential, and a traceback prints every cause.
+            raise error from (cause if self.is_local else None)
+
+    def _error(self, cause: Exception, action: str, key: str) -> IcefloeError:
+        what = f"cannot {action} {join_url(self.url, key)}"
+        reason = self._reason(cause)
+        kind: type[IcefloeError] = TerminalError
+        if isinstance(cause, FileNotFoundError) and action in ("read", "delete"):
+            return KeyMissingError.of(self.url, key)
+        if isinstance(cause, FileNotFoundError):
+            sentence = f"{what}: there is no such bucket or folder; make it, or correct the URL"
+        elif isinstance(cause, _DENIED):
+            sentence = f"{what}: access is denied; check the credentials and the permissions of this place"
+        elif not isinstance(cause, _UNNAMED) or action == "open":
+            sentence = f"{what}: {reason}; correct the URL or the options of this store"
+        elif self.is_local:
+            sentence = f"{what}: {reason}; see that this folder can be written by this user and that its disk has room"
+        else:
+            kind = TransientError
+            sentence = f"{what}: {reason}; try again, and check the endpoint and the network if it goes on"
+        return kind(sentence, url=self.url, key=key)
+
+    def _reason(self, cause: Exception) -> str:
+        reason = str(cause).strip().partition("\n")[0]
+        for value in sorted(self.hidden, key=len, reverse=True):
+            reason = reason.replace(value, "***")
+        return (reason if self.is_local else _URL.sub("...", reason))[:_LONGEST_REASON]

@@ -1,0 +1,52 @@
+"""Byte ranges of one object: many small ones are answered by fewer, larger requests."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+__all__ = ["ByteRange", "coalesce_ranges", "cut_ranges"]
+
+ByteRange = tuple[int, int]
+"""Half-open: ``(start, stop)``."""
+
+
+def coalesce_ranges(ranges: Sequence[ByteRange], *, gap_bytes: int) -> list[ByteRange]:
+    """What to fetch: ascending ranges, more than ``gap_bytes`` apart, that cover the wanted ones.
+
+    >>> coalesce_ranges([(90, 95), (0, 4), (6, 8), (50, 50)], gap_bytes=2)
+    [(0, 8), (90, 95)]
+
+    Raises:
+        ValueError: a range begins before 0 or ends before it begins.
+    """
+    fetched: list[ByteRange] = []
+    for start, stop in sorted(ranges):
+        if not 0 <= start <= stop:
+            raise ValueError(f"a byte range is (start, stop) with 0 <= start <= stop, found ({start}, {stop})")
+        if fetched and start <= fetched[-1][1] + gap_bytes and start < stop:
+            fetched[-1] = (fetched[-1][0], max(stop, fetched[-1][1]))
+        elif start < stop:
+            fetched.append((start, stop))
+    return fetched
+
+
+def cut_ranges(fetched: Sequence[ByteRange], parts: Sequence[memoryview], ranges: Sequence[ByteRange]) -> list[bytes]:
+    """The wanted ranges out of the parts that were fetched for them.
+
+    >>> cut_ranges([(10, 14)], [memoryview(b"abcd")], [(12, 14), (10, 10)])
+    [b'cd', b'']
+
+    Args:
+        fetched: as `coalesce_ranges` gave them.
+        parts: their bytes.
+        ranges: the wanted ones, in any order.
+    """
+    starts = [start for start, _ in fetched]
+
+    def cut(start: int, stop: int) -> bytes:
+        if start == stop:
+            return b""
+        number = bisect_right(starts, start) - 1
+        offset = starts[number]
+        return bytes(parts[number][start - offset : stop - offset])
+
+    return [cut(start, stop) for start, stop in ranges]
