@@ -73,6 +73,11 @@ def test_a_name_that_airflow_could_not_take_is_refused(write, name):
     assert "letters, digits, _ or -, without the ending __backfill" in sentence
 
 
+def test_the_ending_of_the_backfill_dag_is_refused_in_a_stem_too(write):
+    (sentence,) = sentences(write(stem="flights__backfill"))
+    assert sentence.startswith("the file's stem 'flights__backfill' is no name for a DAG")
+
+
 def test_a_stem_that_is_no_name_asks_for_one(write):
     (sentence,) = sentences(write(stem="my flights"))
     assert sentence.startswith("the file's stem 'my flights' is no name for a DAG: add name: with 1 to 200 letters")
