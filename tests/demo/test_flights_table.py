@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -41,11 +42,13 @@ def test_the_identifier_is_required_and_known_to_the_table(tmp_path: Path) -> No
 
 
 def test_each_change_says_what_it_did_to_the_rows(states: list[tuple[TableChange, int, pa.Table]]) -> None:
-    before: dict[int, tuple[object, ...]] = {}
+    before = pd.DataFrame(index=pd.Index([], name="flight_id"))
     for said, _, table in states:
-        after = {row[0]: row for row in zip(*(column.to_pylist() for column in table.columns), strict=True)}
-        shared = before.keys() & after.keys()
-        counted = (len(after) - len(shared), sum(before[i] != after[i] for i in shared), len(before) - len(shared))
+        after = table.to_pandas().set_index("flight_id")
+        shared = before.index.intersection(after.index)
+        old, new = before.reindex(columns=after.columns).loc[shared], after.loc[shared]
+        differs = old.ne(new) & ~(old.isna() & new.isna())
+        counted = (len(after) - len(shared), int(differs.any(axis=1).sum()), len(before) - len(shared))
         assert counted == (said.inserts, said.updates, said.deletes), said.title
         before = after
 
