@@ -1,1 +1,41 @@
-import airflow_environment  # noqa: F401 - sets the environment before airflow is imported
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import airflow_environment  # before airflow is imported
+from dags.lake import Lake, TaskStates
+
+
+@pytest.fixture(scope="session")
+def airflow_database() -> None:
+    """Airflow's own database, in the home of the tests."""
+    from airflow.utils.db import initdb
+
+    initdb()
+
+
+@pytest.fixture
+def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
+    """A table in a catalog that Airflow knows as the connection ``lakehouse``."""
+    made = Lake.create(tmp_path, airflow_environment.PIPELINES)
+    monkeypatch.setenv("AIRFLOW_CONN_LAKEHOUSE", made.connection)
+    yield made
+    for path in airflow_environment.PIPELINES.iterdir():
+        path.unlink()
+
+
+@pytest.fixture
+def run_dag(airflow_database: None) -> Callable[..., TaskStates]:
+    """Runs a DAG of the dags folder in this process, as `airflow dags test` does."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    def run(dag_id: str, **conf: Any) -> TaskStates:
+        bag = DagBag(airflow_environment.DAGS, bundle_name="dags-folder")
+        assert bag.import_errors == {}
+        dag_run = bag.dags[dag_id].test(run_conf=conf or None)
+        states = {task.task_id: str(task.state) for task in dag_run.get_task_instances()}
+        return TaskStates(run_state=str(dag_run.state), by_task=states, run_id=dag_run.run_id)
+
+    return run

@@ -24,8 +24,8 @@ def test_an_id_and_a_timestamp_may_bound_different_ends() -> None:
 @pytest.mark.parametrize(
     ("conf", "sentence"),
     [
-        ({}, "needs at least one bound"),
-        ({"after_snapshot_id": "", "up_to_timestamp": None}, "needs at least one bound"),
+        ({}, "needs a range"),
+        ({"after_snapshot_id": "", "up_to_timestamp": None}, "needs a range"),
         ({"after_snapshot_id": "1", "after_timestamp": "2013-02-01T00:00:00Z"}, "were both given"),
         ({"up_to_snapshot_id": "1", "up_to_timestamp": "2013-02-01T00:00:00Z"}, "were both given"),
         ({"after_snapshot": "1"}, "unknown key 'after_snapshot': a backfill takes after_snapshot_id"),

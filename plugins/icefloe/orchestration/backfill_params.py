@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import Param
 
-from icefloe.batch.range_request import RangeRequest
 from icefloe.errors import UsageError
+
+if TYPE_CHECKING:
+    from icefloe.batch.range_request import RangeRequest
 
 __all__ = ["backfill_params", "backfill_range", "refuse_configuration"]
 
@@ -35,7 +37,7 @@ def backfill_params() -> dict[str, Param]:
     return params
 
 
-def backfill_range(conf: Mapping[str, Any]) -> RangeRequest:
+def backfill_range(conf: Mapping[str, Any]) -> "RangeRequest":
     """The range a run was started with.
 
     Args:
@@ -44,8 +46,12 @@ def backfill_range(conf: Mapping[str, Any]) -> RangeRequest:
     Raises:
         UsageError: an unknown key, a value of a wrong form, both forms for one end, or no bound at all.
     """
+    from icefloe.batch.range_request import RangeRequest
+
     refuse_configuration(conf, known=_KEYS, instead=f"a backfill takes {', '.join(_KEYS)}")
     given = {key: value for key, value in conf.items() if value not in (None, "")}
+    if not given:
+        raise UsageError(f"a backfill needs a range: give at least one of {', '.join(_KEYS)}")
     bounds: dict[str, Any] = {key: _snapshot_id(key, value) for key, value in given.items() if key in _SNAPSHOT_IDS}
     bounds |= {key: _timestamp(key, value) for key, value in given.items() if key in _TIMESTAMPS}
     return RangeRequest(**bounds)

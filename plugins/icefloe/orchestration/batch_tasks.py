@@ -1,21 +1,23 @@
 """The tasks of one batch, the same in both DAGs of a pipeline."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import BaseOperator, get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
-from icefloe.batch.range_request import RangeRequest
 from icefloe.orchestration.assets import changes_alias, changes_asset
 from icefloe.orchestration.failures import clear_failures
 from icefloe.orchestration.spark_phase_operator import SparkPhaseOperator
 from icefloe.pipeline.model import Pipeline
 
+if TYPE_CHECKING:
+    from icefloe.batch.range_request import RangeRequest
+
 __all__ = ["RangeOfRun", "add_batch_tasks"]
 
-RangeOfRun = Callable[[Mapping[str, Any]], RangeRequest | None]
+RangeOfRun: TypeAlias = "Callable[[Mapping[str, Any]], RangeRequest | None]"
 """Reads a run's configuration; None: the next batch of the pipeline."""
 
 

@@ -1,0 +1,77 @@
+"""The trigger that wakes a pipeline up: the table has a snapshot its checkpoint has not seen."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from airflow.providers.apache.iceberg.triggers.iceberg import IcebergTableSnapshotTrigger
+from airflow.triggers.base import TriggerEvent
+
+from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.orchestration.pipeline_mapping import pipeline_from_mapping
+from icefloe.orchestration.use_cases import work_of
+
+__all__ = ["PipelineSnapshotTrigger"]
+
+_MAX_FAILED_POLLS: Final = 10
+
+
+class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):  # type: ignore[misc]
+    """Fires once: when the pipeline has work, when its deadline has passed, or when looking for work failed.
+
+    The event has the provider's keys ``table``, ``branch``, ``snapshot_id`` and ``previous_snapshot_id``; the snapshot
+    id is None where the deadline passed. A failure carries ``error`` and ``is_terminal`` instead. The event only wakes
+    up: what to read is decided by the checkpoint. Nine polls in a row may fail for reasons that pass.
+
+    Args:
+        pipeline: as `pipeline_to_mapping` gives it.
+        deadline: when waiting ends, ISO 8601 with offset; absolute, so that a restart of the triggerer keeps it.
+    """
+
+    def __init__(self, *, pipeline: Mapping[str, Any], deadline: str, **kwargs: Any) -> None:
+        self._pipeline = pipeline_from_mapping(pipeline)
+        super().__init__(
+            table=self._pipeline.table,
+            branch=self._pipeline.branch,
+            poll_interval=self._pipeline.poll_interval,
+            **kwargs,
+        )
+        self.pipeline = dict(pipeline)
+        self.deadline = deadline
+        self._failed_polls = 0
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """The path and arguments from which the triggerer makes this trigger."""
+        path = f"{type(self).__module__}.{type(self).__qualname__}"
+        return path, {"pipeline": self.pipeline, "deadline": self.deadline}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Polls as the provider does, until the deadline."""
+        try:
+            async with asyncio.timeout(self._seconds_left()) as timeout, aclosing(super().run()) as events:
+                event = await anext(events)
+        except TimeoutError:
+            if not timeout.expired():
+                raise
+            event = TriggerEvent({"table": self.table, "branch": self.branch, "snapshot_id": None})
+        except IcefloeError as error:
+            event = TriggerEvent({"error": error.sentence, "is_terminal": isinstance(error, TerminalError)})
+        yield event
+
+    def _seconds_left(self) -> float:
+        return (datetime.fromisoformat(self.deadline) - datetime.now(UTC)).total_seconds()
+
+    def _head_snapshot_id(self) -> int | None:
+        # Overrides what the provider polls: our catalog resolution, our errors, and the pipeline's own idea of news.
+        try:
+            work = work_of(self._pipeline)
+        except TransientError as error:
+            self._failed_polls += 1
+            if self._failed_polls >= _MAX_FAILED_POLLS:
+                raise
+            self.log.warning("poll %d of %s failed: %s", self._failed_polls, self.table, error)
+            return self.last_seen_snapshot_id
+        self._failed_polls = 0
+        return work.head_snapshot_id if work.is_due else self.last_seen_snapshot_id

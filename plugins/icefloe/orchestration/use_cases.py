@@ -1,0 +1,120 @@
+"""Every call from a task, a sensor or a trigger into the library; what is returned goes through XCom."""
+
+import os
+from typing import Any, Final
+
+from icefloe.batch.cleanup import clean_up
+from icefloe.batch.coalesce_map_outputs import coalesce_map_outputs
+from icefloe.batch.commit import commit_batch
+from icefloe.batch.context import TaskReference
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.document import Route
+from icefloe.batch.job_error import JobError, load_job_error
+from icefloe.batch.open_batch import Work, find_work
+from icefloe.batch.phases import Phase, run_phase
+from icefloe.batch.prepare import Prepared, prepare
+from icefloe.batch.range_request import RangeRequest
+from icefloe.batch.session import PipelineSession
+from icefloe.batch.table_files import io_properties
+from icefloe.engines.local import LocalEngine
+from icefloe.iceberg.catalogs import UnknownTableError
+from icefloe.iceberg.history import UnknownBranchError
+from icefloe.orchestration.connections import resolve_credentials
+from icefloe.orchestration.spark_connection import usable_master
+from icefloe.pipeline.model import Pipeline
+
+__all__ = ["clean_up_batch", "coalesce_batch", "commit", "plan_batch", "read_job_error", "run_phase_here", "work_of"]
+
+_NOTHING: Final = Work(has_open_batch=False, has_new_snapshot=False, head_snapshot_id=None)
+
+
+def work_of(pipeline: Pipeline) -> Work:
+    """What the sensor asks. A table or branch that is not there is none, where the pipeline waits for it."""
+    try:
+        return find_work(_session(pipeline))
+    except (UnknownTableError, UnknownBranchError):
+        if pipeline.wait_for_table:
+            return _NOTHING
+        raise
+
+
+def plan_batch(pipeline: Pipeline, request: RangeRequest | None) -> dict[str, Any]:
+    """Opens or resumes a batch and writes its plan; a backfill that was delivered before has nothing to commit."""
+    try:
+        session = _session(pipeline)
+        cores = None if session.pipeline.engine == "local" else usable_master(session.pipeline).cores
+        prepared = prepare(session, request, cores=cores)
+    except (UnknownTableError, UnknownBranchError):
+        if not pipeline.wait_for_table:
+            raise
+        prepared = Prepared()
+    plan = prepared.plan
+    if plan is None:
+        return {"route": Route.NOTHING_TO_DO.value, "plan_uri": None, "was_delivered_before": prepared.is_committed}
+    return {
+        "route": plan.route.value,
+        "plan_uri": prepared.plan_url,
+        "batch_number": plan.batch_number,
+        "backfill_id": plan.backfill_id,
+        "after_snapshot_id": _text(plan.after_snapshot_id),
+        "up_to_snapshot_id": _text(plan.up_to_snapshot_id),
+        "steps": len(plan.steps),
+        "map_tasks": plan.num_map_tasks,
+        "num_partitions": plan.num_partitions,
+    }
+
+
+def run_phase_here(pipeline: Pipeline, phase: str, plan_uri: str) -> None:
+    """Runs a phase in the threads of this process."""
+    run_phase(Phase(phase), _reference_with_files(pipeline, plan_uri), LocalEngine())
+
+
+def coalesce_batch(pipeline: Pipeline, plan_uri: str) -> dict[str, Any]:
+    """Plans the reduce ranges."""
+    plan = coalesce_map_outputs(_reference_with_files(pipeline, plan_uri).open()).plan
+    return {"ranges": len(plan.ranges), "num_partitions": plan.num_partitions}
+
+
+def commit(pipeline: Pipeline, plan_uri: str) -> dict[str, Any]:
+    """Commits the batch."""
+    context = _reference(pipeline, plan_uri).open()
+    report = commit_batch(context)
+    return {
+        "batch_number": report.batch_number,
+        "backfill_id": report.backfill_id,
+        "route": report.route.value,
+        "after_snapshot_id": _text(report.after_snapshot_id),
+        "up_to_snapshot_id": _text(report.up_to_snapshot_id),
+        "steps": report.steps,
+        "counts": dict(report.counts),
+        "checkpoint_uri": context.plan.checkpoint_url,
+    }
+
+
+def clean_up_batch(pipeline: Pipeline, plan_uri: str) -> None:
+    """Deletes what the phases of a committed batch passed on."""
+    clean_up(_reference(pipeline, plan_uri).open())
+
+
+def read_job_error(credentials: Credentials, phase: str, plan_uri: str, attempt: str) -> JobError | None:
+    """Why a Spark job failed; None when it died without a word."""
+    return load_job_error(plan_uri, phase, attempt, credentials=credentials)
+
+
+def _session(pipeline: Pipeline) -> PipelineSession:
+    expanded = pipeline.expanded(os.environ)
+    return PipelineSession.open(expanded, credentials=resolve_credentials(expanded), environ=os.environ)
+
+
+def _reference(pipeline: Pipeline, plan_uri: str) -> TaskReference:
+    return TaskReference(plan_url=plan_uri, credentials=resolve_credentials(pipeline.expanded(os.environ)))
+
+
+def _reference_with_files(pipeline: Pipeline, plan_uri: str) -> TaskReference:
+    reference = _reference(pipeline, plan_uri)
+    return reference.with_io(io_properties(reference.open().plan, reference.credentials, os.environ))
+
+
+def _text(snapshot_id: int | None) -> str | None:
+    # Numbers above 2^53 are rounded by the browser that shows them.
+    return None if snapshot_id is None else str(snapshot_id)

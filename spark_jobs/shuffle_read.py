@@ -1,0 +1,10 @@
+"""Phase shuffle_read as a Spark application; its one argument is the plan's URI."""
+
+import sys
+
+from icefloe.engines.spark_job import run
+
+from icefloe.batch.phases import Phase
+
+if __name__ == "__main__":
+    sys.exit(run(Phase.SHUFFLE_READ, sys.argv[1:]))

@@ -1,0 +1,104 @@
+"""A small Iceberg table in a catalog on SQLite, a pipeline that follows it, and what the pipeline delivered."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.expressions import EqualTo
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.types import LongType, NestedField, StringType
+
+__all__ = ["Lake", "TaskStates"]
+
+SCHEMA = Schema(
+    NestedField(1, "flight_id", LongType(), required=True),
+    NestedField(2, "carrier", StringType()),
+    identifier_field_ids=[1],
+)
+ARROW = pa.schema([pa.field("flight_id", pa.int64(), nullable=False), pa.field("carrier", pa.string())])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStates:
+    """How a run ended."""
+
+    run_state: str
+    by_task: Mapping[str, str]
+    run_id: str
+
+    def in_state(self, state: str) -> set[str]:
+        return {task_id for task_id, found in self.by_task.items() if found == state}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lake:
+    """The table ``nyc.flights`` and the folders around it."""
+
+    folder: Path
+    pipelines: Path
+    table: Table
+
+    @classmethod
+    def create(cls, folder: Path, pipelines: Path) -> Self:
+        catalog = SqlCatalog("lakehouse", **_properties(folder))
+        catalog.create_namespace("nyc")
+        return cls(folder=folder, pipelines=pipelines, table=catalog.create_table("nyc.flights", schema=SCHEMA))
+
+    @property
+    def connection(self) -> str:
+        return json.dumps({"conn_type": "iceberg", "extra": _properties(self.folder)})
+
+    def write_pipeline(self, name: str, **keys: Any) -> None:
+        minimal = {
+            "version": 1,
+            "catalog": "lakehouse",
+            "table": "nyc.flights",
+            "storage": f"file://{self.folder}/storage",
+            "sink": {"type": "files", "path": f"file://{self.folder}/changes"},
+            "engine": "local",
+            "schedule": "0 * * * *",
+            "default_args": {"retries": 0},
+        }
+        (self.pipelines / f"{name}.yaml").write_text(yaml.safe_dump({**minimal, **keys}))
+
+    def append(self, *rows: tuple[int, str]) -> int:
+        self.table.append(_rows(rows))
+        return self.current_snapshot_id()
+
+    def replace_carrier(self, flight_id: int, carrier: str) -> int:
+        """A copy-on-write update of one row."""
+        self.table.overwrite(_rows([(flight_id, carrier)]), overwrite_filter=EqualTo("flight_id", flight_id))
+        return self.current_snapshot_id()
+
+    def changes(self, batch_number: int, *, below: str = "") -> Counter[tuple[str, int, str]]:
+        """What a batch delivered: (change type, flight_id, carrier), counted."""
+        folder = self.folder / "changes" / below / f"batch={batch_number}"
+        manifest = json.loads((folder / "_manifest.json").read_text())
+        names = [name for part in manifest["parts"] for name in part["names"]]
+        rows = [row for name in names for row in pq.ParquetFile(folder / name).read().to_pylist()]
+        return Counter((row["_change_type"], row["flight_id"], row["carrier"]) for row in rows)
+
+    def backfills(self) -> list[str]:
+        folder = self.folder / "changes" / "_backfills"
+        return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+
+    def current_snapshot_id(self) -> int:
+        snapshot = self.table.refresh().current_snapshot()
+        assert snapshot is not None
+        return snapshot.snapshot_id
+
+
+def _properties(folder: Path) -> dict[str, str]:
+    return {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}/warehouse"}
+
+
+def _rows(rows: Any) -> pa.Table:
+    return pa.Table.from_pylist([{"flight_id": flight_id, "carrier": carrier} for flight_id, carrier in rows], ARROW)

@@ -1,0 +1,162 @@
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import airflow_environment
+from dags.lake import Lake, TaskStates
+
+pytestmark = pytest.mark.airflow
+RunDag = Callable[..., TaskStates]
+
+
+def xcoms(run_id: str) -> str:
+    """Everything a run passed between its tasks, as Airflow stored it."""
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        return json.dumps([row.value for row in session.query(XComModel).filter(XComModel.run_id == run_id)])
+
+
+def test_a_table_is_followed_through_all_routes(lake: Lake, run_dag: RunDag) -> None:
+    lake.write_pipeline("flights")
+    lake.append((1, "AA"), (2, "UA"))
+    first = run_dag("flights")
+    assert first.run_state == "success"
+    assert first.in_state("skipped") == {"shuffle_write", "coalesce", "shuffle_read", "nothing_to_do"}
+    assert lake.changes(0) == {("INSERT", 1, "AA"): 1, ("INSERT", 2, "UA"): 1}
+
+    lake.replace_carrier(2, "DL")
+    second = run_dag("flights")
+    assert second.run_state == "success"
+    assert second.in_state("skipped") == {"insert_only", "nothing_to_do"}
+    assert lake.changes(1) == {("UPDATE_BEFORE", 2, "UA"): 1, ("UPDATE_AFTER", 2, "DL"): 1}
+
+    quiet = run_dag("flights")
+    assert quiet.run_state == "success"
+    assert quiet.by_task["nothing_to_do"] == "success"
+    assert {"commit", "cleanup"} <= quiet.in_state("skipped")
+
+
+def test_a_batch_without_changes_moves_the_cursor(lake: Lake, run_dag: RunDag) -> None:
+    lake.write_pipeline("flights", initial_load="from_now")
+    lake.append((1, "AA"))
+    assert run_dag("flights").by_task["commit"] == "success"
+    assert lake.changes(0) == {}
+    lake.append((2, "UA"))
+    assert run_dag("flights").run_state == "success"
+    assert lake.changes(1) == {("INSERT", 2, "UA"): 1}
+
+
+def test_a_range_is_delivered_to_a_place_of_its_own(lake: Lake, run_dag: RunDag) -> None:
+    lake.write_pipeline("flights")
+    after = lake.append((1, "AA"))
+    up_to = lake.append((2, "UA"))
+    lake.append((3, "DL"))
+    done = run_dag("flights__backfill", after_snapshot_id=str(after), up_to_snapshot_id=str(up_to))
+    assert done.run_state == "success"
+    [backfill] = lake.backfills()
+    assert lake.changes(0, below=f"_backfills/{backfill}") == {("INSERT", 2, "UA"): 1}
+
+    again = run_dag("flights__backfill", after_snapshot_id=str(after), up_to_snapshot_id=str(up_to))
+    assert again.run_state == "success"
+    assert lake.backfills() == [backfill]
+
+
+@pytest.mark.parametrize(
+    "conf", [{}, {"after_snapshot": "1"}, {"after_snapshot_id": "1", "after_timestamp": "2013-02-01T00:00:00Z"}]
+)
+def test_what_is_no_range_fails_in_plan_and_writes_nothing(lake: Lake, run_dag: RunDag, conf: dict[str, Any]) -> None:
+    lake.write_pipeline("flights")
+    lake.append((1, "AA"))
+    failed = run_dag("flights__backfill", **conf)
+    assert (failed.run_state, failed.by_task["plan"]) == ("failed", "failed")
+    assert not (lake.folder / "storage").exists()
+
+
+def test_a_range_given_to_the_following_dag_is_refused(lake: Lake, run_dag: RunDag) -> None:
+    lake.write_pipeline("flights")
+    lake.append((1, "AA"))
+    assert run_dag("flights", after_snapshot_id="1").by_task["plan"] == "failed"
+
+
+def test_a_missing_table_fails_and_is_waited_for_where_asked(lake: Lake, run_dag: RunDag) -> None:
+    lake.write_pipeline("flights", table="nyc.trains")
+    assert run_dag("flights").by_task["wait_for_snapshot"] == "failed"
+    lake.write_pipeline("flights", table="nyc.trains", wait_for_table=True)
+    assert run_dag("flights").by_task["nothing_to_do"] == "success"
+
+
+def test_a_missing_spark_connection_fails_before_a_batch_is_opened(
+    lake: Lake, run_dag: RunDag, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT")
+    lake.write_pipeline("flights", engine="spark")
+    lake.append((1, "AA"))
+    assert run_dag("flights").by_task["plan"] == "failed"
+    assert not (lake.folder / "storage").exists()
+
+
+def test_consumers_are_told_of_changes_and_not_of_empty_batches(lake: Lake, run_dag: RunDag) -> None:
+    from airflow.models.asset import AssetEvent, AssetModel
+    from airflow.utils.session import create_session
+
+    def events() -> int:
+        with create_session() as session:
+            query = session.query(AssetEvent).join(AssetModel, AssetModel.id == AssetEvent.asset_id)
+            return query.filter(AssetModel.name == "icefloe://told").count()
+
+    lake.write_pipeline("told", initial_load="from_now")
+    lake.append((1, "AA"))
+    run_dag("told")
+    assert events() == 0
+    lake.append((2, "UA"))
+    run_dag("told")
+    assert events() == 1
+
+
+@pytest.mark.spark
+def test_spark_runs_both_phases_and_passes_no_secret_through_airflow(
+    lake: Lake, run_dag: RunDag, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "hunter2hunter2"
+    connection = json.loads(lake.connection)
+    connection["extra"]["s3.secret-access-key"] = secret
+    monkeypatch.setenv("AIRFLOW_CONN_LAKEHOUSE", json.dumps(connection))
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]"}')
+    lake.write_pipeline("flights", engine="spark")
+    lake.append((1, "AA"), (2, "UA"))
+    assert run_dag("flights").run_state == "success"
+    lake.replace_carrier(1, "B6")
+    done = run_dag("flights")
+    assert done.run_state == "success"
+    assert lake.changes(1) == {("UPDATE_BEFORE", 1, "AA"): 1, ("UPDATE_AFTER", 1, "B6"): 1}
+    assert secret not in xcoms(done.run_id)
+    written = [path.read_bytes() for path in (lake.folder / "storage").rglob("*") if path.is_file()]
+    assert not any(secret.encode() in data for data in written)
+
+
+def test_the_dag_file_imports_fast_and_nothing_heavy() -> None:
+    # Measured against Airflow's own part of the import; the figure is generous, tests run beside others.
+    script = (
+        "import sys, time; from airflow.sdk import DAG, Asset, BaseSensorOperator, Param, task;"
+        "from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator;"
+        "from airflow.providers.standard.operators.empty import EmptyOperator;"
+        "before = time.process_time(); import icefloe.orchestration.dag_factory;"
+        "print(time.process_time() - before)"
+    )
+    seconds = [
+        float(
+            subprocess.run(
+                [sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": ":".join(sys.path)},
+                capture_output=True, text=True, check=True,
+            ).stdout.splitlines()[-1]
+        )
+        for _ in range(2)
+    ]  # fmt: skip
+    assert min(seconds) < 0.3, airflow_environment.DAGS

@@ -1,0 +1,134 @@
+"""Airflow's four daemons in a home of their own, on this machine only."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+__all__ = ["Daemons", "wait_until"]
+
+_NAMES = ("api-server", "scheduler", "dag-processor", "triggerer")
+_WITHOUT_LOG_SERVER = {"scheduler": ["--skip-serve-logs"], "triggerer": ["--skip-serve-logs"]}
+
+
+class Daemons:
+    """Use it as a context manager; leaving it ends the four processes, each by its own pid.
+
+    Args:
+        home: AIRFLOW_HOME; ``dags`` below it is the dags folder. The daemons' output goes here.
+        plugins: the plugins folder.
+        variables: more environment variables, for example connections.
+    """
+
+    def __init__(self, home: Path, *, plugins: Path, variables: dict[str, str]) -> None:
+        self._home = home
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._port = free.getsockname()[1]
+        self._environment = {**_without_airflow(os.environ), **self._settings(plugins), **variables}
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Self:
+        """Makes the database, starts the daemons and waits until all of them are healthy."""
+        self._airflow("db", "migrate")
+        for name in _NAMES:
+            with (self._home / f"{name}.out").open("wb") as output:
+                self._processes[name] = subprocess.Popen(
+                    [sys.executable, "-m", "airflow", name, *_WITHOUT_LOG_SERVER.get(name, [])],
+                    env=self._environment, cwd=self._home, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                )  # fmt: skip
+        try:
+            wait_until(self._are_healthy, what="healthy daemons", seconds=120)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends the daemons."""
+        self.stop()
+
+    def stop(self) -> None:
+        """Ends each process that this object started, and waits for it."""
+        for process in self._processes.values():
+            process.terminate()
+        for process in self._processes.values():
+            try:
+                process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def get(self, path: str) -> Any:
+        """The JSON at a path of the REST API."""
+        return self._request("GET", path, None)
+
+    def post(self, path: str, body: dict[str, Any]) -> Any:
+        """The JSON that the REST API answers."""
+        return self._request("POST", path, json.dumps(body).encode())
+
+    def output(self, name: str) -> str:
+        """What a daemon printed."""
+        return (self._home / f"{name}.out").read_text(errors="replace")
+
+    def _request(self, method: str, path: str, body: bytes | None) -> Any:
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self._port}/api/v2/{path}", data=body, method=method,
+            headers={"Content-Type": "application/json"},
+        )  # fmt: skip
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)
+
+    def _are_healthy(self) -> bool:
+        for name, process in self._processes.items():
+            if process.poll() is not None:
+                raise RuntimeError(f"{name} ended with {process.returncode}:\n{self.output(name)[-3000:]}")
+        try:
+            health = self.get("monitor/health")
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            return False
+        return all(part["status"] == "healthy" for part in health.values())
+
+    def _airflow(self, *arguments: str) -> None:
+        subprocess.run(
+            [sys.executable, "-m", "airflow", *arguments],
+            env=self._environment, cwd=self._home, check=True, capture_output=True,
+        )  # fmt: skip
+
+    def _settings(self, plugins: Path) -> dict[str, str]:
+        return {
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "AIRFLOW_HOME": str(self._home),
+            "AIRFLOW__API__HOST": "127.0.0.1",
+            "AIRFLOW__API__PORT": str(self._port),
+            "AIRFLOW__API__WORKERS": "1",
+            "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+            "AIRFLOW__CORE__DAGS_FOLDER": str(self._home / "dags"),
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{self._port}/execution/",
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__PARALLELISM": "4",
+            "AIRFLOW__CORE__PLUGINS_FOLDER": str(plugins),
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
+            "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",
+        }
+
+
+def wait_until(condition: Callable[[], Any], *, what: str, seconds: float) -> Any:
+    """The first true value of a condition."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.5)
+    raise TimeoutError(f"waited {seconds} seconds for {what}")
+
+
+def _without_airflow(environ: Any) -> dict[str, str]:
+    return {key: value for key, value in environ.items() if not key.startswith(("AIRFLOW", "_AIRFLOW", "PYTHON"))}
