@@ -38,7 +38,7 @@ check: $(VENV)/.developer  ## formatting, lint, types and the direction of impor
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy $(TYPED)
-	$(VENV)/bin/lint-imports
+	$(VENV)/bin/lint-imports --no-logo
 
 bench: $(VENV)/.developer  ## rows per second and shuffled bytes on 2 million rows rewritten by Spark
 	@$(WITH_JAVA) PYTHONPATH=tests $(VENV)/bin/python -m benchmarks.run
