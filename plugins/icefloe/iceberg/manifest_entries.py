@@ -143,8 +143,8 @@ def data_entries(manifest: Manifest, raw_entries: Iterable[RawEntry], spec: Part
                 first_row_id=first_row_id,
             ),
             partition=(manifest.spec_id, tuple(values.values())),
-            lower_bounds=raw.file[_LOWER_BOUNDS] or {},
-            upper_bounds=raw.file[_UPPER_BOUNDS] or {},
+            lower_bounds=_bounds(raw, _LOWER_BOUNDS),
+            upper_bounds=_bounds(raw, _UPPER_BOUNDS),
         )
 
 
@@ -163,14 +163,20 @@ def delete_entries(manifest: Manifest, raw_entries: Iterable[RawEntry], spec: Pa
                 partition=(manifest.spec_id, tuple(_partition_values(raw).values())),
                 is_unpartitioned=spec.is_unpartitioned(),
                 referenced_data_file=file[_REFERENCED_DATA_FILE],
-                lower_path=(file[_LOWER_BOUNDS] or {}).get(_DELETED_PATH),
-                upper_path=(file[_UPPER_BOUNDS] or {}).get(_DELETED_PATH),
+                lower_path=_bounds(raw, _LOWER_BOUNDS).get(_DELETED_PATH),
+                upper_path=_bounds(raw, _UPPER_BOUNDS).get(_DELETED_PATH),
                 content_offset=file[_CONTENT_OFFSET],
                 content_size_bytes=file[_CONTENT_SIZE],
                 equality_field_ids=tuple(file[_EQUALITY_IDS] or ()),
                 record_count=file[_RECORD_COUNT],
             ),
         )
+
+
+def _bounds(raw: RawEntry, field_id: int) -> Mapping[int, bytes]:
+    # PyIceberg decodes these maps when they are first looked into: asking whether one is empty would.
+    bounds: Mapping[int, bytes] | None = raw.file[field_id]
+    return {} if bounds is None else bounds
 
 
 def _partition_values(raw: RawEntry) -> dict[int, Any]:
