@@ -1,5 +1,8 @@
 """The contribution of one column to the row hash: values by type, nested ones by their parts."""
 
+from dataclasses import dataclass
+from typing import Final
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,6 +15,9 @@ from icefloe.changes.sequences import Rows, add_sequences
 from icefloe.errors import TerminalError
 
 __all__ = ["add_column"]
+
+_LIST_VIEWS: Final = {pa.lib.Type_LIST_VIEW, pa.lib.Type_LARGE_LIST_VIEW}
+_LISTS: Final = {pa.lib.Type_LIST, pa.lib.Type_LARGE_LIST, pa.lib.Type_FIXED_SIZE_LIST, *_LIST_VIEWS}
 
 
 def add_column(array: pa.Array, seed: Seed, mixer: Mixer, sums: Sums) -> None:
@@ -34,7 +40,10 @@ def _plain(array: pa.Array) -> pa.Array:
     if pa.types.is_run_end_encoded(array.type):
         return _plain(pc.run_end_decode(array))
     if pa.types.is_dictionary(array.type) and len(array.dictionary) > len(array):
-        return _plain(array.dictionary_decode())
+        values = array.dictionary
+        if pa.types.is_string_view(values.type) or pa.types.is_binary_view(values.type):
+            values = values.cast(pa.large_binary())  # Arrow takes nothing from views
+        return _plain(values.take(array.indices))
     return array
 
 
@@ -48,13 +57,8 @@ def _words(array: pa.Array, seed: Seed, mixer: Mixer) -> Words:
         return _struct_words(array, seed, mixer)
     if pa.types.is_map(kind):
         return _map_words(array, seed, mixer)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _list_words(array, array.offsets, seed, mixer)
-    if pa.types.is_fixed_size_list(kind):
-        offsets = pa.array(np.arange(array.offset, array.offset + len(array) + 1) * kind.list_size)
-        return _list_words(array, offsets, seed, mixer)
-    if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
-        return _words(array.cast(pa.large_list(kind.value_field)), seed, mixer)
+    if kind.id in _LISTS:
+        return _list_words(array, seed, mixer)
     if pa.types.is_null(kind):
         return Words(low=np.zeros(len(array), np.uint64), nulls=np.ones(len(array), np.bool_))
     raise TerminalError(f"values of type {kind} have no row hash; Iceberg has no such type, cast the column", type=kind)
@@ -80,38 +84,65 @@ def _struct_words(array: pa.Array, seed: Seed, mixer: Mixer) -> Words:
     return Words(low=parts.low, high=parts.high, nulls=null_mask(array))
 
 
-def _list_words(array: pa.Array, offsets: pa.Array, seed: Seed, mixer: Mixer) -> Words:
-    begin, bounds = _bounds(offsets)
-    elements = Sums.zeros(int(bounds[-1]))
-    add_column(array.values.slice(begin, len(elements.low)), seed.child(0), mixer, elements)
-    sums = _sequence_sums(elements, bounds, seed.child(1), mixer, is_ordered=True)
+def _list_words(array: pa.Array, seed: Seed, mixer: Mixer) -> Words:
+    extents = _Extents.of(array)
+    elements = extents.nothing()
+    add_column(extents.cut(array.values), seed.child(0), mixer, elements)
+    sums = _sequence_sums(elements, extents, seed.child(1), mixer, is_ordered=True)
     return Words(low=sums.low, high=sums.high, nulls=null_mask(array))
 
 
 def _map_words(array: pa.Array, seed: Seed, mixer: Mixer) -> Words:
-    begin, bounds = _bounds(array.offsets)
-    entries = Sums.zeros(int(bounds[-1]))
-    for index, part in enumerate((array.keys, array.items)):
-        add_column(part.slice(begin, len(entries.low)), seed.child(index), mixer, entries)
-    sums = _sequence_sums(entries, bounds, seed.child(2), mixer, is_ordered=False)
+    extents = _Extents.of(array)
+    entries = extents.nothing()
+    add_column(extents.cut(array.keys), seed.child(0), mixer, entries)
+    add_column(extents.cut(array.items), seed.child(1), mixer, entries)
+    sums = _sequence_sums(entries, extents, seed.child(2), mixer, is_ordered=False)
     return Words(low=sums.low, high=sums.high, nulls=null_mask(array))
 
 
-def _sequence_sums(elements: Sums, bounds: NDArray[np.int64], seed: Seed, mixer: Mixer, *, is_ordered: bool) -> Sums:
+def _sequence_sums(elements: Sums, extents: "_Extents", seed: Seed, mixer: Mixer, *, is_ordered: bool) -> Sums:
     def fetch(rows: Rows, positions: NDArray[np.int64] | int) -> Words:
-        places = bounds[:-1][rows] + positions
+        places = extents.starts[rows] + positions
         return Words(low=elements.low[places], high=elements.high[places])
 
-    counts = np.diff(bounds)
-    lengths = counts.astype(np.uint64)
+    lengths = extents.counts.astype(np.uint64)
     sums = Sums(low=lengths * np.uint64(K1), high=lengths)
-    add_sequences(counts, fetch, seed=seed, mixer=mixer, sums=sums, is_ordered=is_ordered)
+    add_sequences(extents.counts, fetch, seed=seed, mixer=mixer, sums=sums, is_ordered=is_ordered)
     return sums
 
 
-def _bounds(offsets: pa.Array) -> tuple[int, NDArray[np.int64]]:
-    """Where the elements begin in the child array, and the bounds of the rows counted from there."""
-    values = offsets.to_numpy(zero_copy_only=False).astype(np.int64)
-    if not len(values):
-        return 0, np.zeros(1, np.int64)
-    return int(values[0]), values - values[0]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Extents:
+    """Where each row's elements stand: ``counts`` of them from ``starts``, counted from element ``begin`` of all."""
+
+    begin: int
+    end: int
+    starts: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, array: pa.Array) -> "_Extents":
+        if array.type.id == pa.lib.Type_FIXED_SIZE_LIST:
+            counts = np.full(len(array), array.type.list_size)
+            starts = (np.arange(len(array)) + array.offset) * array.type.list_size
+        elif array.type.id in _LIST_VIEWS:
+            starts, counts = _int64s(array.offsets), _int64s(array.sizes)
+        else:
+            offsets = _int64s(array.offsets)
+            starts, counts = offsets[:-1], np.diff(offsets)
+        begin = int(starts.min()) if len(starts) else 0
+        end = int((starts + counts).max(initial=begin))
+        return cls(begin=begin, end=end, starts=starts - begin, counts=counts)
+
+    def nothing(self) -> Sums:
+        """Sums for the elements."""
+        return Sums.zeros(self.end - self.begin)
+
+    def cut(self, values: pa.Array) -> pa.Array:
+        """The elements, of a child array of all."""
+        return values.slice(self.begin, self.end - self.begin)
+
+
+def _int64s(array: pa.Array) -> NDArray[np.int64]:
+    return array.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
