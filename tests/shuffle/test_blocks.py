@@ -171,3 +171,11 @@ def test_a_block_can_be_compressed_from_pieces():
     block = b"".join(compress_block([message[:11], message[11:]], content_bytes=len(message)))
     [decoded] = decode_block(block, batch.schema, max_bytes=len(message))
     assert decoded.equals(batch)
+
+
+@pytest.mark.parametrize("settings", [{"content_checksum": False}, {"store_size": False}, {"block_size": 7}])
+def test_a_frame_of_other_lz4_settings_is_refused(settings):
+    content = small_batch().serialize()
+    block = lz4.frame.compress(content, **{"content_checksum": True, "block_linked": True} | settings)
+    with pytest.raises(CorruptBlockError, match="header of a block"):
+        decode_block(block, small_batch().schema, max_bytes=MAX_BYTES)

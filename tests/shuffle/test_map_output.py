@@ -4,15 +4,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from icefloe.changes.row_hash import row_hashes
 from icefloe.errors import TransientError
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.commit_record import CorruptMapOutputError
 from icefloe.shuffle.committed_output import read_committed_output
 from icefloe.shuffle.extents import plan_extents
 from icefloe.shuffle.fetch import fetch_blocks
-from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts, new_attempt
+from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts, new_attempt, write_map_output
 from icefloe.shuffle.map_output_log import MapOutputLog
 from icefloe.shuffle.ranges import ReduceRange
+from icefloe.shuffle.reduce_ids import reduce_ids
 from icefloe.storage.location import open_store
 from shuffle.memory_store import MemoryStore
 from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
@@ -169,3 +171,29 @@ def test_arguments_of_different_lengths_are_refused(tmp_path):
 
 def test_attempts_are_never_named_alike():
     assert new_attempt() != new_attempt()
+
+
+@pytest.mark.parametrize(("count", "most"), [(200, 1.5), (2000, 0.8)])
+def test_few_rows_over_many_partitions_take_few_bytes(count, most):
+    """The goal is three times the rows' Arrow size; 19 columns like those of a table of flights."""
+    dice = np.random.default_rng(7)
+    numbers = {f"number_{i}": dice.integers(0, 10 ** (i % 5 + 1), count).astype(np.float64) for i in range(15)}
+    texts = {f"text_{i}": [f"N{code}"[: 3 + i] for code in dice.integers(10_000, 99_999, count)] for i in range(4)}
+    batch = pa.RecordBatch.from_pydict(numbers | texts)
+    hashes = row_hashes(batch.columns)
+    record = write_map_output(
+        MemoryStore(),
+        map_id=0,
+        generation=0,
+        attempt="a",
+        schema=batch.schema,
+        batches=[batch],
+        reduce_ids=reduce_ids(hashes, 64),
+        change_ordinals=np.zeros(count, np.int32),
+        weights=np.where(np.arange(count) % 2, 1, -1).astype(np.int64),
+        row_hashes=hashes,
+        num_partitions=64,
+        memory_bytes=1 << 30,
+        counts=MapTaskCounts(),
+    )
+    assert record.data.size_bytes < most * batch.nbytes
