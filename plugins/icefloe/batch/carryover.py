@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from icefloe.audit.sums import AuditError
 from icefloe.batch.document import FileWork
+from icefloe.changes.alignment import aligned_batches, differing_rows
 from icefloe.changes.consolidate import surviving_rows
 from icefloe.changes.row_hash import RowHashes, row_hashes_of_batch
 
@@ -19,6 +20,8 @@ __all__ = ["CarryOver", "ChangedRows", "ReadTally", "RowReader"]
 Positions = NDArray[np.int64]
 _Effect = tuple[int, int, Positions | None]
 """(change_ordinal, weight, positions of the rows that have it, ascending; None: all rows)."""
+_ALIGNED_SHARE: Final = 0.25
+"""Above this share of differing rows the row order was not kept, and hashing is cheaper."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +100,12 @@ class RowReader(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _HashedFile:
-    """A file whose rows were hashed; ``batches`` are its rows where memory allowed to keep them, else None."""
+class _Candidates:
+    """Rows of one file that may not cancel, hashed.
+
+    Attributes:
+        batches: the rows, where memory allowed to keep them; None: they are all rows of the file, to be read again.
+    """
 
     work: FileWork
     hashes: RowHashes
@@ -109,15 +116,17 @@ class _HashedFile:
 
 
 class CarryOver:
-    """Consolidates the rows of a group of files by their row hashes, per ordinal.
+    """Consolidates the rows of a group of files, per ordinal.
 
-    Digests first: a file that meets rows of the other sign in one of its ordinals is hashed once; what survives is
-    taken from memory where its batches still fit, else read again by position. Other files are passed on as read.
+    A file removed and a file added of equal length are first compared position by position: where a writer kept the row
+    order, that cancels nearly every row without a hash. What differs there, and every row of the other files that meet
+    rows of the other sign, is hashed and consolidated; what survives is taken from memory or read again by position.
+    Files that meet nothing of the other sign are passed on.
 
     Args:
         files: the group.
         reader: how to read them.
-        memory_bytes: Arrow bytes that may be kept between hashing and handing on.
+        memory_bytes: Arrow bytes that may be kept between reading and handing on.
     """
 
     def __init__(self, files: Sequence[FileWork], reader: RowReader, *, memory_bytes: int) -> None:
@@ -129,14 +138,16 @@ class CarryOver:
     def changed_rows(self) -> Iterator[ChangedRows]:
         """The rows whose weights do not cancel, file by file."""
         contended = _two_signed(self._files)
-        meets = [any(ordinal in contended for ordinal, _ in work.weights) for work in self._files]
-        for work, contests in zip(self._files, meets, strict=True):
-            if not contests:
+        waiting = []
+        for work in self._files:
+            if any(ordinal in contended for ordinal, _ in work.weights):
+                waiting.append(work)
+            else:
                 yield from self._every_row(work)
-        hashed = [self._hash(work) for work, contests in zip(self._files, meets, strict=True) if contests]
-        survivors = _survivors(hashed, contended)
-        while hashed:
-            yield from self._rows_of(hashed.pop(0), survivors.pop(0))
+        candidates = self._candidates(waiting)
+        survivors = _survivors(candidates, contended)
+        while candidates:
+            yield from self._rows_of(candidates.pop(0), survivors.pop(0))
 
     def _every_row(self, work: FileWork) -> Iterator[ChangedRows]:
         rows = 0
@@ -146,7 +157,41 @@ class CarryOver:
             yield _weigh(self._reader.plain(batch), row_hashes_of_batch(batch), np.arange(batch.num_rows), effects)
         self.tally.add_file(work, rows)
 
-    def _hash(self, work: FileWork) -> _HashedFile:
+    def _candidates(self, files: Sequence[FileWork]) -> list[_Candidates]:
+        found: list[_Candidates] = []
+        for removed, added in _alignable(files):
+            aligned = self._align(removed, added)
+            if aligned is not None:
+                found.extend(aligned)
+                for work in (removed, added):
+                    self.tally.add_file(work, work.data_file.record_count)
+        done = {id(each.work) for each in found}
+        return [*found, *(self._hash(work) for work in files if id(work) not in done)]
+
+    def _align(self, removed: FileWork, added: FileWork) -> tuple[_Candidates, _Candidates] | None:
+        """The rows of two files that differ by position; None where the row order was not kept, or memory is short."""
+        sides = [(batch for _, batch in self._reader.read_file(work)) for work in (removed, added)]
+        kept: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = ([], [])
+        rows_seen = rows_kept = kept_bytes = 0
+        for pair in aligned_batches(*sides):
+            differing = differing_rows(*pair)
+            rows_seen += pair[0].num_rows
+            rows_kept += len(differing)
+            if rows_kept > _ALIGNED_SHARE * rows_seen:
+                return None
+            for batch, side in zip(pair, kept, strict=True):
+                side.append(self._reader.plain(batch.take(pa.array(differing))))
+                kept_bytes += side[-1].nbytes
+            if kept_bytes > self._free_bytes:
+                return None
+        self._free_bytes -= kept_bytes
+        hashes = [RowHashes.concat([row_hashes_of_batch(batch) for batch in side]) for side in kept]
+        return (
+            _Candidates(work=removed, hashes=hashes[0], batches=kept[0]),
+            _Candidates(work=added, hashes=hashes[1], batches=kept[1]),
+        )
+
+    def _hash(self, work: FileWork) -> _Candidates:
         hashes: list[RowHashes] = []
         kept: list[pa.RecordBatch] | None = []
         kept_bytes = 0
@@ -161,9 +206,9 @@ class CarryOver:
             self._free_bytes -= kept_bytes
         whole = RowHashes.concat(hashes)
         self.tally.add_file(work, len(whole))
-        return _HashedFile(work=work, hashes=whole, batches=kept)
+        return _Candidates(work=work, hashes=whole, batches=kept)
 
-    def _rows_of(self, file: _HashedFile, effects: Sequence[_Effect]) -> Iterator[ChangedRows]:
+    def _rows_of(self, file: _Candidates, effects: Sequence[_Effect]) -> Iterator[ChangedRows]:
         """Hands on the rows of one file that survived in any ordinal."""
         wanted = _union([positions for _, _, positions in effects], len(file.hashes))
         start = 0
@@ -172,7 +217,7 @@ class CarryOver:
             start += batch.num_rows
             yield _weigh(batch, file.hashes.take(here), here, effects)
 
-    def _rows_at(self, file: _HashedFile, wanted: Positions) -> Iterator[pa.RecordBatch]:
+    def _rows_at(self, file: _Candidates, wanted: Positions) -> Iterator[pa.RecordBatch]:
         if not len(wanted):
             return
         if file.batches is None:
@@ -191,20 +236,33 @@ def _two_signed(files: Sequence[FileWork]) -> frozenset[int]:
     return frozenset(ordinal for ordinal, _ in signs if {(ordinal, True), (ordinal, False)} <= signs)
 
 
-def _survivors(hashed: Sequence[_HashedFile], contended: frozenset[int]) -> list[list[_Effect]]:
+def _alignable(files: Sequence[FileWork]) -> Iterator[tuple[FileWork, FileWork]]:
+    """Files removed and added by one and the same step that have equally many rows."""
+    waiting: dict[tuple[int, int], list[FileWork]] = {}
+    for work in files:
+        if len(work.weights) == 1 and work.weights[0][1] < 0:
+            waiting.setdefault((work.weights[0][0], work.data_file.record_count), []).append(work)
+    for work in files:
+        if len(work.weights) == 1 and work.weights[0][1] > 0:
+            removed = waiting.get((work.weights[0][0], work.data_file.record_count))
+            if removed:
+                yield removed.pop(0), work
+
+
+def _survivors(candidates: Sequence[_Candidates], contended: frozenset[int]) -> list[list[_Effect]]:
     """For each file its effects: in contended ordinals on the rows that survive, in others on every row."""
     effects: list[list[_Effect]] = [
         [(ordinal, weight, None) for ordinal, weight in file.work.weights if ordinal not in contended]
-        for file in hashed
+        for file in candidates
     ]
     for ordinal in sorted(contended):
-        removed = [index for index, file in enumerate(hashed) if file.weight_in(ordinal) < 0]
-        added = [index for index, file in enumerate(hashed) if file.weight_in(ordinal) > 0]
+        removed = [index for index, file in enumerate(candidates) if file.weight_in(ordinal) < 0]
+        added = [index for index, file in enumerate(candidates) if file.weight_in(ordinal) > 0]
         kept = surviving_rows(
-            *(RowHashes.concat([hashed[index].hashes for index in side]) for side in (removed, added))
+            *(RowHashes.concat([candidates[index].hashes for index in side]) for side in (removed, added))
         )
         for side, weight, positions in zip((removed, added), (-1, 1), kept, strict=True):
-            stops = np.cumsum([0, *(len(hashed[index].hashes) for index in side)])
+            stops = np.cumsum([0, *(len(candidates[index].hashes) for index in side)])
             for index, start, (first, last) in zip(
                 side, stops, pairwise(np.searchsorted(positions, stops)), strict=False
             ):
