@@ -6,7 +6,7 @@ import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.iceberg.file_io import FileGoneError, open_file_io, reading_data_file
+from icefloe.iceberg.file_io import FileGoneError, data_file_input, open_file_io, reading_data_file
 
 
 @pytest.mark.parametrize("location", ["file:///data", "/data", "s3://bucket/data"])
@@ -47,6 +47,11 @@ def test_what_goes_wrong_is_told_apart_by_type_and_names_file_and_table(
         raise cause
     assert refused.value.__cause__ is cause
     assert isinstance(refused.value, TransientError) == (family is TransientError)
+
+
+def test_a_storage_that_the_file_io_does_not_know_is_an_error_that_names_the_file() -> None:
+    with pytest.raises(TerminalError, match=r"data file ftp://h/f of table db.t cannot be opened: PyArrowFileIO"):
+        data_file_input(PyArrowFileIO(), "ftp://h/f", table="db.t")
 
 
 def test_other_errors_pass() -> None:

@@ -1,11 +1,29 @@
+from datetime import UTC, datetime, time
+from decimal import Decimal
 from pathlib import Path
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, NestedField, StringType
+from pyiceberg.types import (
+    DecimalType,
+    GeometryType,
+    IcebergType,
+    ListType,
+    LongType,
+    NestedField,
+    StringType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UnknownType,
+    UUIDType,
+)
 
 from iceberg.written_tables import (
     column,
@@ -16,6 +34,7 @@ from iceberg.written_tables import (
     optional,
     read_one,
     read_table,
+    with_id,
     write_file,
 )
 from icefloe.errors import NotBuiltError, TerminalError
@@ -25,6 +44,7 @@ from icefloe.iceberg.reader import RecordCountError, plain_batch, read_data_file
 from icefloe.iceberg.table_schema import TableSchema
 
 ID = NestedField(1, "id", LongType(), required=True)
+LONGS = ListType(2, LongType(), element_required=False)
 NAME = NestedField(2, "name", StringType())
 ROWS = pa.table({"id": pa.array(range(1000)), "name": [None if n % 7 == 0 else f"name {n % 13}" for n in range(1000)]})
 
@@ -155,6 +175,64 @@ def test_text_that_the_writer_did_not_encode_is_read_plain(tmp_path: Path) -> No
     file = write_file(tmp_path / "f.parquet", column("s", pa.array([f"value {n}" for n in range(100)])))
     rows = read_one(file, optional("s", StringType()), dictionary_columns=True)
     assert rows.schema.field("s").type == pa.large_string()
+
+
+NOON = datetime(2024, 2, 29, 12, 0, 0, 123000)
+
+
+@pytest.mark.parametrize("store_schema", [True, False])
+@pytest.mark.parametrize(
+    ("array", "kind", "expected"),
+    [
+        (pa.array([NOON], pa.timestamp("us", "Asia/Tokyo")), TimestamptzType(), NOON.replace(tzinfo=UTC)),
+        (pa.array([NOON], pa.timestamp("ms")), TimestampType(), NOON),
+        (pa.array([NOON], pa.timestamp("us")), TimestamptzType(), NOON.replace(tzinfo=UTC)),
+        (pa.array([Decimal("1.23")], pa.decimal32(7, 2)), DecimalType(9, 2), Decimal("1.23")),
+        (pa.array([Decimal("1.23")], pa.decimal64(17, 2)), DecimalType(18, 2), Decimal("1.23")),
+        (pa.array([b"k" * 16], pa.binary(16)), UUIDType(), UUID(bytes=b"k" * 16)),
+        (pa.array([b"k" * 16], pa.uuid()), UUIDType(), UUID(bytes=b"k" * 16)),
+        (pa.array(["a"]).dictionary_encode(), StringType(), "a"),
+        (pa.array(["a"], pa.string_view()), StringType(), "a"),
+        (pa.array([b"\x01"]), GeometryType(), b"\x01"),
+        (pa.array([[1, 2]], pa.list_(pa.int32(), 2)), LONGS, [1, 2]),
+        (pa.array([[1, 2]], pa.list_view(pa.int64())), LONGS, [1, 2]),
+        (pa.array([[1, 2]], pa.large_list_view(pa.int64())), LONGS, [1, 2]),
+        (pa.array([time(1, 2, 3)], pa.time32("ms")), TimeType(), time(1, 2, 3)),
+        (pa.array([None]), UnknownType(), None),
+        (pa.array([None]), StringType(), None),
+    ],
+    ids=str,
+)
+def test_what_other_writers_put_into_files_has_the_tables_type(
+    tmp_path: Path, array: pa.Array, kind: IcebergType, expected: object, store_schema: bool
+) -> None:
+    file = write_file(tmp_path / "f.parquet", column("c", array), store_schema=store_schema)
+    assert read_one(file, optional("c", kind))["c"].to_pylist() == [expected]
+
+
+def test_nanoseconds_of_v3_keep_every_digit(tmp_path: Path) -> None:
+    for kind, zone in ((TimestampNanoType(), None), (TimestamptzNanoType(), "UTC")):
+        array = pa.array([1_500_000_000_123_456_789], pa.timestamp("ns", zone))
+        file = write_file(tmp_path / "f.parquet", column("c", array))
+        assert read_one(file, optional("c", kind))["c"].combine_chunks().equals(array)
+
+
+def test_a_zone_in_the_files_own_schema_does_not_move_instants(tmp_path: Path) -> None:
+    instants = pa.array([0, 1, -1, None], pa.timestamp("us", "America/New_York"))
+    file = write_file(tmp_path / "f.parquet", column("c", instants))
+    read = read_one(file, optional("c", TimestamptzType()))["c"].combine_chunks()
+    assert read.type == pa.timestamp("us", "UTC")
+    assert read.view(pa.int64()).to_pylist() == [0, 1, -1, None]
+
+
+def test_a_column_with_a_dot_in_its_name_is_not_taken_for_a_path(tmp_path: Path) -> None:
+    fields = [
+        with_id(1, pa.field("s", pa.struct([with_id(2, pa.field("a", pa.int64()))]))),
+        with_id(3, pa.field("s.a", pa.int64())),
+    ]
+    rows = pa.Table.from_arrays([pa.array([{"a": 1}]), pa.array([2])], schema=pa.schema(fields))
+    file = write_file(tmp_path / "f.parquet", rows)
+    assert read_one(file, optional("s.a", LongType(), 3)).to_pylist() == [{"s.a": 2}]
 
 
 def test_only_the_columns_of_the_schema_are_read(tmp_path: Path) -> None:

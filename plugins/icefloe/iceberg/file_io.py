@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import pyarrow as pa
-from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.io import FileIO, InputFile, load_file_io
 
 from icefloe.errors import TerminalError, TransientError
 
-__all__ = ["FileGoneError", "is_local", "open_file_io", "reading_data_file"]
+__all__ = ["FileGoneError", "data_file_input", "is_local", "open_file_io", "reading_data_file"]
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +39,23 @@ def open_file_io(properties: Mapping[str, str], location: str) -> FileIO:
         ) from cause
     logger.debug("reading %s with %s", location, type(io).__name__)
     return io
+
+
+def data_file_input(io: FileIO, path: str, *, table: str) -> InputFile:
+    """What opens one data file.
+
+    Raises:
+        TerminalError: the FileIO knows no storage of this kind, or lacks a package for it.
+    """
+    try:
+        return io.new_input(path)
+    except (ImportError, ValueError) as cause:
+        raise TerminalError(
+            f"data file {path} of table {table} cannot be opened: {type(io).__name__} cannot reach its storage; check "
+            "the catalog's properties, and that the package for this storage is installed",
+            path=path,
+            table=table,
+        ) from cause
 
 
 def is_local(location: str) -> bool:

@@ -107,10 +107,11 @@ class ListStep:
 
     def apply(self, array: Any) -> Any:
         """A list array of the target type, with 64-bit offsets."""
-        if not (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
-            array = array.cast(pa.large_list(array.type.value_field))
-        offsets, start, stop = _rebased(array, _LIST_OFFSET)
-        values = array.values.slice(start, stop - start)
+        if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
+            offsets, start, stop = _rebased(array, _LIST_OFFSET)
+            values = array.values.slice(start, stop - start)
+        else:
+            offsets, values = _gathered(array)
         elements = self.element.read(Parent(field=lambda _: values, num_rows=len(values)))
         return pa.LargeListArray.from_arrays(offsets, elements, type=self.target, mask=_mask(array))
 
@@ -139,6 +140,12 @@ def _rebased(array: Any, offset_type: pa.DataType) -> tuple[Any, int, int]:
     if start or offsets.offset:
         offsets = pc.subtract(offsets, start)
     return offsets, start, stop
+
+
+def _gathered(array: Any) -> tuple[Any, Any]:
+    """Offsets and elements of a list view or a fixed-size list; pyarrow 26 casts large views to damaged arrays."""
+    lengths = pc.fill_null(pc.list_value_length(array), 0).cast(_LIST_OFFSET)
+    return pa.concat_arrays([pa.array([0], _LIST_OFFSET), pc.cumulative_sum(lengths)]), array.flatten()
 
 
 def _mask(array: Any) -> Any:

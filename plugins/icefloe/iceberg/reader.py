@@ -14,7 +14,7 @@ from icefloe.errors import NotBuiltError, TerminalError
 from icefloe.iceberg.column_error import ColumnError
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.file_columns import file_columns
-from icefloe.iceberg.file_io import is_local, reading_data_file
+from icefloe.iceberg.file_io import data_file_input, is_local, reading_data_file
 from icefloe.iceberg.parquet_file import ParquetRows
 from icefloe.iceberg.projection import Projection, plan_projection
 from icefloe.iceberg.table_schema import TableSchema
@@ -140,7 +140,8 @@ def _opened(
             table=table,
         )
     try:
-        with reading_data_file(file.path, table=table), io.new_input(file.path).open() as source:
+        opener = data_file_input(io, file.path, table=table)
+        with reading_data_file(file.path, table=table), opener.open() as source:
             rows = ParquetRows.open(
                 source,
                 batch_rows=batch_rows,
