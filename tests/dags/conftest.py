@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-import airflow_environment  # before airflow is imported
+import airflow_environment
 from dags.lake import Lake, TaskStates
 
 

@@ -24,6 +24,8 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     made = Lake.create(folder, pipelines)
     made.append((1, "AA"))
     made.write_pipeline("flights", schedule="@continuous", poll_interval="1s")
+    sink = {"type": "files", "path": f"file://{folder}/trains"}
+    made.write_pipeline("hourly", schedule="0 * * * *", table="nyc.trains", wait_for_table=True, sink=sink)
     (pipelines / "broken.yaml").write_text("version: 1\ntabel: nyc.flights\n")
     return made
 
@@ -110,11 +112,17 @@ def test_a_broken_file_shows_as_a_dag_and_no_file_is_lost(daemons: Daemons) -> N
 
 
 def test_a_backfill_by_date_is_refused(daemons: Daemons) -> None:
-    wait_until(lambda: is_parsed(daemons, "flights"), what="the DAG", seconds=SECONDS)
+    wait_until(lambda: is_parsed(daemons, "hourly"), what="the DAG", seconds=SECONDS)
     dates = {"from_date": "2026-01-01T00:00:00Z", "to_date": "2026-01-02T00:00:00Z"}
     with pytest.raises(urllib.error.HTTPError) as refused:
-        daemons.post("backfills", {"dag_id": "flights", **dates})
+        daemons.post("backfills", {"dag_id": "hourly", **dates})
     assert 400 <= refused.value.code < 500
+    assert "backfill" in refused.value.read().decode()
+
+
+def test_another_schedule_checks_once(daemons: Daemons) -> None:
+    run = wait_for_run(daemons, "hourly", 0)
+    assert state_of(daemons, run, "nothing_to_do") == "success"
 
 
 def test_a_bound_that_is_no_snapshot_id_is_refused_by_the_form(daemons: Daemons) -> None:

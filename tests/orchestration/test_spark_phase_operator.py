@@ -160,3 +160,11 @@ def test_every_phase_has_its_application() -> None:
     for phase in ("insert_only", "shuffle_write", "shuffle_read"):
         text = (SPARK_JOBS / f"{phase}.py").read_text()
         assert len(text.splitlines()) <= 25
+
+
+@pytest.mark.spark
+def test_a_real_job_tells_why_it_failed(tmp_path: Path) -> None:
+    task = operator(tmp_path)
+    task.application_args = [f"file://{tmp_path}/shuffle/7/plan.json"]
+    with pytest.raises(AirflowFailException, match=r"insert_only: there is no plan at file://.*/shuffle/7/plan\.json"):
+        task.execute({})

@@ -83,9 +83,11 @@ def _commit(pipeline: Pipeline, asset_name: str) -> Any:
     def commit() -> dict[str, Any]:
         from icefloe.orchestration.use_cases import commit as commit_batch
 
-        plan_uri = _prepared()["plan_uri"]
+        prepared = _prepared()
+        plan_uri = prepared["plan_uri"]
         if plan_uri is None:
-            raise AirflowSkipException(f"{pipeline.name} has no batch to commit: {pipeline.table} has nothing new")
+            why = "the range was delivered before" if prepared["was_delivered_before"] else "there is nothing new"
+            raise AirflowSkipException(f"{pipeline.name} has no batch to commit: {why}")
         with clear_failures("commit"):
             report = commit_batch(pipeline, plan_uri)
         if any(report["counts"].values()):

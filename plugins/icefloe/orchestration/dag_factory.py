@@ -30,7 +30,7 @@ def make_dags(folder: Path) -> dict[str, DAG]:
             made = {dag.dag_id: dag for dag in _dags_of(path)}
             _refuse_taken(path, made, dags)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one file must not take the others along
-            logger.warning("%s makes no DAG: %s", path, error)
+            logger.debug("%s makes no DAG: %s", path, error)
             broken.append((path, error.sentence if isinstance(error, IcefloeError) else f"{path}: {error}"))
         else:
             dags |= made

@@ -1,1 +1,0 @@
-import airflow_environment  # noqa: F401 - sets the environment before airflow is imported
