@@ -5,11 +5,11 @@ from typing import Final
 
 from icefloe.errors import TerminalError
 
-__all__ = ["check_key", "join_url"]
+__all__ = ["check_folder", "check_key", "join_url"]
 
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 # A local store keeps a value that is still being written as ``key#1``, so no key may look like that, wherever it is.
 _RESERVED_END: Final = re.compile(r"#\d+\Z")
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def check_key(key: str) -> str:
@@ -19,16 +19,29 @@ def check_key(key: str) -> str:
     'offsets/7.json'
 
     Raises:
-        TerminalError: an empty, ``.`` or ``..`` segment, a control character, or ``#`` and digits at the end.
+        TerminalError: it could be no folder, or ends with ``#`` and digits.
     """
-    is_bad_segment = any(segment in ("", ".", "..") for segment in key.split("/"))
-    if is_bad_segment or _CONTROL.search(key) or _RESERVED_END.search(key):
+    if _RESERVED_END.search(key):
         raise TerminalError(
-            f"{key!r} cannot be the key of a stored object: expected segments joined by single slashes, none of them "
-            "'.' or '..', without control characters, and no '#' with digits at the end",
+            f"{key!r} cannot be the key of a stored object: '#' and digits at the end mark what is still being written",
             key=key,
         )
-    return key
+    return check_folder(key)
+
+
+def check_folder(folder: str) -> str:
+    """The folder, if keys below it can be held by every kind of store.
+
+    Raises:
+        TerminalError: an empty, ``.`` or ``..`` segment, or a control character.
+    """
+    if _CONTROL.search(folder) or any(segment in ("", ".", "..") for segment in folder.split("/")):
+        raise TerminalError(
+            f"{folder!r} cannot be the key of a stored object or a folder of them: expected segments joined by single "
+            "slashes, none of them '.' or '..', and no control characters",
+            key=folder,
+        )
+    return folder
 
 
 def join_url(base: str, key: str) -> str:

@@ -12,7 +12,7 @@ from obstore import store as stores
 
 from icefloe.errors import TerminalError
 from icefloe.storage.faults import Place
-from icefloe.storage.keys import check_key
+from icefloe.storage.keys import check_folder
 from icefloe.storage.object_store import ObjectStore
 from icefloe.storage.store import Store
 
@@ -51,11 +51,11 @@ def open_store(url: str, *, options: Mapping[str, str] | None = None) -> Store:
     match = _URL.fullmatch(url)
     if match is None:
         raise TerminalError(f"{_shown(url)} is not the URL of a store: {_EXPECTED}")
-    scheme, authority, path = match[1], match[2], (match[3] or "").strip("/")
+    scheme, authority, path = match[1], match[2], (match[3] or "/")[1:].removesuffix("/")
     if scheme == "file":
         if authority not in ("", "localhost") or match[3] is None:
             raise TerminalError(f"{_shown(url)} names no absolute folder: write file:///folder, with three slashes")
-        return _local(re.sub("/+", "/", path))
+        return _local(re.sub("/+", "/", path).strip("/"))
     if not authority or ":" in authority or ("@" in authority and not scheme.startswith("abfs")):
         raise TerminalError(
             f"{_shown(url)} must name a bucket or container after {scheme}:// and hold no credentials: {_EXPECTED}"
@@ -66,7 +66,7 @@ def open_store(url: str, *, options: Mapping[str, str] | None = None) -> Store:
 
 def _local(path: str) -> ObjectStore:
     decoded = unquote(path, errors="surrogateescape")
-    folder = Path("/") / (check_key(decoded) if decoded else "")
+    folder = Path("/") / (check_folder(decoded) if decoded else "")
     place = Place(url=f"file:///{path}".removesuffix("/"), is_local=True)
     return ObjectStore(place, partial(_open_folder, folder))
 
@@ -87,7 +87,7 @@ def _remote(url: str, options: Mapping[str, str]) -> ObjectStore:
     hidden = tuple(value for value in options.values() if len(value) >= _SHORTEST_HIDDEN)
     place = Place(url=url, is_local=False, hidden=hidden)
     client: Any = {key: value for key, value in options.items() if key in _CLIENT_OPTIONS}
-    if any(value.startswith("http://") for value in options.values()):
+    if any("endpoint" in key and value.startswith("http://") for key, value in options.items()):
         client.setdefault("allow_http", "true")
     config: Any = {key: value for key, value in options.items() if key not in _CLIENT_OPTIONS}
     with place.faults("open", ""):

@@ -11,7 +11,7 @@ from obstore import exceptions
 
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.storage.faults import Place
-from icefloe.storage.keys import check_key, join_url
+from icefloe.storage.keys import check_folder, check_key, join_url
 from icefloe.storage.ranges import ByteRange, coalesce_ranges, cut_ranges
 from icefloe.storage.store import KeyMissingError, RangeMissingError, Store, StoredObject
 
@@ -41,9 +41,6 @@ class ObjectStore(Store):
     def __init__(self, place: Place, connect: Callable[[bool], Any | None]) -> None:
         self._place = place
         self._connect = connect
-
-    def __repr__(self) -> str:
-        return f"ObjectStore({self.url!r})"
 
     @property
     def url(self) -> str:
@@ -124,7 +121,7 @@ class ObjectStore(Store):
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Every object below a key taken as a folder; see `Store`."""
-        folder = check_key(prefix.strip("/")) if prefix else None
+        folder = check_folder(prefix.removesuffix("/")) if prefix else None
         with self._place.faults("list", prefix):
             target = self._connect(False)
             for chunk in () if target is None else obstore.list(target, folder, chunk_size=1_000):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.storage.keys import check_key, join_url
+from icefloe.storage.keys import check_folder, check_key, join_url
 from icefloe.storage.ranges import ByteRange
 
 __all__ = ["ChildStore", "KeyMissingError", "RangeMissingError", "Store", "StoredObject"]
@@ -46,6 +46,9 @@ class Store(ABC):
     one: stores differ in what they make of that. Errors that another try may not meet are `TransientError`, after
     retries with back-off inside the store's own budget. A store may be used by several threads at once.
     """
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"
 
     @property
     @abstractmethod
@@ -105,10 +108,7 @@ class ChildStore(Store):
 
     def __init__(self, parent: Store, folder: str) -> None:
         self._parent = parent
-        self._folder = check_key(folder.strip("/"))
-
-    def __repr__(self) -> str:
-        return f"{self._parent!r}.child({self._folder!r})"
+        self._folder = check_folder(folder.removesuffix("/"))
 
     @property
     def url(self) -> str:
@@ -141,7 +141,7 @@ class ChildStore(Store):
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Every object below a key taken as a folder; see `Store`."""
-        below = self._whole(prefix) if prefix else self._folder
+        below = f"{self._folder}/{prefix}" if prefix else self._folder
         for found in self._parent.list(below):
             yield replace(found, key=found.key.removeprefix(f"{self._folder}/"))
 
