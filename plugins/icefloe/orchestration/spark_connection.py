@@ -1,7 +1,7 @@
 """The Spark connection of a pipeline, checked before a batch is opened and again before a job is submitted."""
 
+from icefloe.engines.spark_master import SparkMaster, refuse_local_storage, spark_master
 from icefloe.orchestration.connections import find_connection
-from icefloe.orchestration.spark_master import SparkMaster, refuse_local_storage, spark_master
 from icefloe.pipeline.model import Pipeline
 
 __all__ = ["usable_master"]

@@ -10,12 +10,12 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowException
 
+from icefloe.engines.package_zip import build_package_zip
+from icefloe.engines.spark_settings import driver_environment, spark_conf
 from icefloe.errors import TerminalError, TransientError
 from icefloe.orchestration.connections import resolve_credentials
 from icefloe.orchestration.failures import clear_failures
-from icefloe.orchestration.package_zip import build_package_zip
 from icefloe.orchestration.spark_connection import usable_master
-from icefloe.orchestration.spark_settings import driver_environment, spark_conf
 from icefloe.pipeline.model import Pipeline
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from icefloe.engines.spark_master import SparkMaster
+from icefloe.engines.spark_settings import driver_environment, spark_conf
 from icefloe.errors import TerminalError
-from icefloe.orchestration.spark_master import SparkMaster
-from icefloe.orchestration.spark_settings import driver_environment, spark_conf
 
 LOCAL = SparkMaster(url="local[2]", is_local=True)
 CLUSTER = SparkMaster(url="spark://master:7077", is_local=False)

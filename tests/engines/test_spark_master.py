@@ -4,9 +4,9 @@ from unittest import mock
 
 import pytest
 
+from icefloe.engines.spark_master import SparkConnectionError, SparkMaster, refuse_local_storage, spark_master
 from icefloe.errors import TerminalError
 from icefloe.orchestration.connections import find_connection
-from icefloe.orchestration.spark_master import SparkConnectionError, SparkMaster, refuse_local_storage, spark_master
 
 LOCAL = SparkMaster(url="local[2]", is_local=True)
 CLUSTER = SparkMaster(url="spark://master:7077", is_local=False)

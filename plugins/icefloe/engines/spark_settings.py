@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from icefloe.engines.spark_master import SparkMaster
 from icefloe.errors import TerminalError
-from icefloe.orchestration.spark_master import SparkMaster
 
 __all__ = ["driver_environment", "spark_conf"]
 

@@ -5,7 +5,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from icefloe.orchestration.package_zip import build_package_zip
+from icefloe.engines.package_zip import build_package_zip
 
 
 @pytest.fixture
