@@ -9,7 +9,7 @@ from icefloe.audit.sums import AuditError, Sums
 from icefloe.batch.coalesce_map_outputs import load_coalesce_plan
 from icefloe.batch.context import BatchContext
 from icefloe.batch.document import Plan, Route
-from icefloe.batch.report import BatchReport, SummaryCheck
+from icefloe.batch.report import BatchReport, SummaryCheck, load_report
 from icefloe.batch.results import RangeResult, delivered
 from icefloe.changes.columns import ChangeType
 from icefloe.checkpoint.records import CommitRecord
@@ -34,7 +34,7 @@ def commit_batch(context: BatchContext) -> BatchReport:
     if context.checkpoint is None or context.sink is None:
         raise TerminalError(f"batch {plan.batch_number} of {plan.pipeline} has no checkpoint and no sink to commit to")
     if context.checkpoint.committed(plan.batch_number) is not None:
-        return _recorded_report(context)
+        return load_report(context.checkpoint, plan.batch_number)
     records = context.map_outputs.records(range(plan.num_map_tasks))
     results = _range_results(context) if plan.route is Route.SHUFFLE else []
     messages = [result.message for result in results] or [_message(record) for record in records]
@@ -56,14 +56,6 @@ def commit_batch(context: BatchContext) -> BatchReport:
     )
     logger.info("batch %d of %s: committed, %s", plan.batch_number, plan.pipeline, dict(report.counts))
     return report
-
-
-def _recorded_report(context: BatchContext) -> BatchReport:
-    number = context.plan.batch_number
-    data = context.checkpoint.report(number) if context.checkpoint is not None else None
-    if data is None:
-        raise TerminalError(f"batch {number} of {context.plan.pipeline} is committed, but its report is gone")
-    return load_document(BatchReport, data, what=f"the report of batch {number}")
 
 
 def _range_results(context: BatchContext) -> list[RangeResult]:

@@ -10,6 +10,7 @@ from icefloe.batch.draft import DraftPlan, Places, draft_plan
 from icefloe.batch.layout import PLAN, plan_url, task_key
 from icefloe.batch.open_batch import NextBatch, next_batch, record_batch
 from icefloe.batch.range_request import RangeRequest
+from icefloe.batch.report import BatchReport, load_report
 from icefloe.batch.session import PipelineSession
 from icefloe.documents import dump_document
 from icefloe.pipeline.configuration import with_tuning
@@ -29,12 +30,17 @@ class Prepared:
     Attributes:
         plan_url: of the batch; None when there is nothing to do.
         plan: likewise.
-        is_committed: the batch was committed before; only a backfill that was done already is.
+        report: of a batch that was committed before; only a backfill that was done already has one.
     """
 
     plan_url: str | None = None
     plan: Plan | None = None
-    is_committed: bool = False
+    report: BatchReport | None = None
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether there is nothing left to do of this batch."""
+        return self.report is not None
 
     @property
     def route(self) -> Route:
@@ -59,13 +65,13 @@ def prepare(session: PipelineSession, request: RangeRequest | None = None, *, co
     if batch is None:
         logger.info("%s: nothing to do", session.pipeline.name)
         return Prepared()
-    url = batch.session.batch_url(batch.offset.batch_number)
-    if batch.is_resumed and batch.session.checkpoint.committed(batch.offset.batch_number) is not None:
-        return Prepared(plan_url=plan_url(url), is_committed=True)
+    number, checkpoint = batch.offset.batch_number, batch.session.checkpoint
+    url = batch.session.batch_url(number)
+    if batch.is_resumed and checkpoint.committed(number) is not None:
+        return Prepared(plan_url=plan_url(url), report=load_report(checkpoint, number))
     store = batch.session.open_storage(url)
-    if batch.is_resumed and store.size(PLAN) is not None:
-        return Prepared(plan_url=plan_url(url), plan=load_plan(store))
-    return Prepared(plan_url=plan_url(url), plan=_write(batch, store, cores=cores))
+    is_planned = batch.is_resumed and store.size(PLAN) is not None
+    return Prepared(plan_url=plan_url(url), plan=load_plan(store) if is_planned else _write(batch, store, cores=cores))
 
 
 def _write(batch: NextBatch, store: Store, *, cores: int | None) -> Plan:

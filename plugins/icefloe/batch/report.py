@@ -7,9 +7,11 @@ from typing import ClassVar, Literal
 from pydantic import ConfigDict
 
 from icefloe.batch.document import Route
-from icefloe.documents import STRICT, Hash128, SnapshotId
+from icefloe.checkpoint.log import Checkpoint
+from icefloe.documents import STRICT, Hash128, SnapshotId, load_document
+from icefloe.errors import TerminalError
 
-__all__ = ["BatchReport", "SummaryCheck"]
+__all__ = ["BatchReport", "SummaryCheck", "load_report"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,3 +69,16 @@ class BatchReport:
     summary_checks: tuple[SummaryCheck, ...]
     warnings: tuple[str, ...]
     committed_at: str
+
+
+def load_report(checkpoint: Checkpoint, batch_number: int) -> BatchReport:
+    """The report of a committed batch.
+
+    Raises:
+        TerminalError: it is gone.
+    """
+    what = f"the report of batch {batch_number} in {checkpoint.url}"
+    data = checkpoint.report(batch_number)
+    if data is None:
+        raise TerminalError(f"{what} is gone, although the batch is committed", batch_number=batch_number)
+    return load_document(BatchReport, data, what=what)
