@@ -181,7 +181,8 @@ def test_a_delete_file_in_force_is_refused_with_table_snapshot_and_file(create_t
     table.append(pa.table({"id": list(range(100))}))
     table.sql("DELETE FROM {table} WHERE id = 3")
     first, second = table.snapshot_ids()
-    with pytest.raises(NotBuiltError, match=rf"\.(parquet|puffin) is added at snapshot {second} of table {table.identifier}") as refused:
+    sentence = rf"\.(parquet|puffin) is added at snapshot {second} of table {table.identifier}"
+    with pytest.raises(NotBuiltError, match=sentence) as refused:
         changes_of(table, first)
     assert "\n" not in str(refused.value)
     assert changes_of(table, None, first).num_rows == 100

@@ -1,0 +1,87 @@
+"""One map task over the benchmark's table: planned, run, and what it left measured."""
+
+from dataclasses import dataclass
+
+from pyiceberg.table import Table
+
+from icefloe.batch.context import BatchContext
+from icefloe.batch.draft import Places, draft_plan
+from icefloe.batch.layout import task_key
+from icefloe.batch.write_map_output import write_map_output
+from icefloe.checkpoint.records import Identity, OffsetRecord
+from icefloe.documents import dump_document
+from icefloe.iceberg.steps import plan_range
+from icefloe.pipeline.settings import ShuffleSettings
+from icefloe.shuffle.blocks import block_schema
+from icefloe.shuffle.committed_output import read_committed_output
+from icefloe.shuffle.extents import plan_extents
+from icefloe.shuffle.fetch import fetch_blocks
+from icefloe.shuffle.map_output_log import MapOutputLog
+from icefloe.shuffle.ranges import ReduceRange
+from icefloe.storage.location import open_store
+
+__all__ = ["MapTaskResult", "map_task_context", "measure", "run_map_task"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapTaskResult:
+    """What one map task over both files read and left."""
+
+    rows_read: int
+    shuffled_bytes: int
+    changed_rows: int
+    changed_arrow_bytes: int
+
+
+def map_task_context(table: Table, attempt: int) -> BatchContext:
+    """The second snapshot of the table as a batch of one map task, which nobody has run yet."""
+    first = table.metadata.snapshots[0].snapshot_id
+    snapshots = plan_range(table, after_snapshot_id=first)
+    offset = OffsetRecord(
+        batch_number=0,
+        after_snapshot_id=snapshots.after_snapshot_id,
+        up_to_snapshot_id=snapshots.up_to_snapshot_id,
+        steps=snapshots.steps,
+        skipped_replace_snapshots=0,
+        warnings=(),
+        identity=Identity(policy="pipeline", columns=("flight_id",)),
+        result_configuration={},
+        tuning_configuration={},
+        opened_at="",
+    )
+    places = Places(
+        pipeline="benchmark",
+        backfill_id=None,
+        table=".".join(table.name()),
+        catalog="",
+        checkpoint_url="",
+        batch_url=f"memory://benchmark-{attempt}",
+        sink={},
+    )
+    draft = draft_plan(table, offset, places=places, shuffle=ShuffleSettings(), cores=1, on_summary_mismatch="fail")
+    store = open_store(draft.plan.batch_url)
+    [task] = draft.tasks
+    store.put(task_key(task.map_id), dump_document(task))
+    return BatchContext(plan=draft.plan, store=store, checkpoint=None, io=table.io, sink=None)
+
+
+def run_map_task(context: BatchContext) -> BatchContext:
+    """Runs the one map task, from files to the committed map output."""
+    write_map_output(context, 0)
+    return context
+
+
+def measure(context: BatchContext) -> MapTaskResult:
+    """What the map task left, and the Arrow size of the rows in it."""
+    [record] = MapOutputLog(context.store).records([0])
+    schema = block_schema(context.schema.arrow)
+    partitions = context.plan.num_partitions
+    output = read_committed_output(context.store, record, schema=schema, num_partitions=partitions)
+    [extents] = plan_extents([ReduceRange(range_id=0, start=0, stop=partitions)], [output])
+    blocks = fetch_blocks(context.store, extents, schema, max_fetch_bytes=1 << 30)
+    return MapTaskResult(
+        rows_read=record.removed_rows_read + record.added_rows_read,
+        shuffled_bytes=sum(file.size_bytes for file in (record.data, record.index, record.statistics) if file),
+        changed_rows=record.rows,
+        changed_arrow_bytes=sum(batch.nbytes for block in blocks for batch in block.batches),
+    )
