@@ -14,7 +14,7 @@ def _integers(bits):
 
 
 def _decimals(digits, scale):
-    return st.integers(-(10**digits) + 1, 10**digits - 1).map(lambda unscaled: Decimal(unscaled).scaleb(-scale))
+    return st.integers(-(10**digits) + 1, 10**digits - 1).map(lambda unscaled: Decimal(f"{unscaled}e-{scale}"))
 
 
 _FLOATS = st.floats() | st.sampled_from([0.0, -0.0, float("nan"), -float("nan")])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from changes.column_values import columns, leaf_columns
 from changes.golden_row_hashes import TYPES, value_of
+from changes.hash_values import hashes_of, numbers
 from changes.reference_row_hash import row_hash
 from icefloe.changes import row_hash as row_hash_module
 from icefloe.changes import sequences
@@ -20,15 +21,6 @@ from icefloe.errors import TerminalError
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "row_hashes.json").read_text())["cases"]
 HASHES = st.lists(st.integers(0, 2**128 - 1), max_size=30)
-
-
-def numbers(hashes):
-    return [hashes[index] for index in range(len(hashes))]
-
-
-def hashes_of(values):
-    high, low = ([value >> shift & 2**64 - 1 for value in values] for shift in (64, 0))
-    return RowHashes(np.array(high, np.uint64), np.array(low, np.uint64))
 
 
 def test_the_examples_of_the_docstrings_hold():

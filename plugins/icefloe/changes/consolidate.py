@@ -55,7 +55,7 @@ def surviving_rows(removed: RowHashes, added: RowHashes) -> tuple[Positions, Pos
     compared row by row. That what was taken as cancelled is equal on both sides is then proven by its sums over all
     128 bits; where they differ, everything is compared.
 
-    Needs about 18 bytes per row (the hashes themselves have 16), and 8 per survivor.
+    Needs at most 20 bytes per row, where the hashes themselves have 16, and 32 MiB.
 
     Args:
         removed: row hashes of one side.

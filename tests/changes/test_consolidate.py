@@ -1,0 +1,130 @@
+import doctest
+import tracemalloc
+from collections import Counter
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from changes.hash_values import colliding_hashes, hashes_of
+from icefloe.changes import consolidate as consolidate_module
+from icefloe.changes.consolidate import consolidate, surviving_rows
+from icefloe.changes.row_hash import RowHashes
+
+SIDES = st.lists(colliding_hashes, max_size=40)
+TOTAL_ROWS = 200_000
+
+
+def random_hashes(rows, seed=0):
+    generator = np.random.default_rng(seed)
+    return RowHashes(*(generator.integers(0, 2**64, rows, dtype=np.uint64) for _ in range(2)))
+
+
+def surplus(side, other):
+    """The positions of the first rows of a side that the other cannot cancel."""
+    left = Counter(side) - Counter(other)
+    positions = []
+    for position, value in enumerate(side):
+        if left[value] > 0:
+            left[value] -= 1
+            positions.append(position)
+    return positions
+
+
+def test_the_examples_of_the_docstrings_hold():
+    assert doctest.testmod(consolidate_module).failed == 0
+
+
+@settings(deadline=None)
+@given(SIDES, SIDES, st.sampled_from([0, 10_000]), st.sampled_from([2, 10_000]))
+def test_what_survives_is_the_difference_of_the_multisets(removed, added, min_rows, part_rows):
+    with (
+        patch.object(consolidate_module, "_MIN_ROWS", min_rows),
+        patch.object(consolidate_module, "_PART_ROWS", part_rows),
+    ):
+        survivors = surviving_rows(hashes_of(removed), hashes_of(added))
+    assert [side.tolist() for side in survivors] == [surplus(removed, added), surplus(added, removed)]
+
+
+@pytest.mark.parametrize("differing", [0, 1, 300, TOTAL_ROWS // 3, TOTAL_ROWS])
+def test_few_and_many_differing_rows_of_many_are_found(differing):
+    generator = np.random.default_rng(differing)
+    removed = random_hashes(TOTAL_ROWS, 1)
+    changed = np.sort(generator.permutation(TOTAL_ROWS)[:differing])
+    added = RowHashes(removed.high.copy(), removed.low.copy())
+    fresh = random_hashes(differing, 2)
+    added.high[changed], added.low[changed] = fresh.high, fresh.low
+    order = generator.permutation(TOTAL_ROWS)
+    kept_removed, kept_added = surviving_rows(removed, added.take(order))
+    assert np.array_equal(kept_removed, changed)
+    assert np.array_equal(kept_added, np.flatnonzero(np.isin(order, changed)))
+
+
+def test_rows_that_agree_in_one_lane_only_do_not_cancel():
+    removed = random_hashes(TOTAL_ROWS)
+    high = removed.high.copy()
+    high[7] ^= np.uint64(1)
+    kept = surviving_rows(removed, RowHashes(high, removed.low))
+    assert [side.tolist() for side in kept] == [[7], [7]]
+
+
+def test_rows_that_exchanged_a_lane_do_not_cancel():
+    removed = random_hashes(TOTAL_ROWS)
+    high = removed.high.copy()
+    high[[3, 4]] = high[[4, 3]]
+    kept = surviving_rows(removed, RowHashes(high, removed.low))
+    assert [side.tolist() for side in kept] == [[3, 4], [3, 4]]
+
+
+def test_of_many_equal_rows_the_surplus_survives_at_its_first_positions():
+    few = random_hashes(50)
+    removed = few.take(np.arange(20_000) % 50)
+    added = few.take(np.arange(20_100) % 50)
+    kept_removed, kept_added = surviving_rows(removed, added)
+    assert not len(kept_removed)
+    assert kept_added.tolist() == list(range(100))
+
+
+def test_an_empty_side_leaves_the_other_as_it_is():
+    some, none = random_hashes(5), random_hashes(0)
+    assert [side.tolist() for side in surviving_rows(some, none)] == [[0, 1, 2, 3, 4], []]
+    assert [side.tolist() for side in surviving_rows(none, some)] == [[], [0, 1, 2, 3, 4]]
+    assert [side.tolist() for side in surviving_rows(none, none)] == [[], []]
+
+
+def test_a_small_side_is_taken_from_a_large_one():
+    large = random_hashes(TOTAL_ROWS)
+    kept_large, kept_small = surviving_rows(large, large[10:20])
+    assert np.array_equal(kept_large, np.delete(np.arange(TOTAL_ROWS), np.arange(10, 20)))
+    assert not len(kept_small)
+
+
+@pytest.mark.parametrize("differing", [2_000, 1_000_000])
+def test_the_memory_needed_is_what_the_docstring_says(differing):
+    rows = 1_000_000
+    removed, added = random_hashes(rows), random_hashes(rows)
+    other = random_hashes(differing, 2)
+    added.high[:differing], added.low[:differing] = other.high, other.low
+    tracemalloc.start()
+    surviving_rows(removed, added)
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak_bytes < 2 * rows * 20 + 2**25
+
+
+ROWS = st.lists(st.tuples(colliding_hashes, st.integers(0, 2), st.integers(-3, 3)), max_size=40)
+
+
+@settings(deadline=None)
+@given(ROWS)
+def test_weights_add_up_by_row_and_ordinal(rows):
+    values, ordinals, weights = (list(part) for part in zip(*rows, strict=True)) if rows else ([], [], [])
+    positions, sums = consolidate(hashes_of(values), np.array(ordinals, np.int32), np.array(weights, np.int64))
+    expected = Counter()
+    for value, ordinal, weight in rows:
+        expected[value, ordinal] += weight
+    found = {(values[position], ordinals[position]): total for position, total in zip(positions, sums, strict=True)}
+    assert found == {group: total for group, total in expected.items() if total}
+    assert positions.tolist() == sorted(rows.index(next(row for row in rows if row[:2] == group)) for group in found)
