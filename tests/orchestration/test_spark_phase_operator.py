@@ -156,6 +156,13 @@ def test_a_spark_submit_beside_the_interpreter_is_found(tmp_path: Path, monkeypa
     assert SECRET not in (tmp_path / "arguments").read_text()
 
 
+def test_a_missing_spark_submit_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(AirflowFailException, match="spark-submit is found neither beside"):
+        operator(tmp_path).execute({})
+
+
 def test_every_phase_has_its_application() -> None:
     for phase in ("insert_only", "shuffle_write", "shuffle_read"):
         text = (SPARK_JOBS / f"{phase}.py").read_text()

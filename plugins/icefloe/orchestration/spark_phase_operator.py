@@ -1,6 +1,7 @@
 """The operator of the phases that run as many tasks: spark-submit, or the same functions in this process."""
 
 import os
+import sys
 import tempfile
 import uuid
 from pathlib import Path
@@ -12,7 +13,7 @@ from airflow.sdk.exceptions import AirflowException
 
 from icefloe.engines.package_zip import build_package_zip
 from icefloe.engines.spark_settings import driver_environment, spark_conf
-from icefloe.errors import TerminalError, TransientError
+from icefloe.errors import TerminalError
 from icefloe.orchestration.connections import resolve_credentials
 from icefloe.orchestration.failures import clear_failures
 from icefloe.orchestration.spark_connection import usable_master
@@ -88,6 +89,11 @@ class SparkPhaseOperator(SparkSubmitOperator):  # type: ignore[misc]
             self._hook = self._get_hook()
             try:
                 self._hook.submit(self.application, env=environment)
+            except FileNotFoundError as failure:
+                raise TerminalError(
+                    f"{self._hook.spark_binary} is found neither beside {sys.executable} nor on the path: install "
+                    "pyspark where Airflow's workers run, or set engine: local"
+                ) from failure
             except AirflowException as failure:
                 self._raise_error_of_job(credentials, plan_uri, attempt, failure)
 
@@ -99,5 +105,4 @@ class SparkPhaseOperator(SparkSubmitOperator):  # type: ignore[misc]
         error = read_job_error(credentials, self.phase, plan_uri, attempt)
         if error is None:
             raise failure
-        family = TerminalError if error.family == "terminal" else TransientError
-        raise family(error.sentence, **error.facts) from failure
+        raise error.as_error() from failure
