@@ -1,10 +1,15 @@
 """Where the records of a checkpoint stand, laid out as in Spark Structured Streaming."""
 
+import re
 from typing import Final
+
+from icefloe.errors import UsageError
 
 __all__ = ["PIPELINE", "backfill_prefix", "commit_key", "offset_key", "report_key"]
 
 PIPELINE: Final = "pipeline.json"
+
+_BACKFILL_ID: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
 
 def offset_key(batch_number: int) -> str:
@@ -17,15 +22,35 @@ def offset_key(batch_number: int) -> str:
 
 
 def commit_key(batch_number: int) -> str:
-    """That a batch is done."""
+    """That a batch is done.
+
+    >>> commit_key(7)
+    'commits/7.json'
+    """
     return f"commits/{batch_number}.json"
 
 
 def report_key(batch_number: int) -> str:
-    """What a batch did."""
+    """What a batch did.
+
+    >>> report_key(7)
+    'reports/7.json'
+    """
     return f"reports/{batch_number}.json"
 
 
 def backfill_prefix(backfill_id: str) -> str:
-    """The checkpoint of a backfill."""
+    """The checkpoint of a backfill.
+
+    >>> backfill_prefix("start-42-1a2b")
+    'backfills/start-42-1a2b'
+
+    Raises:
+        UsageError: the id could not be the name of a folder in every store.
+    """
+    if not _BACKFILL_ID.fullmatch(backfill_id):
+        raise UsageError(
+            f"{backfill_id!r} cannot be the id of a backfill: expected letters, digits, '_', '-', '.', not '.' first",
+            backfill_id=backfill_id,
+        )
     return f"backfills/{backfill_id}"

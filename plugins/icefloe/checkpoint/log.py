@@ -1,17 +1,23 @@
 """The checkpoint of a pipeline: which batches were opened and which are done. Nothing is ever found by listing."""
 
 from dataclasses import dataclass
-from typing import TypeVar
 
+from icefloe.checkpoint.gallop import last_present
 from icefloe.checkpoint.layout import PIPELINE, backfill_prefix, commit_key, offset_key, report_key
+from icefloe.checkpoint.record_store import CheckpointGapError, RecordStore
 from icefloe.checkpoint.records import CommitRecord, OffsetRecord, PipelineRecord
-from icefloe.documents import dump_document, load_document
 from icefloe.errors import TerminalError
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["Checkpoint", "Cursor"]
+__all__ = ["BatchNotOpenError", "Checkpoint", "Cursor", "OpenBatchError"]
 
-Record = TypeVar("Record", PipelineRecord, OffsetRecord, CommitRecord)
+
+class OpenBatchError(TerminalError):
+    """A batch cannot be opened while the one before is. Facts: ``url``, ``batch_number``, ``open_batch_number``."""
+
+
+class BatchNotOpenError(TerminalError):
+    """A batch cannot be committed, because it was not opened so. Facts: ``url``, ``batch_number``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +31,9 @@ class Cursor:
 class Checkpoint:
     """Records of one pipeline, or of one backfill of it, created only if absent: the first writer counts.
 
-    Batches are numbered 0, 1, 2, ... without gaps, and a batch is opened only when the one before is committed.
+    Batches are numbered 0, 1, 2, ... without gaps, and a batch is opened only when the one before is committed. So the
+    latest is found by looking for single keys, and at most one batch is open. Every method that reads a record raises
+    TerminalError where it is damaged, and NewerRecordError where a newer release wrote it.
 
     Args:
         store: the checkpoint's place.
@@ -33,6 +41,7 @@ class Checkpoint:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._records = RecordStore(store)
 
     @property
     def url(self) -> str:
@@ -45,63 +54,53 @@ class Checkpoint:
 
     def pipeline(self) -> PipelineRecord | None:
         """What the checkpoint was made for; None before its first batch."""
-        return self._load(PipelineRecord, PIPELINE)
+        return self._records.load(PipelineRecord, PIPELINE)
 
     def create_pipeline(self, record: PipelineRecord) -> PipelineRecord:
         """Records what the checkpoint is for; returns the record that counts."""
-        return self._create(record, PIPELINE)
+        return self._records.create(record, PIPELINE)
 
     def latest_batch(self) -> int | None:
         """The highest batch number; None before the first batch. Takes a number of look-ups logarithmic in it."""
-        if not self._has_offset(0):
-            return None
-        there, step = 0, 1
-        while self._has_offset(there + step):
-            there, step = there + step, step * 2
-        absent = there + step
-        while absent - there > 1:
-            middle = (there + absent) // 2
-            there, absent = (middle, absent) if self._has_offset(middle) else (there, middle)
-        return there
+        return last_present(self._is_opened)
 
     def offset(self, batch_number: int) -> OffsetRecord | None:
         """What a batch reads; None when it was never opened."""
-        return self._load(OffsetRecord, offset_key(batch_number))
+        return self._records.load(OffsetRecord, offset_key(batch_number), batch_number=batch_number)
 
     def create_offset(self, record: OffsetRecord) -> OffsetRecord:
         """Opens a batch; returns the record that counts, which another run may have written.
 
         Raises:
-            TerminalError: the batch before is still open, or was never opened.
+            OpenBatchError: the batch before is still open.
+            CheckpointGapError: the batch before was never opened.
         """
         number = record.batch_number
-        if number > 0 and self.committed(number - 1) is None:
-            raise TerminalError(
-                f"batch {number} cannot be opened: batch {number - 1} of {self.url} is not committed; run it first",
-                url=self.url,
-                batch_number=number,
-            )
-        return self._create(record, offset_key(number))
+        if number > 0 and not self._is_opened(number):
+            self._committed_before(number)
+        return self._records.create(record, offset_key(number))
 
     def committed(self, batch_number: int) -> CommitRecord | None:
-        """That a batch is done; None while it is open."""
-        return self._load(CommitRecord, commit_key(batch_number))
+        """That a batch is done; None while it is open or was never opened."""
+        return self._records.load(CommitRecord, commit_key(batch_number), batch_number=batch_number)
 
     def create_commit(self, record: CommitRecord) -> CommitRecord:
         """Closes a batch and so moves the cursor; returns the record that counts.
 
         Raises:
-            TerminalError: the batch was never opened, or ends elsewhere.
+            BatchNotOpenError: the batch was never opened, or was opened with another range.
         """
-        offset = self.offset(record.batch_number)
-        if offset is None or offset.up_to_snapshot_id != record.up_to_snapshot_id:
-            raise TerminalError(
-                f"batch {record.batch_number} of {self.url} was not opened up to snapshot {record.up_to_snapshot_id}, "
-                "so it cannot be committed",
+        number = record.batch_number
+        offset = self.offset(number)
+        if offset is None or _range(offset) != _range(record):
+            opened = "it was never opened" if offset is None else f"it was opened {_range(offset)}"
+            raise BatchNotOpenError(
+                f"batch {number} of {self.url} cannot be committed {_range(record)}: {opened} "
+                f"({self._records.url_of(offset_key(number))}); see whether two releases or checkpoints were mixed",
                 url=self.url,
-                batch_number=record.batch_number,
+                batch_number=number,
             )
-        return self._create(record, commit_key(record.batch_number))
+        return self._records.create(record, commit_key(number))
 
     def open_batch(self) -> OffsetRecord | None:
         """The batch that was opened and is not done; a run must resume it."""
@@ -111,39 +110,56 @@ class Checkpoint:
         return self.offset(latest)
 
     def cursor(self) -> Cursor | None:
-        """Where the last committed batch ended; None when none is."""
+        """Where the last committed batch ended; None when none is.
+
+        Raises:
+            CheckpointGapError: a batch follows one that is not committed.
+        """
         latest = self.latest_batch()
-        for number in () if latest is None else (latest, latest - 1):
-            commit = self.committed(number) if number >= 0 else None
-            if commit is not None:
-                return Cursor(batch_number=number, snapshot_id=commit.up_to_snapshot_id)
-        return None
+        if latest is None:
+            return None
+        commit = self.committed(latest)
+        if commit is None and latest > 0:
+            commit = self._committed_before(latest)
+        return (
+            None if commit is None else Cursor(batch_number=commit.batch_number, snapshot_id=commit.up_to_snapshot_id)
+        )
 
     def put_report(self, batch_number: int, report: bytes) -> None:
-        """Keeps the report of a batch."""
+        """Keeps the report of a batch, in place of an earlier one."""
         self._store.put(report_key(batch_number), report)
 
     def report(self, batch_number: int) -> bytes | None:
-        """The report of a batch."""
+        """The report of a batch; None when there is none."""
         try:
             return self._store.get(report_key(batch_number))
         except KeyMissingError:
             return None
 
-    def _has_offset(self, batch_number: int) -> bool:
+    def _is_opened(self, batch_number: int) -> bool:
         return self._store.size(offset_key(batch_number)) is not None
 
-    def _load(self, kind: type[Record], key: str) -> Record | None:
-        try:
-            data = self._store.get(key)
-        except KeyMissingError:
-            return None
-        return load_document(kind, data, what=f"the checkpoint record {self.url}/{key}")
+    def _committed_before(self, number: int) -> CommitRecord:
+        """The commit of the batch before, without which a batch can neither be opened nor have been opened."""
+        before = number - 1
+        commit = self.committed(before)
+        if commit is not None:
+            return commit
+        if self._is_opened(before) and not self._is_opened(number):
+            raise OpenBatchError(
+                f"batch {number} of {self.url} cannot be opened: batch {before} is open; run again to finish it",
+                url=self.url,
+                batch_number=number,
+                open_batch_number=before,
+            )
+        key = commit_key(before) if self._is_opened(before) else offset_key(before)
+        raise CheckpointGapError(
+            f"batch {number} of {self.url} cannot follow batch {before}: {self._records.url_of(key)} is not there, yet "
+            "batches are numbered without gaps; see who removed it",
+            url=self.url,
+            key=key,
+        )
 
-    def _create(self, record: Record, key: str) -> Record:
-        if self._store.create(key, dump_document(record)):
-            return record
-        winner = self._load(type(record), key)
-        if winner is None:
-            raise TerminalError(f"the checkpoint record {self.url}/{key} was deleted while a batch ran", url=self.url)
-        return winner
+
+def _range(record: OffsetRecord | CommitRecord) -> str:
+    return f"after {record.after_snapshot_id} up to {record.up_to_snapshot_id}"

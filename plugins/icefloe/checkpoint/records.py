@@ -1,15 +1,26 @@
 """The documents of a checkpoint; each is created once and never changed."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal, TypeVar
 
 from pydantic import ConfigDict
 
-from icefloe.documents import STRICT, SnapshotId
-from icefloe.iceberg.step import Step
+from icefloe.documents import STRICT, SnapshotId, load_document
+from icefloe.errors import TerminalError
+from icefloe.iceberg.step import Step, refuse_gaps_in_ordinals
 
-__all__ = ["CommitRecord", "Identity", "OffsetRecord", "PipelineRecord"]
+__all__ = ["CommitRecord", "Identity", "NewerRecordError", "OffsetRecord", "PipelineRecord", "Record", "load_record"]
+
+_VERSION: Final = 1
+
+
+Record = TypeVar("Record", "PipelineRecord", "OffsetRecord", "CommitRecord")
+
+
+class NewerRecordError(TerminalError):
+    """A record was written by a newer release. Facts: ``url``, ``version``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +36,11 @@ class Identity:
 
     policy: Literal["pipeline", "table", "none"]
     columns: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse an identity that says two things."""
+        if (self.policy == "none") == bool(self.columns):
+            raise ValueError(f"an identity of policy {self.policy} cannot have the columns {list(self.columns)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +88,11 @@ class OffsetRecord:
     tuning_configuration: Mapping[str, Any]
     opened_at: str
 
+    def __post_init__(self) -> None:
+        """Refuse what no planner makes."""
+        _refuse_negative(self.batch_number)
+        refuse_gaps_in_ordinals(self.steps)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRecord:
@@ -91,3 +112,40 @@ class CommitRecord:
     steps: int
     counts: Mapping[str, int]
     committed_at: str
+
+    def __post_init__(self) -> None:
+        """Refuse what no batch leaves."""
+        _refuse_negative(self.batch_number)
+
+
+def load_record(kind: type[Record], data: bytes, *, url: str) -> Record:
+    """The record in ``data``, read from ``url``.
+
+    Raises:
+        NewerRecordError: its version is one this release does not know yet.
+        TerminalError: it is damaged, or no such record.
+    """
+    version = _version(data)
+    if version is not None and version > _VERSION:
+        raise NewerRecordError(
+            f"the checkpoint record {url} has version {version}, but this release of icefloe knows only {_VERSION}: a "
+            "newer one wrote it; run that release",
+            url=url,
+            version=version,
+        )
+    return load_document(kind, data, what=f"the checkpoint record {url}")
+
+
+def _version(data: bytes) -> int | None:
+    """The version a record says it has; None where that cannot be told, which `load_document` then explains."""
+    try:
+        document = json.loads(data)
+    except ValueError:
+        return None
+    version = document.get("version") if isinstance(document, dict) else None
+    return version if isinstance(version, int) else None
+
+
+def _refuse_negative(batch_number: int) -> None:
+    if batch_number < 0:
+        raise ValueError(f"batches are numbered from 0, found {batch_number}")

@@ -1,0 +1,27 @@
+"""Finding the end of a numbered sequence by asking whether single numbers are there."""
+
+from collections.abc import Callable
+
+__all__ = ["last_present"]
+
+
+def last_present(is_present: Callable[[int], bool]) -> int | None:
+    """The highest number of a sequence 0, 1, 2, ... without gaps; None when not even 0 is there.
+
+    Asks at most 2 log2(n) + 3 times, where n numbers are there: doubling steps, then halving ones.
+
+    >>> last_present(lambda number: number < 1000)
+    999
+    """
+    if not is_present(0):
+        return None
+    present, absent = 0, 1
+    while is_present(absent):
+        present, absent = absent, 2 * absent + 1
+    while absent - present > 1:
+        middle = (present + absent) // 2
+        if is_present(middle):
+            present = middle
+        else:
+            absent = middle
+    return present

@@ -1,0 +1,65 @@
+"""Small valid records."""
+
+from dataclasses import replace
+
+from icefloe.checkpoint.records import CommitRecord, Identity, OffsetRecord, PipelineRecord
+from icefloe.iceberg.step import Step, StepKind
+
+__all__ = ["BIG", "a_commit", "a_step", "an_offset", "the_pipeline"]
+
+BIG = 2**62 + 1
+"""A snapshot id that a JSON number would not survive."""
+
+
+def a_step(change_ordinal=0, snapshot_id=BIG):
+    return Step(
+        change_ordinal=change_ordinal,
+        kind=StepKind.COMMIT,
+        start_snapshot_id=None,
+        end_snapshot_id=snapshot_id,
+        snapshot_ids=(snapshot_id - 1, snapshot_id),
+        commit_snapshot_id=snapshot_id,
+        commit_timestamp_us=1_700_000_000_000_000,
+    )
+
+
+def the_pipeline(**changes):
+    record = PipelineRecord(
+        name="flights",
+        table="nyc.flights",
+        table_uuid="6f1c",
+        table_location="file:///lake/flights",
+        identity=Identity(policy="pipeline", columns=("flight_id",)),
+        result_configuration={"table": "nyc.flights", "filter": None, "sink": {"type": "files"}},
+        icefloe_version="0.1.0",
+    )
+    return replace(record, **changes)
+
+
+def an_offset(batch_number=0, **changes):
+    record = OffsetRecord(
+        batch_number=batch_number,
+        after_snapshot_id=None if batch_number == 0 else BIG + batch_number - 1,
+        up_to_snapshot_id=BIG + batch_number,
+        steps=(a_step(),),
+        skipped_replace_snapshots=1,
+        warnings=("the log no longer reaches",),
+        identity=Identity(policy="none"),
+        result_configuration={},
+        tuning_configuration={"shuffle": {"partitions": 64}},
+        opened_at="2026-11-21T07:00:00.000+00:00",
+    )
+    return replace(record, **changes)
+
+
+def a_commit(batch_number=0, **changes):
+    record = CommitRecord(
+        batch_number=batch_number,
+        after_snapshot_id=None if batch_number == 0 else BIG + batch_number - 1,
+        up_to_snapshot_id=BIG + batch_number,
+        route="shuffle",
+        steps=1,
+        counts={"insert": 1, "delete": 2, "update_before": 3, "update_after": 3},
+        committed_at="2026-11-21T07:05:00.000+00:00",
+    )
+    return replace(record, **changes)

@@ -1,0 +1,260 @@
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from math import log2
+from threading import Barrier
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from checkpoint.sample_records import BIG, a_commit, an_offset, the_pipeline
+from fakes.stores import CountingStore, Fault, FaultyStore, flip_byte
+from icefloe.checkpoint.log import BatchNotOpenError, Checkpoint, Cursor, OpenBatchError
+from icefloe.checkpoint.record_store import CheckpointGapError
+from icefloe.checkpoint.records import NewerRecordError
+from icefloe.errors import TerminalError, TransientError
+from icefloe.storage.location import open_store
+
+
+@pytest.fixture(params=["file", "memory"])
+def store(request, tmp_path):
+    return open_store((tmp_path / "c").as_uri() if request.param == "file" else f"memory://{uuid.uuid4().hex}/c")
+
+
+@pytest.fixture
+def checkpoint(store):
+    return Checkpoint(store)
+
+
+def run_batches(checkpoint, count):
+    for number in range(count):
+        checkpoint.create_offset(an_offset(number))
+        checkpoint.create_commit(a_commit(number))
+
+
+def test_a_new_checkpoint_is_empty(checkpoint, store):
+    assert checkpoint.pipeline() is None
+    assert (checkpoint.latest_batch(), checkpoint.open_batch(), checkpoint.cursor()) == (None, None, None)
+    assert (checkpoint.offset(0), checkpoint.committed(0), checkpoint.report(0)) == (None, None, None)
+    assert list(store.list("")) == []
+
+
+def test_the_records_stand_where_spark_would_put_them(checkpoint, store):
+    checkpoint.create_pipeline(the_pipeline())
+    run_batches(checkpoint, 2)
+    checkpoint.create_offset(an_offset(2))
+    checkpoint.put_report(1, b"{}")
+    checkpoint.backfill("start-5-ab").create_offset(an_offset(0))
+    assert {found.key for found in store.list("")} == {
+        "pipeline.json",
+        "offsets/0.json",
+        "offsets/1.json",
+        "offsets/2.json",
+        "commits/0.json",
+        "commits/1.json",
+        "reports/1.json",
+        "backfills/start-5-ab/offsets/0.json",
+    }
+
+
+def test_a_batch_is_open_until_it_is_committed_and_then_moves_the_cursor(checkpoint):
+    checkpoint.create_offset(an_offset(0))
+    assert checkpoint.open_batch() == an_offset(0)
+    assert checkpoint.cursor() is None
+    checkpoint.create_commit(a_commit(0))
+    assert checkpoint.open_batch() is None
+    assert checkpoint.cursor() == Cursor(batch_number=0, snapshot_id=BIG)
+    checkpoint.create_offset(an_offset(1))
+    assert checkpoint.open_batch() == an_offset(1)
+    assert checkpoint.cursor() == Cursor(batch_number=0, snapshot_id=BIG)
+    assert checkpoint.committed(0) == a_commit(0)
+    assert checkpoint.committed(1) is None
+
+
+def test_a_batch_of_an_empty_table_leaves_the_cursor_before_its_first_snapshot(checkpoint):
+    checkpoint.create_offset(an_offset(0, up_to_snapshot_id=None, steps=()))
+    checkpoint.create_commit(a_commit(0, up_to_snapshot_id=None, steps=0))
+    assert checkpoint.cursor() == Cursor(batch_number=0, snapshot_id=None)
+
+
+def test_another_process_sees_the_same(checkpoint, store):
+    checkpoint.create_pipeline(the_pipeline())
+    run_batches(checkpoint, 3)
+    other = Checkpoint(open_store(store.url))
+    assert other.pipeline() == the_pipeline()
+    assert (other.latest_batch(), other.cursor()) == (2, Cursor(batch_number=2, snapshot_id=BIG + 2))
+
+
+def test_the_loser_of_a_race_adopts_the_winner(checkpoint, store):
+    loser = Checkpoint(store)
+    assert checkpoint.create_pipeline(the_pipeline()) == the_pipeline()
+    assert loser.create_pipeline(the_pipeline(name="other")) == the_pipeline()
+    first = an_offset(0, warnings=("first",))
+    assert checkpoint.create_offset(first) == first
+    assert loser.create_offset(an_offset(0, warnings=("second",))) == first
+    assert checkpoint.create_commit(a_commit(0)) == a_commit(0)
+    assert loser.create_commit(a_commit(0, route="insert_only")) == a_commit(0)
+
+
+def test_a_late_run_adopts_a_batch_that_others_opened_and_went_beyond(checkpoint):
+    run_batches(checkpoint, 3)
+    assert checkpoint.create_offset(an_offset(1, warnings=("late",))) == an_offset(1)
+    assert checkpoint.create_commit(a_commit(1, route="late")) == a_commit(1)
+
+
+def test_of_racing_openers_all_work_on_the_same_batch(checkpoint):
+    racers = 6
+    barrier = Barrier(racers)
+
+    def race(racer):
+        barrier.wait()
+        return checkpoint.create_offset(an_offset(0, warnings=(f"racer {racer}",)))
+
+    with ThreadPoolExecutor(racers) as pool:
+        opened = list(pool.map(race, range(racers)))
+    assert opened == [checkpoint.offset(0)] * racers
+
+
+def test_a_batch_is_not_opened_over_an_open_one_and_the_error_names_that(checkpoint, store):
+    run_batches(checkpoint, 2)
+    checkpoint.create_offset(an_offset(2))
+    with pytest.raises(OpenBatchError, match=r"batch 3 of \S+ cannot be opened: batch 2 is open; run") as caught:
+        checkpoint.create_offset(an_offset(3))
+    assert (caught.value.batch_number, caught.value.open_batch_number) == (3, 2)
+    assert store.size("offsets/3.json") is None
+
+
+def test_a_batch_is_not_opened_over_a_gap(checkpoint):
+    run_batches(checkpoint, 2)
+    with pytest.raises(
+        CheckpointGapError, match=r"batch 3 of \S+ cannot follow batch 2: \S+/offsets/2\.json is not there"
+    ):
+        checkpoint.create_offset(an_offset(3))
+
+
+def test_a_batch_that_was_never_opened_cannot_be_committed(checkpoint, store):
+    with pytest.raises(BatchNotOpenError, match=r"batch 0 of \S+ cannot be committed .*never opened \(\S+offsets/0"):
+        checkpoint.create_commit(a_commit(0))
+    assert list(store.list("")) == []
+
+
+@pytest.mark.parametrize(
+    "change", [{"up_to_snapshot_id": 5}, {"after_snapshot_id": 5}, {"up_to_snapshot_id": None}], ids=str
+)
+def test_a_batch_cannot_be_committed_for_another_range_than_it_was_opened_for(checkpoint, change):
+    checkpoint.create_offset(an_offset(0))
+    with pytest.raises(BatchNotOpenError, match=rf"it was opened after None up to {BIG} ") as caught:
+        checkpoint.create_commit(a_commit(0, **change))
+    assert caught.value.batch_number == 0
+    assert checkpoint.committed(0) is None
+
+
+@pytest.mark.parametrize("look", [Checkpoint.cursor, lambda checkpoint: checkpoint.create_offset(an_offset(3))])
+def test_a_commit_that_someone_removed_is_a_gap_never_a_new_beginning(checkpoint, store, look):
+    run_batches(checkpoint, 3)
+    checkpoint.create_offset(an_offset(3))
+    store.delete(["commits/2.json", "offsets/3.json" if look is not Checkpoint.cursor else "none"])
+    with pytest.raises(TerminalError, match=r"batch 2 is open|commits/2\.json is not there"):
+        look(checkpoint)
+
+
+@settings(max_examples=25, deadline=None)
+@given(count=st.integers(0, 300), is_last_open=st.booleans())
+def test_the_latest_batch_is_that_of_a_plain_list_in_logarithmically_many_look_ups(count, is_last_open):
+    counting = CountingStore(open_store(f"memory://{uuid.uuid4().hex}"))
+    for number in range(count):
+        counting.inner.put(f"offsets/{number}.json", b"unread")
+    counting.inner.put("commits/7000.json", b"not looked at")
+    naive = sorted(int(found.key[8:-5]) for found in counting.inner.list("offsets"))
+    assert Checkpoint(counting).latest_batch() == (naive[-1] if naive else None)
+    assert set(counting.calls) == {"size"}
+    assert counting.calls["size"] <= 2 * log2(count + 1) + 3
+
+
+def test_nothing_is_ever_found_by_listing(store):
+    counting = CountingStore(store)
+    checkpoint = Checkpoint(counting)
+    checkpoint.create_pipeline(the_pipeline())
+    run_batches(checkpoint, 3)
+    checkpoint.cursor()
+    checkpoint.open_batch()
+    assert "list" not in counting.calls
+    assert "put" not in counting.calls
+
+
+READS = {
+    "pipeline.json": lambda checkpoint: checkpoint.pipeline(),
+    "offsets/1.json": lambda checkpoint: checkpoint.open_batch(),
+    "commits/0.json": lambda checkpoint: checkpoint.cursor(),
+}
+
+
+@pytest.mark.parametrize("key", READS)
+def test_a_damaged_record_is_one_sentence_that_names_its_url(checkpoint, store, key):
+    checkpoint.create_pipeline(the_pipeline())
+    run_batches(checkpoint, 1)
+    checkpoint.create_offset(an_offset(1))
+    flip_byte(store, key, 0)
+    with pytest.raises(TerminalError, match=rf"the checkpoint record {store.url}/{key} is not a \w+Record") as caught:
+        READS[key](checkpoint)
+    assert "\n" not in str(caught.value)
+    store.put(key, b"")
+    with pytest.raises(TerminalError, match=f"{store.url}/{key}"):
+        READS[key](checkpoint)
+
+
+@pytest.mark.parametrize("key", READS)
+def test_a_record_of_a_newer_release_stops_the_run(checkpoint, store, key):
+    checkpoint.create_pipeline(the_pipeline())
+    run_batches(checkpoint, 1)
+    checkpoint.create_offset(an_offset(1))
+    store.put(key, store.get(key).replace(b'"version": 1', b'"version": 2').replace(b'"version":1', b'"version":2'))
+    with pytest.raises(NewerRecordError, match=f"{store.url}/{key} has version 2"):
+        READS[key](checkpoint)
+
+
+@pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("key", ["offsets/*", "commits/*"])
+def test_a_run_killed_at_a_record_is_resumed_by_the_next_without_a_gap(store, key, is_after):
+    killed = Checkpoint(FaultyStore(store, Fault(operation="create", key=key, is_after=is_after, error=SystemExit(9))))
+    with pytest.raises(SystemExit):
+        run_batches(killed, 1)
+    checkpoint = Checkpoint(store)
+    opened = checkpoint.open_batch()
+    if (key, is_after) == ("offsets/*", False):
+        assert (opened, checkpoint.latest_batch()) == (None, None)
+    elif (key, is_after) == ("commits/*", True):
+        assert (opened, checkpoint.cursor()) == (None, Cursor(batch_number=0, snapshot_id=BIG))
+    else:
+        assert opened == an_offset(0)
+    run_batches(checkpoint, 2)
+    assert checkpoint.cursor() == Cursor(batch_number=1, snapshot_id=BIG + 1)
+
+
+def test_a_store_that_does_not_answer_is_no_empty_checkpoint(store):
+    run_batches(Checkpoint(store), 2)
+    for operation, look in (
+        ("size", Checkpoint.latest_batch),
+        ("get", Checkpoint.pipeline),
+        ("get", Checkpoint.cursor),
+    ):
+        with pytest.raises(TransientError):
+            look(Checkpoint(FaultyStore(store, Fault(operation=operation))))
+
+
+def test_a_backfill_has_a_checkpoint_of_its_own(checkpoint, store):
+    run_batches(checkpoint, 2)
+    backfill = checkpoint.backfill("start-5-ab")
+    assert backfill.url == f"{store.url}/backfills/start-5-ab"
+    assert backfill.cursor() is None
+    backfill.create_offset(an_offset(0))
+    backfill.create_commit(a_commit(0))
+    assert checkpoint.latest_batch() == 1
+    assert checkpoint.backfill("start-5-cd").latest_batch() is None
+
+
+def test_a_report_is_kept_and_replaced(checkpoint):
+    checkpoint.put_report(3, b'{"first": true}')
+    checkpoint.put_report(3, b'{"second": true}')
+    assert checkpoint.report(3) == b'{"second": true}'
+    assert checkpoint.report(4) is None
