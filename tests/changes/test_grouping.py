@@ -1,6 +1,6 @@
 import numpy as np
-from changes.hash_values import hashes_of
 
+from changes.hash_values import hashes_of
 from icefloe.changes.grouping import group_by_hash
 from icefloe.changes.mixing import GAMMA
 

@@ -193,6 +193,14 @@ def test_many_rows_hash_like_each_of_them():
         assert whole[place] == row_hash([array.type for array in arrays], [place, texts[place], lists[place]])
 
 
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary()], ids=str)
+def test_long_values_that_repeat_hash_like_any_others(kind):
+    values = ["x" * 30, None, "y" * 17, ""] * 1000
+    whole = row_hashes([pa.array(values, kind)])
+    assert numbers(whole)[:4] * 1000 == numbers(whole)
+    assert numbers(whole)[:4] == [row_hash([kind], [value]) for value in values[:4]]
+
+
 def test_the_position_of_a_column_counts_and_its_name_does_not():
     batch = pa.record_batch({"a": [1, 2], "b": [3, 4]})
     assert row_hashes_of_batch(batch).equals(row_hashes_of_batch(batch.rename_columns(["x", "y"])))

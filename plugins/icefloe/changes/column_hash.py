@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icefloe.changes.byte_hash import byte_words, is_bytes
+from icefloe.changes.byte_hash import byte_words, is_bytes, repeats_long_values
 from icefloe.changes.canonical import fixed_width_words, is_fixed_width, null_mask
 from icefloe.changes.mixing import K1, Mixer, Seed, Sums, Words
 from icefloe.changes.sequences import Rows, add_sequences
@@ -27,6 +27,8 @@ def add_column(array: pa.Array, seed: Seed, mixer: Mixer, sums: Sums) -> None:
         TerminalError: a type that no Iceberg column has (union, interval), or a decimal of more than 38 digits.
     """
     array = _plain(array)
+    if repeats_long_values(array):
+        array = array.dictionary_encode()
     if pa.types.is_dictionary(array.type):
         _add_dictionary(array, seed, mixer, sums)
     else:

@@ -41,7 +41,7 @@ def add_sequences(
         sums.low[chosen] += mixed.low
         sums.high[chosen] += mixed.high
         position += 1
-        rows = rows[counts[rows] > position]
+        rows = np.flatnonzero(counts > position)
     if len(rows):
         _add_long(rows, counts[rows], position, fetch, seed=seed, mixer=mixer, sums=sums, is_ordered=is_ordered)
 
