@@ -20,11 +20,15 @@ from icefloe.sinks.sink import Sink
 from icefloe.storage.location import open_store
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["BatchCommittedError", "BatchContext", "TaskReference", "load_plan"]
+__all__ = ["BatchCommittedError", "BatchContext", "PlanMissingError", "TaskReference", "load_plan"]
 
 
 class BatchCommittedError(TerminalError):
     """A task found its batch committed: another run finished it, so this one is a zombie and stops."""
+
+
+class PlanMissingError(TerminalError):
+    """A batch's folder has no plan: it was not planned yet, or it is committed and cleaned up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,11 +113,12 @@ def load_plan(store: Store) -> Plan:
     """The plan in a batch's folder.
 
     Raises:
-        TerminalError: there is none, or it was written by another release.
+        PlanMissingError: there is none.
+        TerminalError: it was written by another release.
     """
     try:
         return load_document(Plan, store.get(PLAN), what=f"the plan {store.url}/{PLAN}")
     except KeyMissingError as cause:
-        raise TerminalError(
+        raise PlanMissingError(
             f"there is no plan at {store.url}/{PLAN}: run the plan task of this batch again", url=store.url
         ) from cause

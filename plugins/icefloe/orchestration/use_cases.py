@@ -1,12 +1,13 @@
 """Every call from a task, a sensor or a trigger into the library; what is returned goes through XCom."""
 
 import os
+from contextlib import suppress
 from typing import Any, Final
 
 from icefloe.batch.cleanup import clean_up
 from icefloe.batch.coalesce_map_outputs import coalesce_map_outputs
 from icefloe.batch.commit import commit_batch
-from icefloe.batch.context import TaskReference
+from icefloe.batch.context import PlanMissingError, TaskReference
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.document import Route
 from icefloe.batch.job_error import JobError, load_job_error
@@ -92,8 +93,9 @@ def commit(pipeline: Pipeline, plan_uri: str) -> dict[str, Any]:
 
 
 def clean_up_batch(pipeline: Pipeline, plan_uri: str) -> None:
-    """Deletes what the phases of a committed batch passed on."""
-    clean_up(_reference(pipeline, plan_uri).open())
+    """Deletes what the phases of a committed batch passed on; a try before this one may have come to its end."""
+    with suppress(PlanMissingError):
+        clean_up(_reference(pipeline, plan_uri).open())
 
 
 def read_job_error(credentials: Credentials, phase: str, plan_uri: str, attempt: str) -> JobError | None:
