@@ -9,7 +9,7 @@ from pydantic import ConfigDict
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.layout import error_key, split_plan_url
 from icefloe.documents import STRICT, dump_document, load_document
-from icefloe.errors import IcefloeError, TerminalError
+from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.storage.location import open_store
 from icefloe.storage.store import KeyMissingError
 
@@ -34,6 +34,11 @@ class JobError:
     family: Literal["terminal", "transient"]
     sentence: str
     facts: Mapping[str, Any]
+
+    def as_error(self) -> IcefloeError:
+        """The error of its family, to be raised by whoever started the job."""
+        family = TerminalError if self.family == "terminal" else TransientError
+        return family(self.sentence, **self.facts)
 
 
 def save_job_error(

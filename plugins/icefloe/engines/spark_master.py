@@ -1,4 +1,4 @@
-"""Which Spark a connection names, refused before Airflow can silently take another."""
+"""Which Spark a connection or a configuration names, refused before another is silently taken."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 from icefloe.errors import TerminalError
 
-__all__ = ["SparkConnectionError", "SparkMaster", "refuse_local_storage", "spark_master"]
+__all__ = ["SparkConnectionError", "SparkMaster", "configured_master", "refuse_local_storage", "spark_master"]
 
 _MASTER: Final = re.compile(r"local|local\[[^\]]+\]|local-cluster\[[^\]]+\]|spark://.+|k8s://.+|yarn")
 _LOCAL_THREADS: Final = re.compile(r"local\[(\d+|\*)(?:,[^\]]*)?\]")
@@ -78,6 +78,32 @@ def spark_master(conn_id: str, connection: Connection | None, *, conf: Mapping[s
             f"the Spark connection {conn_id!r} asks for deploy mode {deploy_mode!r}: credentials reach a driver "
             "only in its environment on this machine, so use deploy mode client",
             conn_id=conn_id,
+            deploy_mode=deploy_mode,
+        )
+    return SparkMaster(url=url, is_local=url.startswith("local"), cores=_cores(url))
+
+
+def configured_master(conf: Mapping[str, str]) -> SparkMaster:
+    """The master where no connection names one: ``spark.master`` of the configuration, else all cores of this machine.
+
+    >>> configured_master({"spark.master": "local[3]"}).cores
+    3
+
+    Raises:
+        SparkConnectionError: no known form of master, or a deploy mode other than client.
+    """
+    url = conf.get("spark.master", "local[*]")
+    if not _MASTER.fullmatch(url):
+        raise SparkConnectionError(
+            f"spark.conf names the master {url!r}, unknown to Spark: write local[N], spark://HOST:PORT, "
+            "k8s://https://HOST:PORT or yarn",
+            master=url,
+        )
+    deploy_mode = conf.get("spark.submit.deployMode", "client")
+    if deploy_mode != "client":
+        raise SparkConnectionError(
+            f"spark.conf asks for deploy mode {deploy_mode!r}: credentials reach a driver only in its environment on "
+            "this machine, so use deploy mode client",
             deploy_mode=deploy_mode,
         )
     return SparkMaster(url=url, is_local=url.startswith("local"), cores=_cores(url))

@@ -1,0 +1,56 @@
+"""Checks that are all made, each on a line of its own, and the exit code they add up to."""
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from icefloe.cli.screen import Screen
+from icefloe.errors import IcefloeError, TerminalError, TransientError
+
+__all__ = ["Checklist"]
+
+Found = TypeVar("Found")
+
+_NAME_WIDTH: Final = 10
+
+
+class Checklist:
+    """Makes checks and prints what each found.
+
+    Args:
+        screen: what the lines go to.
+    """
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._errors: list[IcefloeError] = []
+        can_tick = screen.output.encoding.startswith("utf")
+        self._tick, self._cross = ("✓", "✗") if can_tick else ("ok", "failed")
+
+    @property
+    def exit_code(self) -> int:
+        """0, or that of the errors: one that retrying cannot help counts before one that it may."""
+        if not self._errors:
+            return 0
+        is_final = any(isinstance(error, TerminalError) for error in self._errors)
+        return TerminalError.exit_code if is_final else TransientError.exit_code
+
+    def run(self, name: str, check: Callable[[], Found], say: Callable[[Found], str]) -> Found | None:
+        """Makes one check.
+
+        Args:
+            name: of what is checked.
+            check: raises an error of ours where something is wrong.
+            say: what to print where it is not.
+
+        Returns:
+            What the check returned; None where it failed.
+        """
+        try:
+            found = check()
+        except IcefloeError as error:
+            self._errors.append(error)
+            for line in error.sentence.splitlines():
+                self._screen.say(f"{self._cross} {name:<{_NAME_WIDTH}} {line}")
+            return None
+        self._screen.say(f"{self._tick} {name:<{_NAME_WIDTH}} {say(found)}")
+        return found

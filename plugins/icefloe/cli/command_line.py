@@ -1,0 +1,92 @@
+# PYTHON_ARGCOMPLETE_OK
+"""From arguments to an exit code."""
+
+import sys
+import traceback
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from icefloe.cli.log import log_to_stderr
+from icefloe.cli.parser import make_parser
+from icefloe.cli.screen import Screen
+from icefloe.errors import IcefloeError
+
+__all__ = ["main"]
+
+_INTERRUPTED: Final = 130
+_OURS_TO_FIX: Final = 70
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code.
+
+    Args:
+        argv: the arguments after the program's name; None: those of this process.
+
+    Returns:
+        0 when it is done or there was nothing to do, 65 where retrying cannot help, 75 where it may, 2 for wrong
+        usage, 130 when interrupted, 70 for a fault of icefloe itself.
+    """
+    parser = make_parser()
+    _complete(parser)
+    try:
+        arguments = parser.parse_args(argv)
+    except SystemExit as stop:  # argparse has said why; a function does not end its caller's process
+        return stop.code if isinstance(stop.code, int) else 2
+    with log_to_stderr(is_verbose=arguments.verbose):
+        return _run(arguments)
+
+
+def _run(arguments: Namespace) -> int:
+    try:
+        return _command(arguments.command)(arguments, Screen.of(is_json=getattr(arguments, "json", False)))
+    except IcefloeError as error:
+        if arguments.verbose:
+            traceback.print_exc()
+        for line in error.sentence.splitlines():
+            sys.stderr.write(f"icefloe: {line}\n")
+        return error.exit_code
+    except KeyboardInterrupt:
+        sys.stderr.write("icefloe: interrupted; the next run resumes an open batch\n")
+        return _INTERRUPTED
+    except Exception:  # noqa: BLE001 - the last resort: whatever it is, it is shown whole and ends as one exit code
+        traceback.print_exc()
+        return _OURS_TO_FIX
+
+
+def _command(name: str) -> Callable[[Namespace, Screen], int]:
+    """The function of a command; imported here, so that help and completion do not wait for Arrow and PyIceberg."""
+    match name:
+        case "run":
+            from icefloe.cli.run import run
+
+            return run
+        case "plan":
+            from icefloe.cli.plan import plan
+
+            return plan
+        case "status":
+            from icefloe.cli.status import status
+
+            return status
+        case "verify":
+            from icefloe.cli.verify import verify
+
+            return verify
+        case "validate":
+            from icefloe.cli.validate import validate
+
+            return validate
+    from icefloe.cli.not_built import not_built
+
+    return not_built
+
+
+def _complete(parser: ArgumentParser) -> None:
+    """Shell completion, where argcomplete is installed."""
+    try:
+        import argcomplete
+    except ImportError:
+        return
+    argcomplete.autocomplete(parser)

@@ -1,0 +1,28 @@
+"""The library's log on standard error, while a command runs."""
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["log_to_stderr"]
+
+
+@contextmanager
+def log_to_stderr(*, is_verbose: bool) -> Iterator[None]:
+    """Shows warnings, with ``is_verbose`` every decision; the loggers are left as they were found."""
+    logger = logging.getLogger("icefloe")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        logging.Formatter("%(asctime)s %(name)s: %(message)s" if is_verbose else "icefloe: %(message)s")
+    )
+    level, propagates = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO if is_verbose else logging.WARNING)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagates

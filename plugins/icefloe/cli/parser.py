@@ -1,0 +1,166 @@
+"""The arguments of every command."""
+
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter, _SubParsersAction
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final, TypeAlias
+
+from icefloe.version import VERSION
+
+__all__ = ["make_parser"]
+
+Commands: TypeAlias = "_SubParsersAction[ArgumentParser]"
+
+_EXIT_CODES: Final = (
+    "exit codes: 0 done, or nothing to do; 65 data that retrying cannot fix; 75 try again; 2 usage\n"
+    "PIPELINE is a path, or a name in dags/pipelines"
+)
+
+
+def make_parser() -> ArgumentParser:
+    """The parser; ``command`` in its result is the command's name."""
+    parser = ArgumentParser(
+        prog="icefloe",
+        description="Row-level changes of Apache Iceberg tables.",
+        epilog=_EXIT_CODES,
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"icefloe {VERSION}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    _add_run(commands)
+    _add_plan(commands)
+    _add_status(commands)
+    _add_verify(commands)
+    _add_validate(commands)
+    _add_not_built(commands)
+    return parser
+
+
+def _add_run(commands: Commands) -> None:
+    run = _command(
+        commands,
+        "run",
+        "deliver one batch, without Airflow",
+        "An open batch is resumed, else the next one is delivered; with a range, a backfill of it. The last line on "
+        "standard output is one JSON object.",
+        "icefloe run flights_changes --engine local\n  icefloe run flights_changes --after-timestamp 2026-01-01T00:00Z",
+    )
+    _add_range(run)
+    _add_engine(run)
+    run.add_argument("--json", action="store_true", help="print that one line and nothing else")
+
+
+def _add_plan(commands: Commands) -> None:
+    plan = _command(
+        commands,
+        "plan",
+        "what a run would read and write",
+        "Steps, files, rows, bytes and route of the batch that `run` would deliver. Touches nothing.",
+        "icefloe plan flights_changes",
+    )
+    _add_range(plan)
+    _add_engine(plan)
+    _add_json(plan)
+
+
+def _add_status(commands: Commands) -> None:
+    status = _command(
+        commands,
+        "status",
+        "cursor, head, lag and open batch",
+        "How far the pipeline is behind its table.",
+        "icefloe status flights_changes --json",
+    )
+    _add_json(status)
+
+
+def _add_verify(commands: Commands) -> None:
+    _command(
+        commands,
+        "verify",
+        "replay the delivered changes and compare with the table",
+        "Replays every delivered change on the start state and compares the rows with the end state.",
+        "icefloe verify flights_changes",
+    )
+
+
+def _add_validate(commands: Commands) -> None:
+    _command(
+        commands,
+        "validate",
+        "check the file, the catalog, the table, the storage and the sink",
+        "Changes nothing; the storage and the sink are tried with an object that is deleted at once.",
+        "icefloe validate dags/pipelines/flights_changes.yaml",
+    )
+
+
+def _add_not_built(commands: Commands) -> None:
+    later = "(a later release)"
+    sweep = commands.add_parser("sweep", help=f"delete what dead runs left {later}")
+    sweep.add_argument("storage", metavar="STORAGE", help="the URL of a storage")
+    _add_common(sweep)
+    for name, help_text in (
+        ("abandon", "give up an open batch"),
+        ("reset", "begin anew"),
+        ("set-cursor", "say where the next batch begins"),
+    ):
+        command = commands.add_parser(name, help=f"{help_text} {later}")
+        _add_pipeline(command)
+        _add_common(command)
+        command.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def _command(commands: Commands, name: str, help_text: str, description: str, example: str) -> ArgumentParser:
+    parser = commands.add_parser(
+        name,
+        help=help_text,
+        description=description,
+        epilog=f"example:\n  {example}\n\n{_EXIT_CODES}",
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    _add_pipeline(parser)
+    _add_common(parser)
+    return parser
+
+
+def _add_pipeline(parser: ArgumentParser) -> None:
+    argument = parser.add_argument("pipeline", metavar="PIPELINE", help="a path, or a name in dags/pipelines")
+    argument.completer = _pipeline_names  # type: ignore[attr-defined]
+
+
+def _add_common(parser: ArgumentParser) -> None:
+    parser.add_argument("-v", "--verbose", action="store_true", help="show every decision, and tracebacks of errors")
+
+
+def _add_json(parser: ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead")
+
+
+def _add_engine(parser: ArgumentParser) -> None:
+    parser.add_argument("--engine", choices=("local", "spark"), help="instead of the pipeline's: %(choices)s")
+
+
+def _add_range(parser: ArgumentParser) -> None:
+    after, up_to = parser.add_mutually_exclusive_group(), parser.add_mutually_exclusive_group()
+    after.add_argument("--after-snapshot-id", type=int, metavar="N", help="the range begins after this snapshot")
+    after.add_argument("--after-timestamp", type=_timestamp, metavar="T", help="... or after the one current then")
+    up_to.add_argument("--up-to-snapshot-id", type=int, metavar="N", help="the range ends with this snapshot")
+    up_to.add_argument("--up-to-timestamp", type=_timestamp, metavar="T", help="... or with the one current then")
+
+
+def _timestamp(text: str) -> datetime:
+    from argparse import ArgumentTypeError
+
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise ArgumentTypeError(f"{text!r} is not a time with an offset, such as 2026-01-31T08:00Z or ...+01:00")
+    return found
+
+
+def _pipeline_names(prefix: str, parsed_args: Namespace, **_: Any) -> Sequence[str]:  # noqa: ARG001 - argcomplete's
+    from icefloe.pipeline.pipeline_file import pipeline_paths
+
+    return [path.stem for path in pipeline_paths() if path.stem.startswith(prefix)]

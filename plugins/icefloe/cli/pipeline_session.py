@@ -1,0 +1,57 @@
+"""The pipeline a command names, opened outside Airflow."""
+
+import os
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.session import PipelineSession
+from icefloe.iceberg.catalogs import UnknownCatalogError
+from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.not_built import refuse_unbuilt
+from icefloe.pipeline.pipeline_file import find_pipeline, load_pipeline
+
+__all__ = ["load_named_pipeline", "open_session", "without_airflow"]
+
+
+def load_named_pipeline(arguments: Namespace) -> Pipeline:
+    """The pipeline of ``PIPELINE``, expanded, with the engine of ``--engine``.
+
+    Raises:
+        UsageError: there is no such file.
+        PipelineFileError: it cannot be used, or a variable is not set.
+        NotBuiltError: it needs a later release.
+    """
+    pipeline = load_pipeline(find_pipeline(arguments.pipeline), environ=os.environ)
+    engine = getattr(arguments, "engine", None)
+    if engine is not None:
+        pipeline = replace(pipeline, engine=engine)
+    refuse_unbuilt(pipeline)
+    return pipeline
+
+
+def open_session(pipeline: Pipeline) -> PipelineSession:
+    """The table, checkpoint and sink of a pipeline; credentials are those of the environment, else of the machine.
+
+    Raises:
+        TerminalError: no such catalog or table.
+        TransientError: the catalog did not answer.
+    """
+    with without_airflow():
+        return PipelineSession.open(pipeline, credentials=Credentials.from_environment(os.environ), environ=os.environ)
+
+
+@contextmanager
+def without_airflow() -> Iterator[None]:
+    """Says of an unknown catalog what those need who know it as a connection of Airflow."""
+    try:
+        yield
+    except UnknownCatalogError as error:
+        name = str(error.catalog).upper()
+        raise UnknownCatalogError(
+            f"{error.sentence}; if it is an Airflow connection: outside Airflow only PyIceberg's configuration counts, "
+            f"so describe it in .pyiceberg.yaml or by PYICEBERG_CATALOG__{name}__URI and the like",
+            **error.facts,
+        ) from error

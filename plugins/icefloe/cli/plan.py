@@ -1,0 +1,130 @@
+"""``icefloe plan``: what a run would read and write."""
+
+import os
+from argparse import Namespace
+from typing import Any
+
+from icefloe.batch.context import load_plan
+from icefloe.batch.document import Route
+from icefloe.batch.draft import DraftPlan
+from icefloe.batch.layout import PLAN
+from icefloe.batch.open_batch import NextBatch, next_batch
+from icefloe.batch.prepare import draft
+from icefloe.cli.ids import id_json, id_text
+from icefloe.cli.pipeline_session import load_named_pipeline, open_session
+from icefloe.cli.range_arguments import range_request
+from icefloe.cli.screen import Screen
+from icefloe.cli.times import time_of_us
+from icefloe.engines.run_batch import phase_runner
+from icefloe.units import format_bytes
+
+__all__ = ["plan"]
+
+
+def plan(arguments: Namespace, screen: Screen) -> int:
+    """Shows the batch that ``run`` would deliver; writes nothing anywhere."""
+    request = range_request(arguments)
+    with screen.under_way("planning"):
+        session = open_session(load_named_pipeline(arguments))
+        cores = phase_runner(session, os.environ).cores
+        batch = next_batch(session, request)
+        drafted = None if batch is None or _is_committed(batch) else draft(batch, cores=_cores(batch, cores))
+    if batch is None or drafted is None:
+        screen.say(f"{session.pipeline.name}: " + ("nothing to do" if batch is None else "delivered before"))
+    else:
+        _show(session.pipeline.name, batch, drafted, screen)
+    if arguments.json:
+        screen.json({"batch": None, "route": Route.NOTHING_TO_DO.value} if drafted is None else _document(drafted))
+    return 0
+
+
+def _is_committed(batch: NextBatch) -> bool:
+    return batch.is_resumed and batch.session.checkpoint.committed(batch.offset.batch_number) is not None
+
+
+def _cores(batch: NextBatch, cores: int | None) -> int | None:
+    """Those that an open batch was planned for."""
+    store = batch.session.open_storage(batch.session.batch_url(batch.offset.batch_number))
+    is_planned = batch.is_resumed and store.size(PLAN) is not None
+    return load_plan(store).cores if is_planned else cores
+
+
+def _show(name: str, batch: NextBatch, drafted: DraftPlan, screen: Screen) -> None:
+    planned = drafted.plan
+    if batch.is_resumed:
+        screen.say(f"{name}: batch {planned.batch_number} is open since {batch.offset.opened_at}; a run resumes it")
+    screen.table(
+        ("step", "commit snapshot", "time", "kind", "snapshots"),
+        (
+            (
+                str(step.change_ordinal),
+                str(step.commit_snapshot_id),
+                time_of_us(step.commit_timestamp_us),
+                step.kind.value,
+                str(len(step.snapshot_ids)),
+            )
+            for step in planned.steps
+        ),
+        numbers=("step", "snapshots"),
+    )
+    screen.facts(
+        [
+            (
+                "batch",
+                str(planned.batch_number) + (f" of backfill {planned.backfill_id}" if planned.backfill_id else ""),
+            ),
+            ("route", planned.route.value),
+            ("after snapshot", id_text(planned.after_snapshot_id)),
+            ("up to snapshot", id_text(planned.up_to_snapshot_id)),
+            ("replace snapshots skipped", f"{planned.skipped_replace_snapshots:,}"),
+            ("files", f"{_files(drafted):,}"),
+            ("rows", f"{planned.input_rows:,}"),
+            ("bytes", format_bytes(sum(planned.map_task_bytes))),
+            ("map tasks", f"{planned.num_map_tasks:,}"),
+            ("reduce partitions", _partitions(drafted)),
+            ("identity", ", ".join(planned.identity.columns) or "none: INSERT and DELETE only"),
+            ("to", str(planned.sink["path"])),
+        ]
+    )
+    for warning in planned.warnings:
+        screen.say(f"warning: {warning}")
+
+
+def _document(drafted: DraftPlan) -> dict[str, Any]:
+    planned = drafted.plan
+    return {
+        "batch": planned.batch_number,
+        "backfill_id": planned.backfill_id,
+        "route": planned.route.value,
+        "after_snapshot_id": id_json(planned.after_snapshot_id),
+        "up_to_snapshot_id": id_json(planned.up_to_snapshot_id),
+        "steps": [
+            {
+                "change_ordinal": step.change_ordinal,
+                "kind": step.kind.value,
+                "commit_snapshot_id": id_json(step.commit_snapshot_id),
+                "commit_timestamp": time_of_us(step.commit_timestamp_us),
+                "snapshot_ids": [id_json(snapshot_id) for snapshot_id in step.snapshot_ids],
+            }
+            for step in planned.steps
+        ],
+        "skipped_replace_snapshots": planned.skipped_replace_snapshots,
+        "files": _files(drafted),
+        "rows": planned.input_rows,
+        "bytes": sum(planned.map_task_bytes),
+        "map_tasks": planned.num_map_tasks,
+        "partitions": planned.num_partitions,
+        "partitions_reason": planned.partitions_reason,
+        "identifier_columns": list(planned.identity.columns),
+        "warnings": list(planned.warnings),
+    }
+
+
+def _files(drafted: DraftPlan) -> int:
+    return sum(len(task.files) for task in drafted.tasks)
+
+
+def _partitions(drafted: DraftPlan) -> str:
+    if drafted.plan.route is not Route.SHUFFLE:
+        return "none: nothing is shuffled"
+    return f"{drafted.plan.num_partitions:,} ({drafted.plan.partitions_reason})"

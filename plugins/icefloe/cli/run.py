@@ -1,0 +1,68 @@
+"""``icefloe run``: one batch, without Airflow."""
+
+import os
+from argparse import Namespace
+from typing import Any, Final
+
+from icefloe.batch.document import Route
+from icefloe.batch.report import BatchReport
+from icefloe.cli.ids import batch_text, id_json, id_text
+from icefloe.cli.pipeline_session import load_named_pipeline, open_session
+from icefloe.cli.range_arguments import range_request
+from icefloe.cli.screen import Screen
+from icefloe.engines.run_batch import BatchRun, run_batch
+from icefloe.units import format_bytes
+
+__all__ = ["run"]
+
+_CHANGES: Final = ("insert", "delete", "update_before", "update_after")
+
+
+def run(arguments: Namespace, screen: Screen) -> int:
+    """Delivers one batch; its JSON object is the last line on standard output."""
+    request = range_request(arguments)
+    with screen.under_way("opening the table"):
+        session = open_session(load_named_pipeline(arguments))
+    done = run_batch(session, request, environ=os.environ, observe=screen.under_way)
+    _show(session.pipeline.name, done, screen)
+    screen.json(_document(done.report))
+    return 0
+
+
+def _show(name: str, done: BatchRun, screen: Screen) -> None:
+    report = done.report
+    if report is None:
+        screen.say(f"{name}: nothing to do")
+        return
+    if done.was_committed_before:
+        screen.say(f"{name}: this range was delivered before, at {report.committed_at}")
+    screen.facts(
+        [
+            ("batch", batch_text(report.batch_number, report.backfill_id)),
+            ("route", report.route.value),
+            ("after snapshot", id_text(report.after_snapshot_id)),
+            ("up to snapshot", id_text(report.up_to_snapshot_id)),
+            ("steps", f"{report.steps:,}"),
+            ("read", f"{report.rows_read:,} rows, {format_bytes(report.bytes_read)}"),
+            ("shuffled", f"{report.shuffled_rows:,} rows, {format_bytes(report.shuffled_bytes)}"),
+            *((change, f"{report.counts[change]:,}") for change in _CHANGES),
+        ]
+    )
+    for warning in report.warnings:
+        screen.say(f"warning: {warning}")
+
+
+def _document(report: BatchReport | None) -> dict[str, Any]:
+    if report is None:
+        nothing = {"batch": None, "route": Route.NOTHING_TO_DO.value}
+        return {
+            **nothing, "after_snapshot_id": None, "up_to_snapshot_id": None, "steps": 0, **dict.fromkeys(_CHANGES, 0),
+        }  # fmt: skip
+    return {
+        "batch": report.batch_number,
+        "route": report.route.value,
+        "after_snapshot_id": id_json(report.after_snapshot_id),
+        "up_to_snapshot_id": id_json(report.up_to_snapshot_id),
+        "steps": report.steps,
+        **{change: report.counts[change] for change in _CHANGES},
+    }

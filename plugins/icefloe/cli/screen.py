@@ -1,0 +1,74 @@
+"""What people see: tables on standard output, progress on standard error."""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Self
+
+from rich.console import Console
+from rich.table import Table
+
+__all__ = ["Screen"]
+
+_PIPED_WIDTH = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screen:
+    """Both streams of a command.
+
+    Attributes:
+        output: tables and sentences; plain, and wide enough to be cut by other programs, when it is piped.
+        progress: what is under way; silent unless it is a terminal.
+        is_json: nothing but JSON may be printed.
+    """
+
+    output: Console
+    progress: Console
+    is_json: bool = False
+
+    @classmethod
+    def of(cls, *, is_json: bool) -> Self:
+        """The streams of this process as they are now."""
+        is_piped = not sys.stdout.isatty()
+        return cls(
+            output=Console(file=sys.stdout, width=_PIPED_WIDTH if is_piped else None, highlight=False),
+            progress=Console(file=sys.stderr, quiet=is_json or not sys.stderr.isatty()),
+            is_json=is_json,
+        )
+
+    def under_way(self, what: str) -> AbstractContextManager[object]:
+        """Shows a spinner beside the name of what is under way."""
+        return self.progress.status(what)
+
+    def say(self, text: str) -> None:
+        """One line as it is, unless only JSON is wanted."""
+        if not self.is_json:
+            self.output.print(text, markup=False, soft_wrap=True)
+
+    def facts(self, rows: Iterable[tuple[str, str]]) -> None:
+        """Names and values in two columns."""
+        table = Table.grid(padding=(0, 2))
+        for name, value in rows:
+            table.add_row(name, value)
+        self._show(table)
+
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[str] = ()) -> None:
+        """A table; the columns of ``numbers`` stand right."""
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for column in columns:
+            table.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
+        for row in rows:
+            table.add_row(*row)
+        self._show(table)
+
+    def json(self, document: Any) -> None:
+        """One JSON object on one line, whatever was asked for."""
+        self.output.file.write(json.dumps(document) + "\n")
+        self.output.file.flush()
+
+    def _show(self, table: Table) -> None:
+        if not self.is_json:
+            self.output.print(table, markup=False)

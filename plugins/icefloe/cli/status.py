@@ -1,0 +1,58 @@
+"""``icefloe status``: how far a pipeline is behind its table."""
+
+import time
+from argparse import Namespace
+from typing import Any
+
+from icefloe.batch.session import PipelineSession
+from icefloe.cli.ids import id_json
+from icefloe.cli.pipeline_session import load_named_pipeline, open_session
+from icefloe.cli.screen import Screen
+from icefloe.iceberg.history import head
+from icefloe.iceberg.lag import Lag, lag
+
+__all__ = ["status"]
+
+
+def status(arguments: Namespace, screen: Screen) -> int:
+    """Shows cursor, head, lag and open batch; two look-ups in the checkpoint, nothing of the table's data."""
+    with screen.under_way("looking"):
+        document = _document(open_session(load_named_pipeline(arguments)))
+    screen.facts((name.replace("_", " "), _text(value)) for name, value in document.items())
+    if arguments.json:
+        screen.json(document)
+    return 0
+
+
+def _document(session: PipelineSession) -> dict[str, Any]:
+    pipeline, checkpoint = session.pipeline, session.checkpoint
+    cursor, opened = checkpoint.cursor(), checkpoint.open_batch()
+    cursor_id = None if cursor is None else cursor.snapshot_id
+    newest = head(session.table, pipeline.branch)
+    behind = lag(session.table, branch=pipeline.branch, cursor_snapshot_id=cursor_id)
+    return {
+        "pipeline": pipeline.name,
+        "table": pipeline.table,
+        "branch": pipeline.branch,
+        "last_batch": None if cursor is None else cursor.batch_number,
+        "cursor_snapshot_id": id_json(cursor_id),
+        "head_snapshot_id": id_json(None if newest is None else newest.snapshot_id),
+        "lag_snapshots": behind.snapshots,
+        "lag_rows": behind.rows,
+        "lag_seconds": _seconds(behind),
+        "open_batch": None if opened is None else opened.batch_number,
+        "open_since": None if opened is None else opened.opened_at,
+    }
+
+
+def _seconds(behind: Lag) -> float | None:
+    """Since when the oldest snapshot waits; None where the cursor is not in the branch's history."""
+    if behind.since_timestamp_ms is None:
+        return 0.0 if behind.snapshots == 0 else None
+    return round(max(0.0, time.time() - behind.since_timestamp_ms / 1000), 3)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, (int, float)) else str(value)

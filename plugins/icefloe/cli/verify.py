@@ -1,0 +1,30 @@
+"""``icefloe verify``: replay what was delivered and compare with the table."""
+
+from argparse import Namespace
+
+from icefloe.batch.verify import verify as replay
+from icefloe.cli.pipeline_session import load_named_pipeline, open_session
+from icefloe.cli.screen import Screen
+from icefloe.errors import TerminalError
+
+__all__ = ["verify"]
+
+
+def verify(arguments: Namespace, screen: Screen) -> int:
+    """Proves that the delivered changes lead from the start state to the end state.
+
+    Raises:
+        TerminalError: they do not.
+    """
+    with screen.under_way("replaying the delivered changes"):
+        session = open_session(load_named_pipeline(arguments))
+        found = replay(session)
+    if not found.is_equal:
+        raise TerminalError("\n".join(found.sentences), sentences=found.sentences)
+    screen.say(
+        f"{session.pipeline.name}: {found.changes:,} changes of {found.batches:,} batches lead to exactly the "
+        f"{found.rows:,} rows of {session.pipeline.table}"
+        if found.batches
+        else f"{session.pipeline.name}: nothing was delivered yet"
+    )
+    return 0

@@ -1,0 +1,145 @@
+"""One batch from its plan to its cleanup, without Airflow: what the command line, the demo and tests run."""
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from icefloe.batch.cleanup import clean_up
+from icefloe.batch.coalesce_map_outputs import coalesce_map_outputs
+from icefloe.batch.commit import commit_batch
+from icefloe.batch.context import TaskReference
+from icefloe.batch.document import Route
+from icefloe.batch.phases import Phase, run_phase
+from icefloe.batch.prepare import Prepared, prepare
+from icefloe.batch.range_request import RangeRequest
+from icefloe.batch.report import BatchReport
+from icefloe.batch.session import PipelineSession
+from icefloe.batch.table_files import io_properties
+from icefloe.engines.local import LocalEngine
+from icefloe.engines.spark_submit import SparkSubmit
+from icefloe.errors import IcefloeError
+
+__all__ = ["BatchRun", "LocalPhases", "Observer", "PhaseRunner", "phase_runner", "run_batch"]
+
+logger = logging.getLogger(__name__)
+
+Observer: TypeAlias = Callable[[str], AbstractContextManager[object]]
+"""Called with the name of each task of the DAG; the context is entered when it starts and left when it ends."""
+
+
+class PhaseRunner(Protocol):
+    """Runs the phases that have many tasks."""
+
+    @property
+    def cores(self) -> int | None:
+        """How many tasks run at once; None where only the pipeline's configuration knows."""
+
+    def run(self, phase: Phase, reference: TaskReference) -> None:
+        """Runs one phase of a batch; repeating it redoes only what is missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRun:
+    """What a run did.
+
+    Attributes:
+        report: of the batch; None when there was nothing to do.
+        was_committed_before: the run only found the report of a backfill that was done already.
+    """
+
+    report: BatchReport | None = None
+    was_committed_before: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalPhases:
+    """Runs the phases in the threads of this process.
+
+    Attributes:
+        environ: resolves ``${ENV}`` in the catalog of a plan.
+    """
+
+    environ: Mapping[str, str]
+
+    @property
+    def cores(self) -> int | None:
+        """Those of the machine, as the planner counts them."""
+        return None
+
+    def run(self, phase: Phase, reference: TaskReference) -> None:
+        """Runs one phase; see `run_phase`."""
+        run_phase(phase, _with_files(reference, self.environ), LocalEngine())
+
+
+def phase_runner(session: PipelineSession, environ: Mapping[str, str]) -> PhaseRunner:
+    """What runs the phases of a pipeline, by its ``engine``.
+
+    Raises:
+        TerminalError: its Spark configuration cannot be used.
+    """
+    if session.pipeline.engine == "local":
+        return LocalPhases(environ=environ)
+    return SparkSubmit.of(session.pipeline, environ=environ)
+
+
+def run_batch(
+    session: PipelineSession,
+    request: RangeRequest | None = None,
+    *,
+    environ: Mapping[str, str],
+    phases: PhaseRunner | None = None,
+    observe: Observer = nullcontext,
+) -> BatchRun:
+    """Delivers the batch that is open, else the next one, else says that there is nothing to do.
+
+    Args:
+        session: of the pipeline.
+        request: a range makes the run a backfill.
+        environ: of this process.
+        phases: runs the phases; None: as the pipeline's ``engine`` says.
+        observe: is told of each task of the DAG as it starts and ends.
+
+    Raises:
+        IcefloeError: of the first task that failed; the next run resumes the batch.
+    """
+    runner = phases or phase_runner(session, environ)
+    with observe("plan"):
+        prepared = prepare(session, request, cores=runner.cores)
+    if prepared.plan is None or prepared.plan_url is None:
+        return BatchRun(report=prepared.report, was_committed_before=prepared.is_committed)
+    reference = TaskReference(plan_url=prepared.plan_url, credentials=session.credentials)
+    _run_route(prepared, reference, runner, environ, observe)
+    with observe("commit"):
+        report = commit_batch(reference.open())
+    with observe("cleanup"):
+        _clean_up(reference)
+    return BatchRun(report=report)
+
+
+def _run_route(
+    prepared: Prepared, reference: TaskReference, runner: PhaseRunner, environ: Mapping[str, str], observe: Observer
+) -> None:
+    if prepared.route is Route.INSERT_ONLY:
+        with observe("insert_only"):
+            runner.run(Phase.INSERT_ONLY, reference)
+    elif prepared.route is Route.SHUFFLE:
+        with observe("shuffle_write"):
+            runner.run(Phase.SHUFFLE_WRITE, reference)
+        with observe("coalesce"):
+            coalesce_map_outputs(_with_files(reference, environ).open())
+        with observe("shuffle_read"):
+            runner.run(Phase.SHUFFLE_READ, reference)
+
+
+def _clean_up(reference: TaskReference) -> None:
+    """The batch is delivered and recorded: what is left of its files must not make the run a failure."""
+    try:
+        clean_up(reference.open())
+    except IcefloeError as error:
+        logger.warning("the batch is committed, but its shuffle files remain: %s", error)
+
+
+def _with_files(reference: TaskReference, environ: Mapping[str, str]) -> TaskReference:
+    return reference.with_io(io_properties(reference.open().plan, reference.credentials, environ))
