@@ -36,8 +36,9 @@ def commit_batch(context: BatchContext) -> BatchReport:
     if context.checkpoint.committed(plan.batch_number) is not None:
         return load_report(context.checkpoint, plan.batch_number)
     records = context.map_outputs.records(range(plan.num_map_tasks))
-    results = _range_results(context) if plan.route is Route.SHUFFLE else []
-    messages = [result.message for result in results] or [_message(record) for record in records]
+    is_shuffled = plan.route is Route.SHUFFLE
+    results = _range_results(context) if is_shuffled else []
+    messages = [result.message for result in results] if is_shuffled else [_message(record) for record in records]
     left = _audited(context, records, results)
     checks, warnings = _check_summaries(plan, left)
     report = _report(context, records, results, messages, left, checks, warnings)
