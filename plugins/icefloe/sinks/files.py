@@ -2,54 +2,32 @@
 
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
-from typing import ClassVar, Final, Literal
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pydantic import ConfigDict
 
-from icefloe.documents import STRICT, Hash128, dump_document, load_document
+from icefloe.documents import dump_document, load_document
+from icefloe.errors import TerminalError
+from icefloe.sinks.manifest import Manifest, Part
+from icefloe.sinks.parquet_files import read_parquet, write_parquet_files
+from icefloe.sinks.row_groups import GROUP_BYTES, row_groups
 from icefloe.sinks.sink import BatchSummary, CommitMessage, Sink, Written
+from icefloe.storage.keys import join_url
 from icefloe.storage.probe import probe
-from icefloe.storage.store import Store
+from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["FilesSink", "Manifest", "Part", "batch_prefix"]
-
-_ROW_GROUP_ROWS: Final = 1 << 18
-_ROW_GROUP_BYTES: Final = 64 << 20
+__all__ = ["FilesSink", "Manifest", "Part", "PathInUseError", "batch_prefix"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """The changes of one task, in one file or, past ``target_file_bytes``, several."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
-
-    names: tuple[str, ...]
-    rows: int
-    size_bytes: int
-    hash_sum: Hash128
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
-    """``_manifest.json``: written last, says the batch is whole, and is what readers trust."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
-
-    version: Literal[1] = 1
-    format: Literal["parquet"] = "parquet"
-    batch: BatchSummary
-    parts: tuple[Part, ...]
+class PathInUseError(TerminalError):
+    """The sink's path holds a batch of the same number with other changes, which would be overwritten."""
 
 
 class FilesSink(Sink):
-    """Files under ``<path>/batch=<N>/``; a part's name and rows follow from its task alone.
+    """Files under ``<path>/batch=<N>/``; a part's names and rows follow from its task alone.
 
-    A retry or a zombie replaces a part, atomically, by the same rows; files that no manifest names do not count.
+    A retry or a zombie replaces a part, atomically, by the same rows; once the manifest stands it finds the part there
+    and writes nothing. Files that no manifest names do not count.
 
     Args:
         store: the sink's path.
@@ -65,23 +43,28 @@ class FilesSink(Sink):
         probe(self._store)
 
     def write(self, *, batch_number: int, number: int, schema: pa.Schema, changes: Iterable[pa.RecordBatch]) -> Written:
-        """Write the part to local disk, then put each file under its final name in one atomic step."""
-        names, size_bytes = [], 0
-        groups = _row_groups(schema, changes)
+        """Write the part to local disk until ``changes`` ends, then put each file in one atomic step.
+
+        Raises:
+            PathInUseError: the batch is whole already and has another part here.
+            TransientError: the store, or the local disk, failed.
+        """
+        groups = row_groups(schema, changes, max_bytes=min(GROUP_BYTES, self._target_file_bytes or GROUP_BYTES))
         with tempfile.TemporaryDirectory(prefix="icefloe-part-") as folder:
-            for file_number in count():
-                file = Path(folder) / str(file_number)
-                rows = self._write_file(file, schema, groups)
-                if not rows:
-                    break
-                names.append(_part_name(number, file_number))
-                size_bytes += file.stat().st_size
-                self._store.put(f"{batch_prefix(batch_number)}/{names[-1]}", file)
-                file.unlink()
+            files = write_parquet_files(Path(folder), schema, groups, target_file_bytes=self._target_file_bytes)
+            names = [_part_name(number, file_number) for file_number in range(len(files))]
+            size_bytes = sum(file.stat().st_size for file in files)
+            if not self._is_delivered(batch_number, number, names, size_bytes):
+                for name, file in zip(names, files, strict=True):
+                    self._store.put(f"{batch_prefix(batch_number)}/{name}", file)
         return Written(size_bytes=size_bytes, details={"names": names})
 
     def commit(self, summary: BatchSummary, messages: Sequence[CommitMessage]) -> None:
-        """Write the manifest unless it is there."""
+        """Write the manifest unless it is there.
+
+        Raises:
+            PathInUseError: the manifest that is there is one of other changes.
+        """
         parts = tuple(
             Part(
                 names=tuple(message.details["names"]),
@@ -92,7 +75,11 @@ class FilesSink(Sink):
             for message in sorted(messages, key=lambda message: message.number)
             if message.rows
         )
-        self._store.create(_manifest_key(summary.batch_number), dump_document(Manifest(batch=summary, parts=parts)))
+        manifest = Manifest(batch=summary, parts=parts)
+        if self._store.create(_manifest_key(summary.batch_number), dump_document(manifest)):
+            return
+        if (found := self.manifest(summary.batch_number)) != manifest:
+            raise self._in_use(found)
 
     def manifest(self, batch_number: int) -> Manifest:
         """The manifest of a committed batch.
@@ -101,25 +88,40 @@ class FilesSink(Sink):
             KeyMissingError: the batch is not whole.
         """
         key = _manifest_key(batch_number)
-        return load_document(Manifest, self._store.get(key), what=f"{self._store.url}/{key}")
+        return load_document(Manifest, self._store.get(key), what=f"the manifest {join_url(self._store.url, key)}")
 
     def read_part(self, batch_number: int, part: Part) -> Iterator[pa.RecordBatch]:
-        """The changes of one part, as written."""
-        for name in part.names:
-            data = self._store.get(f"{batch_prefix(batch_number)}/{name}")
-            yield from pq.ParquetFile(pa.BufferReader(data)).iter_batches()
+        """The changes of one part, in the order of delivery; no more than one row group is held.
 
-    def _write_file(self, file: Path, schema: pa.Schema, groups: Iterator[pa.Table]) -> int:
-        rows = 0
-        with file.open("wb") as stream:
-            writer = pq.ParquetWriter(stream, schema, compression="zstd")
-            for group in groups:
-                writer.write_table(group, row_group_size=_ROW_GROUP_ROWS)
-                rows += group.num_rows
-                if self._target_file_bytes is not None and stream.tell() >= self._target_file_bytes:
-                    break
-            writer.close()
-        return rows
+        Raises:
+            KeyMissingError: a file that the manifest names is gone.
+            TerminalError: it is damaged.
+        """
+        for name in part.names:
+            yield from read_parquet(self._store, f"{batch_prefix(batch_number)}/{name}")
+
+    def _is_delivered(self, batch_number: int, number: int, names: Sequence[str], size_bytes: int) -> bool:
+        """Whether the batch is whole and holds this part; only of a late duplicate is it so."""
+        try:
+            manifest = self.manifest(batch_number)
+        except KeyMissingError:
+            return False
+        first_name = _part_name(number, 0)
+        found = next((part for part in manifest.parts if part.names[0] == first_name), None)
+        there = ((), 0) if found is None else (found.names, found.size_bytes)
+        if there != (tuple(names), size_bytes):
+            raise self._in_use(manifest)
+        return True
+
+    def _in_use(self, found: Manifest) -> PathInUseError:
+        batch = found.batch
+        return PathInUseError(
+            f"{join_url(self._store.url, batch_prefix(batch.batch_number))} already holds a whole batch with other "
+            f"changes: those of pipeline {batch.pipeline} for table {batch.table} up to snapshot "
+            f"{batch.up_to_snapshot_id}; give each pipeline, and each new start of one, a sink.path of its own",
+            url=self._store.url,
+            batch_number=batch.batch_number,
+        )
 
 
 def batch_prefix(batch_number: int) -> str:
@@ -138,19 +140,3 @@ def _manifest_key(batch_number: int) -> str:
 def _part_name(number: int, file_number: int) -> str:
     suffix = f"-{file_number}" if file_number else ""
     return f"part-{number:05d}{suffix}.parquet"
-
-
-def _row_groups(schema: pa.Schema, changes: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Batches merged into tables worth a row group each; none is empty."""
-    pending: list[pa.RecordBatch] = []
-    rows = size_bytes = 0
-    for batch in changes:
-        if batch.num_rows:
-            pending.append(batch)
-            rows += batch.num_rows
-            size_bytes += batch.nbytes
-        if rows >= _ROW_GROUP_ROWS or size_bytes >= _ROW_GROUP_BYTES:
-            yield pa.Table.from_batches(pending, schema)
-            pending, rows, size_bytes = [], 0, 0
-    if pending:
-        yield pa.Table.from_batches(pending, schema)

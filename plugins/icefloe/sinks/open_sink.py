@@ -19,8 +19,12 @@ def open_sink(settings: Mapping[str, Any], options: Mapping[str, str]) -> Sink:
         options: credentials of the destination.
 
     Raises:
-        NotBuiltError: a type of sink this release does not have.
+        NotBuiltError: a type or a format that this release does not have.
     """
     if settings["type"] != "files":
         raise NotBuiltError(f"sink.type {settings['type']} is not built yet: use files", sink_type=settings["type"])
+    if settings.get("format", "parquet") != "parquet":
+        raise NotBuiltError(
+            f"sink.format {settings['format']} is not built yet: use parquet", format=settings["format"]
+        )
     return FilesSink(open_store(settings["path"], options=options), target_file_bytes=settings.get("target_file_bytes"))

@@ -1,0 +1,110 @@
+"""Parquet files of changes: written to local disk, read from a store."""
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from icefloe.errors import TerminalError, TransientError
+from icefloe.sinks.row_groups import GROUP_ROWS
+from icefloe.storage.keys import join_url
+from icefloe.storage.store import KeyMissingError, Store
+
+__all__ = ["read_parquet", "write_parquet_files"]
+
+
+def write_parquet_files(
+    folder: Path, schema: pa.Schema, groups: Iterator[pa.Table], *, target_file_bytes: int | None
+) -> list[Path]:
+    """Writes row groups to as many files as they need, in their order; no groups give no file.
+
+    The same groups give the same bytes, as long as PyArrow stays the same.
+
+    Args:
+        folder: an empty local one.
+        schema: of the groups.
+        groups: none of them empty.
+        target_file_bytes: begin another file past this size; None: never.
+
+    Raises:
+        TransientError: the local disk is full or fails.
+    """
+    try:
+        return _write_files(folder, schema, groups, target_file_bytes)
+    except OSError as cause:
+        raise TransientError(
+            f"cannot keep the changes of a task in {folder} until they are whole: {cause}; free space there, or set "
+            "TMPDIR to a larger disk", folder=str(folder),
+        ) from cause  # fmt: skip
+
+
+def read_parquet(store: Store, key: str) -> Iterator[pa.RecordBatch]:
+    """The rows of one stored file, a row group's at a time.
+
+    Raises:
+        KeyMissingError: there is no such file.
+        TerminalError: it is not a whole Parquet file, or a page is not what its checksum says.
+        TransientError: the store did not answer.
+    """
+    try:
+        file = pq.ParquetFile(_StoredFile(store, key), pre_buffer=True, page_checksum_verification=True)
+        for group in range(file.num_row_groups):
+            yield from file.iter_batches(row_groups=[group])
+    except (pa.ArrowException, OSError) as cause:
+        url = join_url(store.url, key)
+        raise TerminalError(
+            f"{url} is damaged: it cannot be read as Parquet; restore it, or have its batch delivered again", url=url
+        ) from cause
+
+
+def _write_files(
+    folder: Path, schema: pa.Schema, groups: Iterator[pa.Table], target_file_bytes: int | None
+) -> list[Path]:
+    files: list[Path] = []
+    group = next(groups, None)
+    while group is not None:
+        files.append(folder / f"{len(files)}.parquet")
+        with (
+            pa.OSFile(str(files[-1]), "wb") as stream,
+            pq.ParquetWriter(stream, schema, compression="zstd", write_page_checksum=True) as writer,
+        ):
+            is_full = False
+            while group is not None and not is_full:
+                writer.write_table(group, row_group_size=GROUP_ROWS)
+                is_full = target_file_bytes is not None and stream.tell() >= target_file_bytes
+                group = next(groups, None)
+    return files
+
+
+class _StoredFile(io.RawIOBase):
+    """What Parquet's reader needs of a file: seeks, and reads that become ranged reads of the store."""
+
+    def __init__(self, store: Store, key: str) -> None:
+        size_bytes = store.size(key)
+        if size_bytes is None:
+            raise KeyMissingError.of(store.url, key)
+        self._store, self._key, self._size_bytes = store, key, size_bytes
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        origin = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size_bytes}[whence]
+        self._position = origin + offset
+        return self._position
+
+    def read(self, size: int | None = -1) -> bytes:
+        wanted = self._size_bytes if size is None or size < 0 else self._position + size
+        stop = min(wanted, self._size_bytes)
+        [data] = self._store.get_ranges(self._key, [(self._position, max(self._position, stop))])
+        self._position += len(data)
+        return data

@@ -1,0 +1,43 @@
+"""Record batches of any size, cut and merged into row groups."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import pyarrow as pa
+
+__all__ = ["GROUP_BYTES", "GROUP_ROWS", "row_groups"]
+
+GROUP_ROWS: Final = 1 << 18
+GROUP_BYTES: Final = 64 << 20
+
+
+def row_groups(
+    schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, max_rows: int = GROUP_ROWS, max_bytes: int = GROUP_BYTES
+) -> Iterator[pa.Table]:
+    """The rows of all batches in their order, in tables worth a row group each; none is empty.
+
+    Every table but the last is as large as a bound allows, whatever the batches were. One group and one batch are held
+    at a time.
+
+    Args:
+        schema: of every batch.
+        batches: read only as far as the next group needs.
+        max_rows: of a group.
+        max_bytes: of a group, in Arrow's memory; a guess where the sizes of a batch's rows differ much.
+    """
+    pending: list[pa.RecordBatch] = []
+    rows = size_bytes = 0
+    for batch in batches:
+        start, row_bytes = 0, max(1.0, batch.nbytes / max(1, batch.num_rows))
+        while start < batch.num_rows:
+            room = min(max_rows - rows, int((max_bytes - size_bytes) / row_bytes))
+            if room < 1 and pending:
+                yield pa.Table.from_batches(pending, schema)
+                pending, rows, size_bytes = [], 0, 0
+                continue
+            piece = batch.slice(start, max(1, room))
+            pending.append(piece)
+            rows, size_bytes = rows + piece.num_rows, size_bytes + piece.nbytes
+            start += piece.num_rows
+    if pending:
+        yield pa.Table.from_batches(pending, schema)

@@ -1,0 +1,275 @@
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from fakes.stores import CountingStore, Fault, FaultyStore
+from icefloe.documents import load_document
+from icefloe.errors import TerminalError, TransientError
+from icefloe.sinks import files
+from icefloe.sinks.files import FilesSink, Manifest, Part, PathInUseError, batch_prefix
+from icefloe.storage.location import open_store
+from icefloe.storage.store import KeyMissingError
+from sinks.delivered_changes import SCHEMA, changes, message, rechunked, summary
+
+BATCH = 3
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "changes"
+
+
+@pytest.fixture
+def store(folder):
+    return open_store(folder.as_uri())
+
+
+@pytest.fixture
+def sink(store):
+    return FilesSink(store)
+
+
+@pytest.fixture
+def small_groups(monkeypatch):
+    """Row groups of 64 KiB, so that little data rolls over many files."""
+    monkeypatch.setattr(files, "GROUP_BYTES", 1 << 16)
+
+
+def write(sink, number, batches, *, batch_number=BATCH):
+    return sink.write(batch_number=batch_number, number=number, schema=SCHEMA, changes=iter(batches))
+
+
+def deliver(sink, parts, *, batch_number=BATCH, pipeline="flights"):
+    messages = [
+        message(number, batch.num_rows, write(sink, number, [batch], batch_number=batch_number))
+        for number, batch in parts.items()
+    ]
+    rows = sum(batch.num_rows for batch in parts.values())
+    sink.commit(summary(batch_number, rows, pipeline=pipeline), messages)
+    return messages
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def breaking_off(batches, error):
+    yield from batches
+    raise error
+
+
+def test_a_part_holds_the_changes_in_the_promised_types_and_order(sink, folder):
+    written = write(sink, 7, rechunked(changes(1_000), 300))
+    file = folder / "batch=3" / "part-00007.parquet"
+    assert contents(folder).keys() == {"batch=3/part-00007.parquet"}
+    assert (written.size_bytes, written.details) == (file.stat().st_size, {"names": ["part-00007.parquet"]})
+    read = pq.ParquetFile(file).read()
+    assert [(field.name, field.type) for field in read.schema][:5] == [
+        ("_batch", pa.int64()),
+        ("_change_type", pa.string()),
+        ("_change_ordinal", pa.int32()),
+        ("_commit_snapshot_id", pa.int64()),
+        ("_commit_timestamp", pa.timestamp("us", tz="UTC")),
+    ]
+    assert read.schema.equals(SCHEMA)
+    assert read.equals(pa.Table.from_batches([changes(1_000)]))
+
+
+def test_small_batches_become_one_row_group(sink, folder):
+    write(sink, 0, rechunked(changes(2_000), 3))
+    assert pq.read_metadata(folder / "batch=3" / "part-00000.parquet").num_row_groups == 1
+
+
+def test_a_retry_replaces_a_part_by_the_same_bytes_however_its_batches_are_cut(sink, folder):
+    write(sink, 0, [changes(5_000)])
+    first = contents(folder)
+    (folder / "batch=3" / "part-00000.parquet").write_bytes(b"what a dead attempt left")
+    write(sink, 0, rechunked(changes(5_000), 123))
+    assert contents(folder) == first
+
+
+def test_zombies_and_retries_at_once_leave_the_same_bytes(store, folder, small_groups):
+    sink = FilesSink(store, target_file_bytes=40_000)
+    write(sink, 0, [changes(6_000)])
+    first = contents(folder)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: write(sink, 0, [changes(6_000)]), range(8)))
+    assert contents(folder) == first
+
+
+@pytest.mark.parametrize("target_file_bytes", [None, 20_000])
+def test_an_error_in_the_changes_leaves_nothing_visible(store, small_groups, target_file_bytes, tmp_path, monkeypatch):
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
+    sink = FilesSink(store, target_file_bytes=target_file_bytes)
+    with pytest.raises(TerminalError, match="do not add up"):
+        write(sink, 0, breaking_off(rechunked(changes(6_000), 500), TerminalError("they do not add up")))
+    assert contents(tmp_path) == {}
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_an_error_in_a_retry_leaves_the_part_of_the_first_attempt(sink, folder):
+    write(sink, 0, [changes(100)])
+    first = contents(folder)
+    with pytest.raises(TransientError):
+        write(sink, 0, breaking_off([changes(50)], TransientError("a store was away")))
+    assert contents(folder) == first
+
+
+def test_a_part_rolls_over_files_of_about_the_target_size(store, folder, small_groups):
+    sink = FilesSink(store, target_file_bytes=60_000)
+    written = write(sink, 12, rechunked(changes(10_000), 700))
+    names = written.details["names"]
+    assert names[:2] == ["part-00012.parquet", "part-00012-1.parquet"]
+    sizes = [(folder / "batch=3" / name).stat().st_size for name in names]
+    assert len(sizes) > 2
+    assert all(60_000 <= size <= 120_000 for size in sizes[:-1])
+    assert written.size_bytes == sum(sizes)
+    part = Part(names=tuple(names), rows=10_000, size_bytes=sum(sizes), hash_sum=0)
+    assert pa.Table.from_batches(sink.read_part(BATCH, part)).equals(pa.Table.from_batches([changes(10_000)]))
+
+
+def test_memory_stays_bounded_however_many_changes_come(store):
+    before, peaks = pa.total_allocated_bytes(), []
+
+    def stream(batches):
+        for number in range(batches):
+            yield changes(2_000, first=number * 2_000)
+            peaks.append(pa.total_allocated_bytes() - before)
+
+    write(FilesSink(store, target_file_bytes=200_000), 0, stream(30))
+    assert max(peaks[15:]) < 1.5 * max(peaks[:15])
+    assert max(peaks) < 5_000_000
+
+
+def test_a_task_without_changes_writes_no_file(sink, folder):
+    written = write(sink, 0, [changes(0), changes(0)])
+    assert (written.size_bytes, written.details) == (0, {"names": []})
+    assert not folder.exists()
+
+
+def test_the_manifest_comes_last_and_names_exactly_the_parts(sink, store, folder):
+    parts = {2: changes(40, first=100), 0: changes(60), 1: changes(0)}
+    with pytest.raises(KeyMissingError, match=r"batch=3/_manifest\.json"):
+        sink.manifest(BATCH)
+    messages = deliver(sink, parts)
+    manifest = sink.manifest(BATCH)
+    assert [part.names for part in manifest.parts] == [("part-00000.parquet",), ("part-00002.parquet",)]
+    assert [(part.rows, part.hash_sum) for part in manifest.parts] == [(60, 1), (40, 3)]
+    assert sum(part.size_bytes for part in manifest.parts) == sum(each.size_bytes for each in messages)
+    named = {f"batch=3/{name}" for part in manifest.parts for name in part.names}
+    assert contents(folder).keys() == {*named, "batch=3/_manifest.json"}
+    assert manifest.batch == summary(BATCH, 100)
+    read = [batch for part in manifest.parts for batch in sink.read_part(BATCH, part)]
+    assert pa.Table.from_batches(read).equals(pa.Table.from_batches([parts[0], parts[2]]))
+
+
+def test_an_empty_batch_is_a_manifest_alone(sink, folder):
+    deliver(sink, {})
+    assert contents(folder).keys() == {"batch=3/_manifest.json"}
+    assert sink.manifest(BATCH).parts == ()
+
+
+def test_the_manifest_reads_as_documented(sink, folder):
+    deliver(sink, {0: changes(60)})
+    text = (folder / "batch=3" / "_manifest.json").read_text()
+    assert json.loads(text) == {
+        "version": 1,
+        "format": "parquet",
+        "batch": {
+            "pipeline": "flights",
+            "table": "nyc.flights",
+            "batch_number": 3,
+            "after_snapshot_id": None,
+            "up_to_snapshot_id": "4611686018427387906",
+            "steps": 2,
+            "rows": 60,
+            "counts": {"insert": 60, "delete": 0, "update_before": 0, "update_after": 0},
+            "hash_sum": "00000000000000000000000000000007",
+        },
+        "parts": [
+            {
+                "names": ["part-00000.parquet"],
+                "rows": 60,
+                "size_bytes": (folder / "batch=3" / "part-00000.parquet").stat().st_size,
+                "hash_sum": "00000000000000000000000000000001",
+            }
+        ],
+    }
+    assert text.endswith("}\n")
+    assert load_document(Manifest, text.encode(), what="it") == sink.manifest(BATCH)
+
+
+def test_a_manifest_of_another_release_is_one_sentence_with_its_url(sink, store):
+    deliver(sink, {})
+    newer = {**json.loads(store.get("batch=3/_manifest.json")), "version": 2}
+    store.put("batch=3/_manifest.json", json.dumps(newer).encode())
+    with pytest.raises(TerminalError, match=r"the manifest file:///.*/changes/batch=3/_manifest.json .* at version"):
+        sink.manifest(BATCH)
+
+
+def test_a_commit_is_repeated_without_effect(sink, folder):
+    messages = deliver(sink, {0: changes(60), 1: changes(10)})
+    first = contents(folder)
+    sink.commit(summary(BATCH, 70), messages[::-1])
+    assert contents(folder) == first
+
+
+def test_a_commit_whose_answer_was_lost_is_done(store, folder):
+    lost = Fault(operation="create", key="*/_manifest.json", is_after=True)
+    with pytest.raises(TransientError):
+        deliver(FilesSink(FaultyStore(store, lost)), {0: changes(60)})
+    deliver(FilesSink(store), {0: changes(60)})
+    assert FilesSink(store).manifest(BATCH).batch.rows == 60
+
+
+def test_a_duplicate_after_the_commit_finds_its_part_and_writes_nothing(sink, store):
+    deliver(sink, {0: changes(60), 1: changes(0)})
+    counting = CountingStore(store)
+    written = [write(FilesSink(counting), 0, [changes(60)]), write(FilesSink(counting), 1, [])]
+    assert counting.calls["put"] == 0
+    assert written[0].size_bytes == sink.manifest(BATCH).parts[0].size_bytes
+
+
+@pytest.mark.parametrize(("number", "rows"), [(0, 61), (0, 0), (1, 5)])
+def test_a_batch_that_is_whole_is_never_overwritten_by_other_changes(sink, folder, number, rows):
+    deliver(sink, {0: changes(60)})
+    first = contents(folder)
+    with pytest.raises(
+        PathInUseError, match=r"changes/batch=3 already holds .* pipeline flights .* sink.path of its own"
+    ):
+        write(sink, number, [changes(rows)])
+    assert contents(folder) == first
+
+
+def test_a_batch_of_another_pipeline_on_the_same_path_is_refused_at_commit_at_the_latest(sink, folder):
+    deliver(sink, {})
+    first = contents(folder)
+    with pytest.raises(PathInUseError, match=r"of pipeline flights for table nyc\.flights up to snapshot 46116860"):
+        deliver(sink, {}, pipeline="flights_again")
+    assert contents(folder) == first
+
+
+def test_a_part_that_could_not_be_put_is_an_error_and_a_retry_makes_it_whole(store, small_groups):
+    cut = FaultyStore(store, Fault(operation="put", nth=2))
+    with pytest.raises(TransientError):
+        write(FilesSink(cut, target_file_bytes=60_000), 0, [changes(10_000)])
+    sink = FilesSink(store, target_file_bytes=60_000)
+    deliver(sink, {0: changes(10_000)})
+    [part] = sink.manifest(BATCH).parts
+    assert sum(batch.num_rows for batch in sink.read_part(BATCH, part)) == 10_000
+
+
+def test_batches_stand_beside_each_other(sink, folder):
+    deliver(sink, {0: changes(10, batch_number=0)}, batch_number=0)
+    deliver(sink, {0: changes(20, batch_number=1)}, batch_number=1)
+    assert {path.name for path in folder.iterdir()} == {batch_prefix(0), batch_prefix(1)}
+
+
+def test_checking_leaves_nothing(sink, folder):
+    sink.check()
+    assert contents(folder) == {}

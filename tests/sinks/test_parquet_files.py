@@ -1,0 +1,127 @@
+import tracemalloc
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from fakes.stores import CountingStore, Fault, FaultyStore, flip_byte
+from icefloe.errors import TerminalError, TransientError
+from icefloe.sinks.parquet_files import read_parquet, write_parquet_files
+from icefloe.sinks.row_groups import row_groups
+from icefloe.storage.location import open_store
+from icefloe.storage.store import KeyMissingError
+from sinks.delivered_changes import SCHEMA, changes
+
+ROWS = 12_000
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "staged").mkdir()
+    return tmp_path / "staged"
+
+
+@pytest.fixture
+def store(tmp_path, folder):
+    """Holds ``part``: four row groups."""
+    [file] = write_parquet_files(folder, SCHEMA, groups(ROWS), target_file_bytes=None)
+    store = open_store((tmp_path / "sink").as_uri())
+    store.put("part", file)
+    return store
+
+
+def groups(rows, *, of=ROWS // 4):
+    return row_groups(SCHEMA, [changes(rows)], max_rows=of)
+
+
+def test_a_file_holds_the_groups_as_they_come(folder):
+    [file] = write_parquet_files(folder, SCHEMA, groups(ROWS), target_file_bytes=None)
+    written = pq.ParquetFile(file)
+    assert [written.metadata.row_group(group).num_rows for group in range(4)] == [ROWS // 4] * 4
+    assert written.schema_arrow.equals(SCHEMA)
+    assert written.read().equals(pa.Table.from_batches([changes(ROWS)]))
+
+
+def test_another_file_begins_past_the_target_size(folder):
+    files = write_parquet_files(folder, SCHEMA, groups(ROWS, of=500), target_file_bytes=100_000)
+    sizes = [file.stat().st_size for file in files]
+    assert len(files) > 2
+    assert all(100_000 <= size < 150_000 for size in sizes[:-1])
+    assert pa.concat_tables(pq.read_table(file) for file in files).equals(pa.Table.from_batches([changes(ROWS)]))
+
+
+def test_a_target_of_one_byte_gives_a_file_for_each_group_and_none_empty(folder):
+    files = write_parquet_files(folder, SCHEMA, groups(ROWS), target_file_bytes=1)
+    assert [pq.read_metadata(file).num_rows for file in files] == [ROWS // 4] * 4
+
+
+def test_no_groups_are_no_file(folder):
+    assert write_parquet_files(folder, SCHEMA, iter(()), target_file_bytes=None) == []
+    assert list(folder.iterdir()) == []
+
+
+def test_a_local_disk_that_fails_is_named(tmp_path):
+    with pytest.raises(TransientError, match=r"cannot keep the changes of a task in .*/gone .*set TMPDIR") as caught:
+        write_parquet_files(tmp_path / "gone", SCHEMA, groups(10), target_file_bytes=None)
+    assert caught.value.folder == str(tmp_path / "gone")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a disk that is always full")
+@pytest.mark.filterwarnings("error")
+def test_a_full_local_disk_is_an_error_to_try_again(folder):
+    (folder / "0.parquet").symlink_to("/dev/full")
+    with pytest.raises(TransientError, match=r"No space left on device.*; free space there"):
+        write_parquet_files(folder, SCHEMA, groups(ROWS), target_file_bytes=None)
+
+
+def test_a_stored_file_is_read_back_group_by_group(store):
+    counting = CountingStore(store)
+    batches = read_parquet(counting, "part")
+    assert next(batches).num_rows == ROWS // 4
+    after_one = counting.calls["get_ranges"]
+    rest = list(batches)
+    assert after_one < counting.calls["get_ranges"] < 20
+    assert counting.calls["get"] == 0
+    read = pa.Table.from_batches([*read_parquet(store, "part")])
+    assert read.equals(pa.Table.from_batches([changes(ROWS)]))
+    assert sum(batch.num_rows for batch in rest) == ROWS * 3 // 4
+
+
+def test_reading_holds_about_one_group_of_a_large_file(tmp_path, folder):
+    [file] = write_parquet_files(folder, SCHEMA, groups(60_000, of=2_000), target_file_bytes=None)
+    store = open_store((tmp_path / "sink").as_uri())
+    store.put("part", file)
+    before, peak = pa.total_allocated_bytes(), 0
+    tracemalloc.start()
+    for _ in read_parquet(store, "part"):
+        peak = max(peak, pa.total_allocated_bytes() - before)
+    of_python = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak + of_python < file.stat().st_size
+
+
+def test_a_file_that_is_gone_is_missing(store):
+    with pytest.raises(KeyMissingError, match=r"sink/gone"):
+        list(read_parquet(store, "gone"))
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty"])
+def test_a_damaged_file_is_one_sentence_with_its_url(store, damage):
+    data = store.get("part")
+    if damage == "flipped":
+        for position in range(1_000, 1_040):
+            flip_byte(store, "part", position)
+    else:
+        store.put("part", b"" if damage == "empty" else data[: len(data) // 2])
+    with pytest.raises(
+        TerminalError, match=r"sink/part is damaged: it cannot be read as Parquet; restore it"
+    ) as caught:
+        list(read_parquet(store, "part"))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_store_that_does_not_answer_is_not_taken_for_damage(store):
+    faulty = FaultyStore(store, Fault(operation="get_ranges", nth=3))
+    with pytest.raises(TransientError, match="because the test said so"):
+        list(read_parquet(faulty, "part"))

@@ -1,0 +1,68 @@
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from icefloe.sinks.row_groups import row_groups
+
+SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.large_string())])
+
+
+def numbered(first: int, rows: int, text: str = "x") -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"n": list(range(first, first + rows)), "text": [text] * rows}, schema=SCHEMA)
+
+
+def batches_of(sizes: list[int]) -> list[pa.RecordBatch]:
+    return [numbered(sum(sizes[:place]), size) for place, size in enumerate(sizes)]
+
+
+@given(sizes=st.lists(st.integers(0, 40), max_size=12), max_rows=st.integers(1, 25))
+def test_rows_keep_their_order_and_every_group_but_the_last_is_full(sizes: list[int], max_rows: int) -> None:
+    groups = list(row_groups(SCHEMA, batches_of(sizes), max_rows=max_rows))
+    assert [n for group in groups for n in group.column("n").to_pylist()] == list(range(sum(sizes)))
+    assert all(group.num_rows == max_rows for group in groups[:-1])
+    assert all(0 < group.num_rows <= max_rows for group in groups)
+    assert all(group.schema == SCHEMA for group in groups)
+
+
+@given(sizes=st.lists(st.integers(0, 40), max_size=12), max_bytes=st.integers(1, 600))
+def test_a_group_never_outgrows_its_bytes_unless_one_row_does(sizes: list[int], max_bytes: int) -> None:
+    groups = list(row_groups(SCHEMA, batches_of(sizes), max_bytes=max_bytes))
+    assert [n for group in groups for n in group.column("n").to_pylist()] == list(range(sum(sizes)))
+    # Every slice of text keeps one offset more than it has rows.
+    assert all(group.num_rows == 1 or group.nbytes <= max_bytes + 8 * group.column("n").num_chunks for group in groups)
+
+
+def test_one_huge_batch_is_cut_and_not_copied() -> None:
+    huge = numbered(0, 1 << 16, "x" * 100)
+    before = pa.total_allocated_bytes()
+    groups = list(row_groups(SCHEMA, [huge], max_bytes=1 << 20))
+    assert 6 <= len(groups) <= 9
+    assert pa.total_allocated_bytes() == before
+
+
+def test_batches_are_read_only_as_far_as_a_group_needs() -> None:
+    drawn = []
+
+    def batches():
+        for place in range(10):
+            drawn.append(place)
+            yield numbered(place * 10, 10)
+
+    groups = row_groups(SCHEMA, batches(), max_rows=20)
+    assert next(groups).num_rows == 20
+    assert drawn == [0, 1, 2]
+
+
+def test_no_rows_are_no_groups() -> None:
+    assert list(row_groups(SCHEMA, [])) == []
+    assert list(row_groups(SCHEMA, [numbered(0, 0)] * 3)) == []
+
+
+def test_an_error_of_the_batches_passes() -> None:
+    def batches():
+        yield numbered(0, 10)
+        raise LookupError("no more")
+
+    with pytest.raises(LookupError, match="no more"):
+        list(row_groups(SCHEMA, batches()))
