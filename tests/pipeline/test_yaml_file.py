@@ -1,5 +1,6 @@
 import contextlib
 import pickle
+import re
 
 import pytest
 import yaml
@@ -12,8 +13,11 @@ from icefloe.pipeline.yaml_file import load_yaml, parse_yaml
 KEYS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Co", "Cn")), max_size=8).filter(
     lambda key: key != "<<"
 )
+# Numbers of YAML 1.2 that PyYAML, which writes 1.1, leaves unquoted when they are text.
+NUMBERS_OF_1_2_ONLY = re.compile(r"[-+]?[0-9_.]+[eE][-+]?[0-9]+|0o[0-7]+")
+TEXTS = st.text(st.characters(codec="ascii"), max_size=12).filter(lambda text: not NUMBERS_OF_1_2_ONLY.fullmatch(text))
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(st.characters(codec="ascii"), max_size=12),
+    st.none() | st.booleans() | st.integers() | TEXTS,
     lambda below: st.lists(below, max_size=3) | st.dictionaries(KEYS, below, max_size=3),
     max_leaves=12,
 )
