@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from checkpoint.sample_records import BIG, a_commit, an_offset, the_pipeline
 from fakes.stores import CountingStore, Fault, FaultyStore, flip_byte
-from icefloe.checkpoint.log import BatchNotOpenError, Checkpoint, Cursor, OpenBatchError
+from icefloe.checkpoint.log import BatchNotOpenError, Checkpoint, Cursor, CursorMovedError, OpenBatchError
 from icefloe.checkpoint.record_store import CheckpointGapError
 from icefloe.checkpoint.records import NewerRecordError
 from icefloe.errors import TerminalError, TransientError
@@ -132,6 +132,32 @@ def test_a_batch_is_not_opened_over_a_gap(checkpoint):
         checkpoint.create_offset(an_offset(3))
 
 
+def test_a_batch_planned_from_a_cursor_that_has_moved_is_not_opened(checkpoint, store):
+    run_batches(checkpoint, 2)
+    with pytest.raises(
+        CursorMovedError, match=rf"planned after snapshot {BIG}, but batch 1 ended at {BIG + 1}"
+    ) as caught:
+        checkpoint.create_offset(an_offset(2, after_snapshot_id=BIG))
+    assert caught.value.batch_number == 2
+    assert store.size("offsets/2.json") is None
+
+
+@pytest.mark.parametrize("removed", [["offsets/0.json"], ["offsets/0.json", "commits/0.json"]], ids=len)
+def test_a_checkpoint_that_lost_its_first_records_never_begins_anew(checkpoint, store, removed):
+    run_batches(checkpoint, 3)
+    store.delete(removed)
+    with pytest.raises(CheckpointGapError, match=r"batch 0 of \S+ cannot be opened: .*offsets/0\.json is gone"):
+        checkpoint.create_offset(an_offset(0))
+    assert store.size("offsets/0.json") is None
+
+
+def test_a_batch_whose_offset_was_removed_is_not_opened_again(checkpoint, store):
+    run_batches(checkpoint, 3)
+    store.delete(["offsets/2.json"])
+    with pytest.raises(CheckpointGapError, match=r"offsets/2\.json is gone"):
+        checkpoint.create_offset(an_offset(2))
+
+
 def test_a_batch_that_was_never_opened_cannot_be_committed(checkpoint, store):
     with pytest.raises(BatchNotOpenError, match=r"batch 0 of \S+ cannot be committed .*never opened \(\S+offsets/0"):
         checkpoint.create_commit(a_commit(0))
@@ -173,6 +199,7 @@ def test_the_latest_batch_is_that_of_a_plain_list_in_logarithmically_many_look_u
 def test_nothing_is_ever_found_by_listing(store):
     counting = CountingStore(store)
     checkpoint = Checkpoint(counting)
+    run_batches(Checkpoint(store), 1)  # The very first batch lists once, to see that nothing older is left.
     checkpoint.create_pipeline(the_pipeline())
     run_batches(checkpoint, 3)
     checkpoint.cursor()

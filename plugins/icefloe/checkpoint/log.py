@@ -6,10 +6,10 @@ from icefloe.checkpoint.gallop import last_present
 from icefloe.checkpoint.layout import PIPELINE, backfill_prefix, commit_key, offset_key, report_key
 from icefloe.checkpoint.record_store import CheckpointGapError, RecordStore
 from icefloe.checkpoint.records import CommitRecord, OffsetRecord, PipelineRecord
-from icefloe.errors import TerminalError
+from icefloe.errors import TerminalError, TransientError
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["BatchNotOpenError", "Checkpoint", "Cursor", "OpenBatchError"]
+__all__ = ["BatchNotOpenError", "Checkpoint", "Cursor", "CursorMovedError", "OpenBatchError"]
 
 
 class OpenBatchError(TerminalError):
@@ -18,6 +18,10 @@ class OpenBatchError(TerminalError):
 
 class BatchNotOpenError(TerminalError):
     """A batch cannot be committed, because it was not opened so. Facts: ``url``, ``batch_number``."""
+
+
+class CursorMovedError(TransientError):
+    """A batch was planned from a cursor that another run has moved since. Facts: ``url``, ``batch_number``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,11 +77,14 @@ class Checkpoint:
 
         Raises:
             OpenBatchError: the batch before is still open.
-            CheckpointGapError: the batch before was never opened.
+            CheckpointGapError: the batch before was never opened, or this one was and its record was removed.
+            CursorMovedError: the batch does not begin where the one before ended; its changes would come twice.
         """
         number = record.batch_number
-        if number > 0 and not self._is_opened(number):
-            self._committed_before(number)
+        if not self._is_opened(number):
+            self._refuse_reopening(number)
+            if number > 0:
+                self._refuse_another_beginning(record, self._committed_before(number))
         return self._records.create(record, offset_key(number))
 
     def committed(self, batch_number: int) -> CommitRecord | None:
@@ -159,6 +166,28 @@ class Checkpoint:
             url=self.url,
             key=key,
         )
+
+    def _refuse_another_beginning(self, record: OffsetRecord, before: CommitRecord) -> None:
+        if record.after_snapshot_id != before.up_to_snapshot_id:
+            raise CursorMovedError(
+                f"batch {record.batch_number} of {self.url} was planned after snapshot {record.after_snapshot_id}, but "
+                f"batch {before.batch_number} ended at {before.up_to_snapshot_id}: another run was faster; run again",
+                url=self.url,
+                batch_number=record.batch_number,
+            )
+
+    def _refuse_reopening(self, number: int) -> None:
+        """Refuses to begin anew where a rule that expires old objects took the first records, or somebody did."""
+        is_committed = self._store.size(commit_key(number)) is not None
+        has_later = number == 0 and any(True for _ in self._store.list("offsets"))
+        if (is_committed or has_later) and not self._is_opened(number):
+            key = offset_key(number)
+            raise CheckpointGapError(
+                f"batch {number} of {self.url} cannot be opened: it was open before, or a later one was, yet "
+                f"{self._records.url_of(key)} is gone; see who removed it, and let no rule expire what stands here",
+                url=self.url,
+                key=key,
+            )
 
 
 def _range(record: OffsetRecord | CommitRecord) -> str:
