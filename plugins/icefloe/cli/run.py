@@ -5,12 +5,16 @@ from argparse import Namespace
 from typing import Any, Final
 
 from icefloe.batch.document import Route
+from icefloe.batch.range_request import RangeRequest
 from icefloe.batch.report import BatchReport
 from icefloe.cli.ids import batch_text, id_json, id_text
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session
 from icefloe.cli.range_arguments import range_request
 from icefloe.cli.screen import Screen
 from icefloe.engines.run_batch import BatchRun, run_batch
+from icefloe.iceberg.catalogs import UnknownTableError
+from icefloe.iceberg.history import UnknownBranchError
+from icefloe.pipeline.model import Pipeline
 from icefloe.units import format_bytes
 
 __all__ = ["run"]
@@ -20,13 +24,23 @@ _CHANGES: Final = ("insert", "delete", "update_before", "update_after")
 
 def run(arguments: Namespace, screen: Screen) -> int:
     """Delivers one batch; its JSON object is the last line on standard output."""
-    request = range_request(arguments)
-    with screen.under_way("opening the table"):
-        session = open_session(load_named_pipeline(arguments))
-    done = run_batch(session, request, environ=os.environ, observe=screen.under_way)
-    _show(session.pipeline.name, done, screen)
+    request, pipeline = range_request(arguments), load_named_pipeline(arguments)
+    done = _deliver(pipeline, request, screen)
+    _show(pipeline.name, done, screen)
     screen.json(_document(done.report))
     return 0
+
+
+def _deliver(pipeline: Pipeline, request: RangeRequest | None, screen: Screen) -> BatchRun:
+    """A table or branch that is not there is nothing to do, where the pipeline waits for it."""
+    try:
+        with screen.under_way("opening the table"):
+            session = open_session(pipeline)
+        return run_batch(session, request, environ=os.environ, observe=screen.under_way)
+    except (UnknownTableError, UnknownBranchError):
+        if pipeline.wait_for_table:
+            return BatchRun()
+        raise
 
 
 def _show(name: str, done: BatchRun, screen: Screen) -> None:

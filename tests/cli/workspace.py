@@ -1,0 +1,146 @@
+"""A folder with an Iceberg table on SQLite and a pipeline file, and the command line run on it."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.expressions import In
+from pyiceberg.table import Table
+
+from icefloe.cli import main
+
+__all__ = ["Outcome", "Workspace", "icefloe", "icefloe_process", "python"]
+
+ROOT = Path(__file__).parents[2]
+SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("value", pa.float64()), pa.field("word", pa.string())])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The JSON object on the last line."""
+        return json.loads(self.out.splitlines()[-1])
+
+    @property
+    def sentence(self) -> str:
+        """The one line on standard error, without its prefix."""
+        [line] = self.err.splitlines()
+        assert line.startswith("icefloe: ")
+        return line.removeprefix("icefloe: ")
+
+
+def icefloe(*arguments: object) -> Outcome:
+    """Runs a command in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = main([str(argument) for argument in arguments])
+    return Outcome(code=code, out=out.getvalue(), err=err.getvalue())
+
+
+def icefloe_process(*arguments: object, **environ: str) -> Outcome:
+    """Runs a command in a process of its own."""
+    return python(["-m", "icefloe", *map(str, arguments)], **environ)
+
+
+def python(arguments: Sequence[str], **environ: str) -> Outcome:
+    """Runs Python with the library and the tests on its path."""
+    path = os.pathsep.join([str(ROOT / "plugins"), str(ROOT / "tests")])
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        env={**os.environ, "PYTHONPATH": path, **environ}, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    return Outcome(code=done.returncode, out=done.stdout, err=done.stderr)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workspace:
+    """The table ``db.events`` and the folders around it."""
+
+    folder: Path
+    table: Table
+
+    @classmethod
+    def create(cls, folder: Path) -> Self:
+        catalog = SqlCatalog("lab", **properties_of(folder))
+        catalog.create_namespace("db")
+        return cls(folder=folder, table=catalog.create_table("db.events", SCHEMA))
+
+    def pipeline(self, stem: str = "events", **keys: Any) -> Path:
+        """Writes a pipeline file; storage and output have places of its own."""
+        minimal = {
+            "version": 1,
+            "name": "events",
+            "catalog": {"name": "lab", **properties_of(self.folder)},
+            "table": "db.events",
+            "identifier_columns": ["id"],
+            "storage": f"file://{self.storage(stem)}",
+            "engine": "local",
+            "sink": {"type": "files", "path": f"file://{self.output(stem)}"},
+        }
+        path = self.folder / f"{stem}.yaml"
+        path.write_text(yaml.safe_dump({**minimal, **keys}, sort_keys=False))
+        return path
+
+    def storage(self, stem: str = "events") -> Path:
+        return self.folder / stem / "storage"
+
+    def output(self, stem: str = "events") -> Path:
+        return self.folder / stem / "changes"
+
+    def append(self, *ids: int, value: float = 1.0) -> int:
+        self.table.append(rows(ids, value))
+        return self.head()
+
+    def update(self, *ids: int, value: float) -> int:
+        """A copy-on-write update."""
+        self.table.overwrite(rows(ids, value), overwrite_filter=In("id", ids))
+        return self.head()
+
+    def delete(self, *ids: int) -> int:
+        self.table.delete(In("id", ids))
+        return self.head()
+
+    def head(self) -> int:
+        snapshot = self.table.refresh().current_snapshot()
+        assert snapshot is not None
+        return snapshot.snapshot_id
+
+    def manifest(self, batch: int, stem: str = "events", *, below: str = "") -> dict[str, Any]:
+        return json.loads((self.output(stem) / below / f"batch={batch}" / "_manifest.json").read_text())
+
+    def delivered(self, batch: int, stem: str = "events") -> dict[str, list[dict[str, Any]]]:
+        """The rows of each part that the manifest names."""
+        folder = self.output(stem) / f"batch={batch}"
+        names = [name for part in self.manifest(batch, stem)["parts"] for name in part["names"]]
+        return {name: pq.ParquetFile(folder / name).read().to_pylist() for name in names}
+
+    def files(self) -> set[Path]:
+        """Everything in the folder."""
+        return set(self.folder.rglob("*"))
+
+
+def properties_of(folder: Path) -> dict[str, str]:
+    return {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}/warehouse"}
+
+
+def rows(ids: Sequence[int], value: float) -> pa.Table:
+    columns = {"id": list(ids), "value": [value] * len(ids), "word": [f"word {number}" for number in ids]}
+    return pa.table(columns, schema=SCHEMA)
