@@ -125,3 +125,28 @@ def test_a_local_error_keeps_its_cause(tmp_path):
     with pytest.raises(TerminalError) as caught:
         open_store(tmp_path.as_uri()).put("file/key", b"")
     assert "Not a directory" in str(caught.value.__cause__)
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("file:///dev/null/x/", "Not a directory"),
+        ("file:///proc/icefloe", "No such file or directory"),
+        ("file:///proc/self/stat", "File exists"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_one_readable_sentence(url, reason):
+    hint = "see that this folder can be written by this user and that its disk has room"
+    for operation, verb in (("put", "write"), ("create", "create")):
+        with pytest.raises(TerminalError) as caught:
+            ATTEMPTS[operation](open_store(url))
+        assert str(caught.value) == f"cannot {verb} {url.removesuffix('/')}/a/key: {reason}; {hint}"
+        assert (caught.value.url, caught.value.key) == (url.removesuffix("/"), "a/key")
+
+
+def test_a_place_that_cannot_be_read_is_not_said_to_be_full(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(TerminalError) as caught:
+        open_store(tmp_path.as_uri()).get("file/key")
+    url = f"{tmp_path.as_uri()}/file/key"
+    assert str(caught.value) == f"cannot read {url}: Not a directory; see that this folder can be read by this user"

@@ -42,3 +42,29 @@ def test_a_store_that_fails_midway_is_left_clean():
     with pytest.raises(TransientError):
         probe(FaultyStore(inner, Fault(operation="create", nth=2)))
     assert list(inner.list("")) == []
+
+
+@pytest.mark.parametrize("operation", ["create", "get"])
+def test_a_failing_clean_up_does_not_hide_why_the_probe_failed(operation):
+    first = TransientError("the first fault")
+    store = FaultyStore(
+        open_store("memory://unclean"),
+        Fault(operation=operation, error=first),
+        Fault(operation="delete", error=TerminalError("the clean-up failed too")),
+    )
+    with pytest.raises(TransientError) as caught:
+        probe(store)
+    assert caught.value is first
+
+
+def test_a_create_whose_answer_was_lost_leaves_nothing():
+    inner = open_store("memory://lost")
+    with pytest.raises(TransientError):
+        probe(FaultyStore(inner, Fault(operation="create", nth=1, is_after=True)))
+    assert list(inner.list("")) == []
+
+
+def test_a_place_where_nothing_can_be_deleted_is_refused():
+    denied = TerminalError("cannot delete: access is denied")
+    with pytest.raises(TerminalError, match="cannot delete"):
+        probe(FaultyStore(open_store("memory://undeletable"), Fault(operation="delete", error=denied)))

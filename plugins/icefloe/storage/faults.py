@@ -1,5 +1,6 @@
 """From obstore's errors to ours: by their type, never by their text."""
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ _OURS: Final = (IcefloeError, exceptions.AlreadyExistsError)
 _THEIRS: Final = (exceptions.BaseError, OSError, ValueError)
 _UNNAMED: Final = (exceptions.GenericError, exceptions.JoinError, OSError)
 _URL: Final = re.compile(r"\S+://\S+")
+_ERRNO: Final = re.compile(r"\(os error (\d+)\)")
 _LONGEST_REASON: Final = 300
 
 
@@ -67,7 +69,12 @@ class Place:
         elif not isinstance(cause, _UNNAMED) or action == "open":
             sentence = f"{what}: {reason}; correct the URL or the options of this store"
         elif self.is_local:
-            sentence = f"{what}: {reason}; see that this folder can be written by this user and that its disk has room"
+            hint = (
+                "be read by this user"
+                if action in ("read", "list")
+                else "be written by this user and that its disk has room"
+            )
+            sentence = f"{what}: {reason}; see that this folder can {hint}"
         else:
             kind = TransientError
             sentence = f"{what}: {reason}; try again, and check the endpoint and the network if it goes on"
@@ -75,6 +82,9 @@ class Place:
 
     def _reason(self, cause: Exception) -> str:
         reason = str(cause).strip().partition("\n")[0]
+        # What obstore says of a local fault repeats the path, or names a file that it writes on the way.
+        if self.is_local and (number := _ERRNO.search(reason)):
+            return os.strerror(int(number[1]))
         for value in sorted(self.hidden, key=len, reverse=True):
             reason = reason.replace(value, "***")
         return (reason if self.is_local else _URL.sub("...", reason))[:_LONGEST_REASON]

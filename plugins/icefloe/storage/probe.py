@@ -1,8 +1,9 @@
 """Probing a store before anything depends on it."""
 
 import uuid
+from contextlib import suppress
 
-from icefloe.errors import TerminalError
+from icefloe.errors import IcefloeError, TerminalError
 from icefloe.storage.store import Store
 
 __all__ = ["probe"]
@@ -16,11 +17,14 @@ def probe(store: Store) -> None:
         TransientError: it did not answer.
     """
     key = f"probe-{uuid.uuid4().hex}"
-    store.create(key, b"first")
     try:
+        store.create(key, b"first")
         is_replaced = store.create(key, b"second") or store.get(key) != b"first"
-    finally:
-        store.delete([key])
+    except IcefloeError:
+        with suppress(IcefloeError):  # What went wrong first is what the user must read.
+            store.delete([key])
+        raise
+    store.delete([key])
     if is_replaced:
         raise TerminalError(
             f"the store {store.url} ignores create-if-absent, by which icefloe keeps two runs apart: a second "
