@@ -1,0 +1,144 @@
+"""A run that is killed at any point, then run again, delivers what an undisturbed run of the same table does."""
+
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.workspace import Outcome, Workspace, icefloe, python
+from fakes.stores import flip_byte
+from icefloe.storage.location import open_store
+
+BATCH = "*/shuffle/events/0"
+RECORD = f"{BATCH}/[0-9].0"
+SHUFFLED: dict[str, Any] = {
+    "initial_load": "from_earliest",
+    "shuffle": {"partitions": 8, "target_size_bytes": 1024, "map_task_bytes": 1024},
+}
+INSERTED: dict[str, Any] = {"initial_load": "full", "shuffle": {"map_task_bytes": 1024}}
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A table of many small files, loaded once by each route without any trouble."""
+    made = Workspace.create(tmp_path_factory.mktemp("killed"))
+    for start in range(0, 250, 50):
+        made.append(*range(start, start + 50))
+    made.update(*range(0, 250, 10), value=2.0)
+    made.delete(5, 55, 105)
+    for stem, keys in (("shuffled", SHUFFLED), ("inserted", INSERTED)):
+        done = icefloe("run", made.pipeline(stem, **keys))
+        assert done.code == 0
+    assert made.manifest(0, "shuffled")["batch"]["steps"] == 7
+    assert len(made.delivered(0, "shuffled")) > 2
+    assert len(made.delivered(0, "inserted")) > 2
+    return made
+
+
+def killed(when: str, nth: int, pattern: str, pipeline: Path) -> Outcome:
+    done = python(["-m", "cli.killed_run", when, str(nth), pattern, "run", str(pipeline), "--json"])
+    assert done.code == -signal.SIGKILL, done.err
+    assert done.out == ""
+    return done
+
+
+def require_same(workspace: Workspace, stem: str, undisturbed: str) -> None:
+    """The same parts with the same rows, and nothing left to do."""
+    assert workspace.manifest(0, stem) == workspace.manifest(0, undisturbed)
+    assert workspace.delivered(0, stem) == workspace.delivered(0, undisturbed)
+    assert [path.name for path in workspace.output(stem).iterdir()] == ["batch=0"]
+    assert icefloe("run", workspace.folder / f"{stem}.yaml").document["batch"] is None
+
+
+@pytest.mark.parametrize(
+    ("when", "nth", "pattern"),
+    [
+        pytest.param("after", 1, "*/checkpoints/events/pipeline.json", id="before the batch is recorded"),
+        pytest.param("after", 1, "*/checkpoints/events/offsets/0.json", id="before a plan"),
+        pytest.param("before", 1, f"{BATCH}/plan.json", id="between tasks and plan"),
+        pytest.param("after", 1, f"{BATCH}/plan.json", id="before phase one"),
+        pytest.param("after", 1, f"{BATCH}/*.data", id="between data and index"),
+        pytest.param("before", 2, RECORD, id="between data and commit record"),
+        pytest.param("after", 3, RECORD, id="after some commit records"),
+        pytest.param("before", 1, f"{BATCH}/ranges.json", id="between the phases"),
+        pytest.param("after", 2, f"{BATCH}/extents/*", id="between two extents"),
+        pytest.param("after", 1, "*/batch=0/part-*", id="after a part"),
+        pytest.param("before", 3, f"{BATCH}/results/*", id="between part and result"),
+        pytest.param("before", 1, "*/batch=0/_manifest.json", id="after all results"),
+        pytest.param("after", 1, "*/batch=0/_manifest.json", id="between manifest and report"),
+        pytest.param("before", 1, "*/checkpoints/events/commits/0.json", id="between manifest and commit"),
+        pytest.param("after", 1, "*/checkpoints/events/commits/0.json", id="before cleanup"),
+    ],
+)
+def test_a_shuffled_batch_survives_a_kill(
+    workspace: Workspace, request: pytest.FixtureRequest, when: str, nth: int, pattern: str
+) -> None:
+    stem = _stem(request)
+    pipeline = workspace.pipeline(stem, **SHUFFLED)
+    killed(when, nth, pattern, pipeline)
+    again = icefloe("run", pipeline)
+    assert again.code == 0, again.err
+    require_same(workspace, stem, "shuffled")
+
+
+@pytest.mark.parametrize(
+    ("when", "nth", "pattern"),
+    [
+        pytest.param("after", 1, "*/batch=0/part-*", id="between part and commit record"),
+        pytest.param("after", 2, RECORD, id="after some commit records of parts"),
+        pytest.param("after", 1, "*/batch=0/_manifest.json", id="between manifest and commit of inserts"),
+    ],
+)
+def test_an_insert_only_batch_survives_a_kill(
+    workspace: Workspace, request: pytest.FixtureRequest, when: str, nth: int, pattern: str
+) -> None:
+    stem = _stem(request)
+    pipeline = workspace.pipeline(stem, **INSERTED)
+    killed(when, nth, pattern, pipeline)
+    assert icefloe("run", pipeline).code == 0
+    require_same(workspace, stem, "inserted")
+
+
+def test_a_rerun_redoes_only_what_has_no_commit_record(workspace: Workspace) -> None:
+    pipeline = workspace.pipeline("only_missing", **SHUFFLED)
+    killed("before", 1, f"{BATCH}/ranges.json", pipeline)
+    folder = workspace.storage("only_missing") / "shuffle" / "events" / "0"
+    (folder / "1.0").unlink()
+    before = {path: path.stat().st_ino for path in folder.glob("[0-9].0")}
+    killed("after", 1, "*/commits/0.json", pipeline)
+    after = {path: path.stat().st_ino for path in folder.glob("[0-9].0")}
+    assert after.keys() - before.keys() == {folder / "1.0"}
+    assert before.items() <= after.items()
+    require_same(workspace, "only_missing", "shuffled")
+
+
+@pytest.mark.parametrize("suffix", ["data", "index", "statistics"])
+def test_a_damaged_byte_between_the_phases_costs_one_map_task(workspace: Workspace, suffix: str) -> None:
+    stem = f"damaged_{suffix}"
+    pipeline = workspace.pipeline(stem, **SHUFFLED)
+    killed("before", 1, f"{BATCH}/ranges.json", pipeline)
+    folder = workspace.storage(stem) / "shuffle" / "events" / "0"
+    store = open_store(f"file://{folder}")
+    [key] = [found.key for found in store.list("") if re.fullmatch(rf"\D*1\b.*\.{suffix}", found.key)]
+    size_bytes = store.size(key)
+    assert size_bytes is not None
+    flip_byte(store, key, size_bytes // 2)
+    killed("after", 1, "*/commits/0.json", pipeline)
+    assert {path.name for path in folder.glob("*.void")} == {"1.0.void"}
+    assert {path.name for path in folder.glob("[0-9].1")} == {"1.1"}
+    require_same(workspace, stem, "shuffled")
+
+
+def test_a_map_output_that_vanished_between_the_phases_is_made_again(workspace: Workspace) -> None:
+    pipeline = workspace.pipeline("vanished", **SHUFFLED)
+    killed("before", 1, f"{BATCH}/results/*", pipeline)
+    folder = workspace.storage("vanished") / "shuffle" / "events" / "0"
+    next(iter(sorted(folder.rglob("*.data")))).unlink()
+    assert icefloe("run", pipeline).code == 0
+    require_same(workspace, "vanished", "shuffled")
+
+
+def _stem(request: pytest.FixtureRequest) -> str:
+    return re.sub(r"\W+", "_", request.node.callspec.id)
