@@ -1,28 +1,29 @@
-"""The environment variables with which one process runs Airflow, Spark and icefloe on the demo's own catalog."""
+"""The environment in which one process runs Airflow, Spark and icefloe on the demo's own catalog."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from demo.flights_table import CATALOG, catalog_properties
 
-__all__ = ["PIPELINES", "ROOT", "environment"]
+__all__ = ["ROOT", "demo_environment"]
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-PIPELINES: Final = ROOT / "demo" / "pipelines"
 
 
-def environment(folder: Path) -> dict[str, str]:
-    """What must be set before Airflow is imported; everything that a run writes stays in ``folder``."""
-    properties = catalog_properties(folder)
-    return {
+def demo_environment(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """What must be set before Airflow is imported; everything that a run writes stays in ``folder``.
+
+    Settings of another Airflow on this machine are left out: its database is not the demo's.
+    """
+    kept = {name: value for name, value in environ.items() if not name.startswith("AIRFLOW")}
+    return kept | {
         "AIRFLOW_HOME": str(folder / "airflow"),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(folder / "dags"),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        f"AIRFLOW_CONN_{CATALOG.upper()}": json.dumps({"conn_type": "iceberg", "extra": properties}),
+        f"AIRFLOW_CONN_{CATALOG.upper()}": json.dumps({"conn_type": "iceberg", "extra": catalog_properties(folder)}),
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[*]"}),
-        # `icefloe verify` runs outside Airflow, where the catalog is looked up in PyIceberg's own configuration.
-        **{f"PYICEBERG_CATALOG__{CATALOG.upper()}__{key.upper()}": value for key, value in properties.items()},
         "ICEFLOE_DEMO": str(folder),
     }

@@ -39,6 +39,22 @@ class TableChange:
     updates: int = 0
     deletes: int = 0
 
+    @property
+    def route(self) -> str:
+        """The way through the DAG that suffices: without removed rows nothing is shuffled."""
+        return "shuffle" if self.updates or self.deletes else "insert_only"
+
+    @property
+    def by_type(self) -> dict[str, int]:
+        """The changes to be delivered, by their type."""
+        counts = {
+            "INSERT": self.inserts,
+            "UPDATE_BEFORE": self.updates,
+            "UPDATE_AFTER": self.updates,
+            "DELETE": self.deletes,
+        }
+        return {name: count for name, count in counts.items() if count}
+
 
 class FlightsTable:
     """The table and the flights that have not reached it yet."""
@@ -64,12 +80,12 @@ class FlightsTable:
     def load_until_october(self) -> TableChange:
         """January to October, less some flights of September that nobody has reported yet."""
         early = pc.and_(pc.less_equal(self._flights["month"], 10), pc.invert(self._late_arrivals()))
-        return TableChange(title="the initial load", inserts=self._append(self._flights.filter(early)))
+        return TableChange(title="initial load", inserts=self._append(self._flights.filter(early)))
 
     def append_november(self) -> TableChange:
         """One more month: nothing but new rows."""
         november = self._flights.filter(pc.equal(self._flights["month"], 11))
-        return TableChange(title="November is appended", inserts=self._append(november))
+        return TableChange(title="November appended", inserts=self._append(november))
 
     def correct_delays(self) -> TableChange:
         """March written anew because one carrier's clocks were two minutes fast: few of its rows differ."""
@@ -77,7 +93,7 @@ class FlightsTable:
         wrong = pc.and_(pc.equal(march["carrier"], "US"), pc.is_valid(march["arr_delay"]))
         right = pc.if_else(wrong, pc.subtract(march["arr_delay"], pa.scalar(2, pa.int64())), march["arr_delay"])
         self._overwrite_month(3, _with_column(march, "arr_delay", right))
-        return TableChange(title="delays of March are corrected", updates=_count(wrong))
+        return TableChange(title="delays of March corrected", updates=_count(wrong))
 
     def update_delete_and_arrive_late(self) -> TableChange:
         """Tail numbers of July filled in, cancelled flights of May deleted, flights of September added, one by one."""
@@ -87,7 +103,7 @@ class FlightsTable:
         cancelled = _count(pc.is_null(self._month(5)["dep_time"]))
         self.table.delete("month = 5 and dep_time is null")
         late = self._append(self._flights.filter(self._late_arrivals()))
-        title = "updates, deletes and late arrivals in three commits"
+        title = "updates, deletes, late rows"
         return TableChange(title=title, commits=3, inserts=late, updates=_count(unknown), deletes=cancelled)
 
     def _late_arrivals(self) -> pa.ChunkedArray:

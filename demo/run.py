@@ -3,60 +3,102 @@
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
 from typing import Final
 
-from demo.environment import ROOT, environment
-from demo.flights_table import FlightsTable
-from demo.progress import BatchResult, Progress
 from rich.console import Console
+
+from demo.batch_result import HEADER, BatchResult
+from demo.delivered import Delivered
+from demo.environment import ROOT
+from demo.flights_table import FlightsTable, TableChange, catalog_properties
+from demo.local_airflow import DagRunError, LocalAirflow
+from demo.process_output import output_to, own_output
+from demo.progress import Progress
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.report import load_report
+from icefloe.batch.session import PipelineSession
+from icefloe.batch.verify import verify
+from icefloe.errors import IcefloeError
+from icefloe.pipeline.pipeline_file import load_pipeline
 
 __all__ = ["main"]
 
 FOLDER: Final = ROOT / ".demo"
+PIPELINE: Final = ROOT / "demo" / "pipelines" / "flights_changes.yaml"
+_WIDTH_OF_FILES: Final = 110
 
 
 def main() -> int:
     """0 when every batch delivered exactly what was done to the table and `verify` agrees."""
-    progress = Progress(Console())
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    os.environ.update(environment(FOLDER))
-    with progress.step("Making the table nyc.flights"):
-        table = FlightsTable.create(FOLDER)
-    progress.header()
-    wrong = []
+    console = Console(file=own_output())
+    if not console.is_terminal:
+        console.width = _WIDTH_OF_FILES
+    progress = Progress(console)
+    try:
+        wrong = run_demo(FOLDER, PIPELINE, progress)
+    except (DagRunError, IcefloeError) as error:
+        wrong = [str(error)]
+    except KeyboardInterrupt:
+        return 130
+    for sentence in wrong:
+        progress.say(f"WRONG {sentence}")
+    return 65 if wrong else 0
+
+
+def run_demo(folder: Path, pipeline: Path, progress: Progress) -> list[str]:
+    """Make the table, run the four batches, show what was delivered; returns what is wrong, a sentence each."""
+    shutil.rmtree(folder, ignore_errors=True)
+    with progress.step("Making an empty Iceberg table, nyc.flights"):
+        table = FlightsTable.create(folder)
+    airflow = LocalAirflow(folder)
+    with progress.step("Starting Airflow in this process"):
+        airflow.start(pipeline)
+    progress.say(f"\n{HEADER}")
+    changes: list[TableChange] = []
+    wrong: list[str] = []
     for change_table in (
         table.load_until_october,
         table.append_november,
         table.correct_delays,
         table.update_delete_and_arrive_late,
     ):
-        change = change_table()
+        changes.append(change_table())
         started = monotonic()
-        with progress.console.status(f"{change.title}: the DAG is running"):
-            result = run_batch(FOLDER)
-        progress.batch(change, result, monotonic() - started)
-        wrong += [f"{change.title}: {difference}" for difference in result.differences(change)]
-    wrong += show_delivered(FOLDER, progress)
-    for sentence in wrong:
-        progress.say(f"WRONG {sentence}")
-    return 65 if wrong else 0
+        with progress.under_way(changes[-1].title) as on_task:
+            airflow.run(pipeline.stem, on_task=on_task)
+        result = BatchResult.of(load_report(open_session(folder, pipeline).checkpoint, len(changes) - 1))
+        progress.say(result.line(changes[-1].title, monotonic() - started))
+        wrong += result.differences(changes[-1])
+    wrong += show_delivered(Delivered(folder / "changes"), changes, progress)
+    with progress.under_way("Replaying the changes"), output_to(airflow.log):
+        replayed = verify(open_session(folder, pipeline))
+    if replayed.is_equal:
+        progress.say(
+            f"Verified: {replayed.changes:,} changes of {replayed.batches} batches, replayed, "
+            f"give the {replayed.rows:,} rows of the table."
+        )
+    return wrong + list(replayed.sentences)
 
 
-def run_batch(folder: Path) -> BatchResult:
-    """Run the DAG once and read the batch's report.
-
-    The environment is set. One process: initialise Airflow's database the first time, load the DAG from the dags
-    folder, ``dag.test()``; Airflow's own log belongs into ``folder``, not on the screen.
-    """
-    raise NotImplementedError(f"the DAG is not wired to the demo yet; the table stands in {folder}")
+def open_session(folder: Path, pipeline: Path) -> PipelineSession:
+    """The pipeline with its table as it is now."""
+    credentials = Credentials(catalog_properties=catalog_properties(folder))
+    return PipelineSession.open(load_pipeline(pipeline), credentials=credentials, environ=os.environ)
 
 
-def show_delivered(folder: Path, progress: Progress) -> list[str]:
-    """Say where the change files are, verify them, show a sample; what is wrong with them, if anything."""
-    progress.say(f"\nThe changes are in {folder / 'changes'}")
-    return []
+def show_delivered(delivered: Delivered, changes: Sequence[TableChange], progress: Progress) -> list[str]:
+    """Say where the change files are and show some of it; returns where they do not hold what was done."""
+    progress.say(f"\nThe changes are in {delivered.folder}, for example:")
+    progress.console.print(delivered.sample(range(len(changes)), each=2))
+    counted = [delivered.counts(number) for number in range(len(changes))]
+    return [
+        f"{change.title}: the files hold {counts}, not {change.by_type}"
+        for change, counts in zip(changes, counted, strict=True)
+        if counts != change.by_type
+    ]
 
 
 if __name__ == "__main__":

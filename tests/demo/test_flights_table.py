@@ -4,6 +4,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+
 from demo.flights_table import FlightsTable, TableChange, read_flights
 
 

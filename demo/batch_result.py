@@ -1,0 +1,56 @@
+"""What one run of the DAG did: its line on the screen, and whether it is what was done to the table."""
+
+from dataclasses import dataclass
+from typing import Final, Self
+
+from demo.flights_table import TableChange
+from icefloe.batch.report import BatchReport
+from icefloe.units import format_bytes
+
+__all__ = ["HEADER", "BatchResult"]
+
+_LINE: Final = "{:<29} {:>7} {:<11} {:>9} {:>9} {:>9} {:>7} {:>7} {:>7} {:>7}"
+HEADER: Final = _LINE.format(
+    "batch", "commits", "route", "rows read", "read", "shuffled", "inserts", "updates", "deletes", "seconds"
+)
+"""The heads of the columns that `BatchResult.line` fills."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchResult:
+    """The figures of one batch, from its report."""
+
+    route: str
+    commits: int
+    rows_read: int
+    bytes_read: int
+    bytes_shuffled: int
+    inserts: int
+    updates: int
+    deletes: int
+
+    @classmethod
+    def of(cls, report: BatchReport) -> Self:
+        """The figures of a report."""
+        return cls(
+            route=report.route.value,
+            commits=report.steps,
+            rows_read=report.rows_read,
+            bytes_read=report.bytes_read,
+            bytes_shuffled=report.shuffled_bytes,
+            inserts=report.counts["insert"],
+            updates=report.counts["update_after"],
+            deletes=report.counts["delete"],
+        )
+
+    def line(self, title: str, seconds: float) -> str:
+        """One line under `HEADER`."""
+        sizes = [format_bytes(size) for size in (self.bytes_read, self.bytes_shuffled)]
+        counts = [f"{count:,}" for count in (self.inserts, self.updates, self.deletes)]
+        return _LINE.format(title, self.commits, self.route, f"{self.rows_read:,}", *sizes, *counts, f"{seconds:.1f}")
+
+    def differences(self, expected: TableChange) -> list[str]:
+        """Where this is not what was done to the table, a sentence each."""
+        names = ("route", "commits", "inserts", "updates", "deletes")
+        pairs = [(name, getattr(self, name), getattr(expected, name)) for name in names]
+        return [f"{expected.title}: {name} is {found}, not {done}" for name, found, done in pairs if found != done]

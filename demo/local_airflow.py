@@ -1,0 +1,73 @@
+"""Airflow in this process: a home of its own, a dags folder with icefloe in it, and runs of a DAG."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from demo.environment import ROOT, demo_environment
+from demo.process_output import output_to
+
+__all__ = ["DagRunError", "LocalAirflow"]
+
+
+class DagRunError(Exception):
+    """A run of the DAG that did not succeed, or a DAG that is not there."""
+
+
+class LocalAirflow:
+    """Runs DAGs as `airflow dags test` does, without scheduler and webserver.
+
+    Args:
+        folder: of everything that Airflow writes; its log goes to ``airflow.log`` in it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.log = folder / "airflow.log"
+        self._folder = folder
+        self._dags: dict[str, Any] = {}
+
+    def start(self, pipeline: Path) -> None:
+        """Install icefloe's DAG file and one pipeline file, make Airflow's database, load the DAGs.
+
+        Airflow must not have been imported before: it reads its environment then.
+        """
+        environment = demo_environment(os.environ, self._folder)
+        os.environ.clear()
+        os.environ.update(environment)
+        dags = self._folder / "dags"
+        (dags / "pipelines").mkdir(parents=True)
+        shutil.copy(ROOT / "dags" / "icefloe_pipelines.py", dags)
+        shutil.copy(pipeline, dags / "pipelines")
+        with output_to(self.log):
+            from airflow.dag_processing.dagbag import DagBag
+            from airflow.utils.db import initdb
+
+            initdb()
+            bag = DagBag(dags, bundle_name="dags-folder")
+        if bag.import_errors:
+            raise DagRunError(f"Airflow cannot import {dags}: {bag.import_errors}")
+        self._dags = bag.dags
+
+    def run(self, dag_id: str, *, on_task: Callable[[str], None]) -> None:
+        """One run of a DAG.
+
+        Args:
+            dag_id: which.
+            on_task: is called with the id of each task as it starts.
+
+        Raises:
+            DagRunError: there is no such DAG, or a task of it failed.
+        """
+        if dag_id not in self._dags:
+            raise DagRunError(f"Airflow has no DAG {dag_id}, only {', '.join(sorted(self._dags)) or 'none'}")
+        dag = self._dags[dag_id]
+        for task in dag.tasks:
+            task.on_execute_callback = [lambda context: on_task(context["ti"].task_id)]
+        with output_to(self.log):
+            finished = dag.test()
+        if finished.state != "success":
+            states = {task.task_id: task.state for task in finished.get_task_instances()}
+            failed = [task_id for task_id, state in states.items() if state == "failed"]
+            raise DagRunError(f"{dag_id} failed in {', '.join(failed)}: see {self.log}")
