@@ -55,14 +55,15 @@ def run(phase: Phase, arguments: Sequence[str]) -> int:
 
 
 def _run(phase: Phase, plan_url: str, credentials: Credentials) -> None:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkConf, SparkContext
 
     reference = TaskReference(plan_url=plan_url, credentials=credentials)
     context = reference.open()
     reference = reference.with_io(io_properties(context.plan, credentials, os.environ))
-    spark = SparkSession.builder.appName(f"icefloe {context.plan.pipeline} {phase}").getOrCreate()
+    # Not a session: its SQL classes take a second to load and run nothing here.
+    spark = SparkContext.getOrCreate(SparkConf().setAppName(f"icefloe {context.plan.pipeline} {phase}"))
     try:
-        engine = SparkEngine(spark.sparkContext)
+        engine = SparkEngine(spark)
         _refuse_other_versions(engine)
         run_phase(phase, reference, engine)
     finally:
