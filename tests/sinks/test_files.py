@@ -112,6 +112,23 @@ def test_an_error_in_the_changes_leaves_nothing_visible(store, small_groups, tar
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
+def test_parts_are_staged_on_the_disks_that_spark_gives_its_tasks(sink, tmp_path, monkeypatch):
+    disks = [tmp_path / "disk 1", tmp_path / "disk 2"]
+    for disk in disks:
+        disk.mkdir()
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", ",".join(map(str, disks)))
+
+    def staged():
+        yield changes(10)
+        seen.append([len(list(disk.iterdir())) for disk in disks])
+
+    seen = []
+    for number in (0, 1, 2):
+        write(sink, number, staged())
+    assert seen == [[1, 0], [0, 1], [1, 0]]
+    assert [list(disk.iterdir()) for disk in disks] == [[], []]
+
+
 def test_an_error_in_a_retry_leaves_the_part_of_the_first_attempt(sink, folder):
     write(sink, 0, [changes(100)])
     first = contents(folder)

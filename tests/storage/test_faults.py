@@ -1,4 +1,5 @@
 import logging
+import sys
 import traceback
 from datetime import timedelta
 
@@ -127,6 +128,7 @@ def test_a_local_error_keeps_its_cause(tmp_path):
     assert "Not a directory" in str(caught.value.__cause__)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has these places")
 @pytest.mark.parametrize(
     ("url", "reason"),
     [

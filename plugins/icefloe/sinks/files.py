@@ -1,5 +1,6 @@
 """The files sink: Parquet parts of a batch and the manifest that says the batch is whole."""
 
+import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from icefloe.sinks.parquet_files import read_parquet, write_parquet_files
 from icefloe.sinks.row_groups import GROUP_BYTES, row_groups
 from icefloe.sinks.sink import BatchSummary, CommitMessage, Sink, Written
 from icefloe.storage.keys import join_url
+from icefloe.storage.local_folders import local_folders
 from icefloe.storage.probe import probe
 from icefloe.storage.store import KeyMissingError, Store
 
@@ -50,7 +52,7 @@ class FilesSink(Sink):
             TransientError: the store, or the local disk, failed.
         """
         groups = row_groups(schema, changes, max_bytes=min(GROUP_BYTES, self._target_file_bytes or GROUP_BYTES))
-        with tempfile.TemporaryDirectory(prefix="icefloe-part-") as folder:
+        with _staging_folder(number) as folder:
             files = write_parquet_files(Path(folder), schema, groups, target_file_bytes=self._target_file_bytes)
             names = [_part_name(number, file_number) for file_number in range(len(files))]
             size_bytes = sum(file.stat().st_size for file in files)
@@ -131,6 +133,12 @@ def batch_prefix(batch_number: int) -> str:
     'batch=7'
     """
     return f"batch={batch_number}"
+
+
+def _staging_folder(number: int) -> tempfile.TemporaryDirectory[str]:
+    """A folder on one of the machine's disks for tasks, another one for the next task."""
+    disks = local_folders(os.environ)
+    return tempfile.TemporaryDirectory(prefix="icefloe-part-", dir=disks[number % len(disks)] if disks else None)
 
 
 def _manifest_key(batch_number: int) -> str:

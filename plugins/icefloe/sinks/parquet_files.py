@@ -35,8 +35,8 @@ def write_parquet_files(
         return _write_files(folder, schema, groups, target_file_bytes)
     except OSError as cause:
         raise TransientError(
-            f"cannot keep the changes of a task in {folder} until they are whole: {cause}; free space there, or set "
-            "TMPDIR to a larger disk", folder=str(folder),
+            f"cannot keep the changes of a task in {folder} until they are whole: {cause}; free space there, or let "
+            "SPARK_LOCAL_DIRS or TMPDIR name a larger disk", folder=str(folder),
         ) from cause  # fmt: skip
 
 

@@ -69,12 +69,9 @@ class Place:
         elif not isinstance(cause, _UNNAMED) or action == "open":
             sentence = f"{what}: {reason}; correct the URL or the options of this store"
         elif self.is_local:
-            hint = (
-                "be read by this user"
-                if action in ("read", "list")
-                else "be written by this user and that its disk has room"
-            )
-            sentence = f"{what}: {reason}; see that this folder can {hint}"
+            rights = "read" if action in ("read", "list") else "written"
+            room = "" if rights == "read" else " and that its disk has room"
+            sentence = f"{what}: {reason}; see that this folder can be {rights} by this user{room}"
         else:
             kind = TransientError
             sentence = f"{what}: {reason}; try again, and check the endpoint and the network if it goes on"
