@@ -2,7 +2,7 @@
 
 from typing import Any, Self
 
-__all__ = ["IcefloeError", "NotBuiltError", "TerminalError", "TransientError", "UsageError"]
+__all__ = ["IcefloeError", "NotBuiltError", "TerminalError", "TransientError", "UsageError", "one_line"]
 
 
 class IcefloeError(Exception):
@@ -36,7 +36,7 @@ class IcefloeError(Exception):
     @classmethod
     def wrap(cls, phase: str, cause: BaseException) -> Self:
         """The error of a phase, for a cause that is not ours; raise it ``from`` the cause."""
-        return cls(f"{phase}: {type(cause).__name__}: {cause}", phase=phase)
+        return cls(f"{phase}: {type(cause).__name__}: {one_line(cause)}", phase=phase)
 
 
 class TerminalError(IcefloeError):
@@ -59,6 +59,15 @@ class UsageError(TerminalError):
 
 class NotBuiltError(TerminalError):
     """A key, type or table feature that the design names and this release does not have yet."""
+
+
+def one_line(cause: BaseException) -> str:
+    r"""What an error that is not ours says, fit for a sentence of ours.
+
+    >>> one_line(ValueError("bad header. \n"))
+    'bad header.'
+    """
+    return " ".join(str(cause).split())
 
 
 def _rebuild(kind: type[IcefloeError], sentence: str, facts: dict[str, Any]) -> IcefloeError:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from pyiceberg.io import FileIO, InputFile, load_file_io
 
-from icefloe.errors import TerminalError, TransientError
+from icefloe.errors import TerminalError, TransientError, one_line
 
 __all__ = ["FileGoneError", "data_file_input", "is_local", "open_file_io", "reading_data_file"]
 
@@ -98,7 +98,8 @@ def reading_data_file(path: str, *, table: str) -> Iterator[None]:
         if is_local(path) and cause.errno is None:
             raise _damaged(path, table, cause) from cause
         raise TransientError(
-            f"data file {path} of table {table} could not be read: {cause}; the storage may be back at the next try",
+            f"data file {path} of table {table} could not be read: {one_line(cause)}; the storage may be back at "
+            "the next try",
             path=path,
             table=table,
         ) from cause
@@ -106,8 +107,8 @@ def reading_data_file(path: str, *, table: str) -> Iterator[None]:
 
 def _damaged(path: str, table: str, cause: Exception) -> TerminalError:
     return TerminalError(
-        f"data file {path} of table {table} cannot be decoded: {cause}; it is damaged or not what the table's metadata "
-        "says; restore it or have it rewritten",
+        f"data file {path} of table {table} cannot be decoded: {one_line(cause)}; it is damaged or not what the "
+        "table's metadata says; restore it or have it rewritten",
         path=path,
         table=table,
     )

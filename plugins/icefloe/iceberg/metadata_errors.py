@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from pyiceberg.exceptions import ResolveError
 
-from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
 
 __all__ = ["MissingMetadataError", "reading_metadata"]
 
@@ -39,10 +39,12 @@ def reading_metadata(table_name: str, what: str, path: str) -> Iterator[None]:
             **facts,
         ) from cause
     except OSError as cause:
-        raise TransientError(f"cannot read the {what} of table {table_name}, {path}: {cause}", **facts) from cause
+        raise TransientError(
+            f"cannot read the {what} of table {table_name}, {path}: {one_line(cause)}", **facts
+        ) from cause
     except (ArithmeticError, EOFError, LookupError, ResolveError, TypeError, ValueError) as cause:
         raise TerminalError(
             f"the {what} of table {table_name} is damaged or of an unknown format: {path} "
-            f"({type(cause).__name__}: {cause})",
+            f"({type(cause).__name__}: {one_line(cause)})",
             **facts,
         ) from cause
