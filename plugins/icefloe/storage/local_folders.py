@@ -8,7 +8,7 @@ from typing import Final
 __all__ = ["local_folders"]
 
 _VARIABLES: Final = ("SPARK_LOCAL_DIRS", "LOCAL_DIRS")
-"""Spark sets the first for its Python workers, from ``spark.local.dir`` or what its cluster gives it; YARN the second."""
+"""Spark sets the first for its Python workers, from ``spark.local.dir`` or what its cluster gives; YARN the second."""
 
 
 def local_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
