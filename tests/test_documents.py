@@ -64,6 +64,6 @@ def test_a_document_reads_back_as_it_was_written(snapshot_id, row_hash, payload)
 def test_a_damaged_or_foreign_document_is_refused_with_its_place(text, complaint):
     with pytest.raises(TerminalError) as caught:
         load(text)
-    assert caught.value.sentence.startswith("note.json in memory://n is not a Note document of this release")
+    assert caught.value.sentence.startswith("note.json in memory://n cannot be read as Note by this release")
     assert complaint in caught.value.sentence
     assert caught.value.document == "note.json in memory://n"

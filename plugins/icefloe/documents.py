@@ -49,7 +49,7 @@ def load_document(kind: type[Document], data: bytes, *, what: str) -> Document:
         first = cause.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the top level"
         raise TerminalError(
-            f"{what} is not a {kind.__name__} document of this release: {first['msg']} at {place}; it was written by "
+            f"{what} cannot be read as {kind.__name__} by this release: {first['msg']} at {place}; it was written by "
             "another release or damaged", document=what,
         ) from cause  # fmt: skip
 

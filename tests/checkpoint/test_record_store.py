@@ -25,7 +25,7 @@ def test_what_create_returns_is_what_a_reader_sees(store):
 
 
 def test_a_record_that_no_reader_could_read_is_never_written(store):
-    with pytest.raises(TerminalError, match=r"pipeline\.json is not a PipelineRecord"):
+    with pytest.raises(TerminalError, match=r"pipeline\.json cannot be read as PipelineRecord"):
         RecordStore(store).create(the_pipeline(name=None), "pipeline.json")
     assert list(store.list("")) == []
 

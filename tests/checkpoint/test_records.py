@@ -73,7 +73,7 @@ def document(**changes):
     ],
 )
 def test_a_damaged_record_is_one_sentence_that_names_its_url(data):
-    with pytest.raises(TerminalError, match=rf"the checkpoint record {URL} is not a OffsetRecord") as caught:
+    with pytest.raises(TerminalError, match=rf"the checkpoint record {URL} cannot be read as OffsetRecord") as caught:
         load_record(OffsetRecord, data, url=URL)
     assert "\n" not in str(caught.value)
     assert not isinstance(caught.value, NewerRecordError)
