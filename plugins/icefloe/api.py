@@ -9,11 +9,13 @@ from typing import Literal
 
 import pyarrow as pa
 
-from icefloe.batch.coalesce_map_outputs import coalesce_map_outputs, load_extents
+from icefloe.batch.coalesce_map_outputs import coalesce_map_outputs
 from icefloe.batch.context import BatchContext
+from icefloe.batch.cores import local_cores
 from icefloe.batch.deliver import Delivery
 from icefloe.batch.document import Route
 from icefloe.batch.draft import DraftPlan, Places, draft_plan
+from icefloe.batch.extents import load_extents
 from icefloe.batch.identity import choose_identity
 from icefloe.batch.layout import task_key
 from icefloe.batch.range_request import RangeRequest, plan_request
@@ -22,7 +24,7 @@ from icefloe.batch.write_map_output import write_map_output
 from icefloe.batch.write_part import inserted_rows
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.documents import dump_document
-from icefloe.engines.local import LocalEngine, local_cores
+from icefloe.engines.local import LocalEngine
 from icefloe.errors import NotBuiltError
 from icefloe.iceberg.table import Table
 from icefloe.iceberg.table_schema import TableSchema

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icefloe.changes.consolidate import consolidate
+from icefloe.changes.hash_slice import HashSlice
 from icefloe.changes.row_hash import RowHashes
 
-__all__ = ["MAX_SLICES", "Replay"]
+__all__ = ["Replay"]
 
-MAX_SLICES: Final = 256
 _PENDING_ROWS: Final = 1 << 22
 
 
@@ -21,12 +21,11 @@ class Replay:
     row hashes, one after the other: each sees every row and keeps those of its slice.
 
     Args:
-        slice_number: which slice of the row hashes counts, from 0.
-        slices: how many there are, a power of two up to `MAX_SLICES`.
+        part: which row hashes count.
     """
 
-    def __init__(self, *, slice_number: int = 0, slices: int = 1) -> None:
-        self._slice = None if slices == 1 else (np.uint64(slice_number), np.uint64(64 - (slices - 1).bit_length()))
+    def __init__(self, part: HashSlice | None = None) -> None:
+        self._part = part or HashSlice()
         self._hashes = RowHashes.concat([])
         self._weights = np.zeros(0, np.int64)
         self._pending: list[tuple[RowHashes, NDArray[np.int64]]] = []
@@ -34,9 +33,8 @@ class Replay:
 
     def add(self, hashes: RowHashes, weights: NDArray[np.int64]) -> None:
         """Adds rows; both have one length."""
-        if self._slice is not None:
-            number, shift = self._slice
-            here = np.flatnonzero(hashes.high >> shift == number)
+        if not self._part.is_whole:
+            here = self._part.positions(hashes)
             hashes, weights = hashes.take(here), weights[here]
         self._pending.append((hashes, weights))
         self._pending_rows += len(hashes)

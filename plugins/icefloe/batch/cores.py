@@ -3,15 +3,17 @@
 import os
 from collections.abc import Mapping
 
+from icefloe.errors import TerminalError
 from icefloe.pipeline.model import Pipeline
 
-__all__ = ["available_cores", "executor_cores"]
+__all__ = ["available_cores", "executor_cores", "local_cores"]
 
 
 def available_cores(pipeline: Pipeline) -> int:
     """The cores of a pipeline's engine: of its Spark configuration, else of this machine."""
-    machine = os.cpu_count() or 1
-    return machine if pipeline.engine == "local" else executor_cores(pipeline.spark.conf) or machine
+    if pipeline.engine == "local":
+        return local_cores()
+    return executor_cores(pipeline.spark.conf) or local_cores()
 
 
 def executor_cores(conf: Mapping[str, str]) -> int | None:
@@ -19,8 +21,25 @@ def executor_cores(conf: Mapping[str, str]) -> int | None:
 
     >>> executor_cores({"spark.executor.instances": "4", "spark.executor.cores": "2"})
     8
+
+    Raises:
+        TerminalError: a number that is none.
     """
     if "spark.cores.max" in conf:
-        return int(conf["spark.cores.max"])
-    instances = conf.get("spark.dynamicAllocation.maxExecutors") or conf.get("spark.executor.instances")
-    return int(instances) * int(conf.get("spark.executor.cores", 1)) if instances else None
+        return _count(conf, "spark.cores.max")
+    for key in ("spark.dynamicAllocation.maxExecutors", "spark.executor.instances"):
+        if key in conf:
+            return _count(conf, key) * (_count(conf, "spark.executor.cores") if "spark.executor.cores" in conf else 1)
+    return None
+
+
+def local_cores() -> int:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _count(conf: Mapping[str, str], key: str) -> int:
+    text = conf[key].strip()
+    if not text.isdecimal() or int(text) < 1:
+        raise TerminalError(f"spark.conf sets {key} to {conf[key]!r}: a whole number from 1 was expected", key=key)
+    return int(text)

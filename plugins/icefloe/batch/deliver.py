@@ -1,6 +1,6 @@
 """Delivering: rows become changes, are counted and summed as they leave, and reach the sink."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -14,11 +14,17 @@ from icefloe.changes.row_hash import RowHashes
 from icefloe.errors import TerminalError
 from icefloe.sinks.sink import CommitMessage
 
-__all__ = ["Delivery", "deliver"]
+__all__ = ["CHANGE_WEIGHTS", "Delivery", "deliver"]
 
+CHANGE_WEIGHTS: Final[Mapping[ChangeType, int]] = {
+    ChangeType.INSERT: 1,
+    ChangeType.DELETE: -1,
+    ChangeType.UPDATE_BEFORE: -1,
+    ChangeType.UPDATE_AFTER: 1,
+}
+"""What a change adds to the table."""
+_SIGNS: Final = np.array([CHANGE_WEIGHTS[kind] for kind in ChangeType])
 _BATCH_ROWS: Final = 1 << 16
-_SIGNS: Final = np.array([-1 if kind in (ChangeType.DELETE, ChangeType.UPDATE_BEFORE) else 1 for kind in ChangeType])
-"""The weight of a change by its code."""
 
 
 class Delivery:
@@ -44,7 +50,7 @@ class Delivery:
 
     def batches(
         self,
-        rows: pa.Table,
+        rows: pa.RecordBatch,
         hashes: RowHashes,
         picks: NDArray[np.int64],
         change_types: NDArray[np.uint8],
@@ -65,7 +71,7 @@ class Delivery:
             self.sums.add_rows(hashes.take(here), ordinals, _SIGNS[types])
             self._by_type += np.bincount(types, minlength=len(ChangeType))
             yield change_batch(
-                _one_batch(rows.take(pa.array(here))),
+                rows.take(pa.array(here)),
                 change_types=types,
                 change_ordinals=ordinals,
                 snapshot_ids=self._snapshot_ids,
@@ -102,8 +108,3 @@ def deliver(
         details=written.details,
     )
     return message, delivery.sums
-
-
-def _one_batch(rows: pa.Table) -> pa.RecordBatch:
-    [batch] = rows.combine_chunks().to_batches()
-    return batch

@@ -4,23 +4,23 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
-from icefloe.batch.coalesce_map_outputs import committed_outputs, load_coalesce_plan, plan_epoch, void_damaged
+from icefloe.batch.coalesce_map_outputs import load_coalesce_plan
 from icefloe.batch.context import BatchContext, TaskReference
+from icefloe.batch.extents import write_extents
+from icefloe.batch.map_outputs import MAX_ROUNDS, unreliable_store, void_damaged, whole_outputs
 from icefloe.batch.read_range import read_range
-from icefloe.batch.results import delivered
+from icefloe.batch.results import range_results
 from icefloe.batch.write_map_output import write_map_output
 from icefloe.batch.write_part import write_part
-from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.errors import IcefloeError, TransientError
 from icefloe.shuffle.commit_record import CorruptMapOutputError
 from icefloe.shuffle.ranges import CoalescePlan
 
 __all__ = ["Engine", "Phase", "run_phase"]
 
 logger = logging.getLogger(__name__)
-
-_MAX_ROUNDS: Final = 4
 
 
 class Phase(StrEnum):
@@ -51,7 +51,9 @@ def run_phase(phase: Phase, reference: TaskReference, engine: Engine) -> None:
         engine: what runs the tasks.
 
     Raises:
-        IcefloeError: of the first task that failed; what the others did stays and is found by the rerun.
+        BatchCommittedError: the batch is done.
+        UnreliableStoreError: map outputs are found damaged again and again.
+        IcefloeError: of a task that failed; what the others did stays and is found by the rerun.
     """
     context = reference.open()
     context.refuse_committed()
@@ -65,6 +67,7 @@ def run_phase(phase: Phase, reference: TaskReference, engine: Engine) -> None:
 
 
 def _write(task: Task, context: BatchContext, reference: TaskReference, engine: Engine) -> None:
+    """Runs the map tasks that have no valid output."""
     sizes = context.plan.map_task_bytes
     states = context.map_outputs.states(range(len(sizes)))
     left = [map_id for map_id, state in enumerate(states) if state.record is None]
@@ -74,31 +77,34 @@ def _write(task: Task, context: BatchContext, reference: TaskReference, engine: 
 
 
 def _read(context: BatchContext, reference: TaskReference, engine: Engine) -> None:
-    """Reads all ranges. A map output that proves damaged is voided and redone, and so are the ranges that need it."""
-    plan = load_coalesce_plan(context)
-    for _ in range(_MAX_ROUNDS):
+    """Reads all ranges; a map output that proves damaged is made again, and the ranges that need it are read again."""
+
+    def redo(_: Sequence[int] = ()) -> None:
         _write(write_map_output, context, reference, engine)
-        outputs, damaged = committed_outputs(context)
-        if not damaged:
-            damaged = _read_round(context, reference, engine, plan, plan_epoch(context, plan, outputs))
+
+    plan = load_coalesce_plan(context)
+    damaged: list[CorruptMapOutputError] = []
+    for _ in range(MAX_ROUNDS):
+        redo()
+        epoch = write_extents(context, plan, whole_outputs(context, redo))
+        damaged = _read_ranges(context, reference, engine, plan, epoch)
         if not damaged:
             return
-        void_damaged(context, damaged)
-    raise TerminalError(
-        f"map outputs of batch {context.plan.batch_number} were found damaged {_MAX_ROUNDS} times in a row: the store "
-        f"{context.store.url} does not keep what is written to it; check its disks, then run the batch again",
-        url=context.store.url,
-    ) from damaged[0]
+    raise unreliable_store(context) from damaged[0]
 
 
-def _read_round(
+def _read_ranges(
     context: BatchContext, reference: TaskReference, engine: Engine, plan: CoalescePlan, epoch: int
 ) -> list[CorruptMapOutputError]:
-    left = [each.range_id for each in plan.ranges if delivered(context.store, each.range_id) is None]
+    """Runs the ranges that have not delivered; voids the map outputs they found damaged, and gives what was found."""
+    results = range_results(context.store, [each.range_id for each in plan.ranges])
+    left = [each.range_id for each, result in zip(plan.ranges, results, strict=True) if result is None]
     logger.info("batch %d: %d of %d ranges to do", context.plan.batch_number, len(left), len(plan.ranges))
     errors = _run(partial(read_range, epoch=epoch), reference, engine, left)
+    damaged = [error for error in errors if isinstance(error, CorruptMapOutputError)]
+    void_damaged(context, damaged)
     _require_success(error for error in errors if not isinstance(error, CorruptMapOutputError))
-    return [error for error in errors if isinstance(error, CorruptMapOutputError)]
+    return damaged
 
 
 def _run(task: Task, reference: TaskReference, engine: Engine, numbers: Sequence[int]) -> list[IcefloeError]:

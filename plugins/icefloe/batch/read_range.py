@@ -3,22 +3,20 @@
 import logging
 import time
 from collections.abc import Iterator
-from itertools import groupby
 
 import pyarrow as pa
 
 from icefloe.audit.sums import Sums
-from icefloe.batch.coalesce_map_outputs import load_extents
 from icefloe.batch.context import BatchContext
 from icefloe.batch.deliver import Delivery, deliver
+from icefloe.batch.extents import load_extents
+from icefloe.batch.range_rows import RangeRows, identity_hashes
 from icefloe.batch.results import RangeResult, delivered, record_delivered
 from icefloe.changes.consolidate import consolidate
-from icefloe.changes.row_hash import RowHashes, row_hashes
+from icefloe.changes.row_hash import row_hashes
 from icefloe.changes.updates import pair_updates
-from icefloe.iceberg.identifier_columns import ColumnPath, identity_columns, resolve_identifier_columns
-from icefloe.shuffle.blocks import block_schema
+from icefloe.iceberg.identifier_columns import ColumnPath, resolve_identifier_columns
 from icefloe.shuffle.extents import RangeExtents
-from icefloe.shuffle.fetch import fetch_blocks
 
 __all__ = ["range_changes", "read_range"]
 
@@ -67,37 +65,33 @@ def range_changes(context: BatchContext, extents: RangeExtents, delivery: Delive
         delivery: builds the batches and keeps their sums.
 
     Raises:
+        CorruptMapOutputError: names the map output to make again.
         AuditError: after the last batch, when the changes do not add up.
     """
     schema = context.schema
     identity = resolve_identifier_columns(schema.columns, context.plan.identity.columns)
-    blocks = fetch_blocks(
-        context.store, extents, block_schema(schema.arrow), max_fetch_bytes=max(1, context.plan.memory_bytes // 8)
+    rows = RangeRows(
+        context.store, extents, schema=schema.arrow, identity=identity, memory_bytes=context.plan.memory_bytes
     )
-    for _, of_partition in groupby(blocks, key=lambda block: block.reduce_id):
-        rows = pa.Table.from_batches([batch for block in of_partition for batch in block.batches])
-        yield from _changes(rows, identity, delivery)
+    for piece in rows.pieces():
+        yield from _changes(piece, identity, delivery)
     delivery.sums.require(Sums(extents.ordinals), what=f"range {extents.range_id} of batch {context.plan.batch_number}")
 
 
 def _changes(rows: pa.Table, identity: tuple[ColumnPath, ...], delivery: Delivery) -> Iterator[pa.RecordBatch]:
-    """The changes of one reduce partition, which holds every row of its identities."""
+    """The changes of rows among which every identity stands with all its rows."""
     weights, ordinals = (rows.column(index).to_numpy() for index in (-2, -1))
     table = rows.select(range(rows.num_columns - 2))
     hashes = row_hashes(table.columns)
     positions, net = consolidate(hashes, ordinals, weights)
     if not len(positions):
         return
-    survivors = table.take(pa.array(positions)).combine_chunks()
+    [survivors] = table.take(pa.array(positions)).combine_chunks().to_batches()
     hashes, ordinals = hashes.take(positions), ordinals[positions]
     picks, change_types = pair_updates(
-        row_hashes=hashes, identity_hashes=_identity_hashes(survivors, identity), change_ordinals=ordinals, weights=net
+        row_hashes=hashes,
+        identity_hashes=identity_hashes(survivors, identity) if identity else None,
+        change_ordinals=ordinals,
+        weights=net,
     )
     yield from delivery.batches(survivors, hashes, picks, change_types, ordinals)
-
-
-def _identity_hashes(rows: pa.Table, identity: tuple[ColumnPath, ...]) -> RowHashes | None:
-    if not identity:
-        return None
-    [batch] = rows.to_batches()
-    return row_hashes(identity_columns(batch, identity))

@@ -2,31 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
 
+from icefloe.audit.sums import Sums
+from icefloe.batch.delivered_batch import DeliveredBatch
 from icefloe.batch.document import Route
+from icefloe.batch.summary_check import SummaryCheck
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.documents import STRICT, Hash128, SnapshotId, load_document
 from icefloe.errors import TerminalError
 
-__all__ = ["BatchReport", "SummaryCheck", "load_report"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SummaryCheck:
-    """Whether inserts less deletes of one step equal what the snapshot summaries say.
-
-    Attributes:
-        expected: None where the summaries do not say; then nothing was compared.
-    """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
-
-    change_ordinal: int
-    expected: int | None
-    found: int
+__all__ = ["BatchReport", "load_report"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +58,48 @@ class BatchReport:
     summary_checks: tuple[SummaryCheck, ...]
     warnings: tuple[str, ...]
     committed_at: str
+
+    @classmethod
+    def of(
+        cls, batch: DeliveredBatch, left: Sums, *, checks: tuple[SummaryCheck, ...], warnings: tuple[str, ...]
+    ) -> "BatchReport":
+        """The report of a batch that is being committed now.
+
+        Args:
+            batch: what its tasks left.
+            left: the sums of its changes.
+            checks: of the snapshot summaries.
+            warnings: that came up while committing; those of the plan stand before them.
+        """
+        plan, records = batch.plan, batch.records
+        shuffled = [record for record in records if record.data is not None]
+        return cls(
+            pipeline=plan.pipeline,
+            table=plan.table,
+            batch_number=plan.batch_number,
+            backfill_id=plan.backfill_id,
+            route=plan.route,
+            after_snapshot_id=plan.after_snapshot_id,
+            up_to_snapshot_id=plan.up_to_snapshot_id,
+            steps=len(plan.steps),
+            skipped_replace_snapshots=plan.skipped_replace_snapshots,
+            counts=batch.counts,
+            rows_read=plan.input_rows,
+            bytes_read=sum(record.bytes_read for record in records),
+            carried_over_rows=sum(record.carried_over_rows for record in records),
+            shuffled_bytes=sum(record.data.size_bytes for record in shuffled if record.data is not None),
+            shuffled_rows=sum(record.rows for record in shuffled),
+            written_bytes=sum(message.size_bytes for message in batch.messages),
+            map_tasks=len(records),
+            num_partitions=plan.num_partitions,
+            ranges=len(batch.results),
+            map_seconds=sum(record.seconds for record in records),
+            reduce_seconds=sum(result.seconds for result in batch.results),
+            hash_sum=left.hash_sum(),
+            summary_checks=checks,
+            warnings=(*plan.warnings, *warnings),
+            committed_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        )
 
 
 def load_report(checkpoint: Checkpoint, batch_number: int) -> BatchReport:

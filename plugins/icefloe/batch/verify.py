@@ -1,34 +1,37 @@
 """Verify: the delivered changes, replayed on the start state, must give the end state, row for row."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from icefloe.audit.replay import MAX_SLICES, Replay
+from icefloe.audit.replay import Replay
+from icefloe.batch.deliver import CHANGE_WEIGHTS
 from icefloe.batch.document import FileWork
 from icefloe.batch.row_reader import TableRowReader
+from icefloe.batch.segments import Segment, segments
 from icefloe.batch.session import PipelineSession
-from icefloe.changes.columns import BATCH, CHANGE_ORDINAL, CHANGE_TYPE, COMMIT_SNAPSHOT_ID, COMMIT_TIMESTAMP, ChangeType
+from icefloe.changes.columns import CHANGE_TYPE, ChangeType, change_schema
+from icefloe.changes.hash_slice import HashSlice
 from icefloe.changes.row_hash import row_hashes_of_batch
 from icefloe.checkpoint.records import CommitRecord
-from icefloe.errors import NotBuiltError
+from icefloe.errors import NotBuiltError, TerminalError
 from icefloe.iceberg.scan_tasks import ScanPlan, plan_scan_tasks
 from icefloe.iceberg.step import Step, StepKind
-from icefloe.iceberg.table_schema import TableSchema
 from icefloe.sinks.files import FilesSink
+from icefloe.sinks.manifest import Part
+from icefloe.storage.store import KeyMissingError
 
 __all__ = ["VerifyReport", "verify"]
 
 logger = logging.getLogger(__name__)
 
 _ROWS_PER_SLICE: Final = 1 << 24
-_OURS: Final = {BATCH, CHANGE_TYPE, CHANGE_ORDINAL, COMMIT_SNAPSHOT_ID, COMMIT_TIMESTAMP}
-_WEIGHTS: Final = {kind.name: -1 if kind in (ChangeType.DELETE, ChangeType.UPDATE_BEFORE) else 1 for kind in ChangeType}
+_MAX_SLICES: Final = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +40,7 @@ class VerifyReport:
 
     Attributes:
         batches: committed batches replayed.
-        changes: delivered changes read.
+        changes: delivered changes, as the manifests say.
         rows: of the end state.
         differing_rows: rows that the changes lost or made up.
         sentences: one per range that does not come out equal, and per part that is not what its manifest says.
@@ -55,34 +58,23 @@ class VerifyReport:
         return not self.sentences
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Segment:
-    """Neighbouring batches delivered in one schema, and the states they lead from and to."""
-
-    schema: TableSchema
-    batches: Sequence[CommitRecord]
-
-    @property
-    def start(self) -> int | None:
-        return self.batches[0].after_snapshot_id
-
-    @property
-    def end(self) -> int | None:
-        return self.batches[-1].up_to_snapshot_id
-
-
-def verify(session: PipelineSession) -> VerifyReport:
+def verify(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_SLICE) -> VerifyReport:
     """Replays everything a pipeline delivered; reads the sink and the table's states, changes nothing.
+
+    Args:
+        session: of the pipeline.
+        rows_per_slice: rows whose hashes are held at once; a larger table is read several times.
 
     Raises:
         NotBuiltError: the sink cannot be read back.
-        TerminalError: a state that is needed has expired, or a part of the output is gone.
+        TerminalError: a state that is needed has expired, or a batch was delivered in a schema that has.
+        TransientError: the sink or the table's files did not answer.
     """
     sink = session.sink
     if not isinstance(sink, FilesSink):
         raise NotBuiltError(f"the changes in a {session.pipeline.sink.type} sink cannot be read back: use files")
     batches = _committed(session)
-    found = [_verify_segment(session, sink, segment) for segment in _segments(session, batches)]
+    found = [_SegmentReplay(session, sink, segment).run(rows_per_slice) for segment in segments(session.table, batches)]
     return VerifyReport(
         batches=len(batches),
         changes=sum(each.changes for each in found),
@@ -100,92 +92,107 @@ def _committed(session: PipelineSession) -> list[CommitRecord]:
     return [commit for commit in commits if commit is not None]
 
 
-def _segments(session: PipelineSession, batches: Sequence[CommitRecord]) -> Iterator[_Segment]:
-    """Batches grouped by the schema they deliver; not a first batch that only placed the cursor."""
-    delivering = list(batches)
-    if delivering and delivering[0].steps == 0 and delivering[0].after_snapshot_id is None:
-        del delivering[0]
-    metadata = session.table.metadata
+class _SegmentReplay:
+    """Replays one segment: its start state, its changes, its end state."""
 
-    def schema_json(batch: CommitRecord) -> str:
-        return str(TableSchema.at(metadata, batch.up_to_snapshot_id).schema_json["fields"])
+    def __init__(self, session: PipelineSession, sink: FilesSink, segment: Segment) -> None:
+        self._session = session
+        self._sink = sink
+        self._segment = segment
+        self._schema = change_schema(segment.schema.arrow, with_batch=True)
+        self._sentences: list[str] = []
 
-    for _, group in groupby(delivering, key=schema_json):
-        members = list(group)
-        yield _Segment(schema=TableSchema.at(metadata, members[-1].up_to_snapshot_id), batches=members)
-
-
-def _verify_segment(session: PipelineSession, sink: FilesSink, segment: _Segment) -> VerifyReport:
-    start, end = (_state(session, snapshot_id) for snapshot_id in (segment.start, segment.end))
-    manifests = [(batch.batch_number, sink.manifest(batch.batch_number)) for batch in segment.batches]
-    changes = sum(manifest.batch.rows for _, manifest in manifests)
-    slices = 1
-    while slices < MAX_SLICES and max(start.record_count, end.record_count) + changes > slices * _ROWS_PER_SLICE:
-        slices *= 2
-    differing_rows = 0
-    sentences: list[str] = []
-    for number in range(slices):
-        replay = Replay(slice_number=number, slices=slices)
-        _add_state(session, segment.schema, start, 1, replay)
-        for batch_number, manifest in manifests:
-            for part in manifest.parts:
-                rows, hash_sum = _add_changes(sink.read_part(batch_number, part), replay)
-                if number == 0 and (rows, hash_sum) != (part.rows, part.hash_sum):
-                    sentences.append(
-                        f"part {part.names[0]} of batch {batch_number} is not what its manifest says: {rows} rows "
-                        f"instead of {part.rows}, or other values"
-                    )
-        _add_state(session, segment.schema, end, -1, replay)
-        differing_rows += replay.differing_rows()
-    if differing_rows:
-        sentences.append(
-            f"batches {segment.batches[0].batch_number} to {segment.batches[-1].batch_number} of "
-            f"{session.pipeline.name} do not lead from snapshot {segment.start} to {segment.end} of "
-            f"{session.pipeline.table}: {differing_rows} rows are missing or too many"
+    def run(self, rows_per_slice: int) -> VerifyReport:
+        segment = self._segment
+        start, end = (self._state(each) for each in (segment.after_snapshot_id, segment.up_to_snapshot_id))
+        manifests = [(batch.batch_number, self._sink.manifest(batch.batch_number)) for batch in segment.batches]
+        changes = sum(manifest.batch.rows for _, manifest in manifests)
+        rows = max(start.record_count, end.record_count) + changes
+        differing_rows = 0
+        for part_of_hashes in HashSlice.slices(min(_MAX_SLICES, -(-rows // rows_per_slice))):
+            self._sentences = []
+            replay = Replay(part_of_hashes)
+            self._add_state(start, 1, replay)
+            for batch_number, manifest in manifests:
+                for part in manifest.parts:
+                    self._add_part(batch_number, part, replay)
+            self._add_state(end, -1, replay)
+            differing_rows += replay.differing_rows()
+        logger.info("verified batches up to %d: %d rows differ", segment.batches[-1].batch_number, differing_rows)
+        return VerifyReport(
+            batches=len(segment.batches),
+            changes=changes,
+            rows=end.record_count,
+            differing_rows=differing_rows,
+            sentences=(*self._sentences, *self._difference(differing_rows)),
         )
-    logger.info("verified batches up to %d: %d rows differ", segment.batches[-1].batch_number, differing_rows)
-    return VerifyReport(
-        batches=len(segment.batches),
-        changes=changes,
-        rows=end.record_count,
-        differing_rows=differing_rows,
-        sentences=tuple(sentences),
-    )
+
+    def _difference(self, differing_rows: int) -> Sequence[str]:
+        if not differing_rows:
+            return ()
+        segment, pipeline = self._segment, self._session.pipeline
+        first, last = segment.batches[0].batch_number, segment.batches[-1].batch_number
+        start = "an empty table" if segment.after_snapshot_id is None else f"snapshot {segment.after_snapshot_id}"
+        sentence = (
+            f"batches {first} to {last} of {pipeline.name} do not lead from {start} to snapshot "
+            f"{segment.up_to_snapshot_id} of {pipeline.table}: {differing_rows} rows are missing or too many"
+        )
+        return (sentence,)
+
+    def _state(self, snapshot_id: int | None) -> ScanPlan:
+        """What to read for the table's rows at a snapshot; nothing for None, before the first one."""
+        if snapshot_id is None:
+            return ScanPlan(tasks=())
+        step = Step(
+            change_ordinal=0,
+            kind=StepKind.INITIAL,
+            start_snapshot_id=None,
+            end_snapshot_id=snapshot_id,
+            snapshot_ids=(snapshot_id,),
+            commit_snapshot_id=snapshot_id,
+            commit_timestamp_us=0,
+        )
+        return plan_scan_tasks(self._session.table, [step])
+
+    def _add_state(self, state: ScanPlan, sign: int, replay: Replay) -> None:
+        session = self._session
+        reader = TableRowReader(schema=self._segment.schema, io=session.table.io, table=session.pipeline.table)
+        for task in state.tasks:
+            [(_, weight)] = task.weights
+            for _, batch in reader.read_file(FileWork(data_file=task.data_file, weights=task.weights)):
+                replay.add(row_hashes_of_batch(batch), np.full(batch.num_rows, sign * weight, np.int64))
+
+    def _add_part(self, batch_number: int, part: Part, replay: Replay) -> None:
+        """Adds the changes of one part; notes where it is gone, or other than its manifest says."""
+        what = f"part {part.names[0]} of batch {batch_number} in {self._session.pipeline.sink.path}"
+        rows = hash_sum = 0
+        try:
+            for batch in self._sink.read_part(batch_number, part):
+                self._require_schema(batch.schema, batch_number)
+                hashes = row_hashes_of_batch(batch, self._segment.schema.arrow.names)
+                weights = _weights(batch.column(CHANGE_TYPE))
+                replay.add(hashes, weights)
+                rows += batch.num_rows
+                hash_sum = (hash_sum + hashes.signed_sum(weights)) % (1 << 128)
+        except KeyMissingError:
+            self._sentences.append(f"{what} is gone: restore it")
+            return
+        if (rows, hash_sum) != (part.rows, part.hash_sum):
+            self._sentences.append(
+                f"{what} is not what its manifest says: {rows} rows instead of {part.rows}, or other values; restore it"
+            )
+
+    def _require_schema(self, found: pa.Schema, batch_number: int) -> None:
+        if found.names != self._schema.names:
+            raise TerminalError(
+                f"batch {batch_number} of {self._session.pipeline.name} was delivered with other columns than the "
+                "batches after it, and the snapshot that tells them has expired: it can no longer be verified",
+                batch_number=batch_number,
+            )
 
 
-def _state(session: PipelineSession, snapshot_id: int | None) -> ScanPlan:
-    """What to read for the table's rows at a snapshot; nothing for None, before the first one."""
-    if snapshot_id is None:
-        return ScanPlan(tasks=())
-    step = Step(
-        change_ordinal=0,
-        kind=StepKind.INITIAL,
-        start_snapshot_id=None,
-        end_snapshot_id=snapshot_id,
-        snapshot_ids=(snapshot_id,),
-        commit_snapshot_id=snapshot_id,
-        commit_timestamp_us=0,
-    )
-    return plan_scan_tasks(session.table, [step])
-
-
-def _add_state(session: PipelineSession, schema: TableSchema, state: ScanPlan, weight: int, replay: Replay) -> None:
-    reader = TableRowReader(schema=schema, io=session.table.io, table=session.pipeline.table)
-    for task in state.tasks:
-        for _, batch in reader.read_file(FileWork(data_file=task.data_file, weights=task.weights)):
-            replay.add(row_hashes_of_batch(batch), np.full(batch.num_rows, weight, np.int64))
-
-
-def _add_changes(batches: Iterator[pa.RecordBatch], replay: Replay) -> tuple[int, int]:
-    """Adds the changes of one part; returns its rows and the sum of their hashes."""
-    rows = hash_sum = 0
-    for batch in batches:
-        names = [name for name in batch.schema.names if name not in _OURS]
-        types = batch.column(CHANGE_TYPE).dictionary_encode()
-        by_code = np.array([_WEIGHTS[name] for name in types.dictionary.to_pylist()], np.int64)
-        weights = by_code[types.indices.to_numpy(zero_copy_only=False)]
-        hashes = row_hashes_of_batch(batch.select(names))
-        replay.add(hashes, weights)
-        rows += batch.num_rows
-        hash_sum = (hash_sum + hashes.signed_sum(weights)) % (1 << 128)
-    return rows, hash_sum
+def _weights(change_types: pa.Array) -> NDArray[np.int64]:
+    """What each change adds to the table."""
+    encoded = change_types.dictionary_encode()
+    by_code = np.array([CHANGE_WEIGHTS[ChangeType[name]] for name in encoded.dictionary.to_pylist()], np.int64)
+    return by_code[encoded.indices.to_numpy(zero_copy_only=False)]

@@ -1,6 +1,7 @@
 """Phase one of the shuffle: one map task, from data files to a committed map output."""
 
 import logging
+import os
 import time
 
 from icefloe.audit.sums import Sums
@@ -11,6 +12,7 @@ from icefloe.iceberg.identifier_columns import identity_columns, resolve_identif
 from icefloe.shuffle.commit_record import MapOutputRecord
 from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts, new_attempt
 from icefloe.shuffle.reduce_ids import reduce_ids
+from icefloe.storage.local_folders import local_folders
 
 __all__ = ["write_map_output"]
 
@@ -36,31 +38,21 @@ def write_map_output(context: BatchContext, map_id: int) -> MapOutputRecord:
         return state.record
     context.refuse_committed()
     started = time.monotonic()
-    plan, schema = context.plan, context.schema
-    identity = resolve_identifier_columns(schema.columns, plan.identity.columns)
-    carryover = CarryOver(context.map_task(map_id).files, context.row_reader(), memory_bytes=plan.memory_bytes)
+    plan = context.plan
+    memory_bytes = plan.memory_bytes // 2
+    carryover = CarryOver(context.map_task(map_id).files, context.row_reader(), memory_bytes=memory_bytes)
     sums = Sums()
-    rows_handed_on = 0
     with MapOutputWriter(
         context.store,
         map_id=map_id,
         generation=state.generation,
         attempt=new_attempt(),
-        schema=schema.arrow,
+        schema=context.schema.arrow,
         num_partitions=plan.num_partitions,
-        memory_bytes=plan.memory_bytes,
+        memory_bytes=memory_bytes,
+        spill_folders=local_folders(os.environ),
     ) as writer:
-        for rows in carryover.changed_rows():
-            routing = row_hashes(identity_columns(rows.batch, identity)) if identity else rows.row_hashes
-            writer.write(
-                rows.batch,
-                reduce_ids=reduce_ids(routing, plan.num_partitions),
-                change_ordinals=rows.change_ordinals,
-                weights=rows.weights,
-                row_hashes=rows.row_hashes,
-            )
-            sums.add_rows(rows.row_hashes, rows.change_ordinals, rows.weights)
-            rows_handed_on += rows.batch.num_rows
+        rows_handed_on = _hand_on(context, carryover, writer, sums)
         tally = carryover.tally
         tally.require(sums.signed_counts(), what=f"map task {map_id} of batch {plan.batch_number}")
         record = writer.commit(
@@ -75,3 +67,22 @@ def write_map_output(context: BatchContext, map_id: int) -> MapOutputRecord:
     Sums(record.ordinals).require(sums, what=f"the map output {map_id} of batch {plan.batch_number}")
     logger.info("map task %d: read %d rows, handed on %d", map_id, tally.rows_read, rows_handed_on)
     return record
+
+
+def _hand_on(context: BatchContext, carryover: CarryOver, writer: MapOutputWriter, sums: Sums) -> int:
+    """Routes every changed row by its identity; returns how many there are."""
+    plan = context.plan
+    identity = resolve_identifier_columns(context.schema.columns, plan.identity.columns)
+    handed_on = 0
+    for rows in carryover.changed_rows():
+        routing = row_hashes(identity_columns(rows.batch, identity)) if identity else rows.row_hashes
+        writer.write(
+            rows.batch,
+            reduce_ids=reduce_ids(routing, plan.num_partitions),
+            change_ordinals=rows.change_ordinals,
+            weights=rows.weights,
+            row_hashes=rows.row_hashes,
+        )
+        sums.add_rows(rows.row_hashes, rows.change_ordinals, rows.weights)
+        handed_on += rows.batch.num_rows
+    return handed_on

@@ -32,7 +32,6 @@ def write_part(context: BatchContext, map_id: int) -> MapOutputRecord:
     context.refuse_committed()
     started = time.monotonic()
     message, sums = deliver(context, map_id, partial(inserted_rows, context, map_id))
-    files = context.map_task(map_id).files
     return context.map_outputs.commit(
         MapOutputRecord(
             map_id=map_id,
@@ -41,7 +40,7 @@ def write_part(context: BatchContext, map_id: int) -> MapOutputRecord:
             rows=message.rows,
             ordinals=sums.to_documents(),
             added_rows_read=message.rows,
-            bytes_read=sum(work.data_file.file_size_bytes for work in files),
+            bytes_read=context.plan.map_task_bytes[map_id],
             seconds=time.monotonic() - started,
             part=json.loads(dump_document(message)),
         )
@@ -57,7 +56,7 @@ def inserted_rows(context: BatchContext, map_id: int, delivery: Delivery) -> Ite
     carryover = CarryOver(context.map_task(map_id).files, context.row_reader(), memory_bytes=context.plan.memory_bytes)
     for rows in carryover.changed_rows():
         yield from delivery.batches(
-            pa.Table.from_batches([rows.batch]),
+            rows.batch,
             rows.row_hashes,
             np.arange(rows.batch.num_rows),
             np.full(rows.batch.num_rows, ChangeType.INSERT, np.uint8),

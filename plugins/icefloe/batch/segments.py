@@ -1,0 +1,70 @@
+"""Segments: neighbouring batches that can be replayed at once, from one state of the table to another."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from icefloe.checkpoint.records import CommitRecord
+from icefloe.iceberg.history import History
+from icefloe.iceberg.table import Table
+from icefloe.iceberg.table_schema import TableSchema
+
+__all__ = ["Segment", "segments"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """Batches of one schema, each of which begins where the one before ended.
+
+    Attributes:
+        schema: in which they were delivered.
+        batches: by number.
+    """
+
+    schema: TableSchema
+    batches: Sequence[CommitRecord]
+
+    @property
+    def after_snapshot_id(self) -> int | None:
+        """The state before the first batch; None: no rows."""
+        return self.batches[0].after_snapshot_id
+
+    @property
+    def up_to_snapshot_id(self) -> int | None:
+        """The state after the last batch."""
+        return self.batches[-1].up_to_snapshot_id
+
+
+def segments(table: Table, batches: Sequence[CommitRecord]) -> list[Segment]:
+    """The segments of a pipeline's batches, in order.
+
+    A first batch that only placed the cursor (``from_now``) is in none. A batch that loads the table anew begins one. A
+    batch whose snapshot expired is taken to have the schema of the next one.
+    """
+    found: list[Segment] = []
+    for batch in reversed(_delivering(batches)):
+        following = found[-1] if found else None
+        schema = _schema_after(table, batch)
+        is_continued = following is not None and following.after_snapshot_id == batch.up_to_snapshot_id
+        if following is not None and is_continued and (schema is None or _fields(schema) == _fields(following.schema)):
+            found[-1] = Segment(schema=following.schema, batches=(batch, *following.batches))
+        else:
+            found.append(
+                Segment(schema=schema or TableSchema.at(table.metadata, batch.up_to_snapshot_id), batches=(batch,))
+            )
+    return found[::-1]
+
+
+def _delivering(batches: Sequence[CommitRecord]) -> Sequence[CommitRecord]:
+    only_places_cursor = batches and batches[0].steps == 0 and batches[0].after_snapshot_id is None
+    return batches[1:] if only_places_cursor else batches
+
+
+def _schema_after(table: Table, batch: CommitRecord) -> TableSchema | None:
+    """The schema that a batch was delivered in; None where its snapshot expired."""
+    snapshot_id = batch.up_to_snapshot_id
+    is_there = snapshot_id is None or snapshot_id in History.of(table).snapshots
+    return TableSchema.at(table.metadata, snapshot_id) if is_there else None
+
+
+def _fields(schema: TableSchema) -> object:
+    return schema.schema_json["fields"]
