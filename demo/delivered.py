@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from rich import box
 from rich.table import Table
 
 __all__ = ["Delivered"]
@@ -41,9 +40,9 @@ class Delivered:
 
     def sample(self, batch_numbers: range, *, each: int) -> Table:
         """A few changes of every kind, an update on one line: what it changed, from what to what."""
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table = Table(box=None, padding=(0, 2, 0, 0), header_style="")
         for name in ("batch", "ordinal", "change", "flight_id", "flight", "column", "before", "after"):
-            table.add_column(name, justify="right" if name == "flight_id" else "left")
+            table.add_column(name, justify="right" if name == "flight_id" else "left", no_wrap=True)
         for number in batch_numbers:
             for row in _rows(self.changes(number), each):
                 table.add_row(*row)
@@ -63,7 +62,7 @@ def _rows(changes: pa.Table, each: int) -> Iterator[tuple[str, ...]]:
 
 def _lines(change: Mapping[str, Any], after: Mapping[str, Any] | None = None) -> Iterator[tuple[str, ...]]:
     kind = change["_change_type"] if after is None else "UPDATE"
-    flight = "{carrier} {flight} {origin}-{dest} {month:02}-{day:02}".format_map(change)
+    flight = "{carrier} {flight} {origin}-{dest}".format_map(change)
     head = (str(change["_batch"]), str(change["_change_ordinal"]), kind, str(change["flight_id"]), flight)
     if after is None:
         yield (*head, "", "", "")

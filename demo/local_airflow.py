@@ -4,12 +4,14 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from demo.environment import ROOT, demo_environment
 from demo.process_output import output_to
 
 __all__ = ["DagRunError", "LocalAirflow"]
+
+_MAX_CHARACTERS: Final = 400
 
 
 class DagRunError(Exception):
@@ -63,11 +65,18 @@ class LocalAirflow:
         if dag_id not in self._dags:
             raise DagRunError(f"Airflow has no DAG {dag_id}, only {', '.join(sorted(self._dags)) or 'none'}")
         dag = self._dags[dag_id]
+        failures: list[str] = []
         for task in dag.tasks:
             task.on_execute_callback = [lambda context: on_task(context["ti"].task_id)]
+            task.on_failure_callback = [lambda context: failures.append(_failure(context))]
         with output_to(self.log):
             finished = dag.test()
         if finished.state != "success":
-            states = {task.task_id: task.state for task in finished.get_task_instances()}
-            failed = [task_id for task_id, state in states.items() if state == "failed"]
-            raise DagRunError(f"{dag_id} failed in {', '.join(failed)}: see {self.log}")
+            raise DagRunError(f"{dag_id} did not succeed: {'; '.join(failures) or finished.state}; see {self.log}")
+
+
+def _failure(context: Any) -> str:
+    """What failed and why, in one line: the text of a failed spark-submit also holds the end of its log."""
+    task_id = context["ti"].task_id
+    first, *_ = str(context.get("exception")).splitlines() or [""]
+    return first if first.startswith(f"{task_id}: ") else f"{task_id}: {first[:_MAX_CHARACTERS]}"

@@ -38,7 +38,9 @@ class Progress:
         """Something that takes a while; what is yielded is told of each part of it as it begins."""
         if self.console.is_terminal:
             columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-            with Bar(*columns, console=self.console, transient=True) as bar:
+            with Bar(
+                *columns, console=self.console, transient=True, redirect_stdout=False, redirect_stderr=False
+            ) as bar:
                 task = bar.add_task(what)
                 yield lambda part: bar.update(task, description=f"{what}: {part}")
         else:

@@ -77,7 +77,7 @@ def run_demo(folder: Path, pipeline: Path, progress: Progress) -> list[str]:
         replayed = verify(open_session(folder, pipeline))
     if replayed.is_equal:
         progress.say(
-            f"Verified: {replayed.changes:,} changes of {replayed.batches} batches, replayed, "
+            f"\nVerified: {replayed.changes:,} changes of {replayed.batches} batches, replayed, "
             f"give the {replayed.rows:,} rows of the table."
         )
     return wrong + list(replayed.sentences)
@@ -91,7 +91,7 @@ def open_session(folder: Path, pipeline: Path) -> PipelineSession:
 
 def show_delivered(delivered: Delivered, changes: Sequence[TableChange], progress: Progress) -> list[str]:
     """Say where the change files are and show some of it; returns where they do not hold what was done."""
-    progress.say(f"\nThe changes are in {delivered.folder}, for example:")
+    progress.say(f"\nThe changes are in {delivered.folder}, for example:\n")
     progress.console.print(delivered.sample(range(len(changes)), each=2))
     counted = [delivered.counts(number) for number in range(len(changes))]
     return [

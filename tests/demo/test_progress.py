@@ -1,4 +1,5 @@
 import re
+import sys
 from io import StringIO
 from threading import Event
 
@@ -54,6 +55,12 @@ def test_a_terminal_shows_what_is_under_way_and_nothing_of_it_stays() -> None:
     progress.say("batch 1 is done")
     assert "batch 1: shuffle_write" in printed.getvalue()
     assert printed.getvalue().split("\x1b[2K")[-1] == "batch 1 is done\n"
+
+
+def test_what_others_print_meanwhile_stays_off_the_terminal() -> None:
+    stdout = sys.stdout
+    with Progress(Console(file=StringIO(), force_terminal=True)).under_way("batch 1"):
+        assert sys.stdout is stdout
 
 
 def test_a_line_is_never_wrapped_or_coloured() -> None:
