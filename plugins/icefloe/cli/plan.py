@@ -26,7 +26,7 @@ def plan(arguments: Namespace, screen: Screen) -> int:
     request = range_request(arguments)
     with screen.under_way("planning"):
         session = open_session(load_named_pipeline(arguments))
-        cores = phase_runner(session, os.environ).cores
+        cores = phase_runner(session.pipeline, os.environ).cores
         batch = next_batch(session, request)
         drafted = None if batch is None or _is_committed(batch) else draft(batch, cores=_cores(batch, cores))
     if batch is None or drafted is None:
@@ -34,7 +34,7 @@ def plan(arguments: Namespace, screen: Screen) -> int:
     else:
         _show(session.pipeline.name, batch, drafted, screen)
     if arguments.json:
-        screen.json({"batch": None, "route": Route.NOTHING_TO_DO.value} if drafted is None else _document(drafted))
+        screen.json(_nothing() if drafted is None or batch is None else _document(drafted, is_open=batch.is_resumed))
     return 0
 
 
@@ -90,10 +90,15 @@ def _show(name: str, batch: NextBatch, drafted: DraftPlan, screen: Screen) -> No
         screen.say(f"warning: {warning}")
 
 
-def _document(drafted: DraftPlan) -> dict[str, Any]:
+def _nothing() -> dict[str, Any]:
+    return {"batch": None, "route": Route.NOTHING_TO_DO.value, "steps": [], "files": 0, "rows": 0, "bytes": 0}
+
+
+def _document(drafted: DraftPlan, *, is_open: bool) -> dict[str, Any]:
     planned = drafted.plan
     return {
         "batch": planned.batch_number,
+        "is_open": is_open,
         "backfill_id": planned.backfill_id,
         "route": planned.route.value,
         "after_snapshot_id": id_json(planned.after_snapshot_id),

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 __all__ = ["Screen"]
 
@@ -52,7 +53,7 @@ class Screen:
         """Names and values in two columns."""
         table = Table.grid(padding=(0, 2))
         for name, value in rows:
-            table.add_row(name, value)
+            table.add_row(Text(name), Text(value))
         self._show(table)
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[str] = ()) -> None:
@@ -61,7 +62,7 @@ class Screen:
         for column in columns:
             table.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*map(Text, row))
         self._show(table)
 
     def json(self, document: Any) -> None:
@@ -71,4 +72,4 @@ class Screen:
 
     def _show(self, table: Table) -> None:
         if not self.is_json:
-            self.output.print(table, markup=False)
+            self.output.print(table)

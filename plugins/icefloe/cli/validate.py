@@ -2,11 +2,13 @@
 
 import os
 from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.identity import choose_identity
-from icefloe.batch.open_batch import next_batch
+from icefloe.batch.open_batch import NextBatch, next_batch
 from icefloe.batch.session import PipelineSession
 from icefloe.changes.columns import refuse_reserved_columns
 from icefloe.cli.checklist import Checklist
@@ -14,12 +16,13 @@ from icefloe.cli.ids import id_text
 from icefloe.cli.pipeline_session import open_session, without_airflow
 from icefloe.cli.screen import Screen
 from icefloe.engines.run_batch import phase_runner
-from icefloe.iceberg.catalogs import load_catalog
-from icefloe.iceberg.history import head
+from icefloe.iceberg.catalogs import UnknownTableError, load_catalog
+from icefloe.iceberg.history import UnknownBranchError, head
 from icefloe.iceberg.table_schema import TableSchema
-from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.model import Pipeline, SinkSettings
 from icefloe.pipeline.not_built import refuse_unbuilt
 from icefloe.pipeline.pipeline_file import find_pipeline, load_pipeline
+from icefloe.sinks.open_sink import open_sink
 from icefloe.storage.location import open_store
 from icefloe.storage.probe import probe
 
@@ -32,56 +35,68 @@ def validate(arguments: Namespace, screen: Screen) -> int:
     checks = Checklist(screen)
     pipeline = checks.run("file", lambda: load_pipeline(path, environ=os.environ), lambda _: str(path))
     if pipeline is not None:
-        checks.run("release", lambda: refuse_unbuilt(pipeline), lambda _: "every key is built")
-        _check_storage(pipeline, checks)
-        catalog = checks.run("catalog", lambda: _open_catalog(pipeline), str)
-        session = None
+        credentials = Credentials.from_environment(os.environ)
+        checks.run("release", partial(refuse_unbuilt, pipeline), lambda _: "every key is built")
+        _check_places(pipeline, credentials, checks)
+        catalog = checks.run("catalog", lambda: _catalog_name(pipeline, credentials), str)
         if catalog is not None:
-            session = checks.run("table", lambda: open_session(pipeline), lambda _: pipeline.table)
-        if session is not None:
-            _check_table(session, checks)
-            _check_delivery(session, checks)
+            for session in checks.run("table", lambda: _opened(pipeline), partial(_table_text, pipeline)) or ():
+                _check_table(session, checks)
     return checks.exit_code
 
 
-def _check_storage(pipeline: Pipeline, checks: Checklist) -> None:
-    for url in (pipeline.storage, pipeline.checkpoint):
-        if url is not None:
-            checks.run("storage", partial(_probe, url), lambda probed: f"{probed} can be written")
+def _check_places(pipeline: Pipeline, credentials: Credentials, checks: Checklist) -> None:
+    checks.run("engine", lambda: phase_runner(pipeline, os.environ), lambda _: pipeline.engine)
+    for url in filter(None, (pipeline.storage, pipeline.checkpoint)):
+        checks.run("storage", partial(_probe, url, credentials), str)
+    sink = pipeline.sink
+    checks.run("sink", partial(_try_sink, sink, credentials), lambda _: f"{sink.type} {sink.path}")
 
 
-def _probe(url: str) -> str:
-    probe(open_store(url, options=Credentials.from_environment(os.environ).storage_options))
+def _probe(url: str, credentials: Credentials) -> str:
+    probe(open_store(url, options=credentials.storage_options))
     return url
 
 
-def _open_catalog(pipeline: Pipeline) -> str:
+def _try_sink(sink: SinkSettings, credentials: Credentials) -> None:
+    open_sink(asdict(sink), credentials.sink_options).check()
+
+
+def _catalog_name(pipeline: Pipeline, credentials: Credentials) -> str:
     with without_airflow():
-        return load_catalog(pipeline.catalog).name
+        return load_catalog(pipeline.catalog, properties=credentials.catalog_properties or None).name
+
+
+def _opened(pipeline: Pipeline) -> Sequence[PipelineSession]:
+    """The session; none where the pipeline waits for a table or branch that is not there yet."""
+    try:
+        session = open_session(pipeline)
+        if pipeline.wait_for_table:
+            head(session.table, pipeline.branch)
+    except (UnknownTableError, UnknownBranchError):
+        if pipeline.wait_for_table:
+            return ()
+        raise
+    return (session,)
+
+
+def _table_text(pipeline: Pipeline, opened: Sequence[PipelineSession]) -> str:
+    return pipeline.table if opened else f"{pipeline.table} is not there yet, or its branch; the pipeline waits for it"
 
 
 def _check_table(session: PipelineSession, checks: Checklist) -> None:
-    pipeline, metadata = session.pipeline, session.table.metadata
-    snapshot_ids = checks.run(
-        "branch", lambda: _head_ids(session), lambda ids: f"{pipeline.branch} at snapshot {id_text(ids[0])}"
-    )
-    if snapshot_ids is None:
+    branch = session.pipeline.branch
+    head_ids = checks.run("branch", lambda: _head_ids(session), lambda ids: f"{branch} at snapshot {id_text(ids[0])}")
+    if head_ids is None:
         return
     schema = checks.run(
-        "columns", lambda: TableSchema.at(metadata, snapshot_ids[0]), lambda found: f"{len(found.arrow)} can be read"
+        "columns",
+        lambda: TableSchema.at(session.table.metadata, head_ids[0]),
+        lambda found: f"{len(found.arrow)} of types that can be read",
     )
-    if schema is None:
-        return
-    checks.run(
-        "identity",
-        lambda: choose_identity(pipeline.identifier_columns, schema),
-        lambda found: ", ".join(found.columns) or "none: INSERT and DELETE only",
-    )
-    checks.run(
-        "names",
-        lambda: refuse_reserved_columns(schema.arrow.names, table=pipeline.table),
-        lambda _: "no column is called like one of icefloe's",
-    )
+    if schema is not None:
+        _check_columns(session.pipeline, schema, checks)
+    checks.run("checkpoint", lambda: (next_batch(session),), lambda found: _next_text(found[0]))
 
 
 def _head_ids(session: PipelineSession) -> tuple[int | None]:
@@ -89,12 +104,18 @@ def _head_ids(session: PipelineSession) -> tuple[int | None]:
     return (None if newest is None else newest.snapshot_id,)
 
 
-def _check_delivery(session: PipelineSession, checks: Checklist) -> None:
-    pipeline = session.pipeline
+def _check_columns(pipeline: Pipeline, schema: TableSchema, checks: Checklist) -> None:
     checks.run(
-        "checkpoint",
-        lambda: (next_batch(session),),
-        lambda found: "nothing to do" if found[0] is None else f"batch {found[0].offset.batch_number} can be planned",
+        "identity",
+        lambda: choose_identity(pipeline.identifier_columns, schema),
+        lambda found: ", ".join(found.columns) or "none: INSERT and DELETE only",
     )
-    checks.run("engine", lambda: (phase_runner(session, os.environ),), lambda _: pipeline.engine)
-    checks.run("sink", lambda: session.sink.check(), lambda _: f"{pipeline.sink.type} {pipeline.sink.path}")
+    checks.run(
+        "names",
+        partial(refuse_reserved_columns, schema.arrow.names, table=pipeline.table),
+        lambda _: "no column is called like one of icefloe's",
+    )
+
+
+def _next_text(batch: NextBatch | None) -> str:
+    return "there is nothing to do" if batch is None else f"batch {batch.offset.batch_number} can be planned"

@@ -20,6 +20,7 @@ from icefloe.batch.table_files import io_properties
 from icefloe.engines.local import LocalEngine
 from icefloe.engines.spark_submit import SparkSubmit
 from icefloe.errors import IcefloeError
+from icefloe.pipeline.model import Pipeline
 
 __all__ = ["BatchRun", "LocalPhases", "Observer", "PhaseRunner", "phase_runner", "run_batch"]
 
@@ -73,15 +74,15 @@ class LocalPhases:
         run_phase(phase, _with_files(reference, self.environ), LocalEngine())
 
 
-def phase_runner(session: PipelineSession, environ: Mapping[str, str]) -> PhaseRunner:
-    """What runs the phases of a pipeline, by its ``engine``.
+def phase_runner(pipeline: Pipeline, environ: Mapping[str, str]) -> PhaseRunner:
+    """What runs the phases of an expanded pipeline, by its ``engine``.
 
     Raises:
         TerminalError: its Spark configuration cannot be used.
     """
-    if session.pipeline.engine == "local":
+    if pipeline.engine == "local":
         return LocalPhases(environ=environ)
-    return SparkSubmit.of(session.pipeline, environ=environ)
+    return SparkSubmit.of(pipeline, environ=environ)
 
 
 def run_batch(
@@ -104,7 +105,7 @@ def run_batch(
     Raises:
         IcefloeError: of the first task that failed; the next run resumes the batch.
     """
-    runner = phases or phase_runner(session, environ)
+    runner = phases or phase_runner(session.pipeline, environ)
     with observe("plan"):
         prepared = prepare(session, request, cores=runner.cores)
     if prepared.plan is None or prepared.plan_url is None:

@@ -1,0 +1,85 @@
+import json
+
+from cli.test_kill import killed
+from cli.workspace import Workspace, icefloe
+
+
+def test_planning_creates_no_file_anywhere(workspace: Workspace) -> None:
+    before = workspace.files()
+    done = icefloe("plan", workspace.folder / "events.yaml")
+    assert done.code == 0
+    assert workspace.files() == before
+
+
+def test_the_plan_of_the_initial_load(workspace: Workspace) -> None:
+    done = icefloe("plan", workspace.folder / "events.yaml", "--json")
+    [step] = done.document["steps"]
+    assert step.pop("commit_timestamp").endswith("+00:00")
+    head = str(workspace.head())
+    assert step == {"change_ordinal": 0, "kind": "initial", "commit_snapshot_id": head, "snapshot_ids": [head]}
+    assert done.document["bytes"] > 0
+    expected = {"batch": 0, "is_open": False, "route": "insert_only", "files": 1, "rows": 10, "map_tasks": 1}
+    assert done.document.items() >= expected.items()
+
+
+def test_a_run_delivers_what_was_planned(workspace: Workspace) -> None:
+    pipeline = workspace.folder / "events.yaml"
+    icefloe("run", pipeline)
+    workspace.update(1, value=2.0)
+    workspace.append(11)
+    planned = icefloe("plan", pipeline, "--json").document
+    delivered = icefloe("run", pipeline).document
+    shared = ("batch", "route", "after_snapshot_id", "up_to_snapshot_id")
+    assert {key: planned[key] for key in shared} == {key: delivered[key] for key in shared}
+    assert len(planned["steps"]) == delivered["steps"] == 2
+    assert planned["partitions"] >= 64
+
+
+def test_people_read_steps_route_partitions_and_why(workspace: Workspace) -> None:
+    pipeline = workspace.folder / "events.yaml"
+    icefloe("run", pipeline)
+    workspace.update(1, value=2.0)
+    out = icefloe("plan", pipeline).out
+    assert str(workspace.head()) in out
+    assert "shuffle" in out
+    assert "(auto: " in out
+    assert "file://" in out
+
+
+def test_a_range_is_planned_as_a_backfill(workspace: Workspace) -> None:
+    after = workspace.head()
+    workspace.append(10, 11)
+    done = icefloe("plan", workspace.folder / "events.yaml", "--after-snapshot-id", after, "--json")
+    assert done.document["rows"] == 2
+    assert done.document["backfill_id"].startswith(f"{after}-")
+
+
+def test_nothing_to_do_is_no_error(workspace: Workspace) -> None:
+    pipeline = workspace.folder / "events.yaml"
+    icefloe("run", pipeline)
+    assert "nothing to do" in icefloe("plan", pipeline).out
+    done = icefloe("plan", pipeline, "--json")
+    assert (done.code, json.loads(done.out)["batch"]) == (0, None)
+
+
+def test_a_backfill_delivered_before_is_not_planned_again(workspace: Workspace) -> None:
+    arguments = (workspace.folder / "events.yaml", "--up-to-snapshot-id", workspace.head())
+    icefloe("run", *arguments)
+    assert "delivered before" in icefloe("plan", *arguments).out
+
+
+def test_an_open_batch_is_shown_as_such(workspace: Workspace) -> None:
+    pipeline = workspace.folder / "events.yaml"
+    killed("after", 1, "*/shuffle/events/0/plan.json", pipeline)
+    workspace.append(11)
+    before = workspace.files()
+    assert "batch 0 is open since" in icefloe("plan", pipeline).out
+    document = icefloe("plan", pipeline, "--json").document
+    assert (document["is_open"], document["rows"]) == (True, 10)
+    assert workspace.files() == before
+
+
+def test_what_run_refuses_is_refused(workspace: Workspace) -> None:
+    assert icefloe("plan", workspace.pipeline(changes="net")).code == 65
+    assert icefloe("plan", workspace.pipeline(table="db.evnts")).code == 65
+    assert icefloe("plan", "no/such.yaml").code == 2

@@ -1,0 +1,58 @@
+from cli.test_kill import killed
+from cli.workspace import Workspace, icefloe
+
+
+def test_before_the_first_batch_the_whole_history_is_behind(workspace: Workspace) -> None:
+    before = workspace.files()
+    done = icefloe("status", workspace.folder / "events.yaml", "--json")
+    assert done.code == 0
+    assert done.document.pop("lag_seconds") > 0
+    assert done.document.items() >= {
+        "pipeline": "events", "last_batch": None, "cursor_snapshot_id": None, "head_snapshot_id": str(workspace.head()),
+        "lag_snapshots": 1, "lag_rows": 10, "open_batch": None, "open_since": None,
+    }.items()  # fmt: skip
+    assert workspace.files() == before
+
+
+def test_after_a_batch_nothing_is_behind(workspace: Workspace) -> None:
+    icefloe("run", workspace.folder / "events.yaml")
+    document = icefloe("status", workspace.folder / "events.yaml", "--json").document
+    assert document["cursor_snapshot_id"] == document["head_snapshot_id"] == str(workspace.head())
+    assert (document["lag_snapshots"], document["lag_rows"], document["lag_seconds"]) == (0, 0, 0.0)
+    assert document["last_batch"] == 0
+
+
+def test_the_lag_counts_snapshots_and_rows_since_the_cursor(workspace: Workspace) -> None:
+    icefloe("run", workspace.folder / "events.yaml")
+    workspace.append(10)
+    workspace.append(11, 12)
+    document = icefloe("status", workspace.folder / "events.yaml", "--json").document
+    assert (document["lag_snapshots"], document["lag_rows"]) == (2, 3)
+
+
+def test_a_cursor_outside_the_history_has_no_known_lag(workspace: Workspace) -> None:
+    icefloe("run", workspace.folder / "events.yaml")
+    for snapshot_id in (workspace.head(), workspace.append(11), workspace.append(12))[:2]:
+        workspace.table.maintenance.expire_snapshots().by_id(snapshot_id).commit()
+    document = icefloe("status", workspace.folder / "events.yaml", "--json").document
+    assert (document["lag_snapshots"], document["lag_rows"], document["lag_seconds"]) == (None, None, None)
+
+
+def test_an_open_batch_is_shown_with_the_time_it_was_opened(workspace: Workspace) -> None:
+    pipeline = workspace.folder / "events.yaml"
+    killed("after", 1, "*/shuffle/events/0/plan.json", pipeline)
+    document = icefloe("status", pipeline, "--json").document
+    assert document["open_batch"] == 0
+    assert document["open_since"].endswith("+00:00")
+    assert document["open_since"] in icefloe("status", pipeline).out
+
+
+def test_people_read_names_and_values(workspace: Workspace) -> None:
+    lines = [line.split() for line in icefloe("status", workspace.folder / "events.yaml").out.splitlines()]
+    assert ["table", "db.events"] in lines
+    assert ["cursor", "snapshot", "id", "-"] in lines
+
+
+def test_a_catalog_that_is_down_exits_75(workspace: Workspace) -> None:
+    (workspace.folder / "catalog.db").unlink()
+    assert icefloe("status", workspace.folder / "events.yaml").code == 75

@@ -1,0 +1,91 @@
+import pytest
+from pyiceberg.types import LongType
+
+from cli.workspace import Outcome, Workspace, icefloe
+
+
+def marks(done: Outcome) -> dict[str, str]:
+    """The mark of each check by its name."""
+    return {line.split()[1]: line.split()[0] for line in done.out.splitlines()}
+
+
+def failed(done: Outcome) -> set[str]:
+    return {name for name, mark in marks(done).items() if mark == "✗"}
+
+
+def test_a_usable_pipeline_passes_every_check(workspace: Workspace) -> None:
+    done = icefloe("validate", workspace.folder / "events.yaml")
+    assert (done.code, done.err) == (0, "")
+    assert set(marks(done).values()) == {"✓"}
+    assert list(marks(done)) == [
+        "file", "release", "engine", "storage", "sink", "catalog", "table", "branch", "columns", "identity", "names",
+        "checkpoint",
+    ]  # fmt: skip
+
+
+def test_validating_leaves_no_file_behind(workspace: Workspace) -> None:
+    before = {path for path in workspace.files() if path.is_file()}
+    icefloe("validate", workspace.folder / "events.yaml")
+    assert {path for path in workspace.files() if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("keys", "names"),
+    [
+        ({"brunch": "main"}, {"file"}),
+        ({"changes": "net"}, {"release"}),
+        ({"table": "db.evnts"}, {"table"}),
+        ({"branch": "side"}, {"branch"}),
+        ({"identifier_columns": ["ID"]}, {"identity", "checkpoint"}),
+        ({"catalog": "nowhere"}, {"catalog"}),
+        ({"engine": "spark", "spark": {"conf": {"spark.master": "nowhere"}}}, {"engine"}),
+    ],
+)
+def test_what_is_wrong_has_a_cross_and_exits_65(
+    workspace: Workspace, keys: dict[str, object], names: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYICEBERG_HOME", str(workspace.folder))
+    done = icefloe("validate", workspace.pipeline(**keys))
+    assert done.code == 65
+    assert failed(done) == names
+
+
+def test_every_fault_is_found_in_one_go(workspace: Workspace) -> None:
+    done = icefloe("validate", workspace.pipeline(changes="net", identifier_columns=["ID"], storage="file:///proc/no"))
+    assert done.code == 65
+    assert failed(done) >= {"release", "storage", "identity"}
+
+
+def test_what_may_pass_later_exits_75(workspace: Workspace) -> None:
+    (workspace.folder / "catalog.db").unlink()
+    done = icefloe("validate", workspace.folder / "events.yaml")
+    assert done.code == 75
+    assert failed(done) == {"catalog"}
+
+
+def test_a_final_fault_counts_before_one_that_may_pass(workspace: Workspace) -> None:
+    (workspace.folder / "catalog.db").unlink()
+    assert icefloe("validate", workspace.pipeline(changes="net")).code == 65
+
+
+def test_a_column_called_like_one_of_ours(workspace: Workspace) -> None:
+    with workspace.table.update_schema() as update:
+        update.add_column("_batch", LongType())
+    workspace.table.append(workspace.table.scan().to_arrow())
+    assert failed(icefloe("validate", workspace.folder / "events.yaml")) == {"names"}
+
+
+def test_a_meaning_edited_after_the_first_batch(workspace: Workspace) -> None:
+    icefloe("run", workspace.folder / "events.yaml")
+    done = icefloe("validate", workspace.pipeline(identifier_columns=["word"]))
+    assert failed(done) == {"checkpoint"}
+
+
+def test_a_table_that_is_waited_for_is_no_fault(workspace: Workspace) -> None:
+    done = icefloe("validate", workspace.pipeline(table="db.later", wait_for_table=True))
+    assert done.code == 0
+    assert "not there yet" in done.out
+
+
+def test_an_unknown_pipeline_exits_2(workspace: Workspace) -> None:
+    assert icefloe("validate", "no/such.yaml").code == 2

@@ -1,0 +1,41 @@
+import pyarrow.parquet as pq
+
+from cli.workspace import Workspace, icefloe
+
+
+def test_batches_that_lead_to_the_end_state_are_equal(workspace: Workspace) -> None:
+    pipeline = workspace.folder / "events.yaml"
+    icefloe("run", pipeline)
+    workspace.update(1, 2, value=2.0)
+    workspace.delete(3)
+    icefloe("run", pipeline)
+    before = workspace.files()
+    done = icefloe("verify", pipeline)
+    assert (done.code, done.err) == (0, "")
+    assert "2 batches lead to exactly the 9 rows of db.events" in done.out
+    assert workspace.files() == before
+
+
+def test_a_part_that_lost_a_row_exits_65(workspace: Workspace) -> None:
+    icefloe("run", workspace.folder / "events.yaml")
+    [part] = (workspace.output() / "batch=0").glob("part-*")
+    pq.write_table(pq.read_table(part).slice(1), part)
+    done = icefloe("verify", workspace.folder / "events.yaml")
+    assert done.code == 65
+    assert part.name in done.err
+    assert "1 rows are missing or too many" in done.err
+
+
+def test_a_part_that_is_gone_exits_65(workspace: Workspace) -> None:
+    icefloe("run", workspace.folder / "events.yaml")
+    [part] = (workspace.output() / "batch=0").glob("part-*")
+    part.unlink()
+    done = icefloe("verify", workspace.folder / "events.yaml")
+    assert done.code == 65
+    assert part.name in done.err
+
+
+def test_nothing_delivered_is_nothing_to_verify(workspace: Workspace) -> None:
+    done = icefloe("verify", workspace.folder / "events.yaml")
+    assert done.code == 0
+    assert "nothing was delivered yet" in done.out
