@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from icefloe.checkpoint.records import Identity
+from icefloe.errors import TerminalError
 from icefloe.iceberg.identifier_columns import resolve_identifier_columns
 from icefloe.iceberg.table_schema import TableSchema
 
-__all__ = ["choose_identity"]
+__all__ = ["choose_identity", "kept_identity"]
 
 
 def choose_identity(identifier_columns: Sequence[str] | None, schema: TableSchema) -> Identity:
@@ -26,3 +27,35 @@ def choose_identity(identifier_columns: Sequence[str] | None, schema: TableSchem
     if schema.identifier_columns:
         return Identity(policy="table", columns=tuple(schema.identifier_columns))
     return Identity(policy="none")
+
+
+def kept_identity(recorded: Identity, schema: TableSchema, *, pipeline: str) -> tuple[Identity, tuple[str, ...]]:
+    """The identity that a pipeline began with, for another batch of it, and a warning where the table has another now.
+
+    Args:
+        recorded: with the pipeline's first batch.
+        schema: that the batch delivers rows in.
+        pipeline: its name.
+
+    Raises:
+        TerminalError: one of its columns is not in the table any more.
+    """
+    try:
+        resolve_identifier_columns(schema.columns, recorded.columns)
+    except TerminalError as cause:
+        raise TerminalError(
+            f"pipeline {pipeline} has identified rows by {_named(recorded.columns)} since its first batch, but "
+            f"{cause.sentence}; restore the column's name, or give the pipeline another name to start anew",
+            **cause.facts,
+        ) from cause
+    if recorded.policy == "pipeline" or recorded.columns == schema.identifier_columns:
+        return recorded, ()
+    warning = (
+        f"the table's identifier fields are {_named(schema.identifier_columns)} now; pipeline {pipeline} goes on with "
+        f"{_named(recorded.columns)}, as it began"
+    )
+    return recorded, (warning,)
+
+
+def _named(columns: Sequence[str]) -> str:
+    return ", ".join(columns) or "none"

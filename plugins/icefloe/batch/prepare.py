@@ -1,7 +1,9 @@
 """Preparing a batch: it is opened and its plan is written; repeating it finds both."""
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Final
 
 from icefloe.batch.context import load_plan
 from icefloe.batch.cores import available_cores
@@ -21,6 +23,8 @@ from icefloe.storage.store import Store
 __all__ = ["Prepared", "draft", "prepare"]
 
 logger = logging.getLogger(__name__)
+
+_REQUESTS_AT_ONCE: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,12 +82,14 @@ def _write(batch: NextBatch, store: Store, *, cores: int | None) -> Plan:
     """Plans first, so that a table that cannot be read leaves no open batch behind; then records, then writes."""
     drafted = draft(batch, cores=cores)
     probe(store)
+    if batch.session.checkpoint.pipeline() is None:
+        probe(batch.session.open_storage(batch.session.checkpoint_url))
     batch.session.sink.check()
     recorded = record_batch(batch)
     if recorded != batch.offset:
         drafted = draft(replace(batch, offset=recorded, is_resumed=True), cores=cores)
-    for task in drafted.tasks:
-        store.put(task_key(task.map_id), dump_document(task))
+    with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
+        list(pool.map(lambda task: store.put(task_key(task.map_id), dump_document(task)), drafted.tasks))
     store.create(PLAN, dump_document(drafted.plan))
     plan = load_plan(store)
     logger.info("%s: batch %d goes by %s", plan.pipeline, plan.batch_number, plan.route)
@@ -96,7 +102,7 @@ def draft(batch: NextBatch, *, cores: int | None = None) -> DraftPlan:
     pipeline = with_tuning(session.pipeline, offset.tuning_configuration)
     return draft_plan(
         session.table,
-        offset,
+        replace(offset, warnings=(*offset.warnings, *batch.warnings)),
         places=Places(
             pipeline=pipeline.name,
             backfill_id=session.backfill_id,

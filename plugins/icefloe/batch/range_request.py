@@ -29,7 +29,7 @@ class RangeRequest:
     up_to_timestamp: datetime | None = None
 
     def __post_init__(self) -> None:
-        """Refuses both forms for one end, no bound at all, and timestamps without an offset."""
+        """Refuses both forms for one end, and timestamps without an offset."""
         for end in ("after", "up_to"):
             snapshot_id, timestamp = getattr(self, f"{end}_snapshot_id"), getattr(self, f"{end}_timestamp")
             if snapshot_id is not None and timestamp is not None:

@@ -1,0 +1,71 @@
+"""Which snapshots a pipeline's next batch covers."""
+
+import logging
+from dataclasses import replace
+from typing import Final, Literal
+
+from icefloe.checkpoint.log import Cursor
+from icefloe.iceberg.history import ExpiredHistoryError, History
+from icefloe.iceberg.steps import SnapshotRange, plan_range
+from icefloe.iceberg.table import Table
+from icefloe.pipeline.model import Pipeline
+
+__all__ = ["next_range"]
+
+logger = logging.getLogger(__name__)
+
+_LOADS: Final[dict[str, Literal["full", "from_earliest"]]] = {"full": "full", "from_earliest": "from_earliest"}
+
+
+def next_range(table: Table, pipeline: Pipeline, cursor: Cursor | None) -> SnapshotRange | None:
+    """The range after the cursor, or that of the initial load; None where the branch has not moved.
+
+    Args:
+        table: as loaded.
+        pipeline: whose ``initial_load``, ``on_gap`` and ``on_rollback`` decide.
+        cursor: None before the first batch.
+
+    Raises:
+        ExpiredHistoryError: the cursor's snapshot expired and ``on_gap`` is ``fail``.
+        TerminalError: see `plan_range`.
+    """
+    if cursor is None:
+        return _initial_range(table, pipeline)
+    try:
+        snapshots = plan_range(
+            table,
+            branch=pipeline.branch,
+            after_snapshot_id=cursor.snapshot_id,
+            on_rollback=pipeline.on_rollback,
+            commit_groups=pipeline.commit_groups,
+        )
+    except ExpiredHistoryError as gap:
+        snapshots = _across(gap, table, pipeline)
+    return None if snapshots.up_to_snapshot_id == cursor.snapshot_id else snapshots
+
+
+def _initial_range(table: Table, pipeline: Pipeline) -> SnapshotRange | None:
+    if pipeline.initial_load == "from_now":
+        head = History.of(table).head(pipeline.branch)
+        return SnapshotRange(after_snapshot_id=None, up_to_snapshot_id=None if head is None else head.snapshot_id)
+    snapshots = plan_range(
+        table, branch=pipeline.branch, load=_LOADS[pipeline.initial_load], commit_groups=pipeline.commit_groups
+    )
+    return None if snapshots.up_to_snapshot_id is None else snapshots
+
+
+def _across(gap: ExpiredHistoryError, table: Table, pipeline: Pipeline) -> SnapshotRange:
+    """The table loaded anew, where the pipeline wants that rather than to stop."""
+    if pipeline.on_gap == "fail":
+        raise ExpiredHistoryError(
+            f"{gap.sentence}; set on_gap: reload to have every row delivered anew, or give the pipeline another name "
+            "to start anew",
+            **gap.facts,
+        ) from gap
+    warning = (
+        f"{gap.sentence}; the table was loaded anew (on_gap: reload): every row is an INSERT, rows that were deleted "
+        "since are not delivered as DELETE, so a consumer must drop what it holds of the earlier batches"
+    )
+    logger.warning("%s: %s", pipeline.name, warning)
+    loaded = plan_range(table, branch=pipeline.branch, load="full", commit_groups=pipeline.commit_groups)
+    return replace(loaded, warnings=(warning, *loaded.warnings))
