@@ -11,6 +11,7 @@ from pyiceberg.types import (
     DecimalType,
     IntegerType,
     LongType,
+    PrimitiveType,
     StringType,
     TimestampType,
     TimestamptzType,
@@ -39,8 +40,20 @@ def comparable_bounds(task: ScanTask, schema: Schema) -> Mapping[int, tuple[Any,
         if isinstance(field_type, _BYTEWISE):
             bounds[field_id] = (lower, upper)
         elif isinstance(field_type, _DECODED):
-            written = (
-                IntegerType() if isinstance(field_type, LongType) and len(lower) == len(upper) == 4 else field_type
-            )
-            bounds[field_id] = (from_bytes(written, lower), from_bytes(written, upper))
+            decoded = _decoded(field_type, lower), _decoded(field_type, upper)
+            if None not in decoded:
+                bounds[field_id] = decoded
     return bounds
+
+
+def _decoded(field_type: PrimitiveType, bound: bytes) -> Any:
+    """A bound as a value; None where it was written in a type that does not compare with the column's.
+
+    The column may have been widened since its file was written, or, after a rollback, have been wider then.
+    """
+    written: PrimitiveType | None = field_type
+    if isinstance(field_type, IntegerType | LongType):
+        written = {4: IntegerType(), 8: LongType()}.get(len(bound))
+    elif not isinstance(field_type, DecimalType):
+        written = field_type if len(bound) == (4 if isinstance(field_type, DateType) else 8) else None
+    return None if written is None else from_bytes(written, bound)

@@ -13,6 +13,7 @@ from icefloe.iceberg.arrow_types import arrow_schema, arrow_type
 from icefloe.iceberg.column_error import ColumnError
 from icefloe.iceberg.data_file import Constant, constant_from_json
 from icefloe.iceberg.file_columns import FileColumn, is_list
+from icefloe.iceberg.narrowing import plan_narrowing
 from icefloe.iceberg.nested_steps import Field, FilledField, ListStep, MapStep, Parent, StructStep, TakenField
 from icefloe.iceberg.promotion import plan_kept_dictionary, plan_promotion
 
@@ -147,7 +148,8 @@ class _Planner:
                 "or rewrite the file with it",
                 column=place.name,
             )
-        return pa.scalar(field.initial_default, kind)
+        # Arrow makes no null of a type that holds uuids inside.
+        return pa.nulls(1, kind)[0] if field.initial_default is None else pa.scalar(field.initial_default, kind)
 
     def _step(self, column: FileColumn, kind: IcebergType, place: _Place) -> ArrayStep:
         children = column.children
@@ -163,7 +165,7 @@ class _Planner:
                 key = self._step(children[0], kind.key_type, place.inside_list().at("key"))
                 value = self._field(children[1], kind.value_field, place.inside_list().at("value"))
                 return MapStep(target=arrow_type(kind), key=key, value=value)
-        step = None if not kind.is_primitive else self._promotion(column, arrow_type(kind), is_top=len(place.path) == 1)
+        step = self._primitive(column, arrow_type(kind), place) if kind.is_primitive else None
         if step is None:
             raise ColumnError(
                 f"column {place.name!r} is {column.type} there, which cannot become the table's {kind}: rewrite "
@@ -172,9 +174,9 @@ class _Planner:
             )
         return step
 
-    def _promotion(self, column: FileColumn, target: pa.DataType, *, is_top: bool) -> ArrayStep | None:
-        if self._keep_dictionaries and is_top:
+    def _primitive(self, column: FileColumn, target: pa.DataType, place: _Place) -> ArrayStep | None:
+        if self._keep_dictionaries and len(place.path) == 1:
             kept = plan_kept_dictionary(column.type, target)
             if kept is not None:
                 return kept
-        return plan_promotion(column.type, target)
+        return plan_promotion(column.type, target) or plan_narrowing(column.type, target, column=place.name)
