@@ -4,7 +4,13 @@ from unittest import mock
 
 import pytest
 
-from icefloe.engines.spark_master import SparkConnectionError, SparkMaster, refuse_local_storage, spark_master
+from icefloe.engines.spark_master import (
+    SparkConnectionError,
+    SparkMaster,
+    configured_master,
+    refuse_local_storage,
+    spark_master,
+)
 from icefloe.errors import TerminalError
 from icefloe.orchestration.connections import find_connection
 
@@ -81,3 +87,16 @@ def test_a_disk_is_taken_by_a_local_master_or_when_shared() -> None:
     refuse_local_storage(urls, LOCAL, storage_is_shared=False)
     refuse_local_storage(urls, CLUSTER, storage_is_shared=True)
     refuse_local_storage({"storage": "s3://lake/icefloe"}, CLUSTER, storage_is_shared=False)
+
+
+def test_without_a_connection_the_configuration_names_the_master() -> None:
+    assert configured_master({"spark.master": "spark://host:7077"}) == SparkMaster(
+        url="spark://host:7077", is_local=False
+    )
+    assert configured_master({}).url == "local[*]"
+    assert configured_master({}).cores == os.cpu_count()
+
+
+def test_a_configured_master_that_spark_does_not_know_is_refused() -> None:
+    with pytest.raises(SparkConnectionError, match="'nowhere', unknown to Spark"):
+        configured_master({"spark.master": "nowhere"})

@@ -1,0 +1,117 @@
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from cli.workspace import Workspace
+from icefloe.batch.context import TaskReference
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.phases import Phase
+from icefloe.batch.range_request import RangeRequest
+from icefloe.batch.session import PipelineSession
+from icefloe.engines.run_batch import LocalPhases, phase_runner, run_batch
+from icefloe.engines.spark_submit import SparkSubmit
+from icefloe.errors import TransientError
+from icefloe.pipeline.pipeline_file import load_pipeline
+
+
+class FailingPhases:
+    """Fails in one phase, once."""
+
+    cores = 3
+
+    def __init__(self, phase: Phase) -> None:
+        self._left = [phase]
+
+    def run(self, phase: Phase, reference: TaskReference) -> None:
+        if phase in self._left:
+            self._left.remove(phase)
+            raise TransientError("a worker was lost")
+        LocalPhases(environ={}).run(phase, reference)
+
+
+class Recorder:
+    """Remembers what started and ended, in order."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        self.events.append(f"+{name}")
+        yield
+        self.events.append(f"-{name}")
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    made = Workspace.create(tmp_path)
+    made.append(*range(10))
+    made.pipeline()
+    return made
+
+
+def session_of(workspace: Workspace) -> PipelineSession:
+    pipeline = load_pipeline(workspace.folder / "events.yaml")
+    return PipelineSession.open(pipeline, credentials=Credentials(), environ=os.environ)
+
+
+def test_the_observer_sees_the_tasks_of_the_route_that_was_taken(workspace: Workspace) -> None:
+    inserted, shuffled, nothing = Recorder(), Recorder(), Recorder()
+    run_batch(session_of(workspace), environ={}, observe=inserted)
+    workspace.update(1, value=2.0)
+    run_batch(session_of(workspace), environ={}, observe=shuffled)
+    run_batch(session_of(workspace), environ={}, observe=nothing)
+    tasks = [name for name in inserted.events if name.startswith("+")]
+    assert tasks == ["+plan", "+insert_only", "+commit", "+cleanup"]
+    tasks = [name for name in shuffled.events if name.startswith("-")]
+    assert tasks == ["-plan", "-shuffle_write", "-coalesce", "-shuffle_read", "-commit", "-cleanup"]
+    assert nothing.events == ["+plan", "-plan"]
+
+
+@pytest.mark.parametrize("phase", [Phase.SHUFFLE_WRITE, Phase.SHUFFLE_READ])
+def test_a_batch_whose_phase_failed_is_resumed(workspace: Workspace, phase: Phase) -> None:
+    run_batch(session_of(workspace), environ={})
+    workspace.update(1, value=2.0)
+    phases = FailingPhases(phase)
+    with pytest.raises(TransientError, match="a worker was lost"):
+        run_batch(session_of(workspace), environ={}, phases=phases)
+    workspace.append(11)
+    done = run_batch(session_of(workspace), environ={}, phases=phases)
+    assert done.report is not None
+    assert (done.report.batch_number, done.report.counts["insert"], done.report.counts["update_after"]) == (1, 0, 1)
+
+
+def test_a_committed_batch_leaves_only_its_delivered_files_and_records(workspace: Workspace) -> None:
+    run_batch(session_of(workspace), environ={})
+    assert not any(path.is_file() for path in (workspace.storage() / "shuffle").rglob("*"))
+
+
+def test_a_cleanup_that_fails_does_not_make_the_batch_a_failure(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: object) -> int:
+        raise TransientError("the store was not there")
+
+    monkeypatch.setattr("icefloe.engines.run_batch.clean_up", fail)
+    done = run_batch(session_of(workspace), environ={})
+    assert done.report is not None
+    assert "the store was not there" in caplog.text
+
+
+def test_a_backfill_that_was_delivered_before_gives_its_report(workspace: Workspace) -> None:
+    request = RangeRequest(up_to_snapshot_id=workspace.head())
+    first = run_batch(session_of(workspace), request, environ={})
+    second = run_batch(session_of(workspace), request, environ={})
+    assert (first.was_committed_before, second.was_committed_before) == (False, True)
+    assert first.report == second.report
+
+
+def test_the_engine_of_the_pipeline_runs_the_phases(workspace: Workspace) -> None:
+    local = load_pipeline(workspace.pipeline(), environ={})
+    spark = load_pipeline(workspace.pipeline(engine="spark", spark={"conf": {"spark.master": "local[3]"}}), environ={})
+    assert isinstance(phase_runner(local, {}), LocalPhases)
+    assert isinstance(phase_runner(spark, {}), SparkSubmit)
+    assert phase_runner(spark, {}).cores == 3
