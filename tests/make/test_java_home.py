@@ -3,6 +3,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from make.java_home import find_java_home, specification, write_wrapper
 
 
