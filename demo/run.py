@@ -91,7 +91,9 @@ def open_session(folder: Path, pipeline: Path) -> PipelineSession:
 
 def show_delivered(delivered: Delivered, changes: Sequence[TableChange], progress: Progress) -> list[str]:
     """Say where the change files are and show some of it; returns where they do not hold what was done."""
-    progress.say(f"\nThe changes are in {delivered.folder}, for example:\n")
+    folder, here = delivered.folder, Path.cwd()
+    shown = folder.relative_to(here) if folder.is_relative_to(here) else folder
+    progress.say(f"\nThe changes are in {shown}, for example:\n")
     progress.console.print(delivered.sample(range(len(changes)), each=2))
     counted = [delivered.counts(number) for number in range(len(changes))]
     return [
