@@ -22,6 +22,7 @@ from icefloe.batch.range_request import RangeRequest, plan_request
 from icefloe.batch.read_range import range_changes
 from icefloe.batch.write_map_output import write_map_output
 from icefloe.batch.write_part import inserted_rows
+from icefloe.changes.columns import change_schema
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.documents import dump_document
 from icefloe.engines.local import LocalEngine
@@ -50,8 +51,8 @@ def read_changes(
 ) -> pa.RecordBatchReader:
     """The row-level changes of a range of a table's snapshots.
 
-    The range is planned when this is called; data files are read while the reader is. Memory is bounded by what the
-    shuffle of one pipeline takes; rows that changed pass through a temporary folder.
+    The range is planned when this is called; data files are read while the reader is. Each core works on one task of a
+    shuffle, which takes at most 1 GiB; rows that changed pass through a temporary folder.
 
     Args:
         table: a `pyiceberg.table.Table`; its metadata as loaded is what counts.
@@ -84,7 +85,6 @@ def read_changes(
     )
     snapshots = plan_request(table, request, branch=branch, on_rollback="compensate", commit_groups=commit_groups)
     schema = TableSchema.at(table.metadata, snapshots.up_to_snapshot_id)
-    folder = tempfile.TemporaryDirectory(prefix="icefloe-changes-", ignore_cleanup_errors=True)
     draft = draft_plan(
         table,
         OffsetRecord(
@@ -99,45 +99,41 @@ def read_changes(
             tuning_configuration={},
             opened_at=datetime.now(UTC).isoformat(),
         ),
-        places=_places(table, Path(folder.name)),
+        places=_places(table),
         shuffle=ShuffleSettings(),
         cores=local_cores(),
         on_summary_mismatch="warn",
     )
-    context = BatchContext(
-        plan=draft.plan, store=open_store(draft.plan.batch_url), checkpoint=None, io=table.io, sink=None
-    )
-    return pa.RecordBatchReader.from_batches(Delivery(context).schema, _read(context, draft, folder))
+    return pa.RecordBatchReader.from_batches(change_schema(schema.arrow, with_batch=False), _read(draft, table))
 
 
-def _read(
-    context: BatchContext, draft: DraftPlan, folder: "tempfile.TemporaryDirectory[str]"
-) -> Iterator[pa.RecordBatch]:
-    """Both phases in this process, delivered as they come; the folder lives as long as the reading."""
-    with folder:
+def _read(draft: DraftPlan, table: Table) -> Iterator[pa.RecordBatch]:
+    """Both phases in this process, delivered as they come; the folder between them lives as long as the reading."""
+    plan = draft.plan
+    with tempfile.TemporaryDirectory(prefix="icefloe-changes-", ignore_cleanup_errors=True) as folder:
+        store = open_store(Path(folder).as_uri())
+        context = BatchContext(plan=plan, store=store, checkpoint=None, io=table.io, sink=None)
         for task in draft.tasks:
-            context.store.put(task_key(task.map_id), dump_document(task))
-        map_ids = range(draft.plan.num_map_tasks)
-        if draft.plan.route is Route.INSERT_ONLY:
-            for map_id in map_ids:
+            store.put(task_key(task.map_id), dump_document(task))
+        if plan.route is Route.INSERT_ONLY:
+            for map_id in range(plan.num_map_tasks):
                 yield from inserted_rows(context, map_id, Delivery(context))
-        elif draft.plan.route is Route.SHUFFLE:
-            LocalEngine().map(partial(write_map_output, context), map_ids)
+        elif plan.route is Route.SHUFFLE:
+            LocalEngine().map(partial(write_map_output, context), range(plan.num_map_tasks))
             coalesced = coalesce_map_outputs(context)
             for each in coalesced.plan.ranges:
-                yield from range_changes(
-                    context, load_extents(context, each.range_id, coalesced.epoch), Delivery(context)
-                )
+                extents = load_extents(context, each.range_id, coalesced.epoch)
+                yield from range_changes(context, extents, Delivery(context))
 
 
-def _places(table: Table, folder: Path) -> Places:
+def _places(table: Table) -> Places:
     return Places(
         pipeline="read_changes",
         backfill_id=None,
         table=".".join(table.name()),
         catalog="",
         checkpoint_url="",
-        batch_url=folder.as_uri(),
+        batch_url="",
         sink={},
     )
 
