@@ -1,3 +1,4 @@
+# PYTHON_ARGCOMPLETE_OK - by this line argcomplete knows that the program completes its arguments
 """``python -m icefloe``."""
 
 import sys

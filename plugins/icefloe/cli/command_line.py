@@ -1,4 +1,3 @@
-# PYTHON_ARGCOMPLETE_OK
 """From arguments to an exit code."""
 
 import sys

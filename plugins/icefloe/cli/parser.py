@@ -1,13 +1,13 @@
 """The arguments of every command."""
 
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter, _SubParsersAction
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter, _SubParsersAction
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from icefloe.version import VERSION
 
-__all__ = ["make_parser"]
+__all__ = ["complete_pipeline", "make_parser"]
 
 Commands: TypeAlias = "_SubParsersAction[ArgumentParser]"
 
@@ -125,7 +125,7 @@ def _command(commands: Commands, name: str, help_text: str, description: str, ex
 
 def _add_pipeline(parser: ArgumentParser) -> None:
     argument = parser.add_argument("pipeline", metavar="PIPELINE", help="a path, or a name in dags/pipelines")
-    argument.completer = _pipeline_names  # type: ignore[attr-defined]
+    argument.completer = complete_pipeline  # type: ignore[attr-defined]
 
 
 def _add_common(parser: ArgumentParser) -> None:
@@ -149,8 +149,6 @@ def _add_range(parser: ArgumentParser) -> None:
 
 
 def _timestamp(text: str) -> datetime:
-    from argparse import ArgumentTypeError
-
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
@@ -160,7 +158,8 @@ def _timestamp(text: str) -> datetime:
     return found
 
 
-def _pipeline_names(prefix: str, parsed_args: Namespace, **_: Any) -> Sequence[str]:  # noqa: ARG001 - argcomplete's
+def complete_pipeline(prefix: str, parsed_args: Namespace, **_: Any) -> Sequence[str]:  # noqa: ARG001 - argcomplete's
+    """The pipelines whose names begin so, for the shell."""
     from icefloe.pipeline.pipeline_file import pipeline_paths
 
-    return [path.stem for path in pipeline_paths() if path.stem.startswith(prefix)]
+    return sorted(path.stem for path in pipeline_paths() if path.stem.startswith(prefix))

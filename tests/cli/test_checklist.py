@@ -1,0 +1,55 @@
+import io
+
+import pytest
+from rich.console import Console
+
+from icefloe.cli.checklist import Checklist
+from icefloe.cli.screen import Screen
+from icefloe.errors import TerminalError, TransientError
+
+
+def checklist(encoding: str = "utf-8") -> tuple[Checklist, io.TextIOWrapper]:
+    out = io.TextIOWrapper(io.BytesIO(), encoding=encoding, write_through=True)
+    return Checklist(Screen(output=Console(file=out, width=200), progress=Console(quiet=True))), out
+
+
+def printed(out: io.TextIOWrapper) -> str:
+    out.seek(0)
+    return out.read()
+
+
+def fail(error: Exception) -> None:
+    raise error
+
+
+def test_a_check_that_passes_gives_what_it_found() -> None:
+    checks, out = checklist()
+    assert checks.run("table", lambda: 7, lambda found: f"{found} rows") == 7
+    assert printed(out) == "✓ table      7 rows\n"
+    assert checks.exit_code == 0
+
+
+def test_each_line_of_an_error_has_a_cross() -> None:
+    checks, out = checklist()
+    assert checks.run("file", lambda: fail(TerminalError("one\ntwo")), str) is None
+    assert printed(out) == "✗ file       one\n✗ file       two\n"
+
+
+def test_what_may_pass_later_counts_after_what_never_will() -> None:
+    checks, _ = checklist()
+    checks.run("catalog", lambda: fail(TransientError("away")), str)
+    assert checks.exit_code == 75
+    checks.run("table", lambda: fail(TerminalError("gone")), str)
+    assert checks.exit_code == 65
+
+
+def test_a_terminal_without_ticks_gets_words() -> None:
+    checks, out = checklist("ascii")
+    checks.run("table", lambda: 7, str)
+    assert printed(out).startswith("ok table")
+
+
+def test_a_fault_of_our_own_is_not_taken_for_a_failed_check() -> None:
+    checks, _ = checklist()
+    with pytest.raises(ZeroDivisionError):
+        checks.run("table", lambda: fail(ZeroDivisionError()), str)

@@ -1,0 +1,34 @@
+from argparse import Namespace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from icefloe.cli.parser import complete_pipeline, make_parser
+
+
+def test_a_range_is_read_as_ids_or_times() -> None:
+    parse = make_parser().parse_args
+    by_id = parse(["run", "p", "--after-snapshot-id", "7", "--up-to-snapshot-id", "8"])
+    assert (by_id.after_snapshot_id, by_id.up_to_snapshot_id) == (7, 8)
+    by_time = parse(["plan", "p", "--after-timestamp", "2026-01-31T08:00Z"])
+    assert by_time.after_timestamp == datetime(2026, 1, 31, 8, tzinfo=UTC)
+
+
+def test_an_id_and_a_time_may_bound_different_ends() -> None:
+    found = make_parser().parse_args(["run", "p", "--after-snapshot-id", "7", "--up-to-timestamp", "2026-01-31T08:00Z"])
+    assert found.after_snapshot_id == 7
+    assert found.up_to_timestamp is not None
+
+
+def test_a_pipeline_is_completed_from_the_folder_of_pipelines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "dags" / "pipelines").mkdir(parents=True)
+    for name in ("flights.yaml", "fleet.yml", "events.yaml"):
+        (tmp_path / "dags" / "pipelines" / name).touch()
+    monkeypatch.chdir(tmp_path)
+    assert complete_pipeline("fl", Namespace()) == ["fleet", "flights"]
+
+
+def test_the_commands_of_a_later_release_are_in_the_help() -> None:
+    text = make_parser().format_help()
+    assert all(command in text for command in ("sweep", "abandon", "reset", "set-cursor"))
