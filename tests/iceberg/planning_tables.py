@@ -50,7 +50,10 @@ def expected_weights(table: Table, step: Step) -> dict[str, int]:
 
 
 def planned_weights(plan: ScanPlan, ordinal: int) -> dict[str, int]:
-    return {t.data_file.path: weight for t in plan.tasks for step, weight in t.weights if step == ordinal}
+    weights: Counter[str] = Counter()
+    for task in plan.tasks:
+        weights[task.data_file.path] += dict(task.weights).get(ordinal, 0)
+    return {path: weight for path, weight in weights.items() if weight}
 
 
 def edit_metadata(table: Table, **changes: Any) -> None:

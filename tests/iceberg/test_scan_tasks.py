@@ -1,3 +1,4 @@
+import shutil
 from pathlib import Path
 
 import pytest
@@ -132,3 +133,20 @@ def test_no_steps_need_no_manifest(tmp_path: Path) -> None:
     assert plan.tasks == ()
     assert plan.manifests_read == 0
     assert plan.inserts_only
+
+
+def test_a_file_that_the_table_lists_twice_is_read_twice(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    table.append(rows(1, 2))
+    path = table.inspect.files()["file_path"][0].as_py().removeprefix("file://")
+    copy = shutil.copy(path, tmp_path / "copy.parquet")
+    with table.transaction() as transaction:
+        for _ in range(2):
+            transaction.add_files([f"file://{copy}"], check_duplicate_files=False)
+    table.add_files([f"file://{copy}"], check_duplicate_files=False)
+    table.delete(EqualTo("id", 2))
+    check_every_range(table)
+    plan = plan_scan_tasks(table, plan_range(table).steps)
+    assert [task.weights for task in plan.tasks if task.data_file.path.endswith("copy.parquet")] == [
+        ((1, 1), (2, 1), (3, -1)), ((1, 1), (3, -1)), ((3, -1),)
+    ]  # fmt: skip

@@ -1,6 +1,6 @@
 """Scan tasks: each data file of a batch once, with the weights its rows have in the steps."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyiceberg.table import Table
@@ -41,7 +41,8 @@ class ScanPlan:
     """What a batch reads.
 
     Attributes:
-        tasks: each data file once, in the order of the steps and manifests that name it first.
+        tasks: each data file once, in the order of the steps and manifests that name it first; one that the table lists
+            repeatedly, as often.
         warnings: one sentence each.
         manifests_read: how many manifests were opened for it.
     """
@@ -87,7 +88,7 @@ def plan_scan_tasks(table: Table, steps: Sequence[Step]) -> ScanPlan:
 
 
 def scan_tasks(changes_by_ordinal: Iterable[tuple[int, Iterable[FileChange]]]) -> tuple[ScanTask, ...]:
-    """The tasks that read every changed file once."""
+    """The tasks that read every changed file once; one that the table lists more than once, as often."""
     entries: dict[str, DataEntry] = {}
     weights: dict[str, dict[int, int]] = {}
     for ordinal, changes in changes_by_ordinal:
@@ -101,14 +102,21 @@ def scan_tasks(changes_by_ordinal: Iterable[tuple[int, Iterable[FileChange]]]) -
     return tuple(
         ScanTask(
             data_file=entry.data_file,
-            weights=tuple(sorted((ordinal, weight) for ordinal, weight in weights[path].items() if weight)),
+            weights=ones,
             partition=entry.partition,
             lower_bounds=entry.lower_bounds,
             upper_bounds=entry.upper_bounds,
         )
         for path, entry in entries.items()
-        if any(weights[path].values())
+        for ones in _in_ones(weights[path])
     )
+
+
+def _in_ones(weights: Mapping[int, int]) -> Iterator[tuple[tuple[int, int], ...]]:
+    """The weights of one file as sums of +1 and -1: more than one of them where the table lists the file repeatedly."""
+    most = max(map(abs, weights.values()))
+    for size in range(most):
+        yield tuple((o, 1 if weight > 0 else -1) for o, weight in sorted(weights.items()) if abs(weight) > size)
 
 
 def _read_manifest_lists(steps: Iterable[Step], history: History, reader: ManifestReader) -> None:
