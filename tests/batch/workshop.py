@@ -1,0 +1,251 @@
+"""A small table on SQLite, a pipeline over it, and its batches run phase by phase or at once.
+
+    workshop = Workshop.create(tmp_path)          # or the fixture of that name
+    workshop.append([1, 2, 3])
+    report = workshop.deliver()                   # plan to cleanup; None when there was nothing to do
+    batch = workshop.open()                       # only planned: run(Phase...), coalesce(), commit(), clean_up()
+
+``import`` as ``from batch.workshop import ...``.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import yaml
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.expressions import AlwaysTrue, In
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+
+from icefloe.batch.cleanup import clean_up
+from icefloe.batch.coalesce_map_outputs import Coalesced, coalesce_map_outputs
+from icefloe.batch.commit import commit_batch
+from icefloe.batch.context import BatchContext, TaskReference
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.document import Plan, Route
+from icefloe.batch.phases import Engine, Phase, run_phase
+from icefloe.batch.prepare import Prepared, prepare
+from icefloe.batch.range_request import RangeRequest
+from icefloe.batch.report import BatchReport
+from icefloe.batch.session import PipelineSession
+from icefloe.batch.table_files import io_properties
+from icefloe.iceberg.step import Step, StepKind
+from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.sinks.files import FilesSink
+from icefloe.storage.location import open_store
+from icefloe.storage.store import Store
+from spark.row_counts import Row, difference, rows_of, weights_of
+
+__all__ = ["SCHEMA", "InOrder", "OpenBatch", "Workshop", "rows", "typed_changes"]
+
+SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("value", pa.float64()), pa.field("word", pa.string())])
+NAME = "events"
+
+
+def rows(ids: Iterable[int], *, value: float = 1.0) -> pa.Table:
+    given = list(ids)
+    columns = {"id": given, "value": [value] * len(given), "word": [f"word {number % 97}" for number in given]}
+    return pa.table(columns, schema=SCHEMA)
+
+
+class InOrder:
+    """An engine of this thread that remembers what it was given."""
+
+    def __init__(self) -> None:
+        self.given: list[list[int]] = []
+
+    def map(self, function: Callable[[int], Any], numbers: Sequence[int]) -> list[Any]:
+        self.given.append(list(numbers))
+        return [function(number) for number in numbers]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workshop:
+    """The table ``db.events``, a pipeline file over it, and the folders around them."""
+
+    folder: Path
+    table: Table
+    keys: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def create(cls, folder: Path, schema: pa.Schema | Schema = SCHEMA, **options: Any) -> Self:
+        """Options are those of PyIceberg's ``create_table``."""
+        catalog = SqlCatalog("lab", **catalog_properties(folder))
+        catalog.create_namespace_if_not_exists("db")
+        return cls(folder=folder, table=catalog.create_table(f"db.{NAME}", schema, **options))
+
+    def set(self, **keys: Any) -> Self:
+        """Edits the pipeline file; a key of None leaves it."""
+        self.keys.update(keys)
+        return self
+
+    def append(self, ids: Iterable[int], **values: Any) -> int:
+        self.table.append(rows(ids, **values))
+        return self.head()
+
+    def update(self, ids: Iterable[int], *, value: float) -> int:
+        """A copy-on-write update, one snapshot group."""
+        given = list(ids)
+        self.table.overwrite(rows(given, value=value), overwrite_filter=In("id", given))
+        return self.head()
+
+    def replace(self, table: pa.Table) -> int:
+        """Puts one new file in the place of all."""
+        self.table.overwrite(table, overwrite_filter=AlwaysTrue())
+        return self.head()
+
+    def delete(self, ids: Iterable[int]) -> int:
+        self.table.delete(In("id", list(ids)))
+        return self.head()
+
+    def head(self) -> int:
+        snapshot = self.table.refresh().current_snapshot()
+        assert snapshot is not None
+        return snapshot.snapshot_id
+
+    def snapshot_ids(self) -> list[int]:
+        return [snapshot.snapshot_id for snapshot in self.table.refresh().metadata.snapshots]
+
+    def state(self, snapshot_id: int | None) -> Counter[Row]:
+        if snapshot_id is None:
+            return Counter()
+        return rows_of(self.table.scan(snapshot_id=snapshot_id).to_arrow())
+
+    def session(self, credentials: Credentials | None = None) -> PipelineSession:
+        pipeline = load_pipeline(self.pipeline_file())
+        return PipelineSession.open(pipeline, credentials=credentials or Credentials(), environ=os.environ)
+
+    def pipeline_file(self) -> Path:
+        minimal = {
+            "version": 1,
+            "name": NAME,
+            "catalog": {"name": "lab", **catalog_properties(self.folder)},
+            "table": f"db.{NAME}",
+            "identifier_columns": ["id"],
+            "storage": f"file://{self.folder}/storage",
+            "engine": "local",
+            "sink": {"type": "files", "path": f"file://{self.folder}/changes"},
+        }
+        given = {key: value for key, value in {**minimal, **self.keys}.items() if value is not None}
+        path = self.folder / f"{NAME}.yaml"
+        path.write_text(yaml.safe_dump(given, sort_keys=False))
+        return path
+
+    def prepare(self, request: RangeRequest | None = None, **options: Any) -> Prepared:
+        return prepare(self.session(), request, **options)
+
+    def open(self, request: RangeRequest | None = None, **options: Any) -> "OpenBatch":
+        prepared = self.prepare(request, **options)
+        assert prepared.plan is not None
+        assert prepared.plan_url is not None
+        return OpenBatch(plan=prepared.plan, plan_url=prepared.plan_url)
+
+    def deliver(self, request: RangeRequest | None = None, **options: Any) -> BatchReport | None:
+        """A whole batch."""
+        return None if self.prepare(request, **options).plan is None else self.open(request).deliver()
+
+    def changes(self, batch: int = 0, *, backfill_id: str | None = None) -> pa.Table:
+        """What the manifest of a batch names, in the order of delivery."""
+        place = "" if backfill_id is None else f"/_backfills/{backfill_id}"
+        sink = FilesSink(open_store(f"file://{self.folder}/changes{place}"))
+        parts = sink.manifest(batch).parts
+        batches = [found for part in parts for found in sink.read_part(batch, part)]
+        return pa.Table.from_batches(batches) if batches else pa.table({})
+
+    def stored_objects(self) -> dict[str, bytes]:
+        """Everything icefloe keeps, by path."""
+        folders = [self.folder / "storage", self.folder / "changes"]
+        return {str(path): path.read_bytes() for each in folders for path in each.rglob("*") if path.is_file()}
+
+    def require_exact(self, plan: Plan, changes: pa.Table) -> None:
+        """Each step's changes are the difference of its states, and pair as the rule says."""
+        identity = [changes.column_names.index(name) - 5 for name in plan.identity.columns] if changes else None
+        for step in plan.steps:
+            expected = self.step_weights(step)
+            here = changes.filter(pc.equal(changes["_change_ordinal"], step.change_ordinal)) if changes else changes
+            if here.num_rows == 0:
+                assert expected == {}
+                continue
+            assert weights_of(here) == expected
+            assert Counter(here["_change_type"].to_pylist()) == typed_changes(expected, identity or None)
+            assert set(here["_commit_snapshot_id"].to_pylist()) == {step.commit_snapshot_id}
+
+    def step_weights(self, step: Step) -> Counter[Row]:
+        start = None if step.kind is StepKind.INITIAL else step.start_snapshot_id
+        return difference(self.state(start), self.state(step.end_snapshot_id))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenBatch:
+    """A planned batch, as the tasks of the DAG see it."""
+
+    plan: Plan
+    plan_url: str
+    credentials: Credentials = field(default_factory=Credentials)
+
+    @property
+    def reference(self) -> TaskReference:
+        reference = TaskReference(plan_url=self.plan_url, credentials=self.credentials)
+        return reference.with_io(io_properties(self.plan, self.credentials, os.environ))
+
+    @property
+    def context(self) -> BatchContext:
+        return self.reference.open()
+
+    @property
+    def store(self) -> Store:
+        return self.context.store
+
+    def run(self, phase: Phase, engine: Engine | None = None) -> None:
+        run_phase(phase, self.reference, engine or InOrder())
+
+    def coalesce(self) -> Coalesced:
+        return coalesce_map_outputs(self.context)
+
+    def run_route(self) -> Self:
+        """Everything between plan and commit."""
+        if self.plan.route is Route.INSERT_ONLY:
+            self.run(Phase.INSERT_ONLY)
+        elif self.plan.route is Route.SHUFFLE:
+            self.run(Phase.SHUFFLE_WRITE)
+            self.coalesce()
+            self.run(Phase.SHUFFLE_READ)
+        return self
+
+    def commit(self) -> BatchReport:
+        return commit_batch(self.context)
+
+    def clean_up(self) -> int:
+        return clean_up(self.context)
+
+    def deliver(self) -> BatchReport:
+        report = self.run_route().commit()
+        self.clean_up()
+        return report
+
+
+def typed_changes(weights: Mapping[Row, int], identity: Sequence[int] | None) -> Counter[str]:
+    """How many changes of each type: per identity as many pairs as there are deletes and inserts both."""
+    deletes: Counter[Row] = Counter()
+    inserts: Counter[Row] = Counter()
+    for row, weight in weights.items():
+        key = row if identity is None else tuple(row[position] for position in identity)
+        (inserts if weight > 0 else deletes)[key] += abs(weight)
+    pairs = 0 if identity is None else sum((deletes & inserts).values())
+    counts = {
+        "DELETE": sum(deletes.values()) - pairs,
+        "INSERT": sum(inserts.values()) - pairs,
+        "UPDATE_BEFORE": pairs,
+        "UPDATE_AFTER": pairs,
+    }
+    return Counter({name: count for name, count in counts.items() if count})
+
+
+def catalog_properties(folder: Path) -> dict[str, str]:
+    return {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}/warehouse"}
