@@ -65,7 +65,8 @@ def run_demo(folder: Path, pipeline: Path, progress: Progress) -> list[str]:
         table.correct_delays,
         table.update_delete_and_arrive_late,
     ):
-        changes.append(change_table())
+        with progress.under_way("commits to nyc.flights"):
+            changes.append(change_table())
         started = monotonic()
         with progress.under_way(changes[-1].title) as on_task:
             airflow.run(pipeline.stem, on_task=on_task)

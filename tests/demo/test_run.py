@@ -21,16 +21,25 @@ for sentence in run_demo(folder, pipeline, Progress(Console(file=own_output(), w
 """
 
 
-@pytest.mark.airflow
-def test_the_demo_runs_four_batches_without_spark_and_finds_nothing_wrong(tmp_path: Path) -> None:
-    """In a process of its own, because Airflow reads its environment once; without Spark, because others test that."""
-    written = (ROOT / "demo" / "pipelines" / "flights_changes.yaml").read_text()
-    pipeline = tmp_path / "flights_changes.yaml"
-    pipeline.write_text(f"{written}engine: local\n")
-    done = subprocess.run(
-        [sys.executable, "-c", DEMO, str(tmp_path / "demo"), str(pipeline)],
+@pytest.fixture
+def pipeline(tmp_path: Path) -> Path:
+    """The demo's pipeline without Spark, which others test."""
+    path = tmp_path / "flights_changes.yaml"
+    path.write_text((ROOT / "demo" / "pipelines" / path.name).read_text() + "engine: local\n")
+    return path
+
+
+def run(pipeline: Path) -> "subprocess.CompletedProcess[str]":
+    """In a process of its own, because Airflow reads its environment once."""
+    return subprocess.run(
+        [sys.executable, "-c", DEMO, str(pipeline.parent / "demo"), str(pipeline)],
         env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'plugins'}"}, capture_output=True, text=True, check=False,
     )  # fmt: skip
+
+
+@pytest.mark.airflow
+def test_the_demo_runs_four_batches_and_finds_nothing_wrong(pipeline: Path) -> None:
+    done = run(pipeline)
     assert (done.returncode, done.stderr) == (0, "")
     counts = re.findall(r"(insert_only|shuffle) .* ([\d,]+) +([\d,]+) +([\d,]+) +\d+\.\d\n", done.stdout)
     assert counts == [
@@ -40,3 +49,14 @@ def test_the_demo_runs_four_batches_without_spark_and_finds_nothing_wrong(tmp_pa
         ("shuffle", "487", "281", "563"),
     ]
     assert "give the 308,078 rows of the table" in done.stdout
+
+
+@pytest.mark.airflow
+def test_a_task_that_fails_ends_the_demo_with_its_sentence(pipeline: Path) -> None:
+    pipeline.write_text(pipeline.read_text().replace("table: nyc.flights", "table: nyc.fligths"))
+    done = run(pipeline)
+    assert done.returncode == 1
+    said = (
+        "DagRunError: flights_changes did not succeed: wait_for_snapshot: catalog 'lakehouse' has no table nyc.fligths"
+    )
+    assert said in done.stderr.splitlines()[-1]
