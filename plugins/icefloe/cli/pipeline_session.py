@@ -1,12 +1,13 @@
 """The pipeline a command names, opened outside Airflow."""
 
+import logging
 import os
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from icefloe.batch.credentials import Credentials
+from icefloe.batch.credentials import CREDENTIALS_VARIABLE, Credentials
 from icefloe.batch.session import PipelineSession
 from icefloe.iceberg.catalogs import UnknownCatalogError
 from icefloe.pipeline.model import Pipeline
@@ -14,6 +15,8 @@ from icefloe.pipeline.not_built import refuse_unbuilt
 from icefloe.pipeline.pipeline_file import find_pipeline, load_pipeline
 
 __all__ = ["load_named_pipeline", "open_session", "without_airflow"]
+
+logger = logging.getLogger(__name__)
 
 
 def load_named_pipeline(arguments: Namespace) -> Pipeline:
@@ -39,6 +42,12 @@ def open_session(pipeline: Pipeline) -> PipelineSession:
         TerminalError: no such catalog or table.
         TransientError: the catalog did not answer.
     """
+    for key, conn_id in (("storage_conn_id", pipeline.storage_conn_id), ("sink.conn_id", pipeline.sink.conn_id)):
+        if conn_id is not None and CREDENTIALS_VARIABLE not in os.environ:
+            logger.warning(
+                "%s names the Airflow connection %r, unknown outside Airflow: the machine's own identity is used",
+                key, conn_id,
+            )  # fmt: skip
     with without_airflow():
         return PipelineSession.open(pipeline, credentials=Credentials.from_environment(os.environ), environ=os.environ)
 
