@@ -221,7 +221,8 @@ def test_a_damaged_record_is_one_sentence_that_names_its_url(checkpoint, store, 
     run_batches(checkpoint, 1)
     checkpoint.create_offset(an_offset(1))
     flip_byte(store, key, 0)
-    with pytest.raises(TerminalError, match=rf"the checkpoint record {store.url}/{key} cannot be read as \w+Record") as caught:
+    sentence = rf"the checkpoint record {store.url}/{key} cannot be read as \w+Record"
+    with pytest.raises(TerminalError, match=sentence) as caught:
         READS[key](checkpoint)
     assert "\n" not in str(caught.value)
     store.put(key, b"")
