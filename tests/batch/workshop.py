@@ -42,7 +42,7 @@ from icefloe.storage.location import open_store
 from icefloe.storage.store import Store
 from spark.row_counts import Row, difference, rows_of, weights_of
 
-__all__ = ["SCHEMA", "InOrder", "OpenBatch", "Workshop", "rows", "typed_changes"]
+__all__ = ["SCHEMA", "InOrder", "OpenBatch", "Workshop", "catalog_properties", "rows", "typed_changes"]
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("value", pa.float64()), pa.field("word", pa.string())])
 NAME = "events"
@@ -76,6 +76,7 @@ class Workshop:
     @classmethod
     def create(cls, folder: Path, schema: pa.Schema | Schema = SCHEMA, **options: Any) -> Self:
         """Options are those of PyIceberg's ``create_table``."""
+        folder.mkdir(exist_ok=True)
         catalog = SqlCatalog("lab", **catalog_properties(folder))
         catalog.create_namespace_if_not_exists("db")
         return cls(folder=folder, table=catalog.create_table(f"db.{NAME}", schema, **options))

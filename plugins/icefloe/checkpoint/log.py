@@ -168,7 +168,8 @@ class Checkpoint:
         )
 
     def _refuse_another_beginning(self, record: OffsetRecord, before: CommitRecord) -> None:
-        if record.after_snapshot_id != before.up_to_snapshot_id:
+        """A batch that loads the table anew begins without a snapshot, so it may follow any other."""
+        if record.after_snapshot_id not in (None, before.up_to_snapshot_id):
             raise CursorMovedError(
                 f"batch {record.batch_number} of {self.url} was planned after snapshot {record.after_snapshot_id}, but "
                 f"batch {before.batch_number} ended at {before.up_to_snapshot_id}: another run was faster; run again",
