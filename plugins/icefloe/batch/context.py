@@ -1,7 +1,7 @@
 """What every task of a batch is given: the plan, its stores, the table's files and the sink."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from icefloe.batch.credentials import Credentials
@@ -85,11 +85,11 @@ class BatchContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReference:
-    """What travels to a task inside a closure: where the plan is, and what opens it. Never stored."""
+    """What travels to a task inside a closure: where the plan is, and what opens it. Never stored, never shown."""
 
     plan_url: str
     credentials: Credentials
-    io_properties: Mapping[str, str] | None = None
+    io_properties: Mapping[str, str] | None = field(default=None, repr=False)
 
     def open(self) -> BatchContext:
         """The context of the batch in this process."""

@@ -8,12 +8,12 @@ from icefloe.iceberg.history import History
 from icefloe.iceberg.table import Table
 from icefloe.iceberg.table_schema import TableSchema
 
-__all__ = ["Segment", "segments"]
+__all__ = ["Segment", "segments", "since_last_start"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """Batches of one schema, each of which begins where the one before ended.
+    """Batches of one schema.
 
     Attributes:
         schema: in which they were delivered.
@@ -34,29 +34,33 @@ class Segment:
         return self.batches[-1].up_to_snapshot_id
 
 
-def segments(table: Table, batches: Sequence[CommitRecord]) -> list[Segment]:
-    """The segments of a pipeline's batches, in order.
+def since_last_start(batches: Sequence[CommitRecord]) -> Sequence[CommitRecord]:
+    """The batches of a pipeline from the last one on that began without a snapshot: a load, or a first placing.
 
-    A first batch that only placed the cursor (``from_now``) is in none. A batch that loads the table anew begins one. A
-    batch whose snapshot expired is taken to have the schema of the next one.
+    What was delivered before a table was loaded anew has no end state to compare with, and stands for nothing.
     """
+    starts = [index for index, batch in enumerate(batches) if batch.after_snapshot_id is None]
+    return batches[starts[-1] :] if starts else batches
+
+
+def segments(table: Table, batches: Sequence[CommitRecord]) -> list[Segment]:
+    """The segments of batches that follow one another, in order.
+
+    A first batch that only placed the cursor (``from_now``) is in none. A batch whose snapshot expired is taken to have
+    the schema of the next one.
+    """
+    only_places_cursor = batches and batches[0].steps == 0 and batches[0].after_snapshot_id is None
     found: list[Segment] = []
-    for batch in reversed(_delivering(batches)):
+    for batch in reversed(batches[1:] if only_places_cursor else batches):
         following = found[-1] if found else None
         schema = _schema_after(table, batch)
-        is_continued = following is not None and following.after_snapshot_id == batch.up_to_snapshot_id
-        if following is not None and is_continued and (schema is None or _fields(schema) == _fields(following.schema)):
+        if following is not None and (schema is None or _fields(schema) == _fields(following.schema)):
             found[-1] = Segment(schema=following.schema, batches=(batch, *following.batches))
         else:
             found.append(
                 Segment(schema=schema or TableSchema.at(table.metadata, batch.up_to_snapshot_id), batches=(batch,))
             )
     return found[::-1]
-
-
-def _delivering(batches: Sequence[CommitRecord]) -> Sequence[CommitRecord]:
-    only_places_cursor = batches and batches[0].steps == 0 and batches[0].after_snapshot_id is None
-    return batches[1:] if only_places_cursor else batches
 
 
 def _schema_after(table: Table, batch: CommitRecord) -> TableSchema | None:

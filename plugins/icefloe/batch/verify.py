@@ -13,7 +13,7 @@ from icefloe.audit.replay import Replay
 from icefloe.batch.deliver import CHANGE_WEIGHTS
 from icefloe.batch.document import FileWork
 from icefloe.batch.row_reader import TableRowReader
-from icefloe.batch.segments import Segment, segments
+from icefloe.batch.segments import Segment, segments, since_last_start
 from icefloe.batch.session import PipelineSession
 from icefloe.changes.columns import CHANGE_TYPE, ChangeType, change_schema
 from icefloe.changes.hash_slice import HashSlice
@@ -39,7 +39,7 @@ class VerifyReport:
     """What a replay found.
 
     Attributes:
-        batches: committed batches replayed.
+        batches: committed batches, from the last one on that loaded the table.
         changes: delivered changes, as the manifests say.
         rows: of the end state.
         differing_rows: rows that the changes lost or made up.
@@ -59,7 +59,7 @@ class VerifyReport:
 
 
 def verify(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_SLICE) -> VerifyReport:
-    """Replays everything a pipeline delivered; reads the sink and the table's states, changes nothing.
+    """Replays what a pipeline delivered since it last loaded the table; reads sink and table, changes nothing.
 
     Args:
         session: of the pipeline.
@@ -73,7 +73,7 @@ def verify(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_SLICE) -
     sink = session.sink
     if not isinstance(sink, FilesSink):
         raise NotBuiltError(f"the changes in a {session.pipeline.sink.type} sink cannot be read back: use files")
-    batches = _committed(session)
+    batches = since_last_start(_committed(session))
     found = [_SegmentReplay(session, sink, segment).run(rows_per_slice) for segment in segments(session.table, batches)]
     return VerifyReport(
         batches=len(batches),

@@ -1,0 +1,52 @@
+import pytest
+
+from batch.workshop import OpenBatch, Workshop
+from fakes.stores import Fault, FaultyStore
+from icefloe.batch.cleanup import clean_up
+from icefloe.batch.context import BatchContext, PlanMissingError
+from icefloe.errors import TerminalError
+
+
+@pytest.fixture
+def batch(workshop: Workshop) -> OpenBatch:
+    """Delivered and not committed."""
+    workshop.append(range(20))
+    workshop.deliver()
+    workshop.update([1], value=2.0)
+    return workshop.open().run_route()
+
+
+def left_in_shuffle(workshop: Workshop) -> list[str]:
+    return [path for path in workshop.stored_objects() if "/shuffle/events/" in path]
+
+
+def test_cleanup_waits_for_the_commit(workshop: Workshop, batch: OpenBatch) -> None:
+    before = workshop.stored_objects()
+    with pytest.raises(TerminalError, match="batch 1 of events is not committed: its files are kept for the rerun"):
+        batch.clean_up()
+    assert workshop.stored_objects() == before
+    batch.commit()
+    assert batch.clean_up() > 5
+
+
+def test_cleanup_leaves_nothing_of_the_batch_and_everything_of_the_output(workshop: Workshop, batch: OpenBatch) -> None:
+    batch.commit()
+    context = batch.context
+    clean_up(context)
+    assert left_in_shuffle(workshop) == []
+    assert clean_up(context) == 0
+    workshop.require_exact(batch.plan, workshop.changes(1))
+    with pytest.raises(PlanMissingError, match=r"there is no plan at file://.*/shuffle/events/1/plan\.json"):
+        batch.reference.open()
+
+
+def test_a_cleanup_that_was_interrupted_can_be_repeated(workshop: Workshop, batch: OpenBatch) -> None:
+    batch.commit()
+    context = batch.context
+    store = FaultyStore(context.store, Fault(operation="delete", key="tasks/*", error=OSError("no")))
+    broken = BatchContext(plan=context.plan, store=store, checkpoint=context.checkpoint, io=None, sink=None)
+    with pytest.raises(OSError, match="no"):
+        clean_up(broken)
+    assert any(path.endswith("plan.json") for path in left_in_shuffle(workshop))
+    batch.clean_up()
+    assert left_in_shuffle(workshop) == []

@@ -1,0 +1,64 @@
+import os
+import pickle
+
+import pytest
+
+from batch.workshop import OpenBatch, Workshop
+from icefloe.batch.credentials import CREDENTIALS_VARIABLE, Credentials
+from icefloe.batch.job_error import save_job_error
+from icefloe.batch.prepare import prepare
+from icefloe.errors import TransientError
+
+SECRET = "s3cr3t-of-the-lake"
+
+
+@pytest.fixture
+def credentials(workshop: Workshop) -> Credentials:
+    return Credentials(
+        catalog_properties={
+            "name": "lab", "type": "sql", "uri": f"sqlite:///{workshop.folder}/catalog.db",
+            "warehouse": f"file://{workshop.folder}/warehouse", "s3.secret-access-key": SECRET,
+        },
+        storage_options={"secret_access_key": SECRET},
+        sink_options={"secret_access_key": SECRET},
+    )  # fmt: skip
+
+
+def test_no_secret_is_in_anything_that_is_stored_or_logged(
+    workshop: Workshop, credentials: Credentials, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    workshop.append(range(20))
+    for change in (None, lambda: workshop.update([1], value=2.0)):
+        if change is not None:
+            change()
+        prepared = prepare(workshop.session(credentials))
+        assert prepared.plan is not None
+        assert prepared.plan_url is not None
+        batch = OpenBatch(plan=prepared.plan, plan_url=prepared.plan_url, credentials=credentials)
+        batch.run_route()
+        error = TransientError("the store did not answer", credentials=credentials)
+        save_job_error(batch.plan_url, "shuffle_write", "1", error, credentials=credentials)
+        stored = workshop.stored_objects()
+        assert len(stored) > 5
+        assert [path for path, data in stored.items() if SECRET.encode() in data] == []
+        batch.commit()
+        assert SECRET not in repr(batch.reference) + repr(batch.context) + repr(prepared)
+        batch.clean_up()
+    assert [path for path, data in workshop.stored_objects().items() if SECRET.encode() in data] == []
+    assert SECRET not in caplog.text
+
+
+def test_their_text_says_how_many_are_hidden(credentials: Credentials) -> None:
+    assert str(credentials) == (
+        "Credentials(catalog_properties: 5 hidden, storage_options: 1 hidden, sink_options: 1 hidden)"
+    )
+    assert f"{credentials!r}" == str(credentials)
+
+
+def test_they_travel_inside_closures_and_through_the_environment(credentials: Credentials) -> None:
+    assert pickle.loads(pickle.dumps(credentials)) == credentials
+    environment = credentials.to_environment()
+    assert list(environment) == [CREDENTIALS_VARIABLE]
+    assert Credentials.from_environment({**os.environ, **environment}) == credentials
+    assert Credentials.from_environment({}) == Credentials()

@@ -1,0 +1,63 @@
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import ListType, LongType, NestedField, StringType, StructType
+
+from icefloe.batch.identity import choose_identity, kept_identity
+from icefloe.checkpoint.records import Identity
+from icefloe.errors import TerminalError
+from icefloe.iceberg.table_schema import TableSchema
+
+FIELDS = (
+    NestedField(1, "id", LongType(), required=True),
+    NestedField(2, "place", StructType(NestedField(3, "zone", LongType(), required=True)), required=True),
+    NestedField(4, "word", StringType()),
+    NestedField(5, "words", ListType(6, StringType())),
+)
+
+
+def schema(*identifier_field_ids: int) -> TableSchema:
+    return TableSchema.of(Schema(*FIELDS, identifier_field_ids=list(identifier_field_ids)))
+
+
+def test_the_pipelines_columns_come_before_the_tables() -> None:
+    assert choose_identity(["word"], schema(1)) == Identity(policy="pipeline", columns=("word",))
+    assert choose_identity(None, schema(3, 1)) == Identity(policy="table", columns=("id", "place.zone"))
+    assert choose_identity(None, schema()) == Identity(policy="none")
+
+
+def test_columns_may_be_nested_and_keep_their_order() -> None:
+    assert choose_identity(["place.zone", "id"], schema()).columns == ("place.zone", "id")
+
+
+@pytest.mark.parametrize(
+    ("column", "sentence"),
+    [
+        ("di", "identifier column 'di' is not in the table; did you mean 'id'"),
+        ("place", "column 'place' of type .* cannot identify rows"),
+        ("words", "column 'words' of type .* cannot identify rows"),
+    ],
+)
+def test_a_column_that_cannot_identify_rows_is_one_sentence(column: str, sentence: str) -> None:
+    with pytest.raises(TerminalError, match=sentence):
+        choose_identity([column], schema())
+
+
+def test_a_pipeline_keeps_the_identity_that_it_began_with() -> None:
+    recorded = Identity(policy="table", columns=("id",))
+    assert kept_identity(recorded, schema(1), pipeline="p") == (recorded, ())
+    kept, [warning] = kept_identity(recorded, schema(3), pipeline="p")
+    assert kept == recorded
+    assert warning == "the table's identifier fields are place.zone now; pipeline p goes on with id, as it began"
+    nothing = Identity(policy="none")
+    kept, [warning] = kept_identity(nothing, schema(1), pipeline="p")
+    assert kept == nothing
+    assert warning == "the table's identifier fields are id now; pipeline p goes on with none, as it began"
+    given = Identity(policy="pipeline", columns=("word",))
+    assert kept_identity(given, schema(1), pipeline="p") == (given, ())
+
+
+def test_an_identifier_column_that_is_gone_stops_the_pipeline() -> None:
+    recorded = Identity(policy="pipeline", columns=("world",))
+    sentence = "^pipeline p has identified rows by world since its first batch, but identifier column 'world' is not in"
+    with pytest.raises(TerminalError, match=sentence):
+        kept_identity(recorded, schema(), pipeline="p")

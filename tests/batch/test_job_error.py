@@ -1,0 +1,26 @@
+import pytest
+
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.job_error import load_job_error, save_job_error
+from icefloe.errors import TerminalError, TransientError, UsageError
+
+PLAN_URL = "memory://job-errors/7/plan.json"
+NONE = Credentials()
+
+
+@pytest.mark.parametrize(
+    ("kind", "family"), [(TerminalError, "terminal"), (UsageError, "terminal"), (TransientError, "transient")]
+)
+def test_an_error_is_read_back_as_one_of_its_family(kind: type[TerminalError], family: str) -> None:
+    save_job_error(PLAN_URL, "shuffle_read", family, kind("it broke", snapshot_id=5, store=object()), credentials=NONE)
+    document = load_job_error(PLAN_URL, "shuffle_read", family, credentials=NONE)
+    assert document is not None
+    assert document.family == family
+    assert document.facts == {"snapshot_id": 5}
+    error = document.as_error()
+    assert isinstance(error, TerminalError) == (family == "terminal")
+    assert (str(error), error.snapshot_id) == ("it broke", 5)
+
+
+def test_an_attempt_that_died_without_a_word_left_none() -> None:
+    assert load_job_error(PLAN_URL, "shuffle_write", "another", credentials=NONE) is None

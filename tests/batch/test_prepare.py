@@ -1,0 +1,90 @@
+import pytest
+
+from batch.workshop import Workshop
+from icefloe.batch.document import Route
+from icefloe.batch.open_batch import next_batch
+from icefloe.batch.prepare import draft
+from icefloe.errors import NotBuiltError, TerminalError
+
+
+def test_a_batch_that_is_planned_twice_has_one_plan(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    first = workshop.prepare()
+    before = workshop.stored_objects()
+    assert workshop.prepare() == first
+    assert workshop.stored_objects() == before
+
+
+def test_a_plan_that_was_not_finished_is_written_again(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    batch = workshop.open()
+    batch.store.delete(["plan.json"])
+    again = workshop.open()
+    assert again.plan.steps == batch.plan.steps
+    assert again.plan.map_task_bytes == batch.plan.map_task_bytes
+    again.deliver()
+
+
+def test_routes(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    assert workshop.open().plan.route is Route.INSERT_ONLY
+    workshop.open().deliver()
+    workshop.delete([1])
+    assert workshop.open().plan.route is Route.SHUFFLE
+
+
+def test_a_draft_writes_nothing(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    batch = next_batch(workshop.session())
+    assert batch is not None
+    assert draft(batch).plan.route is Route.INSERT_ONLY
+    assert workshop.stored_objects() == {}
+
+
+def test_cores_of_the_master_make_the_partitions(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    workshop.deliver()
+    workshop.delete([1])
+    plan = workshop.open(cores=30).plan
+    assert (plan.cores, plan.num_partitions) == (30, 512)
+    assert plan.partitions_reason.startswith("auto: 30 cores")
+
+
+def test_a_key_that_is_not_built_is_refused_before_anything_is_written(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    with pytest.raises(NotBuiltError, match=r"events\.yaml.*changes is \"net\", but net changes are not built yet"):
+        workshop.set(changes="net").prepare()
+    assert workshop.stored_objects() == {}
+
+
+def test_a_table_with_a_column_of_our_name_is_refused_and_leaves_no_open_batch(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    with workshop.table.update_schema() as update:
+        update.rename_column("word", "_change_type")
+    workshop.delete([1])
+    with pytest.raises(TerminalError, match=r"column _change_type of table db.events is called like a column"):
+        workshop.prepare()
+    assert workshop.session().checkpoint.open_batch() is None
+
+
+@pytest.mark.parametrize("key", ["storage", "checkpoint", "sink"])
+def test_a_place_that_cannot_be_written_leaves_no_open_batch(workshop: Workshop, key: str) -> None:
+    workshop.append(range(10))
+    blocked = workshop.folder / "file"
+    blocked.write_text("in the way")
+    url = f"file://{blocked}/below"
+    workshop.set(**{key: {"type": "files", "path": url} if key == "sink" else url})
+    with pytest.raises(TerminalError, match="below"):
+        workshop.prepare()
+    blocked.unlink()
+    assert workshop.session().checkpoint.open_batch() is None
+
+
+def test_the_catalog_stands_in_the_plan_as_it_is_written(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKE", str(workshop.folder))
+    properties = {"name": "lab", "type": "sql", "uri": "sqlite:///${LAKE}/catalog.db", "warehouse": "file://${LAKE}/w"}
+    workshop.append(range(3))
+    batch = workshop.set(catalog=properties).open()
+    assert batch.plan.catalog == properties
+    batch.deliver()
+    assert workshop.changes(0).num_rows == 3
