@@ -9,6 +9,8 @@ import pytest
 
 import airflow_environment
 from dags.lake import Lake, TaskStates
+from icefloe.batch.context import PlanMissingError
+from icefloe.pipeline.pipeline_file import load_pipeline
 
 pytestmark = pytest.mark.airflow
 RunDag = Callable[..., TaskStates]
@@ -82,7 +84,25 @@ def test_what_is_no_range_fails_in_plan_and_writes_nothing(lake: Lake, run_dag: 
 def test_a_range_given_to_the_following_dag_is_refused(lake: Lake, run_dag: RunDag) -> None:
     lake.write_pipeline("flights")
     lake.append((1, "AA"))
-    assert run_dag("flights", after_snapshot_id="1").by_task["plan"] == "failed"
+    assert run_dag("flights", after_snapshot_id="1").by_task["wait_for_snapshot"] == "failed"
+
+
+@pytest.mark.parametrize("dag_id", ["flights", "flights__backfill"])
+def test_a_commit_that_is_cleared_after_cleanup_finds_its_batch_delivered(
+    lake: Lake, run_dag: RunDag, dag_id: str
+) -> None:
+    from icefloe.orchestration.use_cases import commit
+
+    lake.write_pipeline("flights")
+    snapshot_id = lake.append((1, "AA"))
+    done = run_dag(dag_id, **({} if dag_id == "flights" else {"up_to_snapshot_id": str(snapshot_id)}))
+    passed_on = json.loads(xcoms(done.run_id))
+    [prepared] = [found for found in passed_on if isinstance(found, dict) and "plan_uri" in found]
+    [report] = [found for found in passed_on if isinstance(found, dict) and "counts" in found]
+    pipeline = load_pipeline(lake.pipelines / "flights.yaml")
+    assert commit(pipeline, prepared) == report
+    with pytest.raises(PlanMissingError):
+        commit(pipeline, {**prepared, "batch_number": 7})
 
 
 def test_a_missing_table_fails_and_is_waited_for_where_asked(lake: Lake, run_dag: RunDag) -> None:

@@ -43,9 +43,32 @@ def test_the_routes_meet_at_commit(dags: dict[str, DAG]) -> None:
     assert dags["flights"].get_task("commit").trigger_rule == "none_failed_min_one_success"
 
 
-def test_both_dags_run_once_at_a_time_and_stop_after_failures(dags: dict[str, DAG]) -> None:
+def test_both_dags_run_once_at_a_time(dags: dict[str, DAG]) -> None:
     for dag in dags.values():
-        assert (dag.max_active_runs, dag.max_consecutive_failed_dag_runs, dag.catchup) == (1, 3, False)
+        assert (dag.max_active_runs, dag.catchup) == (1, False)
+
+
+def test_failures_stop_the_dag_that_starts_by_itself_and_not_the_one_started_by_hand(dags: dict[str, DAG]) -> None:
+    assert dags["flights"].max_consecutive_failed_dag_runs == 3
+    assert dags["flights__backfill"].max_consecutive_failed_dag_runs == 0
+
+
+def test_a_backfill_that_is_started_never_waits_in_a_dag_that_was_new_and_paused(dags: dict[str, DAG]) -> None:
+    assert dags["flights__backfill"].is_paused_upon_creation is False
+    assert dags["flights"].is_paused_upon_creation is None, "following a table is the user's to begin"
+
+
+def test_lists_and_pages_say_what_a_dag_and_its_tasks_do(dags: dict[str, DAG]) -> None:
+    assert dags["flights"].description == "Row-level changes of nyc.flights, batch by batch"
+    assert dags["flights__backfill"].tags == {"icefloe", "backfill"}
+    for dag in dags.values():
+        assert all(task.doc_md for task in dag.tasks)
+
+
+def test_what_a_task_passes_on_is_one_mapping(dags: dict[str, DAG]) -> None:
+    # Airflow's page takes a string of digits for a number and rounds it, unless it stands inside a mapping.
+    for task_id in ("plan", "coalesce", "commit"):
+        assert dags["flights"].get_task(task_id).multiple_outputs is False
 
 
 def test_backfills_by_date_are_refused(dags: dict[str, DAG]) -> None:
@@ -86,8 +109,15 @@ def test_a_broken_file_is_one_dag_that_says_so_and_the_others_live(tmp_path: Pat
     broken = dags["bad_one"]
     assert "broken" in broken.tags
     assert "tabel" in broken.doc_md
+    assert f"icefloe validate {tmp_path / 'bad one.yaml'}" in broken.doc_md
+    assert broken.description == "bad one.yaml makes no DAG until it is corrected"
     with pytest.raises(AirflowFailException, match=r"bad one\.yaml.*tabel"):
         broken.tasks[0].python_callable()
+
+
+def test_the_sentence_of_a_broken_file_is_text_and_no_markdown(tmp_path: Path) -> None:
+    write_pipeline(tmp_path, "bad", name="flights__backfill")
+    assert r"flights\_\_backfill" in make_dags(tmp_path)["bad"].doc_md
 
 
 @pytest.mark.parametrize("text", ["a: [", "", "- 1", "version: 1"])

@@ -1,12 +1,13 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from icefloe.batch.open_batch import Work
-from icefloe.errors import TerminalError, TransientError
+from icefloe.errors import TerminalError, TransientError, UsageError
 from icefloe.orchestration import use_cases
 from icefloe.orchestration.snapshot_sensor import TableSnapshotSensor
 from icefloe.orchestration.snapshot_trigger import PipelineSnapshotTrigger
@@ -14,6 +15,8 @@ from orchestration.pipelines import pipeline_from
 
 QUIET = Work(has_open_batch=False, has_new_snapshot=False, head_snapshot_id=3)
 NEWS = Work(has_open_batch=False, has_new_snapshot=True, head_snapshot_id=4)
+EMPTY = Work(has_open_batch=False, has_new_snapshot=False, head_snapshot_id=None)
+BEGIN = Work(has_open_batch=False, has_new_snapshot=True, head_snapshot_id=None)
 OPEN = Work(has_open_batch=True, has_new_snapshot=False, head_snapshot_id=3)
 
 
@@ -30,10 +33,41 @@ def find(monkeypatch: pytest.MonkeyPatch, found: Work | Exception) -> None:
     monkeypatch.setattr(use_cases, "work_of", work_of)
 
 
-@pytest.mark.parametrize("work", [NEWS, OPEN])
-def test_work_that_is_there_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: Work) -> None:
+@pytest.mark.parametrize(("work", "snapshot_id"), [(NEWS, "4"), (OPEN, "3")])
+def test_work_that_is_there_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: Work, snapshot_id: str
+) -> None:
     find(monkeypatch, work)
-    assert sensor(tmp_path).execute({}) == {"table": "nyc.flights", "snapshot_id": None}
+    assert sensor(tmp_path).execute({}) == {"table": "nyc.flights", "snapshot_id": snapshot_id}
+
+
+@pytest.mark.parametrize(
+    ("work", "sentence"),
+    [
+        (NEWS, "nyc.flights is at snapshot 4, which flights has not delivered"),
+        (OPEN, "flights has an open batch, which is resumed before anything new is read"),
+        (QUIET, "nyc.flights is still at snapshot 3, which flights has delivered"),
+        (EMPTY, "nyc.flights has no snapshot on branch main yet"),
+        (BEGIN, "nyc.flights has no snapshot: flights begins here"),
+    ],
+)
+def test_the_log_says_what_it_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, work: Work, sentence: str
+) -> None:
+    find(monkeypatch, work)
+    with caplog.at_level("INFO"):
+        sensor(tmp_path, waits=False).execute({})
+    assert sentence in caplog.messages
+
+
+def test_a_configuration_is_refused_before_a_day_is_waited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(conf: object) -> None:
+        raise UsageError(f"takes none: {conf}")
+
+    find(monkeypatch, QUIET)
+    context = {"dag_run": SimpleNamespace(conf={"x": 1})}
+    with pytest.raises(AirflowFailException, match=r"wait_for_snapshot: takes none: \{'x': 1\}"):
+        sensor(tmp_path, check_configuration=refuse).execute(context)
 
 
 def test_a_quiet_table_is_waited_for_in_the_triggerer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

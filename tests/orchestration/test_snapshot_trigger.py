@@ -1,4 +1,7 @@
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,7 +13,7 @@ from airflow.providers.apache.iceberg.triggers.iceberg import IcebergTableSnapsh
 
 from icefloe.batch.open_batch import Work
 from icefloe.errors import TerminalError, TransientError
-from icefloe.orchestration import snapshot_trigger
+from icefloe.orchestration import use_cases
 from icefloe.orchestration.pipeline_mapping import pipeline_to_mapping
 from icefloe.orchestration.snapshot_trigger import PipelineSnapshotTrigger
 from orchestration.pipelines import pipeline_from
@@ -32,7 +35,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pipel
                 raise next_one
             return next_one
 
-        monkeypatch.setattr(snapshot_trigger, "work_of", work_of)
+        monkeypatch.setattr(use_cases, "work_of", work_of)
         pipeline = pipeline_from(tmp_path, poll_interval="1ms")
         deadline = datetime.now(UTC) + timedelta(seconds=seconds)
         return PipelineSnapshotTrigger(pipeline=pipeline_to_mapping(pipeline), deadline=deadline.isoformat())
@@ -87,6 +90,15 @@ def test_the_triggerer_makes_an_equal_trigger_from_what_is_stored(make: Callable
     assert isinstance(again, PipelineSnapshotTrigger)
     assert again.serialize() == (path, arguments)
     assert (again.table, again.branch, again.poll_interval) == ("nyc.flights", "main", 0.001)
+
+
+def test_a_triggerer_that_makes_the_trigger_imports_nothing_heavy_of_ours() -> None:
+    script = "import sys; import icefloe.orchestration.snapshot_trigger; print('icefloe.batch.prepare' in sys.modules)"
+    found = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": ":".join(sys.path)}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert found.stdout.splitlines()[-1] == "False"
 
 
 def test_the_provider_still_polls_through_the_method_we_override() -> None:

@@ -9,9 +9,10 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from icefloe.batch.job_error import JobError
+from icefloe.engines.spark_application import SPARK_JOBS
 from icefloe.errors import TransientError
 from icefloe.orchestration import use_cases
-from icefloe.orchestration.spark_phase_operator import SPARK_JOBS, SparkPhaseOperator
+from icefloe.orchestration.spark_phase_operator import SparkPhaseOperator
 from orchestration.pipelines import pipeline_from
 
 SECRET = "hunter2hunter2"

@@ -5,7 +5,6 @@ import os
 import platform
 import sys
 from collections.abc import Sequence
-from typing import Final
 
 import lz4
 import numpy as np
@@ -15,18 +14,17 @@ import pyarrow as pa
 from icefloe.batch.context import TaskReference
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.job_error import save_job_error
+from icefloe.batch.layout import split_plan_url
 from icefloe.batch.phases import Phase, run_phase
 from icefloe.batch.table_files import io_properties
 from icefloe.engines.spark import SparkEngine
+from icefloe.engines.spark_application import ATTEMPT_VARIABLE
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.version import VERSION
 
-__all__ = ["ATTEMPT_VARIABLE", "run"]
+__all__ = ["run"]
 
 logger = logging.getLogger(__name__)
-
-ATTEMPT_VARIABLE: Final = "ICEFLOE_ATTEMPT"
-"""The environment variable that names the attempt, and so its error document."""
 
 
 def run(phase: Phase, arguments: Sequence[str]) -> int:
@@ -44,6 +42,11 @@ def run(phase: Phase, arguments: Sequence[str]) -> int:
         sys.stderr.write(f"{phase} takes one argument, the plan's URI; found {len(arguments)}\n")
         return 2
     [plan_url] = arguments
+    try:
+        split_plan_url(plan_url)
+    except ValueError as error:
+        sys.stderr.write(f"{phase}: {error}\n")
+        return 2
     credentials = Credentials.from_environment(os.environ)
     try:
         _run(phase, plan_url, credentials)

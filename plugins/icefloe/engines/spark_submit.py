@@ -4,7 +4,6 @@ import logging
 import shutil
 import subprocess
 import tempfile
-import uuid
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,18 +13,15 @@ from typing import Final, Self
 from icefloe.batch.context import TaskReference
 from icefloe.batch.job_error import load_job_error
 from icefloe.batch.phases import Phase
-from icefloe.engines.package_zip import build_package_zip
-from icefloe.engines.spark_job import ATTEMPT_VARIABLE
-from icefloe.engines.spark_master import SparkMaster, configured_master, refuse_local_storage
-from icefloe.engines.spark_settings import driver_environment, spark_conf
+from icefloe.engines.spark_application import SparkApplication, refuse_unshared_storage
+from icefloe.engines.spark_master import SparkMaster, configured_master
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.pipeline.model import Pipeline
 
-__all__ = ["SPARK_JOBS", "SparkSubmit"]
+__all__ = ["SparkSubmit"]
 
 logger = logging.getLogger(__name__)
 
-SPARK_JOBS: Final = Path(__file__).parents[3] / "spark_jobs"
 _LAST_LINES: Final = 20
 
 
@@ -52,8 +48,7 @@ class SparkSubmit:
             TerminalError: the pipeline keeps files on a disk that the master's workers do not share.
         """
         master = configured_master(pipeline.spark.conf)
-        urls = {"storage": pipeline.storage, "checkpoint": pipeline.checkpoint_url, "sink.path": pipeline.sink.path}
-        refuse_local_storage(urls, master, storage_is_shared=pipeline.storage_is_shared)
+        refuse_unshared_storage(pipeline, master)
         return cls(pipeline=pipeline, master=master, environ=environ)
 
     @property
@@ -68,33 +63,28 @@ class SparkSubmit:
             TerminalError: what the job says of itself, where retrying cannot help, or there is no spark-submit.
             TransientError: what the job says of itself, or it died without a word.
         """
-        attempt = uuid.uuid4().hex
-        handed_over = {**reference.credentials.to_environment(), ATTEMPT_VARIABLE: attempt}
-        environment = driver_environment(self.environ, handed_over, master=self.master)
         with tempfile.TemporaryDirectory(prefix="icefloe-submit-") as folder:
-            command = self._command(phase, reference.plan_url, Path(folder), search_path=environment["PATH"])
-            exit_code, last_lines = _run(command, environment)
+            application = SparkApplication.of(
+                self.pipeline,
+                phase,
+                master=self.master,
+                folder=Path(folder),
+                environ=self.environ,
+                credentials=reference.credentials.to_environment(),
+            )
+            exit_code, last_lines = _run(self._command(application, reference.plan_url), application.environment)
         if exit_code:
-            raise _error_of_job(phase, attempt, reference, exit_code, last_lines)
+            raise _error_of_job(phase, application.attempt, reference, exit_code, last_lines)
 
-    def _command(self, phase: Phase, plan_url: str, folder: Path, *, search_path: str) -> list[str]:
-        spark_submit = shutil.which("spark-submit", path=search_path)
-        application = SPARK_JOBS / f"{phase}.py"
-        if spark_submit is None or not application.is_file():
-            missing = "spark-submit is not on the path" if spark_submit is None else f"{application} is not there"
+    def _command(self, application: SparkApplication, plan_url: str) -> list[str]:
+        spark_submit = shutil.which("spark-submit", path=application.environment["PATH"])
+        if spark_submit is None or not application.path.is_file():
+            missing = "spark-submit is not on the path" if spark_submit is None else f"{application.path} is not there"
             raise TerminalError(f"{missing}: install pyspark and run icefloe from its folder, or use --engine local")
-        conf = spark_conf(
-            self.pipeline.spark.conf,
-            master=self.master,
-            memory_bytes=self.pipeline.shuffle.memory_bytes,
-            warehouse=folder / "warehouse",
-        )
-        settings = [part for key, value in conf.items() for part in ("--conf", f"{key}={value}")]
-        name = f"icefloe {self.pipeline.name} {phase}"
-        zipped = str(build_package_zip(folder))
+        settings = [part for key, value in application.conf.items() for part in ("--conf", f"{key}={value}")]
         return [
-            spark_submit, "--master", self.master.url, *settings, "--name", name, "--py-files", zipped,
-            str(application), plan_url,
+            spark_submit, "--master", self.master.url, *settings, "--name", application.name,
+            "--py-files", str(application.py_files), str(application.path), plan_url,
         ]  # fmt: skip
 
 

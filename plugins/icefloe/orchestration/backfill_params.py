@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 __all__ = ["backfill_params", "backfill_range", "refuse_configuration"]
 
 _SNAPSHOT_IDS: Final = {
-    "after_snapshot_id": "Begin after this snapshot (exclusive). Empty: at the start of the history.",
-    "up_to_snapshot_id": "End with this snapshot (inclusive). Empty: the head of the branch.",
+    "after_snapshot_id": "Begin after this snapshot (exclusive). Empty: at the start of the history. At least one of "
+    "the four fields is needed.",
+    "up_to_snapshot_id": "End with this snapshot (inclusive). Empty: with the head of the branch.",
 }
 _TIMESTAMPS: Final = {
     "after_timestamp": "Instead of after_snapshot_id: begin after the snapshot current at this time.",

@@ -1,13 +1,15 @@
 """The tasks of one batch, the same in both DAGs of a pipeline."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import BaseOperator, get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
+from icefloe.errors import TerminalError
 from icefloe.orchestration.assets import changes_alias, changes_asset
+from icefloe.orchestration.documentation import TASK_PAGES
 from icefloe.orchestration.failures import clear_failures
 from icefloe.orchestration.spark_phase_operator import SparkPhaseOperator
 from icefloe.pipeline.model import Pipeline
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from icefloe.batch.range_request import RangeRequest
 
 __all__ = ["RangeOfRun", "add_batch_tasks"]
+
+_ONE_XCOM: Final = False
+# Airflow's page of XComs takes a string of digits for a number and rounds it; inside a mapping it stays what it is.
 
 RangeOfRun: TypeAlias = "Callable[[Mapping[str, Any]], RangeRequest | None]"
 """Reads a run's configuration; None: the next batch of the pipeline."""
@@ -31,11 +36,11 @@ def add_batch_tasks(pipeline: Pipeline, range_of_run: RangeOfRun, *, asset_name:
     """
     plan = _plan(pipeline, range_of_run)
     route = _route(plan)
-    insert_only = SparkPhaseOperator(task_id="insert_only", pipeline=pipeline, phase="insert_only")
-    shuffle_write = SparkPhaseOperator(task_id="shuffle_write", pipeline=pipeline, phase="shuffle_write")
+    insert_only = _phase(pipeline, "insert_only")
+    shuffle_write = _phase(pipeline, "shuffle_write")
     coalesce = _coalesce(pipeline)
-    shuffle_read = SparkPhaseOperator(task_id="shuffle_read", pipeline=pipeline, phase="shuffle_read")
-    nothing_to_do = EmptyOperator(task_id="nothing_to_do")
+    shuffle_read = _phase(pipeline, "shuffle_read")
+    nothing_to_do = EmptyOperator(task_id="nothing_to_do", doc_md=TASK_PAGES["nothing_to_do"])
     commit = _commit(pipeline, asset_name)
     cleanup = _cleanup(pipeline)
 
@@ -45,8 +50,12 @@ def add_batch_tasks(pipeline: Pipeline, range_of_run: RangeOfRun, *, asset_name:
     return plan.operator
 
 
+def _phase(pipeline: Pipeline, phase: str) -> BaseOperator:
+    return SparkPhaseOperator(task_id=phase, doc_md=TASK_PAGES[phase], pipeline=pipeline, phase=phase)
+
+
 def _plan(pipeline: Pipeline, range_of_run: RangeOfRun) -> Any:
-    @task
+    @task(multiple_outputs=_ONE_XCOM, doc_md=TASK_PAGES["plan"])
     def plan() -> dict[str, Any]:
         from icefloe.orchestration.use_cases import plan_batch
 
@@ -57,7 +66,7 @@ def _plan(pipeline: Pipeline, range_of_run: RangeOfRun) -> Any:
 
 
 def _route(plan: Any) -> Any:
-    @task.branch
+    @task.branch(doc_md=TASK_PAGES["route"])
     def route(prepared: dict[str, Any]) -> str:
         return "shuffle_write" if prepared["route"] == "shuffle" else prepared["route"]
 
@@ -65,7 +74,7 @@ def _route(plan: Any) -> Any:
 
 
 def _coalesce(pipeline: Pipeline) -> Any:
-    @task
+    @task(multiple_outputs=_ONE_XCOM, doc_md=TASK_PAGES["coalesce"])
     def coalesce() -> dict[str, Any]:
         from icefloe.orchestration.use_cases import coalesce_batch
 
@@ -76,20 +85,21 @@ def _coalesce(pipeline: Pipeline) -> Any:
 
 
 def _commit(pipeline: Pipeline, asset_name: str) -> Any:
-    @task(  # type: ignore[untyped-decorator]
+    @task(
         trigger_rule="none_failed_min_one_success",
         outlets=[changes_alias(asset_name)],
+        multiple_outputs=_ONE_XCOM,
+        doc_md=TASK_PAGES["commit"],
     )
     def commit() -> dict[str, Any]:
         from icefloe.orchestration.use_cases import commit as commit_batch
 
-        prepared = _prepared()
-        plan_uri = prepared["plan_uri"]
-        if plan_uri is None:
-            why = "the range was delivered before" if prepared["was_delivered_before"] else "there is nothing new"
-            raise AirflowSkipException(f"{pipeline.name} has no batch to commit: {why}")
         with clear_failures("commit"):
-            report = commit_batch(pipeline, plan_uri)
+            prepared = _prepared()
+            if prepared["plan_uri"] is None:
+                why = "the range was delivered before" if prepared["was_delivered_before"] else "there is nothing new"
+                raise AirflowSkipException(f"{pipeline.name} has no batch to commit: {why}")
+            report = commit_batch(pipeline, prepared)
         if any(report["counts"].values()):
             events = get_current_context()["outlet_events"][changes_alias(asset_name)]
             events.add(changes_asset(asset_name), extra=report)
@@ -99,7 +109,7 @@ def _commit(pipeline: Pipeline, asset_name: str) -> Any:
 
 
 def _cleanup(pipeline: Pipeline) -> Any:
-    @task
+    @task(doc_md=TASK_PAGES["cleanup"])
     def cleanup() -> None:
         from icefloe.orchestration.use_cases import clean_up_batch
 
@@ -111,4 +121,7 @@ def _cleanup(pipeline: Pipeline) -> Any:
 
 def _prepared() -> dict[str, Any]:
     # Not as an argument: the edge from plan would count as the one success commit asks for.
-    return get_current_context()["ti"].xcom_pull(task_ids="plan")
+    prepared = get_current_context()["ti"].xcom_pull(task_ids="plan")
+    if prepared is None:
+        raise TerminalError("plan has passed on no batch: it was marked as success or its XCom was deleted; clear plan")
+    return prepared

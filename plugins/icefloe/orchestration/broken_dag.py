@@ -4,9 +4,10 @@ import re
 from pathlib import Path
 
 from airflow.sdk import DAG, task
-from airflow.sdk.exceptions import AirflowFailException
 
+from icefloe.errors import TerminalError
 from icefloe.orchestration.documentation import broken_page
+from icefloe.orchestration.failures import clear_failures
 
 __all__ = ["BROKEN", "broken_dag"]
 
@@ -27,12 +28,14 @@ def broken_dag(dag_id: str, path: Path, sentence: str) -> DAG:
         schedule=None,
         catchup=False,
         tags=["icefloe", BROKEN],
+        description=f"{path.name} makes no DAG until it is corrected",
         doc_md=broken_page(path, sentence),
     ) as dag:
 
-        @task(retries=0)  # type: ignore[untyped-decorator]
+        @task(retries=0, doc_md=broken_page(path, sentence))
         def broken_pipeline_file() -> None:
-            raise AirflowFailException(sentence)
+            with clear_failures("broken_pipeline_file"):
+                raise TerminalError(sentence)
 
         broken_pipeline_file()
     return dag

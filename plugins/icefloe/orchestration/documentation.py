@@ -1,21 +1,50 @@
-"""What the page of a DAG says."""
+"""What the pages of DAGs and tasks say."""
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final
 
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.settings import AssetSchedule
 
-__all__ = ["backfill_page", "broken_page", "pipeline_page"]
+__all__ = ["TASK_PAGES", "backfill_page", "broken_page", "pipeline_page"]
+
+_MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
+
+TASK_PAGES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "wait_for_snapshot": "Succeeds when a batch is open or the table has a snapshot that was not delivered yet. "
+        "Under `@continuous` it waits for one, *deferred*, for a day at most; under any other schedule it looks once.",
+        "plan": "Resumes the open batch or opens the next one, and writes its plan. What it returns are the snapshots, "
+        "the route and the number of map tasks.",
+        "route": "`insert_only` where no row was removed, `shuffle_write` where one was, `nothing_to_do` where no data "
+        "changed. The other ways are *skipped*.",
+        "insert_only": "Reads the data files that were added and writes their rows to the sink. Nothing is shuffled.",
+        "shuffle_write": "Reads the data files that were added and removed, cancels the rows that are in both, and "
+        "writes the others by their identity. A retry redoes only the map tasks that left no valid record.",
+        "coalesce": "Plans which reduce partitions are read together.",
+        "shuffle_read": "Reads what shuffle_write wrote, pairs updates and writes the changes to the sink. A retry "
+        "redoes only the ranges that were not delivered.",
+        "nothing_to_do": "The table is as it was, or its commits changed no row.",
+        "commit": "Checks that no row was lost or made up, then publishes the batch and moves the cursor. *Skipped* "
+        "where there is no batch.",
+        "cleanup": "Deletes the files that a committed batch passed between its tasks.",
+    }
+)
+"""What each task does, by task id."""
 
 
 def pipeline_page(pipeline: Pipeline, path: Path) -> str:
     """The page of the DAG that follows the table."""
     return f"""Delivers the row-level changes of **{pipeline.table}** batch by batch, in the order of its commits.
 
-{_facts(pipeline, path)}
-
 A run resumes the batch that is open in the checkpoint, else it takes what the table gained since the last one. It takes
-no configuration: a range is delivered by `{pipeline.name}__backfill`.
+no configuration: a range is delivered by `{pipeline.name}__backfill`. Where a task fails, the `ERROR` line above the
+traceback in its log says what is wrong and what to do. Then clear the task, or let the next run resume the batch.
+
+{_facts(pipeline, path)}
 """
 
 
@@ -23,30 +52,37 @@ def backfill_page(pipeline: Pipeline, path: Path) -> str:
     """The page of the DAG that delivers a range."""
     return f"""Delivers the row-level changes of a range of **{pipeline.table}** to a place of its own.
 
-{_facts(pipeline, path)}
-
 Start it by hand with a range: an `after_` bound (exclusive), an `up_to_` bound (inclusive) or both, as snapshot ids
-or as timestamps with an offset. It moves no cursor and does not wait for `{pipeline.name}`.
+or as timestamps with an offset. It moves no cursor and does not wait for `{pipeline.name}`. A range that was
+delivered before is not delivered again: the `commit` of such a run is skipped.
+
+{_facts(pipeline, path, below="/_backfills")}
 """
 
 
 def broken_page(path: Path, sentence: str) -> str:
     """The page of a file that makes no DAG."""
-    quoted = "\n".join(f"> {line}\n>" for line in sentence.splitlines())
-    return f"**{path.name}** makes no DAG until it is corrected:\n\n{quoted}\n\nCheck: `icefloe validate {path.name}`\n"
+    quoted = "\n".join(f"> {_escaped(line)}\n>" for line in sentence.splitlines())
+    return (
+        f"**{path.name}** makes no DAG until it is corrected:\n\n{quoted}\n\nCheck it with `icefloe validate {path}`.\n"
+    )
 
 
-def _facts(pipeline: Pipeline, path: Path) -> str:
+def _facts(pipeline: Pipeline, path: Path, *, below: str | None = None) -> str:
     catalog = pipeline.catalog if isinstance(pipeline.catalog, str) else pipeline.catalog.get("name", "default")
     rows = {
         "Table": f"`{pipeline.table}`, branch `{pipeline.branch}`, catalog `{catalog}`",
-        "Sink": f"{pipeline.sink.type}: `{pipeline.sink.path}`",
-        "Schedule": f"`{_schedule(pipeline)}`",
+        "Sink": f"{pipeline.sink.type}: `{pipeline.sink.path}{below or ''}`",
+        "Schedule": "by hand" if below else f"`{_schedule(pipeline)}`",
         "Engine": pipeline.engine,
         "Storage": f"`{pipeline.storage}`",
         "Pipeline file": f"`{path.name}`",
     }
     return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())])
+
+
+def _escaped(line: str) -> str:
+    return _MARKDOWN.sub(r"\\\1", line)
 
 
 def _schedule(pipeline: Pipeline) -> str:

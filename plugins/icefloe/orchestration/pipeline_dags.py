@@ -10,7 +10,7 @@ from airflow.sdk import DAG
 from icefloe.orchestration.assets import scheduling_asset
 from icefloe.orchestration.backfill_params import backfill_params, backfill_range, refuse_configuration
 from icefloe.orchestration.batch_tasks import add_batch_tasks
-from icefloe.orchestration.documentation import backfill_page, pipeline_page
+from icefloe.orchestration.documentation import TASK_PAGES, backfill_page, pipeline_page
 from icefloe.orchestration.snapshot_sensor import TableSnapshotSensor
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.settings import AssetSchedule
@@ -23,43 +23,67 @@ _NOT_BY_DATE: Final = (*_BY_HAND, "scheduled", "asset_triggered", "asset_materia
 _MAX_FAILED_RUNS: Final = 3
 _RETRIES: Final = 3
 _CONTINUOUS: Final = "@continuous"
+_TAG: Final = "icefloe"
 
 
 def pipeline_dag(pipeline: Pipeline, path: Path) -> DAG:
     """The DAG that follows the table."""
-    with _dag(pipeline, pipeline.name, _schedule(pipeline), _NOT_BY_DATE, doc_md=pipeline_page(pipeline, path)) as dag:
-        wait_for_snapshot = TableSnapshotSensor(
-            task_id="wait_for_snapshot", pipeline=pipeline, waits=pipeline.schedule == _CONTINUOUS
-        )
+    with _dag(
+        pipeline,
+        pipeline.name,
+        schedule=_schedule(pipeline),
+        allowed_run_types=_NOT_BY_DATE,
+        max_consecutive_failed_dag_runs=_MAX_FAILED_RUNS,
+        description=f"Row-level changes of {pipeline.table}, batch by batch",
+        doc_md=pipeline_page(pipeline, path),
+        tags=[_TAG],
+    ) as dag:
 
         def next_batch(conf: Mapping[str, Any]) -> None:
             name = pipeline.name
             refuse_configuration(conf, instead=f"{name} takes none, start {name}__backfill for a range")
 
+        wait_for_snapshot = TableSnapshotSensor(
+            task_id="wait_for_snapshot",
+            doc_md=TASK_PAGES["wait_for_snapshot"],
+            pipeline=pipeline,
+            waits=pipeline.schedule == _CONTINUOUS,
+            check_configuration=next_batch,
+        )
         plan = add_batch_tasks(pipeline, next_batch, asset_name=dag.dag_id)
         wait_for_snapshot >> plan
     return dag
 
 
 def backfill_dag(pipeline: Pipeline, path: Path) -> DAG:
-    """The DAG that delivers a range, started by hand."""
-    page = backfill_page(pipeline, path)
-    with _dag(pipeline, f"{pipeline.name}__backfill", None, _BY_HAND, doc_md=page, params=backfill_params()) as dag:
+    """The DAG that delivers a range, started by hand.
+
+    It is not paused when it is new, and not after failures: nothing but a hand starts it, and a run that is
+    started while it is paused waits without a word.
+    """
+    with _dag(
+        pipeline,
+        f"{pipeline.name}__backfill",
+        schedule=None,
+        allowed_run_types=_BY_HAND,
+        is_paused_upon_creation=False,
+        description=f"Row-level changes of a range of {pipeline.table}, started by hand",
+        doc_md=backfill_page(pipeline, path),
+        params=backfill_params(),
+        tags=[_TAG, "backfill"],
+    ) as dag:
         add_batch_tasks(pipeline, backfill_range, asset_name=dag.dag_id)
     return dag
 
 
-def _dag(pipeline: Pipeline, dag_id: str, schedule: Any, run_types: tuple[str, ...], **settings: Any) -> DAG:
+def _dag(pipeline: Pipeline, dag_id: str, *, schedule: Any, **settings: Any) -> DAG:
     return DAG(
         dag_id,
         schedule=schedule,
         start_date=_START,
         catchup=False,
         max_active_runs=1,
-        max_consecutive_failed_dag_runs=_MAX_FAILED_RUNS,
-        allowed_run_types=run_types,
         default_args={"retries": _RETRIES, **pipeline.default_args},
-        tags=["icefloe"],
         **settings,
     )
 

@@ -1,24 +1,29 @@
 """The sensor in front of a batch."""
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import BaseSensorOperator, Context
-from airflow.sdk.exceptions import AirflowFailException
 
-from icefloe.errors import TransientError
+from icefloe.errors import TerminalError, TransientError
 from icefloe.orchestration.failures import clear_failures
 from icefloe.orchestration.pipeline_mapping import pipeline_to_mapping
 from icefloe.pipeline.model import Pipeline
 
+if TYPE_CHECKING:
+    from icefloe.batch.open_batch import Work
+
 __all__ = ["SENSOR_TIMEOUT", "TableSnapshotSensor"]
+
+logger = logging.getLogger(__name__)
 
 SENSOR_TIMEOUT: Final = timedelta(days=1)
 _SLACK: Final = timedelta(minutes=10)
 
 
-class TableSnapshotSensor(BaseSensorOperator):  # type: ignore[misc]
+class TableSnapshotSensor(BaseSensorOperator):
     """Succeeds when the pipeline has work: an open batch, or a snapshot its checkpoint has not seen.
 
     It pokes once where it runs and then defers. Nothing to do within ``timeout`` is no failure: the run goes on and
@@ -27,47 +32,82 @@ class TableSnapshotSensor(BaseSensorOperator):  # type: ignore[misc]
     Args:
         pipeline: whose table is watched.
         waits: False: poke once and succeed whatever was found.
+        check_configuration: refuses what a run was started with, before a day is waited for its plan to say so.
     """
 
     template_fields = ()
 
-    def __init__(self, *, pipeline: Pipeline, waits: bool, timeout: timedelta = SENSOR_TIMEOUT, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        pipeline: Pipeline,
+        waits: bool,
+        timeout: timedelta = SENSOR_TIMEOUT,
+        check_configuration: Callable[[Mapping[str, Any]], object] | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(poke_interval=pipeline.poll_interval, timeout=timeout, **kwargs)
         self.pipeline = pipeline
         self.waits = waits
+        self.check_configuration = check_configuration
 
     def poke(self, context: Context) -> bool:  # noqa: ARG002 - the signature is Airflow's
         """Whether there is work now."""
-        from icefloe.orchestration.use_cases import work_of
-
-        work = work_of(self.pipeline)
-        self.log.info("%s of %s: %s", self.pipeline.table, self.pipeline.name, work)
-        return work.is_due
+        return self._look().is_due
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Pokes, then waits in the triggerer."""
+        """Looks, then waits in the triggerer."""
         with clear_failures("wait_for_snapshot"):
-            is_due = self.poke(context)
-        if self.waits and not is_due:
+            if self.check_configuration is not None:
+                self.check_configuration(context["dag_run"].conf or {})
+            work = self._look()
+        if not work.is_due and self.waits:
             self._wait()
-        return self._result(snapshot_id=None)
+        if not work.is_due:
+            logger.info("this schedule looks once: the run goes on and finds nothing to do")
+        return self._result(snapshot_id=work.head_snapshot_id if work.is_due else None)
 
     def resume(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - as above
         """Takes the trigger's event."""
-        if "error" in event:
-            raise (AirflowFailException if event["is_terminal"] else TransientError)(event["error"])
+        with clear_failures("wait_for_snapshot"):
+            if "error" in event:
+                raise (TerminalError if event["is_terminal"] else TransientError)(event["error"])
         if event["snapshot_id"] is None:
-            self.log.info("%s stayed quiet for %s seconds", self.pipeline.table, self.timeout)
+            quiet = timedelta(seconds=self.timeout)
+            logger.info("%s stayed quiet for %s: the run goes on and finds nothing to do", self.pipeline.table, quiet)
+        else:
+            logger.info("%s is at snapshot %s now", self.pipeline.table, event["snapshot_id"])
         return self._result(snapshot_id=event["snapshot_id"])
+
+    def _look(self) -> "Work":
+        from icefloe.orchestration.use_cases import work_of
+
+        work = work_of(self.pipeline)
+        name, table, head = self.pipeline.name, self.pipeline.table, work.head_snapshot_id
+        if work.has_open_batch:
+            logger.info("%s has an open batch, which is resumed before anything new is read", name)
+        elif work.has_new_snapshot and head is not None:
+            logger.info("%s is at snapshot %d, which %s has not delivered", table, head, name)
+        elif work.has_new_snapshot:
+            logger.info("%s has no snapshot: %s begins here", table, name)
+        elif head is not None:
+            logger.info("%s is still at snapshot %d, which %s has delivered", table, head, name)
+        else:
+            logger.info("%s has no snapshot on branch %s yet", table, self.pipeline.branch)
+        return work
 
     def _wait(self) -> None:
         from icefloe.orchestration.snapshot_trigger import PipelineSnapshotTrigger
 
         timeout = timedelta(seconds=self.timeout)
+        deadline = datetime.now(UTC) + timeout
+        logger.info(
+            "waiting in the triggerer until %s, looking every %g seconds",
+            deadline.isoformat(sep=" ", timespec="seconds"),
+            self.pipeline.poll_interval,
+        )
         self.defer(
-            trigger=PipelineSnapshotTrigger(
-                pipeline=pipeline_to_mapping(self.pipeline), deadline=(datetime.now(UTC) + timeout).isoformat()
-            ),
+            trigger=PipelineSnapshotTrigger(pipeline=pipeline_to_mapping(self.pipeline), deadline=deadline.isoformat()),
             method_name=self.resume.__name__,
             timeout=timeout + _SLACK,
         )

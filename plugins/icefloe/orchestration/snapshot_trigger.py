@@ -11,14 +11,13 @@ from airflow.triggers.base import TriggerEvent
 
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.orchestration.pipeline_mapping import pipeline_from_mapping
-from icefloe.orchestration.use_cases import work_of
 
 __all__ = ["PipelineSnapshotTrigger"]
 
 _MAX_FAILED_POLLS: Final = 10
 
 
-class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):  # type: ignore[misc]
+class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
     """Fires once: when the pipeline has work, when its deadline has passed, or when looking for work failed.
 
     The event has the provider's keys ``table``, ``branch``, ``snapshot_id`` and ``previous_snapshot_id``; the snapshot
@@ -65,13 +64,22 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):  # type: ignore[misc
 
     def _head_snapshot_id(self) -> int | None:
         # Overrides what the provider polls: our catalog resolution, our errors, and the pipeline's own idea of news.
+        # It runs in a thread, and so does the import, which would hold up every other trigger for a second.
+        from icefloe.orchestration.use_cases import work_of
+
         try:
             work = work_of(self._pipeline)
         except TransientError as error:
             self._failed_polls += 1
             if self._failed_polls >= _MAX_FAILED_POLLS:
                 raise
-            self.log.warning("poll %d of %s failed: %s", self._failed_polls, self.table, error)
+            self.log.warning(
+                "look %d of %d at %s failed, looking again: %s",
+                self._failed_polls,
+                _MAX_FAILED_POLLS,
+                self.table,
+                error,
+            )
             return self.last_seen_snapshot_id
         self._failed_polls = 0
         return work.head_snapshot_id if work.is_due else self.last_seen_snapshot_id

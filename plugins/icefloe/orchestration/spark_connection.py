@@ -1,6 +1,7 @@
 """The Spark connection of a pipeline, checked before a batch is opened and again before a job is submitted."""
 
-from icefloe.engines.spark_master import SparkMaster, refuse_local_storage, spark_master
+from icefloe.engines.spark_application import refuse_unshared_storage
+from icefloe.engines.spark_master import SparkMaster, spark_master
 from icefloe.orchestration.connections import find_connection
 from icefloe.pipeline.model import Pipeline
 
@@ -16,6 +17,5 @@ def usable_master(pipeline: Pipeline) -> SparkMaster:
     """
     spark = pipeline.spark
     master = spark_master(spark.conn_id, find_connection(spark.conn_id), conf=spark.conf)
-    urls = {"storage": pipeline.storage, "checkpoint": pipeline.checkpoint_url, "sink.path": pipeline.sink.path}
-    refuse_local_storage(urls, master, storage_is_shared=pipeline.storage_is_shared)
+    refuse_unshared_storage(pipeline, master)
     return master

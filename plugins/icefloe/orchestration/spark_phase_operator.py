@@ -3,7 +3,6 @@
 import os
 import sys
 import tempfile
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -11,8 +10,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowException
 
-from icefloe.engines.package_zip import build_package_zip
-from icefloe.engines.spark_settings import driver_environment, spark_conf
+from icefloe.engines.spark_application import SPARK_JOBS, SparkApplication
 from icefloe.errors import TerminalError
 from icefloe.orchestration.connections import resolve_credentials
 from icefloe.orchestration.failures import clear_failures
@@ -22,13 +20,12 @@ from icefloe.pipeline.model import Pipeline
 if TYPE_CHECKING:
     from icefloe.batch.credentials import Credentials
 
-__all__ = ["SPARK_JOBS", "SparkPhaseOperator"]
+__all__ = ["SparkPhaseOperator"]
 
-SPARK_JOBS: Final = Path(__file__).parents[3] / "spark_jobs"
 _PLAN_URI: Final = "{{ ti.xcom_pull(task_ids='plan')['plan_uri'] }}"
 
 
-class SparkPhaseOperator(SparkSubmitOperator):  # type: ignore[misc]
+class SparkPhaseOperator(SparkSubmitOperator):
     """Runs one phase of the batch that the run's plan task opened.
 
     The application gets one argument, the plan's URI. Credentials are read when the task runs and reach the driver in
@@ -72,30 +69,28 @@ class SparkPhaseOperator(SparkSubmitOperator):  # type: ignore[misc]
     def _submit(self, pipeline: Pipeline, plan_uri: str) -> None:
         master = usable_master(pipeline)
         credentials = resolve_credentials(pipeline)
-        attempt = uuid.uuid4().hex
-        environment = driver_environment(
-            os.environ, {**credentials.to_environment(), "ICEFLOE_ATTEMPT": attempt}, master=master
-        )
-        with tempfile.TemporaryDirectory(prefix="icefloe-submit-") as name:
-            folder = Path(name)
-            self.py_files = str(build_package_zip(folder))
-            self.conf = spark_conf(
-                pipeline.spark.conf,
+        with tempfile.TemporaryDirectory(prefix="icefloe-submit-") as folder:
+            application = SparkApplication.of(
+                pipeline,
+                self.phase,
                 master=master,
-                memory_bytes=pipeline.shuffle.memory_bytes,
-                warehouse=folder / "warehouse",
+                folder=Path(folder),
+                environ=os.environ,
+                credentials=credentials.to_environment(),
             )
+            self.py_files = str(application.py_files)
+            self.conf = dict(application.conf)
             self._conn_id = pipeline.spark.conn_id
             self._hook = self._get_hook()
             try:
-                self._hook.submit(self.application, env=environment)
+                self._hook.submit(self.application, env=dict(application.environment))
             except FileNotFoundError as failure:
                 raise TerminalError(
                     f"{self._hook.spark_binary} is found neither beside {sys.executable} nor on the path: install "
                     "pyspark where Airflow's workers run, or set engine: local"
                 ) from failure
             except AirflowException as failure:
-                self._raise_error_of_job(credentials, plan_uri, attempt, failure)
+                self._raise_error_of_job(credentials, plan_uri, application.attempt, failure)
 
     def _raise_error_of_job(
         self, credentials: "Credentials", plan_uri: str, attempt: str, failure: AirflowException
@@ -104,5 +99,6 @@ class SparkPhaseOperator(SparkSubmitOperator):  # type: ignore[misc]
 
         error = read_job_error(credentials, self.phase, plan_uri, attempt)
         if error is None:
+            self.log.error("%s: the Spark job ended without saying why; its last lines stand above", self.phase)
             raise failure
         raise error.as_error() from failure

@@ -1,6 +1,7 @@
 """Every call from a task, a sensor or a trigger into the library; what is returned goes through XCom."""
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -15,14 +16,17 @@ from icefloe.batch.open_batch import Work, find_work
 from icefloe.batch.phases import Phase, run_phase
 from icefloe.batch.prepare import Prepared, prepare
 from icefloe.batch.range_request import RangeRequest
+from icefloe.batch.report import load_report
 from icefloe.batch.session import PipelineSession
 from icefloe.batch.table_files import io_properties
+from icefloe.checkpoint.log import Checkpoint
 from icefloe.engines.local import LocalEngine
 from icefloe.iceberg.catalogs import UnknownTableError
 from icefloe.iceberg.history import UnknownBranchError
 from icefloe.orchestration.connections import resolve_credentials
 from icefloe.orchestration.spark_connection import usable_master
 from icefloe.pipeline.model import Pipeline
+from icefloe.storage.location import open_store
 
 __all__ = ["clean_up_batch", "coalesce_batch", "commit", "plan_batch", "read_job_error", "run_phase_here", "work_of"]
 
@@ -76,10 +80,15 @@ def coalesce_batch(pipeline: Pipeline, plan_uri: str) -> dict[str, Any]:
     return {"ranges": len(plan.ranges), "num_partitions": plan.num_partitions}
 
 
-def commit(pipeline: Pipeline, plan_uri: str) -> dict[str, Any]:
-    """Commits the batch."""
-    context = _reference(pipeline, plan_uri).open()
-    report = commit_batch(context)
+def commit(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str, Any]:
+    """Commits the batch that plan passed on; one that was cleaned up since is found committed."""
+    checkpoint = _checkpoint(pipeline, prepared["backfill_id"])
+    try:
+        report = commit_batch(_reference(pipeline, prepared["plan_uri"]).open())
+    except PlanMissingError:
+        if checkpoint.committed(prepared["batch_number"]) is None:
+            raise
+        report = load_report(checkpoint, prepared["batch_number"])
     return {
         "batch_number": report.batch_number,
         "backfill_id": report.backfill_id,
@@ -88,7 +97,7 @@ def commit(pipeline: Pipeline, plan_uri: str) -> dict[str, Any]:
         "up_to_snapshot_id": _text(report.up_to_snapshot_id),
         "steps": report.steps,
         "counts": dict(report.counts),
-        "checkpoint_uri": context.plan.checkpoint_url,
+        "checkpoint_uri": checkpoint.url,
     }
 
 
@@ -106,6 +115,13 @@ def read_job_error(credentials: Credentials, phase: str, plan_uri: str, attempt:
 def _session(pipeline: Pipeline) -> PipelineSession:
     expanded = pipeline.expanded(os.environ)
     return PipelineSession.open(expanded, credentials=resolve_credentials(expanded), environ=os.environ)
+
+
+def _checkpoint(pipeline: Pipeline, backfill_id: str | None) -> Checkpoint:
+    expanded = pipeline.expanded(os.environ)
+    options = resolve_credentials(expanded).storage_options
+    checkpoint = Checkpoint(open_store(expanded.checkpoint_url, options=options))
+    return checkpoint if backfill_id is None else checkpoint.backfill(backfill_id)
 
 
 def _reference(pipeline: Pipeline, plan_uri: str) -> TaskReference:
