@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from batch.workshop import OpenBatch, Workshop
@@ -42,3 +44,16 @@ def test_a_zombie_stops_when_its_batch_is_committed(batch: OpenBatch) -> None:
     batch.deliver()
     with pytest.raises(BatchCommittedError, match="batch 0 of events is committed already"):
         write_part(zombie, 1)
+
+
+def test_a_part_grows_on_the_local_disks_that_spark_names(
+    batch: OpenBatch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disks = [tmp_path / name for name in ("one", "two")]
+    for disk in disks:
+        disk.mkdir()
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", ",".join(map(str, disks)))
+    touched = [disk.stat().st_mtime_ns for disk in disks]
+    batch.run(Phase.INSERT_ONLY)
+    assert all(disk.stat().st_mtime_ns > before for disk, before in zip(disks, touched, strict=True))
+    assert [path for disk in disks for path in disk.iterdir()] == []

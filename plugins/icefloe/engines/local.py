@@ -1,7 +1,8 @@
 """The local engine: the task functions in the threads of one process, without a JVM."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any
 
 from icefloe.batch.cores import local_cores
@@ -21,11 +22,20 @@ class LocalEngine:
 
     def map(self, function: Callable[[int], Any], numbers: Sequence[int]) -> list[Any]:
         """The results, in the order of ``numbers``; after an exception no further task is begun, and it is raised."""
+        is_over = Event()
+
+        def run(number: int) -> Any:
+            if is_over.is_set():
+                return None
+            try:
+                return function(number)
+            except BaseException:
+                is_over.set()
+                raise
+
         with ThreadPoolExecutor(self._threads, thread_name_prefix="icefloe") as pool:
-            futures = [pool.submit(function, number) for number in numbers]
-            _, rest = wait(futures, return_when=FIRST_EXCEPTION)
-            for future in rest:
-                future.cancel()
-            wait(futures)
-            failed = [future for future in futures if not future.cancelled() and future.exception() is not None]
-            return [future.result() for future in failed or futures]
+            futures = [pool.submit(run, number) for number in numbers]
+            try:
+                return [future.result() for future in futures]
+            finally:
+                is_over.set()

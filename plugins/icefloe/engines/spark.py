@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from icefloe.errors import TransientError
+
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
@@ -20,11 +22,27 @@ class SparkEngine:
         self._spark = spark
 
     def map(self, function: Callable[[int], Any], numbers: Sequence[int]) -> list[Any]:
-        """The results, in the order of ``numbers``; Spark starts its tasks in that order."""
+        """The results, in the order of ``numbers``; Spark starts its tasks in that order.
+
+        Raises:
+            TransientError: Spark gave up: executors were lost, or a task failed as often as it may.
+        """
+        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it ships no types
+
         if not numbers:
             return []
 
         def apply(partition: Iterable[int]) -> Iterator[Any]:
             return map(function, partition)
 
-        return self._spark.parallelize(numbers, len(numbers)).mapPartitions(apply).collect()
+        try:
+            return self._spark.parallelize(numbers, len(numbers)).mapPartitions(apply).collect()
+        except Py4JJavaError as cause:
+            raise TransientError(f"Spark gave up on {len(numbers)} tasks: {_last_words(cause)}") from cause
+
+
+def _last_words(error: Any) -> str:
+    """What Spark says first, and the Python error at the end of it, without the two stack traces between."""
+    lines = [line.strip() for line in str(error.java_exception.getMessage()).splitlines() if line.strip()]
+    raised = [line for line in lines if not line.startswith(("at ", "File ", "Traceback", "Driver stacktrace"))]
+    return " ... ".join(dict.fromkeys([lines[0], raised[-1]])) if raised else str(error.java_exception)

@@ -1,0 +1,67 @@
+import os
+
+import pytest
+
+from batch.workshop import InOrder, Workshop
+from icefloe.batch.phases import Phase
+from icefloe.engines.package_zip import build_package_zip
+from icefloe.engines.spark import SparkEngine
+from icefloe.errors import TransientError
+from icefloe.storage.local_folders import local_folders
+from spark.spark_lab import SparkLab
+
+pytestmark = pytest.mark.spark
+
+VARYING = ["_commit_snapshot_id", "_commit_timestamp"]
+
+
+@pytest.fixture(scope="module")
+def engine(spark_lab: SparkLab, tmp_path_factory: pytest.TempPathFactory) -> SparkEngine:
+    """The session's workers with the library as a job gets it."""
+    context = spark_lab.spark.sparkContext
+    context.addPyFile(str(build_package_zip(tmp_path_factory.mktemp("zip"))))
+    return SparkEngine(context)
+
+
+def test_results_come_in_the_order_of_the_numbers(engine: SparkEngine) -> None:
+    assert engine.map(lambda number: 2 * number, [5, 3, 9, 1]) == [10, 6, 18, 2]
+    assert engine.map(lambda number: number, []) == []
+
+
+def test_spark_and_one_thread_deliver_the_same_changes_in_the_same_order(
+    engine: SparkEngine, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    delivered = []
+    for each in (InOrder(), engine):
+        workshop = Workshop.create(tmp_path_factory.mktemp("engine"))
+        for start in (0, 50, 100):
+            workshop.append(range(start, start + 50))
+        initial = workshop.set(shuffle={"map_task_bytes": 1, "partitions": 4, "target_size_bytes": 1}).open()
+        initial.run(Phase.INSERT_ONLY, each)
+        initial.commit()
+        workshop.update(range(40, 60), value=2.0)
+        workshop.delete([3])
+        batch = workshop.open()
+        batch.run(Phase.SHUFFLE_WRITE, each)
+        batch.coalesce()
+        batch.run(Phase.SHUFFLE_READ, each)
+        batch.commit()
+        workshop.require_exact(batch.plan, workshop.changes(1))
+        delivered.append([workshop.changes(number).drop_columns(VARYING) for number in (0, 1)])
+    assert delivered[0] == delivered[1]
+
+
+def test_workers_are_told_their_local_disks(engine: SparkEngine) -> None:
+    def disks(_: int) -> int:
+        return len(local_folders(os.environ))
+
+    assert engine.map(disks, [0]) == [1]
+
+
+def test_a_task_that_dies_is_one_sentence(engine: SparkEngine) -> None:
+    def fail(number: int) -> int:
+        raise RuntimeError(f"number {number} is cursed")
+
+    with pytest.raises(TransientError, match=r"^Spark gave up on 1 tasks: .*number 7 is cursed") as failed:
+        engine.map(fail, [7])
+    assert "\n" not in str(failed.value)
