@@ -1,0 +1,159 @@
+import tempfile
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from batch.workshop import SCHEMA, Workshop, rows, typed_changes
+from icefloe import read_changes
+from icefloe.audit.sums import AuditError
+from icefloe.batch import read_range
+from icefloe.errors import NotBuiltError, TerminalError, UsageError
+from icefloe.iceberg.history import ExpiredHistoryError
+from spark.row_counts import difference, weights_of
+
+
+@pytest.fixture
+def workshop(tmp_path: Path) -> Workshop:
+    """A table with some history."""
+    found = Workshop.create(tmp_path)
+    found.append([*range(30), 7])
+    found.update([1, 2], value=2.0)
+    found.delete([3])
+    found.append([100])
+    return found
+
+
+def changes_of(workshop: Workshop, **options: Any) -> pa.Table:
+    return read_changes(workshop.table.refresh(), **options).read_all()
+
+
+@pytest.fixture(autouse=True)
+def no_folder_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("scratch")
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    yield
+    assert list(folder.iterdir()) == []
+
+
+def test_every_range_adds_up_to_the_difference_of_its_states(workshop: Workshop) -> None:
+    ids = [None, *workshop.snapshot_ids()]
+    for at, after in enumerate(ids):
+        for up_to in ids[max(at, 1) :]:
+            expected = difference(workshop.state(after), workshop.state(up_to))
+            changes = changes_of(workshop, after_snapshot_id=after, up_to_snapshot_id=up_to)
+            assert weights_of(changes) == expected
+
+
+def test_columns_come_in_their_order_and_types(workshop: Workshop) -> None:
+    reader = read_changes(workshop.table.refresh())
+    with reader:
+        assert reader.schema.names == [
+            "_change_type", "_change_ordinal", "_commit_snapshot_id", "_commit_timestamp", *SCHEMA.names,
+        ]  # fmt: skip
+        assert reader.schema.types[:4] == [pa.string(), pa.int32(), pa.int64(), pa.timestamp("us", tz="UTC")]
+        reader.read_all()
+
+
+def test_with_identity_deletes_and_inserts_pair(workshop: Workshop) -> None:
+    first, *_ = workshop.snapshot_ids()
+    changes = changes_of(workshop, after_snapshot_id=first, identifier_columns=["id"])
+    assert Counter(changes["_change_type"].to_pylist()) == {
+        "UPDATE_BEFORE": 2, "UPDATE_AFTER": 2, "DELETE": 1, "INSERT": 1,
+    }  # fmt: skip
+    assert sorted(set(changes["_change_ordinal"].to_pylist())) == [0, 1, 2]
+    without = changes_of(workshop, after_snapshot_id=first)
+    assert Counter(without["_change_type"].to_pylist()) == {"DELETE": 3, "INSERT": 3}
+
+
+def test_timestamps_stand_for_the_snapshots_of_their_time(workshop: Workshop) -> None:
+    first, *_, last = workshop.snapshot_ids()
+    found = workshop.table.snapshot_by_id(first)
+    assert found is not None
+    after = datetime.fromtimestamp(found.timestamp_ms / 1000, UTC)
+    by_id = changes_of(workshop, after_snapshot_id=first, up_to_snapshot_id=last)
+    by_time = changes_of(workshop, after_timestamp=after, up_to_timestamp=datetime.now(UTC) + timedelta(days=1))
+    assert by_time == by_id
+    with pytest.raises(UsageError, match=r"after_timestamp .* has no offset"):
+        read_changes(workshop.table, after_timestamp=after.replace(tzinfo=None))
+
+
+def test_an_empty_range_has_the_columns_and_no_rows(workshop: Workshop) -> None:
+    head = workshop.head()
+    assert changes_of(workshop, after_snapshot_id=head).num_rows == 0
+    assert changes_of(workshop, after_snapshot_id=head).schema.names[4:] == SCHEMA.names
+    past = datetime(2001, 1, 1, tzinfo=UTC)
+    assert changes_of(workshop, up_to_timestamp=past).num_rows == 0
+
+
+def test_a_table_without_snapshots_has_no_changes(tmp_path: Path) -> None:
+    assert changes_of(Workshop.create(tmp_path / "empty")).num_rows == 0
+
+
+def test_rows_come_in_the_schema_of_the_last_snapshot(workshop: Workshop) -> None:
+    with workshop.table.update_schema() as update:
+        update.rename_column("word", "text")
+    workshop.delete([5])
+    assert changes_of(workshop).schema.names[4:] == ["id", "value", "text"]
+
+
+def test_a_history_that_expired_is_an_error_that_names_the_oldest_snapshot_left(workshop: Workshop) -> None:
+    first, second, third, *_ = workshop.snapshot_ids()
+    workshop.table.refresh().maintenance.expire_snapshots().by_ids([first, second]).commit()
+    with pytest.raises(ExpiredHistoryError, match=f"the oldest snapshot still there is {third}"):
+        changes_of(workshop, after_snapshot_id=first)
+    with pytest.raises(ExpiredHistoryError, match=f"the oldest snapshot still there is {third}"):
+        changes_of(workshop)
+
+
+@pytest.mark.parametrize(
+    "option", [{"changes": "net"}, {"commit_groups": "split"}, {"columns": ["id"]}, {"filter": "id > 3"}]
+)
+def test_what_is_not_built_is_refused_by_name(workshop: Workshop, option: dict[str, Any]) -> None:
+    [name] = option
+    with pytest.raises(NotBuiltError, match=rf"^read_changes\({name}=.*\) is not built yet: leave {name} out$"):
+        read_changes(workshop.table, **option)
+
+
+def test_errors_of_reading_reach_the_reader(workshop: Workshop) -> None:
+    [gone, *_] = [
+        Path(path.removeprefix("file://")) for path in workshop.table.inspect.files()["file_path"].to_pylist()
+    ]
+    gone.unlink()
+    reader = read_changes(workshop.table.refresh())
+    with pytest.raises(TerminalError, match=gone.name):
+        reader.read_all()
+
+
+def test_rows_that_do_not_add_up_are_an_error_at_the_end(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    consolidate = read_range.consolidate
+
+    def lossy(*arguments: Any) -> Any:
+        positions, weights = consolidate(*arguments)
+        return positions[1:], weights[1:]
+
+    monkeypatch.setattr(read_range, "consolidate", lossy)
+    with pytest.raises(AuditError, match="range 0 of batch 0 does not add up"):
+        changes_of(workshop, after_snapshot_id=workshop.snapshot_ids()[0])
+
+
+def test_a_reader_that_is_closed_early_leaves_nothing(workshop: Workshop) -> None:
+    reader = read_changes(workshop.table.refresh())
+    assert reader.read_next_batch().num_rows > 0
+    reader.close()
+    del reader
+    read_changes(workshop.table.refresh())
+
+
+def test_untouched_duplicates_of_a_changed_key_do_not_surface(tmp_path: Path) -> None:
+    workshop = Workshop.create(tmp_path / "duplicates")
+    first = workshop.append([1, 1, 1])
+    new = rows([1, 1, 1]).set_column(1, "value", pa.array([1.0, 5.0, 1.0]))
+    last = workshop.replace(new)
+    changes = changes_of(workshop, after_snapshot_id=first, identifier_columns=["id"])
+    expected = difference(workshop.state(first), workshop.state(last))
+    assert Counter(changes["_change_type"].to_pylist()) == typed_changes(expected, [0])
+    assert changes.num_rows == 2
