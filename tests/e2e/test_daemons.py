@@ -53,7 +53,7 @@ def wait_for_run(daemons: Daemons, dag_id: str, number: int) -> dict[str, Any]:
         found = runs(daemons, dag_id) if is_parsed(daemons, dag_id) else []
         run = found[number] if len(found) > number else None
         if run is not None and run["state"] == "failed":
-            raise AssertionError(f"{run['dag_run_id']} of {dag_id} failed")
+            raise AssertionError(f"{run['dag_run_id']} of {dag_id} failed:\n{daemons.task_logs(dag_id)}")
         return run if run is not None and run["state"] == "success" else None
 
     return wait_until(ended, what=f"run {number} of {dag_id}", seconds=SECONDS)
