@@ -118,6 +118,13 @@ def test_what_is_not_built_is_refused_by_name(workshop: Workshop, option: dict[s
         read_changes(workshop.table, **option)
 
 
+def test_arguments_of_another_type_are_refused(workshop: Workshop) -> None:
+    with pytest.raises(UsageError, match=r"takes a pyiceberg\.table\.Table, .* not 'nyc\.flights'"):
+        read_changes("nyc.flights")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"a list of column names, such as \['id'\], not a string"):
+        changes_of(workshop, identifier_columns="id")
+
+
 def test_errors_of_reading_reach_the_reader(workshop: Workshop) -> None:
     [gone, *_] = [
         Path(path.removeprefix("file://")) for path in workshop.table.inspect.files()["file_path"].to_pylist()

@@ -26,7 +26,7 @@ from icefloe.changes.columns import change_schema
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.documents import dump_document
 from icefloe.engines.local import LocalEngine
-from icefloe.errors import NotBuiltError
+from icefloe.errors import NotBuiltError, UsageError
 from icefloe.iceberg.table import Table
 from icefloe.iceberg.table_schema import TableSchema
 from icefloe.pipeline.settings import ShuffleSettings
@@ -73,9 +73,11 @@ def read_changes(
         in the schema of the range's last snapshot. An empty range has no rows.
 
     Raises:
+        UsageError: an argument of another type, or a range that ends before it begins.
         TerminalError: the range cannot be read, and why; while reading, a damaged file or an audit that fails.
         NotBuiltError: what a later release brings.
     """
+    _refuse_misuse(table, identifier_columns)
     _refuse_unbuilt(changes=changes, commit_groups=commit_groups, columns=columns, filter=filter)
     request = RangeRequest(
         after_snapshot_id=after_snapshot_id,
@@ -136,6 +138,16 @@ def _places(table: Table) -> Places:
         batch_url="",
         sink={},
     )
+
+
+def _refuse_misuse(table: object, identifier_columns: object) -> None:
+    """Both mistakes would otherwise be told by the first thing inside that stumbles over them."""
+    if not isinstance(table, Table):
+        raise UsageError(f"read_changes takes a pyiceberg.table.Table, as catalog.load_table gives it, not {table!r}")
+    if isinstance(identifier_columns, str):
+        raise UsageError(
+            f"identifier_columns must be a list of column names, such as [{identifier_columns!r}], not a string"
+        )
 
 
 def _refuse_unbuilt(**given: object) -> None:

@@ -29,6 +29,27 @@ def test_an_end_is_given_once_and_timestamps_have_an_offset(end: str) -> None:
         RangeRequest(**{f"{end}_timestamp": now.replace(tzinfo=None)})  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("end", ["after", "up_to"])
+@pytest.mark.parametrize(
+    ("bound", "value", "expected"),
+    [
+        ("snapshot_id", "4711", "must be an int, not '4711'"),
+        ("snapshot_id", True, "must be an int, not True"),
+        ("timestamp", "2026-01-31", "must be a datetime with an offset, not '2026-01-31'"),
+    ],
+)
+def test_a_bound_of_another_type_is_refused(end: str, bound: str, value: object, expected: str) -> None:
+    with pytest.raises(UsageError, match=f"^{end}_{bound} {expected}$"):
+        RangeRequest(**{f"{end}_{bound}": value})  # type: ignore[arg-type]
+
+
+def test_a_range_of_times_that_ends_before_it_begins_is_refused() -> None:
+    after = datetime(2026, 1, 2, tzinfo=UTC)
+    RangeRequest(after_timestamp=after, up_to_timestamp=after)
+    with pytest.raises(UsageError, match=r"^the range ends at 2026-01-01T.*, before it begins at 2026-01-02T"):
+        RangeRequest(after_timestamp=after, up_to_timestamp=after - timedelta(days=1))
+
+
 def test_bounds_are_ids_or_the_snapshots_that_were_current_at_a_time(workshop: Workshop) -> None:
     first, second, third = (workshop.append([number]) for number in range(3))
     assert planned(workshop) == (None, third)

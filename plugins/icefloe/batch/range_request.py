@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from numbers import Integral
 from typing import Literal
 
 from icefloe.errors import UsageError
@@ -29,13 +30,27 @@ class RangeRequest:
     up_to_timestamp: datetime | None = None
 
     def __post_init__(self) -> None:
-        """Refuses both forms for one end, and timestamps without an offset."""
+        """Refuses both forms for one end, other types, timestamps without an offset, and ends before beginnings."""
         for end in ("after", "up_to"):
             snapshot_id, timestamp = getattr(self, f"{end}_snapshot_id"), getattr(self, f"{end}_timestamp")
             if snapshot_id is not None and timestamp is not None:
                 raise UsageError(f"{end}_snapshot_id and {end}_timestamp were both given: give one of them")
+            if snapshot_id is not None and (isinstance(snapshot_id, bool) or not isinstance(snapshot_id, Integral)):
+                raise UsageError(f"{end}_snapshot_id must be an int, not {snapshot_id!r}")
+            if timestamp is not None and not isinstance(timestamp, datetime):
+                raise UsageError(f"{end}_timestamp must be a datetime with an offset, not {timestamp!r}")
             if timestamp is not None and timestamp.tzinfo is None:
                 raise UsageError(f"{end}_timestamp {timestamp} has no offset: end it with Z or +HH:MM")
+        if self.after_timestamp is not None and self.up_to_timestamp is not None:
+            _refuse_reversed(self.after_timestamp, self.up_to_timestamp)
+
+
+def _refuse_reversed(after: datetime, up_to: datetime) -> None:
+    if up_to < after:
+        raise UsageError(
+            f"the range ends at {up_to.isoformat()}, before it begins at {after.isoformat()}: exchange after_timestamp "
+            "and up_to_timestamp"
+        )
 
 
 def plan_request(
