@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyiceberg.expressions import AlwaysTrue
 
 from batch.workshop import OpenBatch, Workshop, rows
 from icefloe.batch.carryover import CarryOver
@@ -148,18 +149,24 @@ def test_a_file_that_counts_twice_leaves_the_cancelling_to_the_reduce_side(works
 
 
 def test_hashes_that_do_not_fit_into_memory_are_compared_slice_by_slice(workshop: Workshop) -> None:
-    count = 70_000
-    after_initial_load(workshop, range(count))
-    order = np.random.default_rng(3).permutation(count)
-    workshop.replace(rows(range(5, count + 5)).take(pa.array(order)))
+    count = 140_000
+    workshop.append(range(count))
+    workshop.append(range(-100, 0))
+    workshop.deliver()
+    turned = np.roll([*range(count - 5), *range(count, count + 5)], count // 2)
+    with workshop.table.transaction() as transaction:
+        transaction.delete(AlwaysTrue())
+        transaction.append(rows(turned.tolist()))
+        transaction.append(rows([-1000, *range(-99, 0)]))
     batch = workshop.open()
-    carryover, reader = run(batch, memory_bytes=1)
+    carryover, reader = run(batch, memory_bytes=1 << 12)
     found = list(carryover.changed_rows())
     signs = [(number, weight) for rows_ in found for number, weight in pairs(rows_.batch, rows_.weights)]
-    assert sorted(signs) == [(n, -1) for n in range(5)] + [(n, 1) for n in range(count, count + 5)]
-    assert carryover.tally.rows_read == 2 * count
-    # Once to learn that the row order was lost, then for each of the slices of 65,536 rows.
-    assert set(reader.whole.values()) == {1 + 4}
+    removed, added = [*range(count - 5, count), -100], [*range(count, count + 5), -1000]
+    assert sorted(signs) == sorted([*((n, -1) for n in removed), *((n, 1) for n in added)])
+    assert carryover.tally.rows_read == 2 * (count + 100)
+    # The two of equal order are read once; the others once to learn that theirs was lost, then once for each slice.
+    assert sorted(reader.whole.values()) == [1, 1, 1 + 8, 1 + 8]
 
 
 def pairs(batch: pa.RecordBatch, weights: Any) -> list[tuple[int, int]]:

@@ -1,3 +1,5 @@
+import shutil
+
 import pytest
 
 from batch.workshop import Workshop
@@ -88,3 +90,40 @@ def test_the_catalog_stands_in_the_plan_as_it_is_written(workshop: Workshop, mon
     assert batch.plan.catalog == properties
     batch.deliver()
     assert workshop.changes(0).num_rows == 3
+
+
+def test_a_sink_that_holds_a_batch_of_another_pipeline_leaves_no_open_batch(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    workshop.deliver()
+    workshop.append([10])
+    mine = workshop.set(name="another")
+    with pytest.raises(TerminalError, match=r"batch=0 already holds a whole batch .* of pipeline events .* of its own"):
+        mine.prepare()
+    assert workshop.session().checkpoint.pipeline() is None
+    mine.set(sink={"type": "files", "path": f"file://{workshop.folder}/other"}).deliver()
+
+
+def test_a_lost_checkpoint_may_deliver_the_same_range_again(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    first = workshop.deliver()
+    checkpoint = workshop.session().checkpoint_url.removeprefix("file://")
+    shutil.rmtree(checkpoint)
+    again = workshop.deliver()
+    assert first is not None
+    assert again is not None
+    assert again.hash_sum == first.hash_sum
+
+
+def test_a_folder_that_lost_a_task_or_the_meaning_of_its_plan_says_how_to_plan_it_anew(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    batch = workshop.open()
+    remedy = f"delete everything below {batch.store.url} and run again: the same range is planned anew"
+    batch.store.delete(["tasks/00000.json"])
+    with pytest.raises(TerminalError, match=rf"00000\.json is gone: {remedy}$"):
+        batch.run_route()
+    batch.store.put("plan.json", b"{")
+    with pytest.raises(TerminalError, match=rf"damaged; use that release, or {remedy}$"):
+        workshop.open()
+    shutil.rmtree(batch.store.url.removeprefix("file://"))
+    workshop.open().deliver()
+    assert workshop.changes(0).num_rows == 10
