@@ -87,3 +87,10 @@ def test_encoded_text_decodes_to_the_same_values_whatever_the_row_groups_say() -
         assert pa.types.is_dictionary(rows.schema.field("s").type)
         read = [batch for _, _, groups in rows.group_runs() for batch in rows.batches(groups, None)]
         assert [value for batch in read for value in batch["s"].to_pylist()] == values
+
+
+def test_batches_of_large_rows_have_few_of_them() -> None:
+    rows = opened(pa.table({"s": [f"{n:04}" * 2**18 for n in range(80)]}), batch_rows=1000)
+    batches = list(rows.batches([0], None))
+    assert [batch.num_rows for batch in batches] == [63, 17]
+    assert pa.Table.from_batches(batches)["s"].to_pylist() == [f"{n:04}" * 2**18 for n in range(80)]

@@ -2,13 +2,18 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from icefloe.iceberg.row_size import largest_row_bytes
+
 __all__ = ["ParquetRows"]
 
+_BATCH_BYTES: Final = 64 << 20
+"""About how much a batch holds, decoded: rows of several MiB come a few at a time."""
 _DICTIONARY_BYTES_PER_VALUE: Final = 4.0
 """Text that takes fewer bytes per value than its plain encoding's length prefix is dictionary-encoded in the file."""
 
@@ -19,7 +24,7 @@ class ParquetRows:
 
     Attributes:
         file: pyarrow's reader.
-        batch_rows: the most rows in a batch.
+        batch_rows: the most rows in a batch; fewer than asked for where rows are large.
     """
 
     file: Any
@@ -36,6 +41,8 @@ class ParquetRows:
             dictionary_columns: keep text columns encoded where the file's are.
         """
         plain = _open(source, pre_buffer=pre_buffer, binary_type=pa.large_binary(), list_type=pa.LargeListType)
+        row_bytes = largest_row_bytes(plain.metadata, partial(_dictionary, source, plain.metadata))
+        batch_rows = min(batch_rows, max(1, int(_BATCH_BYTES / row_bytes)))
         encoded = _encoded_text(plain.metadata) if dictionary_columns else []
         if not encoded:
             return cls(file=plain, batch_rows=batch_rows)
@@ -92,6 +99,14 @@ class ParquetRows:
 
 def _open(source: Any, *, pre_buffer: bool, **options: Any) -> Any:
     return pq.ParquetFile(source, pre_buffer=pre_buffer, coerce_int96_timestamp_unit="us", **options)
+
+
+def _dictionary(source: Any, metadata: Any, group: int, column: str) -> Any:
+    """The distinct values of a top-level text column; of one that is not encoded, its first value."""
+    file = _open(source, pre_buffer=False, metadata=metadata, read_dictionary=[column])
+    batch = next(file.iter_batches(1, row_groups=[group], columns=[column], use_threads=False))
+    values = batch.column(0)
+    return values.dictionary if pa.types.is_dictionary(values.type) else values
 
 
 def _encoded_text(metadata: Any) -> list[str]:

@@ -1,0 +1,47 @@
+"""How large the rows of a Parquet file are once decoded, as far as its footer and its dictionaries tell."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["largest_row_bytes"]
+
+_LONGEST_MEASURED: Final = 4096
+"""Longer values have no minimum and maximum in the footer, so their length must be looked up."""
+_ASSUMED_BYTES: Final = 16 << 10
+
+Dictionary = Callable[[int, str], Any]
+
+
+def largest_row_bytes(metadata: Any, dictionary: Dictionary) -> float:
+    """About the bytes of a row, in the row group whose rows are the largest; at least 1.
+
+    Args:
+        metadata: pyarrow's, of the file.
+        dictionary: gives the distinct values of a top-level text column in a row group as far as it is
+            dictionary-encoded; asked only where values are long and the footer does not tell how long.
+    """
+    groups = range(metadata.num_row_groups)
+    return max((_row_bytes(metadata.row_group(group), group, dictionary) for group in groups), default=1.0)
+
+
+def _row_bytes(group: Any, number: int, dictionary: Dictionary) -> float:
+    rows = max(group.num_rows, 1)
+    chunks = [group.column(column) for column in range(group.num_columns)]
+    return max(1.0, sum(max(c.total_uncompressed_size / rows, _value_bytes(c, number, dictionary)) for c in chunks))
+
+
+def _value_bytes(chunk: Any, group: int, dictionary: Dictionary) -> int:
+    """The bytes of a value where a dictionary may hold it, so that the size of the chunk says little; else 0."""
+    size_bytes = chunk.total_uncompressed_size
+    if chunk.physical_type != "BYTE_ARRAY" or size_bytes <= _LONGEST_MEASURED or not chunk.has_dictionary_page:
+        return 0
+    statistics = chunk.statistics
+    if statistics is not None and statistics.has_min_max:
+        return max(len(statistics.min_raw), len(statistics.max_raw))
+    if "." in chunk.path_in_schema:
+        return int(min(size_bytes, _ASSUMED_BYTES))
+    values = dictionary(group, chunk.path_in_schema)
+    return int(pc.max(pc.binary_length(values.cast(pa.large_binary()))).as_py() or 0)
