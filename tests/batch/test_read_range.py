@@ -92,7 +92,7 @@ def test_changes_come_by_identity_and_ordinal_with_pairs_side_by_side(workshop: 
             seen.append((before["id"], before["_change_ordinal"]))
     assert [ordinal for number, ordinal in seen if number == 4] == [0, 1]
     runs = [number for number, _ in groupby(number for number, _ in seen)]
-    assert len(runs) == len(set(runs)) == 26
+    assert len(runs) == len(set(runs)) == 27
 
 
 def test_a_delivered_range_is_adopted(workshop: Workshop) -> None:
