@@ -117,13 +117,14 @@ def test_a_lost_checkpoint_may_deliver_the_same_range_again(workshop: Workshop) 
 def test_a_folder_that_lost_a_task_or_the_meaning_of_its_plan_says_how_to_plan_it_anew(workshop: Workshop) -> None:
     workshop.append(range(10))
     batch = workshop.open()
-    remedy = f"delete everything below {batch.store.url} and run again: the same range is planned anew"
-    batch.store.delete(["tasks/00000.json"])
+    store = batch.store
+    remedy = f"delete everything below {store.url} and run again: the same range is planned anew"
+    store.delete(["tasks/00000.json"])
     with pytest.raises(TerminalError, match=rf"00000\.json is gone: {remedy}$"):
         batch.run_route()
-    batch.store.put("plan.json", b"{")
+    store.put("plan.json", b"{")
     with pytest.raises(TerminalError, match=rf"damaged; use that release, or {remedy}$"):
         workshop.open()
-    shutil.rmtree(batch.store.url.removeprefix("file://"))
+    shutil.rmtree(store.url.removeprefix("file://"))
     workshop.open().deliver()
     assert workshop.changes(0).num_rows == 10

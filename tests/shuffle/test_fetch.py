@@ -106,7 +106,7 @@ def test_a_data_file_that_is_gone_names_the_map_output_to_void():
     store = MemoryStore()
     extents = shuffled(store, 6)
     del store.objects[extents.extents[0].data_key]
-    with pytest.raises(CorruptMapOutputError, match="None bytes"):
+    with pytest.raises(CorruptMapOutputError, match="data is gone"):
         fetch(store, extents)
 
 

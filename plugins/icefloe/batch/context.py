@@ -28,7 +28,7 @@ class BatchCommittedError(TerminalError):
 
 
 class PlanMissingError(TerminalError):
-    """A batch's folder has no plan: it was not planned yet, or it is committed and cleaned up."""
+    """A batch's folder lacks its plan or a part of it: it was not planned yet, is cleaned up, or was deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +65,20 @@ class BatchContext:
         return MapOutputLog(self.store)
 
     def map_task(self, map_id: int) -> MapTask:
-        """The document of one map task."""
+        """The document of one map task.
+
+        Raises:
+            PlanMissingError: it is gone, although the plan is there.
+            TerminalError: it is damaged.
+        """
         key = task_key(map_id)
-        return load_document(MapTask, self.store.get(key), what=f"{self.store.url}/{key}")
+        try:
+            return load_document(MapTask, self.store.get(key), what=f"the map task {self.store.url}/{key}")
+        except KeyMissingError as cause:
+            raise PlanMissingError(
+                f"the plan of batch {self.plan.batch_number} of {self.plan.pipeline} names a map task whose document "
+                f"{self.store.url}/{key} is gone: {_remedy(self.store)}", url=self.store.url,
+            ) from cause  # fmt: skip
 
     def refuse_committed(self) -> None:
         """Stops a zombie.
@@ -114,11 +125,20 @@ def load_plan(store: Store) -> Plan:
 
     Raises:
         PlanMissingError: there is none.
-        TerminalError: it was written by another release.
+        TerminalError: it was written by another release, or is damaged.
     """
     try:
-        return load_document(Plan, store.get(PLAN), what=f"the plan {store.url}/{PLAN}")
+        data = store.get(PLAN)
     except KeyMissingError as cause:
         raise PlanMissingError(
             f"there is no plan at {store.url}/{PLAN}: run the plan task of this batch again", url=store.url
         ) from cause
+    try:
+        return load_document(Plan, data, what=f"the plan {store.url}/{PLAN}")
+    except TerminalError as cause:
+        raise TerminalError(f"{cause.sentence}; use that release, or {_remedy(store)}", **cause.facts) from cause
+
+
+def _remedy(store: Store) -> str:
+    """What is lost of a batch's folder can be made again: the range stands in the checkpoint."""
+    return f"delete everything below {store.url} and run again: the same range is planned anew"

@@ -20,7 +20,7 @@ from icefloe.pipeline.not_built import refuse_unbuilt
 from icefloe.storage.probe import probe
 from icefloe.storage.store import Store
 
-__all__ = ["Prepared", "draft", "prepare"]
+__all__ = ["Prepared", "draft", "prepare", "refuse_occupied_sink"]
 
 logger = logging.getLogger(__name__)
 
@@ -85,6 +85,7 @@ def _write(batch: NextBatch, store: Store, *, cores: int | None) -> Plan:
     if batch.session.checkpoint.pipeline() is None:
         probe(batch.session.open_storage(batch.session.checkpoint_url))
     batch.session.sink.check()
+    refuse_occupied_sink(batch)
     recorded = record_batch(batch)
     if recorded != batch.offset:
         drafted = draft(replace(batch, offset=recorded, is_resumed=True), cores=cores)
@@ -94,6 +95,24 @@ def _write(batch: NextBatch, store: Store, *, cores: int | None) -> Plan:
     plan = load_plan(store)
     logger.info("%s: batch %d goes by %s", plan.pipeline, plan.batch_number, plan.route)
     return plan
+
+
+def refuse_occupied_sink(batch: NextBatch) -> None:
+    """Stops a batch that is not open yet where its sink holds another one of its number; once open, it stays open.
+
+    Raises:
+        TerminalError: the sink's path belongs to another pipeline, or to an earlier life of this one.
+    """
+    offset, session = batch.offset, batch.session
+    if batch.is_resumed or session.checkpoint.committed(offset.batch_number) is not None:
+        return
+    session.sink.refuse_other_batch(
+        pipeline=session.pipeline.name,
+        table=session.pipeline.table,
+        batch_number=offset.batch_number,
+        after_snapshot_id=offset.after_snapshot_id,
+        up_to_snapshot_id=offset.up_to_snapshot_id,
+    )
 
 
 def draft(batch: NextBatch, *, cores: int | None = None) -> DraftPlan:

@@ -9,6 +9,7 @@ from functools import partial
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.identity import choose_identity
 from icefloe.batch.open_batch import NextBatch, next_batch
+from icefloe.batch.prepare import refuse_occupied_sink
 from icefloe.batch.session import PipelineSession
 from icefloe.changes.columns import refuse_reserved_columns
 from icefloe.cli.checklist import Checklist
@@ -96,7 +97,7 @@ def _check_table(session: PipelineSession, checks: Checklist) -> None:
     )
     if schema is not None:
         _check_columns(session.pipeline, schema, checks)
-    checks.run("checkpoint", lambda: (next_batch(session),), lambda found: _next_text(found[0]))
+    checks.run("checkpoint", lambda: (_plannable(session),), lambda found: _next_text(found[0]))
 
 
 def _head_ids(session: PipelineSession) -> tuple[int | None]:
@@ -115,6 +116,13 @@ def _check_columns(pipeline: Pipeline, schema: TableSchema, checks: Checklist) -
         partial(refuse_reserved_columns, schema.arrow.names, table=pipeline.table),
         lambda _: "no column is called like one of icefloe's",
     )
+
+
+def _plannable(session: PipelineSession) -> NextBatch | None:
+    batch = next_batch(session)
+    if batch is not None:
+        refuse_occupied_sink(batch)
+    return batch
 
 
 def _next_text(batch: NextBatch | None) -> str:

@@ -57,6 +57,8 @@ def read_committed_output(
     if (record.num_partitions, record.schema_fingerprint) != (num_partitions, schema_fingerprint(schema)):
         raise _corrupt(record, "it was written for another number of partitions or another schema")
     found_bytes = store.size(record.data.key)
+    if found_bytes is None:
+        raise _corrupt(record, f"{record.data.key} is gone")
     if found_bytes != record.data.size_bytes:
         raise _corrupt(record, f"{record.data.key} has {found_bytes} bytes, expected {record.data.size_bytes}")
     try:

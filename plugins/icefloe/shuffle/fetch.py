@@ -116,7 +116,8 @@ def _read(store: Store, window: FetchWindow, extent: Extent) -> memoryview:
         found_bytes = store.size(extent.data_key)
         if found_bytes == extent.data_size_bytes:
             raise
-        reason = f"{extent.data_key} has {found_bytes} bytes, expected {extent.data_size_bytes}"
+        shortage = f"has {found_bytes} bytes, expected {extent.data_size_bytes}"
+        reason = f"{extent.data_key} {'is gone' if found_bytes is None else shortage}"
         raise CorruptMapOutputError.of(extent.map_id, extent.generation, reason) from cause
     if len(data) != stop - start:
         reason = f"{extent.data_key} answered {len(data)} bytes for {start} to {stop}"

@@ -44,6 +44,30 @@ class FilesSink(Sink):
         """Write, read and delete one object under the path."""
         probe(self._store)
 
+    def refuse_other_batch(
+        self,
+        *,
+        pipeline: str,
+        table: str,
+        batch_number: int,
+        after_snapshot_id: int | None,
+        up_to_snapshot_id: int | None,
+    ) -> None:
+        """Compare with the manifest of that number, if there is one.
+
+        Raises:
+            PathInUseError: it is there, and of another range.
+        """
+        try:
+            found = self.manifest(batch_number)
+        except KeyMissingError:
+            return
+        there = found.batch
+        if (there.pipeline, there.table, there.after_snapshot_id, there.up_to_snapshot_id) != (
+            pipeline, table, after_snapshot_id, up_to_snapshot_id,
+        ):  # fmt: skip
+            raise self._in_use(found)
+
     def write(self, *, batch_number: int, number: int, schema: pa.Schema, changes: Iterable[pa.RecordBatch]) -> Written:
         """Write the part to local disk until ``changes`` ends, then put each file in one atomic step.
 

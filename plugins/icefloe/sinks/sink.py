@@ -79,6 +79,24 @@ class Sink(ABC):
         """
 
     @abstractmethod
+    def refuse_other_batch(
+        self,
+        *,
+        pipeline: str,
+        table: str,
+        batch_number: int,
+        after_snapshot_id: int | None,
+        up_to_snapshot_id: int | None,
+    ) -> None:
+        """Stops a batch before it is opened, where the destination holds a whole one of its number already.
+
+        One of the same range is let through: delivering it again changes nothing.
+
+        Raises:
+            TerminalError: it belongs to another pipeline, or to an earlier life of this one.
+        """
+
+    @abstractmethod
     def write(self, *, batch_number: int, number: int, schema: pa.Schema, changes: Iterable[pa.RecordBatch]) -> Written:
         """Writes the changes of one task; an exception raised by ``changes`` leaves nothing visible.
 
