@@ -1,4 +1,5 @@
 import io
+import random
 from typing import Any
 
 import pyarrow as pa
@@ -34,6 +35,11 @@ def test_long_values_behind_a_dictionary_are_looked_up_in_it() -> None:
 
     assert 100_000 <= row_bytes(rows, dictionary) < 100_020
     assert asked == [(0, "json")]
+
+
+def test_a_dictionary_of_many_mebibytes_is_not_decoded_to_be_measured() -> None:
+    values = [random.Random(n).randbytes(2**20) for n in range(10)]
+    assert 2**20 <= row_bytes(pa.table({"b": values})) < 2**20 + 100
 
 
 def test_the_reader_finds_the_dictionary_itself() -> None:

@@ -11,6 +11,8 @@ __all__ = ["largest_row_bytes"]
 _LONGEST_MEASURED: Final = 4096
 """Longer values have no minimum and maximum in the footer, so their length must be looked up."""
 _ASSUMED_BYTES: Final = 16 << 10
+_LARGE_DICTIONARY: Final = 8 << 20
+"""Compressed bytes from which on a dictionary is not decoded only to be measured; writers mean to end it at 1 MiB."""
 
 Dictionary = Callable[[int, str], Any]
 
@@ -41,7 +43,8 @@ def _value_bytes(chunk: Any, group: int, dictionary: Dictionary) -> int:
     statistics = chunk.statistics
     if statistics is not None and statistics.has_min_max:
         return max(len(statistics.min_raw), len(statistics.max_raw))
-    if "." in chunk.path_in_schema:
+    dictionary_bytes = chunk.data_page_offset - (chunk.dictionary_page_offset or chunk.data_page_offset)
+    if "." in chunk.path_in_schema or dictionary_bytes > _LARGE_DICTIONARY:
         return int(min(size_bytes, _ASSUMED_BYTES))
     values = dictionary(group, chunk.path_in_schema)
     return int(pc.max(pc.binary_length(values.cast(pa.large_binary()))).as_py() or 0)
