@@ -101,6 +101,8 @@ def test_a_commit_that_is_cleared_after_cleanup_finds_its_batch_delivered(
     [report] = [found for found in passed_on if isinstance(found, dict) and "counts" in found]
     pipeline = load_pipeline(lake.pipelines / "flights.yaml")
     assert commit(pipeline, prepared) == report
+    assert report["sink_path"].startswith(f"file://{lake.folder}/changes")
+    assert ("_backfills" in report["sink_path"]) == (dag_id != "flights")
     with pytest.raises(PlanMissingError):
         commit(pipeline, {**prepared, "batch_number": 7})
 

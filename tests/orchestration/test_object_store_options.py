@@ -47,6 +47,14 @@ def test_options_of_the_extra_are_added_as_they_stand() -> None:
     assert object_store_options(connection) == {"virtual_hosted_style_request": "false"}
 
 
+def test_a_generic_connection_opens_a_store_by_its_options_alone() -> None:
+    extra = json.dumps({"object_store_options": {"access_key_id": "key"}})
+    connection = Connection(conn_id="s", conn_type="generic", login="x", extra=extra)
+    assert object_store_options(connection) == {"access_key_id": "key"}
+    with pytest.raises(TerminalError, match="of type 'generic', which names no object store: expected aws"):
+        object_store_options(Connection(conn_id="s", conn_type="generic", login="x"))
+
+
 def test_another_type_is_refused() -> None:
     with pytest.raises(TerminalError, match="'pg' is of type 'postgres', which names no object store"):
         object_store_options(Connection(conn_id="pg", conn_type="postgres"))

@@ -1,5 +1,6 @@
 """The tasks of one batch, the same in both DAGs of a pipeline."""
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["RangeOfRun", "add_batch_tasks"]
 
-_ONE_XCOM: Final = False
+logger = logging.getLogger(__name__)
+
 # Airflow's page of XComs takes a string of digits for a number and rounds it; inside a mapping it stays what it is.
+_MULTIPLE_OUTPUTS: Final = False
 
 RangeOfRun: TypeAlias = "Callable[[Mapping[str, Any]], RangeRequest | None]"
 """Reads a run's configuration; None: the next batch of the pipeline."""
@@ -55,7 +58,7 @@ def _phase(pipeline: Pipeline, phase: str) -> BaseOperator:
 
 
 def _plan(pipeline: Pipeline, range_of_run: RangeOfRun) -> Any:
-    @task(multiple_outputs=_ONE_XCOM, doc_md=TASK_PAGES["plan"])
+    @task(multiple_outputs=_MULTIPLE_OUTPUTS, doc_md=TASK_PAGES["plan"])
     def plan() -> dict[str, Any]:
         from icefloe.orchestration.use_cases import plan_batch
 
@@ -74,7 +77,7 @@ def _route(plan: Any) -> Any:
 
 
 def _coalesce(pipeline: Pipeline) -> Any:
-    @task(multiple_outputs=_ONE_XCOM, doc_md=TASK_PAGES["coalesce"])
+    @task(multiple_outputs=_MULTIPLE_OUTPUTS, doc_md=TASK_PAGES["coalesce"])
     def coalesce() -> dict[str, Any]:
         from icefloe.orchestration.use_cases import coalesce_batch
 
@@ -88,7 +91,7 @@ def _commit(pipeline: Pipeline, asset_name: str) -> Any:
     @task(
         trigger_rule="none_failed_min_one_success",
         outlets=[changes_alias(asset_name)],
-        multiple_outputs=_ONE_XCOM,
+        multiple_outputs=_MULTIPLE_OUTPUTS,
         doc_md=TASK_PAGES["commit"],
     )
     def commit() -> dict[str, Any]:
@@ -97,8 +100,8 @@ def _commit(pipeline: Pipeline, asset_name: str) -> Any:
         with clear_failures("commit"):
             prepared = _prepared()
             if prepared["plan_uri"] is None:
-                why = "the range was delivered before" if prepared["was_delivered_before"] else "there is nothing new"
-                raise AirflowSkipException(f"{pipeline.name} has no batch to commit: {why}")
+                logger.info("%s has no batch to commit; the log of plan says why", pipeline.name)
+                raise AirflowSkipException("no batch")
             report = commit_batch(pipeline, prepared)
         if any(report["counts"].values()):
             events = get_current_context()["outlet_events"][changes_alias(asset_name)]

@@ -36,6 +36,7 @@ def object_store_options(connection: Connection) -> dict[str, str]:
     google_cloud_platform   extra: key_path, keyfile_dict
     wasb, adls, azure       login, password (account and key; client and secret with a tenant_id);
                             host (https://ACCOUNT...); extra: sas_token, tenant_id, account_name
+    generic                 nothing; it is what Airflow makes of a type whose provider is not installed
     ======================  =======================================================================
 
     ``object_store_options`` in the extra, a mapping, is added to any of them as it stands.
@@ -51,10 +52,12 @@ def object_store_options(connection: Connection) -> dict[str, str]:
             options = _google(extra)
         case "wasb" | "adls" | "azure" | "azure_data_lake":
             options = _azure(connection, extra)
+        case "generic" if extra.get("object_store_options"):
+            options = {}
         case other:
             raise TerminalError(
                 f"the connection {connection.conn_id!r} is of type {other!r}, which names no object store: expected "
-                "aws, google_cloud_platform, wasb or adls",
+                "aws, google_cloud_platform, wasb or adls, or generic with object_store_options in its extra",
                 conn_id=connection.conn_id,
             )
     options |= extra.get("object_store_options", {})

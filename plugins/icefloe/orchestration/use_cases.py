@@ -1,5 +1,6 @@
 """Every call from a task, a sensor or a trigger into the library; what is returned goes through XCom."""
 
+import logging
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -30,6 +31,8 @@ from icefloe.storage.location import open_store
 
 __all__ = ["clean_up_batch", "coalesce_batch", "commit", "plan_batch", "read_job_error", "run_phase_here", "work_of"]
 
+logger = logging.getLogger(__name__)
+
 _NOTHING: Final = Work(has_open_batch=False, has_new_snapshot=False, head_snapshot_id=None)
 
 
@@ -55,6 +58,8 @@ def plan_batch(pipeline: Pipeline, request: RangeRequest | None) -> dict[str, An
         prepared = Prepared()
     plan = prepared.plan
     if plan is None:
+        why = "this range was delivered before" if prepared.is_committed else "nothing new was committed to the table"
+        logger.info("%s has nothing to do: %s", pipeline.name, why)
         return {"route": Route.NOTHING_TO_DO.value, "plan_uri": None, "was_delivered_before": prepared.is_committed}
     return {
         "route": plan.route.value,
@@ -66,6 +71,7 @@ def plan_batch(pipeline: Pipeline, request: RangeRequest | None) -> dict[str, An
         "steps": len(plan.steps),
         "map_tasks": plan.num_map_tasks,
         "num_partitions": plan.num_partitions,
+        "sink_path": plan.sink.get("path"),
     }
 
 
@@ -98,6 +104,7 @@ def commit(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str, Any]:
         "steps": report.steps,
         "counts": dict(report.counts),
         "checkpoint_uri": checkpoint.url,
+        "sink_path": prepared["sink_path"],
     }
 
 
