@@ -110,3 +110,23 @@ def test_a_disk_that_the_workers_do_not_share_is_refused(spark: FakeSpark) -> No
 def test_deploy_mode_cluster_is_refused(spark: FakeSpark) -> None:
     with pytest.raises(SparkConnectionError, match="deploy mode 'cluster'"):
         submit(spark.folder, spark={"conf": {"spark.submit.deployMode": "cluster"}})
+
+
+def test_what_no_job_can_start_with_is_found_before_one_is_started(spark: FakeSpark) -> None:
+    java = spark.folder / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'java.specification.version = 17' >&2\n")
+    java.chmod(0o755)
+    workspace = Workspace.create(spark.folder)
+
+    def check(**conf: str) -> None:
+        pipeline = load_pipeline(workspace.pipeline(engine="spark", spark={"conf": conf}), environ={})
+        SparkSubmit.of(pipeline, environ={"PATH": "/bin", "JAVA_HOME": str(spark.folder)}).check()
+
+    check()
+    with pytest.raises(TerminalError, match=r"sets spark\.executor\.pyspark\.memory"):
+        check(**{"spark.executor.pyspark.memory": "1g"})
+    java.unlink()
+    with pytest.raises(TerminalError, match=r"bin/java does not run .*: set JAVA_HOME"):
+        check()
+    assert not (spark.folder / "arguments").exists()

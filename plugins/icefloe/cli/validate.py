@@ -47,7 +47,7 @@ def validate(arguments: Namespace, screen: Screen) -> int:
 
 
 def _check_places(pipeline: Pipeline, credentials: Credentials, checks: Checklist) -> None:
-    checks.run("engine", lambda: phase_runner(pipeline, os.environ), lambda _: pipeline.engine)
+    checks.run("engine", lambda: phase_runner(pipeline, os.environ).check(), lambda _: pipeline.engine)
     for url in filter(None, (pipeline.storage, pipeline.checkpoint)):
         checks.run("storage", partial(_probe, url, credentials), str)
     sink = pipeline.sink

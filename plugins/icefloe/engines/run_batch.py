@@ -37,6 +37,13 @@ class PhaseRunner(Protocol):
     def cores(self) -> int | None:
         """How many tasks run at once; None where only the pipeline's configuration knows."""
 
+    def check(self) -> None:
+        """Proves that the phases can run here; changes nothing.
+
+        Raises:
+            TerminalError: they cannot, and why.
+        """
+
     def run(self, phase: Phase, reference: TaskReference) -> None:
         """Runs one phase of a batch; repeating it redoes only what is missing."""
 
@@ -68,6 +75,9 @@ class LocalPhases:
     def cores(self) -> int | None:
         """Those of the machine, as the planner counts them."""
         return None
+
+    def check(self) -> None:
+        """Nothing is needed."""
 
     def run(self, phase: Phase, reference: TaskReference) -> None:
         """Runs one phase; see `run_phase`."""
@@ -107,6 +117,7 @@ def run_batch(
     """
     runner = phases or phase_runner(session.pipeline, environ)
     with observe("plan"):
+        runner.check()
         prepared = prepare(session, request, cores=runner.cores)
     if prepared.plan is None or prepared.plan_url is None:
         return BatchRun(report=prepared.report, was_committed_before=prepared.is_committed)

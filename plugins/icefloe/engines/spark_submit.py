@@ -13,8 +13,10 @@ from typing import Final, Self
 from icefloe.batch.context import TaskReference
 from icefloe.batch.job_error import load_job_error
 from icefloe.batch.phases import Phase
-from icefloe.engines.spark_application import SparkApplication, refuse_unshared_storage
+from icefloe.engines.java import refuse_other_java
+from icefloe.engines.spark_application import SPARK_JOBS, SparkApplication, refuse_unshared_storage
 from icefloe.engines.spark_master import SparkMaster, configured_master
+from icefloe.engines.spark_settings import driver_environment, spark_conf
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.pipeline.model import Pipeline
 
@@ -56,6 +58,22 @@ class SparkSubmit:
         """Those of the master, where it says."""
         return self.master.cores
 
+    def check(self) -> None:
+        """Proves that a job could be started here; starts none.
+
+        Raises:
+            TerminalError: there is no spark-submit, no Java that Spark can use, or a setting that cannot be.
+        """
+        spark_conf(
+            self.pipeline.spark.conf,
+            master=self.master,
+            memory_bytes=self.pipeline.shuffle.memory_bytes,
+            warehouse=Path(tempfile.gettempdir()),
+        )
+        environment = driver_environment(self.environ, {}, master=self.master)
+        _spark_submit(environment, SPARK_JOBS)
+        refuse_other_java(environment)
+
     def run(self, phase: Phase, reference: TaskReference) -> None:
         """Runs one phase and waits for it.
 
@@ -77,15 +95,20 @@ class SparkSubmit:
             raise _error_of_job(phase, application.attempt, reference, exit_code, last_lines)
 
     def _command(self, application: SparkApplication, plan_url: str) -> list[str]:
-        spark_submit = shutil.which("spark-submit", path=application.environment["PATH"])
-        if spark_submit is None or not application.path.is_file():
-            missing = "spark-submit is not on the path" if spark_submit is None else f"{application.path} is not there"
-            raise TerminalError(f"{missing}: install pyspark and run icefloe from its folder, or use --engine local")
+        spark_submit = _spark_submit(application.environment, application.path)
         settings = [part for key, value in application.conf.items() for part in ("--conf", f"{key}={value}")]
         return [
             spark_submit, "--master", self.master.url, *settings, "--name", application.name,
             "--py-files", str(application.py_files), str(application.path), plan_url,
         ]  # fmt: skip
+
+
+def _spark_submit(environment: Mapping[str, str], jobs: Path) -> str:
+    found = shutil.which("spark-submit", path=environment["PATH"])
+    if found is None or not jobs.exists():
+        missing = "spark-submit is not on the path" if found is None else f"{jobs} is not there"
+        raise TerminalError(f"{missing}: install pyspark and run icefloe from its folder, or use --engine local")
+    return found
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, list[str]]:
