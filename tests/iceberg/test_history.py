@@ -17,6 +17,8 @@ def test_a_lineage_ends_where_history_expired() -> None:
     assert [snapshot.snapshot_id for snapshot in history({3: 2, 4: 3}).lineage(4)] == [4, 3]
     with pytest.raises(UnknownSnapshotError, match=r"table db\.t has no snapshot 9"):
         history({}).lineage(9)
+    with pytest.raises(UnknownSnapshotError, match="the oldest snapshot still there is 3 of 1970"):
+        history({3: 2, 4: 3}).lineage(2)
 
 
 def test_an_expired_parent_is_still_an_ancestor() -> None:

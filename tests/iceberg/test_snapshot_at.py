@@ -66,6 +66,15 @@ def test_between_two_snapshots_one_that_expired_may_have_been_current(tmp_path: 
     assert snapshot_at(table, NOON + timedelta(hours=2)) == ids[2]
 
 
+def test_before_a_rollback_to_the_oldest_snapshot_still_there_the_newer_one_was_current(tmp_path: Path) -> None:
+    table, ids = logged(tmp_path, 1, 2, 1)
+    log = table.metadata.snapshot_log
+    table.maintenance.expire_snapshots().by_id(ids[0]).commit()
+    edit_metadata(table, snapshot_log=log)
+    hours = [snapshot_at(table, NOON + timedelta(hours=at, minutes=30)) for at in range(3)]
+    assert hours == [ids[1], ids[2], ids[1]]
+
+
 def test_other_branches_go_by_the_times_of_their_snapshots(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     table.append(rows(1))

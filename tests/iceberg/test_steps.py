@@ -194,6 +194,20 @@ def test_a_moved_branch_is_compensated_from_the_metadata_files(tmp_path: Path) -
     assert first not in steps[0].snapshot_ids
 
 
+def test_a_snapshot_that_a_branch_was_never_at_is_no_start_on_it_as_far_as_the_metadata_files_tell(
+    tmp_path: Path,
+) -> None:
+    table = appended(tmp_path, 1)
+    table.manage_snapshots().create_branch(snapshot_ids(table)[0], "audit").commit()
+    table.append(rows(5), branch="audit")
+    table.append(rows(6))
+    on_main = snapshot_ids(table)[2]
+    with pytest.raises(NotAnAncestorError, match=f"{on_main} is not an ancestor of .* on branch 'audit'"):
+        plan_range(table, branch="audit", after_snapshot_id=on_main, on_rollback="compensate")
+    edit_metadata(table, metadata_log=table.metadata.metadata_log[-1:])
+    assert plan_range(table, branch="audit", after_snapshot_id=on_main, on_rollback="compensate").steps
+
+
 def test_a_replaced_table_without_its_snapshot_log_is_compensated(tmp_path: Path) -> None:
     table = appended(tmp_path, 2)
     _, second = snapshot_ids(table)

@@ -107,8 +107,10 @@ class History:
         try:
             return self.snapshots[snapshot_id]
         except KeyError:
+            oldest = min(self.snapshots.values(), key=lambda snapshot: snapshot.timestamp_ms, default=None)
+            still_there = f"; {_oldest(oldest)}" if oldest else ""
             raise UnknownSnapshotError(
-                f"table {self.table_name} has no snapshot {snapshot_id}: it expired or never was",
+                f"table {self.table_name} has no snapshot {snapshot_id}: it expired or never was{still_there}",
                 table=self.table_name, snapshot_id=snapshot_id,
             ) from None  # fmt: skip
 
@@ -138,8 +140,7 @@ class History:
         """The error of a range that reaches back to ``snapshot_id`` (None: to the start) behind ``oldest``."""
         what = "the start of its history, which" if snapshot_id is None else f"snapshot {snapshot_id}, which"
         return ExpiredHistoryError(
-            f"table {self.table_name} cannot tell the changes since {what} expired or never was: the oldest "
-            f"snapshot still there is {oldest.snapshot_id} of {_time(oldest.timestamp_ms)}",
+            f"table {self.table_name} cannot tell the changes since {what} expired or never was: {_oldest(oldest)}",
             table=self.table_name, snapshot_id=snapshot_id, oldest_snapshot_id=oldest.snapshot_id,
         )  # fmt: skip
 
@@ -172,5 +173,6 @@ def is_replace(snapshot: Snapshot) -> bool:
     return snapshot.summary is not None and snapshot.summary.operation is Operation.REPLACE
 
 
-def _time(timestamp_ms: int) -> str:
-    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
+def _oldest(snapshot: Snapshot) -> str:
+    committed = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    return f"the oldest snapshot still there is {snapshot.snapshot_id} of {committed}"

@@ -12,7 +12,8 @@ def branch_log(history: History, log: MetadataLog, *, branch: str, after_snapsho
     """What the branch pointed to over time, oldest first, from ``after_snapshot_id`` on.
 
     The snapshot log tells it for ``main``. For other branches, and where a replaced table has cleared that log, the
-    metadata files tell it, read from the newest back. Empty where neither knows that the branch was there.
+    metadata files tell it, read from the newest back. Everything where they reach back behind the snapshot and the
+    branch was never there; empty where nothing is known.
     """
     if branch == MAIN and any(move.snapshot_id == after_snapshot_id for move in history.log):
         return history.log
@@ -25,7 +26,7 @@ def branch_log(history: History, log: MetadataLog, *, branch: str, after_snapsho
             moves.append(BranchMove(snapshot_id=head, timestamp_ms=version.last_updated_ms))
         if head == after_snapshot_id:
             return moves[::-1]
-    return ()
+    return moves[::-1] if _saw_all_of(after_snapshot_id, log) else ()
 
 
 def landing_after(
@@ -75,3 +76,9 @@ def _without_log(history: History, after_snapshot_id: int, up_to_snapshot_id: in
     later = [s for s in history.lineage(up_to_snapshot_id) if s.parent_snapshot_id == landing_id]
     timestamp_ms = later[0].timestamp_ms if later else history.last_updated_ms
     return BranchMove(snapshot_id=landing_id, timestamp_ms=timestamp_ms)
+
+
+def _saw_all_of(snapshot_id: int, log: MetadataLog) -> bool:
+    """Whether the metadata files begin before a snapshot was, and all are there."""
+    versions = [log.version(index) for index in range(len(log))]
+    return versions[0] is not None and None not in versions and snapshot_id not in versions[0].snapshot_ids

@@ -41,8 +41,7 @@ def snapshot_at(table: Table, timestamp: datetime, *, branch: str = MAIN) -> int
     timestamp_ms = (timestamp - _EPOCH) // timedelta(milliseconds=1)
     position = bisect_right([move.timestamp_ms for move in moves], timestamp_ms)
     if position < len(moves):
-        previous = moves[position - 1] if position else None
-        _refuse_gap(history, ManifestReader(table), previous, moves[position], timestamp)
+        _refuse_gap(history, ManifestReader(table), moves[:position], moves[position], timestamp)
     return history.snapshot(moves[position - 1].snapshot_id).snapshot_id if position else None
 
 
@@ -57,13 +56,14 @@ def _moves(history: History, branch: str) -> Sequence[BranchMove]:
 
 
 def _refuse_gap(
-    history: History, reader: ManifestReader, previous: BranchMove | None, following: BranchMove, timestamp: datetime
+    history: History, reader: ManifestReader, before: Sequence[BranchMove], following: BranchMove, timestamp: datetime
 ) -> None:
     """Raise when a snapshot that expired may have been current between two moves."""
-    if previous is not None and history.is_ancestor(previous.snapshot_id, following.snapshot_id):
+    if before and history.is_ancestor(before[-1].snapshot_id, following.snapshot_id):
         return
     snapshot = history.snapshot(following.snapshot_id)
-    if previous is not None and snapshot.parent_snapshot_id in history.snapshots:
+    is_rollback = any(move.snapshot_id == following.snapshot_id for move in before)
+    if is_rollback or (before and snapshot.parent_snapshot_id in history.snapshots):
         return
     if origin_of(snapshot, reader) is Origin.ROOT:
         return
