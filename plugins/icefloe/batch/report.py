@@ -24,7 +24,9 @@ class BatchReport:
 
     Attributes:
         counts: rows by change type.
-        carried_over_rows: rows read that cancelled out before the shuffle.
+        rows_read: of all files, each read once.
+        carried_over_rows: rows that cancelled out before the shuffle; one that several steps add or remove counts in
+            each, so this may exceed ``rows_read``.
         shuffled_bytes: compressed bytes of all map outputs.
         hash_sum: the signed sum of the row hashes of all changes, equal where they were read and where they left.
         summary_checks: per step.

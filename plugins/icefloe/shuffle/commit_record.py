@@ -55,9 +55,9 @@ class MapOutputRecord:
         largest_block_bytes: uncompressed; a reader allocates no more for one block.
         rows: in the data file.
         ordinals: sums per change ordinal, ascending.
-        removed_rows_read: rows read with a negative weight.
-        added_rows_read: rows read with a positive weight.
-        carried_over_rows: rows read that cancelled out.
+        removed_rows_read: rows read with a negative weight, counted in each step that removes them.
+        added_rows_read: rows read with a positive weight, counted in each step that adds them.
+        carried_over_rows: of these, those that cancelled out.
         bytes_read: of the files read.
         part: an insert-only task's sink commit message.
         crc32: of this document without this key, so that damage is told from another release.
