@@ -37,3 +37,14 @@ def test_what_leaves_is_counted_and_summed_in_any_number_of_batches(workshop: Wo
     assert table["_change_type"].to_pylist() == ["DELETE", "UPDATE_BEFORE", "UPDATE_AFTER", "INSERT"]
     assert set(table["_batch"].to_pylist()) == {0}
     assert hash_sum == (hashes[1] - hashes[2]) % 2**128
+
+
+def test_batches_of_large_rows_have_few_of_them(workshop: Workshop) -> None:
+    workshop.append([1])
+    context = workshop.open().context
+    words = pa.array(["x" * (1 << 20)] * 100, pa.large_string())
+    rows = pa.record_batch({"id": range(100), "value": [1.0] * 100, "word": words}, schema=context.schema.arrow)
+    batches = Delivery(context).batches(
+        rows, row_hashes_of_batch(rows), np.arange(100), np.zeros(100, np.uint8), np.zeros(100, np.int32)
+    )
+    assert [batch.num_rows for batch in batches] == [63, 37]

@@ -50,6 +50,18 @@ def test_overlapping_files_that_are_too_many_are_torn_apart_between_different_bo
     assert [{path[1:] for path in task} for task in tasks] == [{"0"}, {"1"}, {"2"}, {"3"}]
 
 
+def test_files_that_no_bound_tells_apart_are_torn_into_pairs_where_they_are_too_many() -> None:
+    files = [planned(f"{kind}{n}", sign, lower=0, upper=9) for kind, sign in (("o", -1), ("n", 1)) for n in range(9)]
+    tasks = grouped(*files, map_task_bytes=20)
+    assert [sorted(path[0] for path in task) for task in tasks] == [["n", "o"]] * 9
+    assert len(grouped(*files[:16], map_task_bytes=20)) == 1
+
+
+def test_files_keep_the_order_of_the_steps_where_nothing_is_removed() -> None:
+    files = [planned(f"f{n}", 1, lower=9 - n, upper=9 - n, partition=9 - n) for n in range(5)]
+    assert grouped(*files, map_task_bytes=20) == [["f0", "f1"], ["f2", "f3"], ["f4"]]
+
+
 def test_the_column_that_tells_files_apart_best_decides() -> None:
     def file(path: str, weight: int, number: int) -> PlannedFile:
         base = planned(path, weight)

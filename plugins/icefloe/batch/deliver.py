@@ -25,6 +25,7 @@ CHANGE_WEIGHTS: Final[Mapping[ChangeType, int]] = {
 """What a change adds to the table."""
 _SIGNS: Final = np.array([CHANGE_WEIGHTS[kind] for kind in ChangeType])
 _BATCH_ROWS: Final = 1 << 16
+_BATCH_BYTES: Final = 64 << 20
 
 
 class Delivery:
@@ -65,9 +66,10 @@ class Delivery:
             change_types: of each pick.
             change_ordinals: of ``rows``.
         """
-        for start in range(0, len(picks), _BATCH_ROWS):
-            here = picks[start : start + _BATCH_ROWS]
-            types, ordinals = change_types[start : start + _BATCH_ROWS], change_ordinals[here]
+        at_once = min(_BATCH_ROWS, max(1, _BATCH_BYTES * rows.num_rows // max(1, rows.nbytes)))
+        for start in range(0, len(picks), at_once):
+            here = picks[start : start + at_once]
+            types, ordinals = change_types[start : start + at_once], change_ordinals[here]
             self.sums.add_rows(hashes.take(here), ordinals, _SIGNS[types])
             self._by_type += np.bincount(types, minlength=len(ChangeType))
             yield change_batch(

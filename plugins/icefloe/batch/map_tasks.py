@@ -2,14 +2,16 @@
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from typing import Any
+from itertools import groupby, zip_longest
+from typing import Any, Final
 
 from icefloe.batch.document import FileWork
 
 __all__ = ["PlannedFile", "map_tasks"]
 
 Bounds = tuple[Any, Any]
+_MOST_TASKS_AT_ONCE: Final = 8
+"""How many tasks' bytes one task may read at most for files that belong together; else it would run alone for long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +37,8 @@ def map_tasks(files: Sequence[PlannedFile], *, map_task_bytes: int) -> list[tupl
     """Groups files into map tasks. Any grouping gives the same changes; this one lets carry-over meet early.
 
     Files of one table partition stand together; inside it, where files are both removed and added, they are ordered
-    by the column whose bounds tell them apart best, and files of equal or overlapping bounds stay together.
+    by the column whose bounds tell them apart best, and files of equal or overlapping bounds stay together. Where no
+    file is removed, nothing can cancel, and files keep their order, which is that of the steps.
 
     Args:
         files: of a batch, each once.
@@ -44,6 +47,8 @@ def map_tasks(files: Sequence[PlannedFile], *, map_task_bytes: int) -> list[tupl
     Returns:
         For each map id its files.
     """
+    if all(weight > 0 for file in files for _, weight in file.work.weights):
+        return [tuple(file.work for file in task) for task in _packed(([file] for file in files), map_task_bytes)]
     units: list[list[PlannedFile]] = []
     for _, group in groupby(sorted(files, key=_by_partition), key=_by_partition):
         units.extend(_units(list(group), map_task_bytes))
@@ -64,7 +69,19 @@ def _units(files: list[PlannedFile], map_task_bytes: int) -> Iterator[list[Plann
         if sum(file.size_bytes for file in component) <= map_task_bytes:
             yield component
         else:
-            yield from (list(same) for _, same in groupby(component, key=lambda file: file.bounds[field_id]))
+            for _, same in groupby(component, key=lambda file: file.bounds[field_id]):
+                yield from _torn(list(same), _MOST_TASKS_AT_ONCE * map_task_bytes)
+
+
+def _torn(files: list[PlannedFile], most_bytes: int) -> Iterator[list[PlannedFile]]:
+    """Files that no bound tells apart: one unit, or, where they are too many, pairs that may be of like rows."""
+    if sum(file.size_bytes for file in files) <= most_bytes:
+        yield files
+        return
+    by_rows = sorted(files, key=lambda file: file.work.data_file.record_count)
+    removed = [file for file in by_rows if any(weight < 0 for _, weight in file.work.weights)]
+    added = [file for file in by_rows if all(weight > 0 for _, weight in file.work.weights)]
+    yield from ([file for file in pair if file] for pair in zip_longest(removed, added))
 
 
 def _separating_column(files: Sequence[PlannedFile]) -> int | None:
