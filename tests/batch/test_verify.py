@@ -6,9 +6,9 @@ from pyiceberg.types import LongType, StringType
 
 from batch.workshop import Workshop, rows
 from icefloe.batch.range_request import RangeRequest
+from icefloe.batch.recorded_pipeline import ConfigurationChangedError
 from icefloe.batch.verify import VerifyReport, verify
 from icefloe.errors import TerminalError
-from icefloe.storage.store import KeyMissingError
 
 
 def verified(workshop: Workshop, *, rows_per_slice: int = 1 << 24) -> VerifyReport:
@@ -100,7 +100,14 @@ def test_a_part_that_is_gone_is_named(delivered: Workshop) -> None:
 
 def test_a_batch_without_its_manifest_is_not_whole(delivered: Workshop) -> None:
     (delivered.folder / "changes/batch=1/_manifest.json").unlink()
-    with pytest.raises(KeyMissingError, match=r"batch=1/_manifest\.json"):
+    sentence = rf"batch 1 of events is committed, but its _manifest\.json in file://{delivered.folder}/changes is gone"
+    with pytest.raises(TerminalError, match=sentence):
+        verified(delivered)
+
+
+def test_an_edited_pipeline_is_told_rather_than_changes_missed(delivered: Workshop) -> None:
+    delivered.set(sink={"type": "files", "path": f"file://{delivered.folder}/elsewhere"})
+    with pytest.raises(ConfigurationChangedError, match=r"sink\.path was .*/changes\" and is .*/elsewhere\""):
         verified(delivered)
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from icefloe.audit.replay import Replay
 from icefloe.batch.deliver import CHANGE_WEIGHTS
 from icefloe.batch.document import FileWork
+from icefloe.batch.recorded_pipeline import refuse_other_meaning
 from icefloe.batch.row_reader import TableRowReader
 from icefloe.batch.segments import Segment, segments, since_last_start
 from icefloe.batch.session import PipelineSession
@@ -23,7 +24,7 @@ from icefloe.errors import NotBuiltError, TerminalError
 from icefloe.iceberg.scan_tasks import ScanPlan, plan_scan_tasks
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.sinks.files import FilesSink
-from icefloe.sinks.manifest import Part
+from icefloe.sinks.manifest import Manifest, Part
 from icefloe.storage.store import KeyMissingError
 
 __all__ = ["VerifyReport", "verify"]
@@ -67,12 +68,17 @@ def verify(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_SLICE) -
 
     Raises:
         NotBuiltError: the sink cannot be read back.
-        TerminalError: a state that is needed has expired, or a batch was delivered in a schema that has.
+        ConfigurationChangedError: the table was replaced, or keys like ``sink.path`` edited, since the first batch.
+        TerminalError: a state that is needed has expired, or a batch was delivered in a schema that has; a manifest is
+            gone.
         TransientError: the sink or the table's files did not answer.
     """
     sink = session.sink
     if not isinstance(sink, FilesSink):
         raise NotBuiltError(f"the changes in a {session.pipeline.sink.type} sink cannot be read back: use files")
+    recorded = session.checkpoint.pipeline()
+    if recorded is not None:
+        refuse_other_meaning(session, recorded)
     batches = since_last_start(_committed(session))
     found = [_SegmentReplay(session, sink, segment).run(rows_per_slice) for segment in segments(session.table, batches)]
     return VerifyReport(
@@ -105,7 +111,7 @@ class _SegmentReplay:
     def run(self, rows_per_slice: int) -> VerifyReport:
         segment = self._segment
         start, end = (self._state(each) for each in (segment.after_snapshot_id, segment.up_to_snapshot_id))
-        manifests = [(batch.batch_number, self._sink.manifest(batch.batch_number)) for batch in segment.batches]
+        manifests = [(batch.batch_number, self._manifest(batch.batch_number)) for batch in segment.batches]
         changes = sum(manifest.batch.rows for _, manifest in manifests)
         rows = max(start.record_count, end.record_count) + changes
         differing_rows = 0
@@ -126,6 +132,16 @@ class _SegmentReplay:
             differing_rows=differing_rows,
             sentences=(*self._sentences, *self._difference(differing_rows)),
         )
+
+    def _manifest(self, batch_number: int) -> Manifest:
+        try:
+            return self._sink.manifest(batch_number)
+        except KeyMissingError as cause:
+            raise TerminalError(
+                f"batch {batch_number} of {self._session.pipeline.name} is committed, but its _manifest.json in "
+                f"{self._session.pipeline.sink.path} is gone: restore it",
+                batch_number=batch_number,
+            ) from cause
 
     def _difference(self, differing_rows: int) -> Sequence[str]:
         if not differing_rows:
