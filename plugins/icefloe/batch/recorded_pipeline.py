@@ -41,7 +41,8 @@ def refuse_other_meaning(session: PipelineSession, recorded: PipelineRecord) -> 
     if differences:
         raise ConfigurationChangedError(
             f"pipeline {session.pipeline.name} ({session.pipeline.path}) was edited in what its changes mean since its "
-            f"first batch: {_pairs(differences)}; restore the keys, or give the pipeline another name to start anew",
+            f"first batch: {_pairs(differences)}; restore the keys, or give the pipeline another name and sink.path to "
+            "start anew",
             differences=differences,
         )
 
@@ -68,8 +69,8 @@ def _refuse_other_table(session: PipelineSession, recorded: PipelineRecord) -> N
     if was != now:
         raise ConfigurationChangedError(
             f"pipeline {session.pipeline.name} follows the table {recorded.table} with {what} {was}, but the table of "
-            f"that name now has {what} {now}: it was dropped and created again; give the pipeline another name to "
-            "start anew",
+            f"that name now has {what} {now}: it was dropped and created again; give the pipeline another name "
+            "and sink.path to start anew",
             recorded=was,
             current=now,
         )
