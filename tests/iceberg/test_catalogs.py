@@ -29,7 +29,7 @@ def test_a_mapping_of_properties_is_a_catalog_called_default(tmp_path: Path) -> 
 def test_name_in_the_mapping_is_the_catalog_s_name(tmp_path: Path) -> None:
     make_catalog(tmp_path, "lab").create_table("db.t", rows().schema)
     assert load_table(properties(tmp_path, name="lab", type="sql"), "db.t").name() == ("db", "t")
-    with pytest.raises(UnknownTableError, match=r"catalog 'default' has no table db.t"):
+    with pytest.raises(UnknownTableError, match=r"'default' has no table db.t: it has no namespace db; .* by its name"):
         load_table(properties(tmp_path), "db.t")
 
 

@@ -21,6 +21,7 @@ __all__ = ["UnknownCatalogError", "UnknownTableError", "load_catalog", "load_tab
 logger = logging.getLogger(__name__)
 
 _DEFAULT_NAME: Final = "default"
+_OTHER_NAME: Final = "; a SQL catalog keeps namespaces by its name: see that it has the one it was made with"
 _NOT_THERE: Final = (NoSuchIdentifierError, NoSuchNamespaceError, NoSuchTableError)
 
 
@@ -131,12 +132,16 @@ def _hint(catalog: Catalog, table: str) -> str:
         with catalog_errors(catalog.name, f"list the tables of {namespace}"):
             names = [".".join(identifier) for identifier in catalog.list_tables(namespace)]
     except NoSuchNamespaceError:
-        return f": it has no namespace {namespace}"
+        return f": it has no namespace {namespace}{_OTHER_NAME if _is_sql(catalog) else ''}"
     except (TerminalError, TransientError) as error:
         logger.info("no near names for table %s: %s", table, error)
         return ""
     near = difflib.get_close_matches(table, names, n=3)
     return f": did you mean {' or '.join(near)}?" if near else f": namespace {namespace} has {_some(names)}"
+
+
+def _is_sql(catalog: Catalog) -> bool:
+    return catalog.properties.get(URI, "").startswith(("sqlite", "postgresql"))
 
 
 def _some(names: list[str], limit: int = 5) -> str:
