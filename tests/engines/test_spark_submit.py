@@ -29,7 +29,7 @@ class FakeSpark:
             "#!/bin/sh",
             f'printf "%s\\n" "$@" > {self.folder}/arguments',
             f"env > {self.folder}/environment",
-            "echo starting; echo 'the last word'",
+            "echo starting; echo 'the last word'; printf '\\tat java.base/Thread.run\\n\\t... 7 more\\n'",
         ]
         if error is not None:
             errors = self.folder / "batch" / "errors"

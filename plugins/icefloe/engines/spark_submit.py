@@ -1,6 +1,7 @@
 """Phases as Spark applications that this process starts and waits for."""
 
 import logging
+import re
 import shutil
 import subprocess
 import tempfile
@@ -24,7 +25,9 @@ __all__ = ["SparkSubmit"]
 
 logger = logging.getLogger(__name__)
 
-_LAST_LINES: Final = 20
+_LAST_LINES: Final = 100
+_FRAME: Final = re.compile(r"\s+at |\s+\.\.\. \d+ more")
+"""A line of a Java stack trace below the one that says what happened."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +137,7 @@ def _error_of_job(
     found = load_job_error(reference.plan_url, phase, attempt, credentials=reference.credentials)
     if found is not None:
         return found.as_error()
-    said = next((line for line in reversed(last_lines) if line.strip()), "nothing")
+    said = next((line.strip() for line in reversed(last_lines) if line.strip() and not _FRAME.match(line)), "nothing")
     return TransientError(
         f"spark-submit of {phase} ended with exit code {exit_code} and left no error document; it last said: {said}",
         exit_code_of_job=exit_code,
