@@ -31,9 +31,3 @@ def test_an_error_survives_the_way_between_processes(duplicate):
     assert type(error) is NotBuiltError
     assert error.sentence == "net is not built yet"
     assert error.facts == {"key": "changes", "line": 4}
-
-
-def test_a_foreign_error_is_wrapped_with_the_name_of_the_phase():
-    error = TransientError.wrap("reading the index", OSError("disk on fire"))
-    assert error.sentence == "reading the index: OSError: disk on fire"
-    assert error.phase == "reading the index"

@@ -1,6 +1,6 @@
 """The errors of icefloe: one root, two families, facts as attributes."""
 
-from typing import Any, Self
+from typing import Any
 
 __all__ = ["IcefloeError", "NotBuiltError", "TerminalError", "TransientError", "UsageError", "one_line"]
 
@@ -32,11 +32,6 @@ class IcefloeError(Exception):
     def sentence(self) -> str:
         """What the user reads."""
         return str(self)
-
-    @classmethod
-    def wrap(cls, phase: str, cause: BaseException) -> Self:
-        """The error of a phase, for a cause that is not ours; raise it ``from`` the cause."""
-        return cls(f"{phase}: {type(cause).__name__}: {one_line(cause)}", phase=phase)
 
 
 class TerminalError(IcefloeError):
