@@ -100,3 +100,16 @@ def test_without_a_connection_the_configuration_names_the_master() -> None:
 def test_a_configured_master_that_spark_does_not_know_is_refused() -> None:
     with pytest.raises(SparkConnectionError, match="'nowhere', unknown to Spark"):
         configured_master({"spark.master": "nowhere"})
+
+
+@pytest.mark.parametrize("master", ["local[99x]", "local[]", "local[2,x]", "lokal", "local-cluster[two]"])
+def test_a_master_that_spark_could_not_parse_is_refused_here(master: str) -> None:
+    with pytest.raises(SparkConnectionError, match="unknown to Spark: write local"):
+        configured_master({"spark.master": master})
+
+
+@pytest.mark.parametrize(
+    "master", ["local", "local[2]", "local[*]", "local[2,3]", "local[*, 3]", "local-cluster[1,2,1024]"]
+)
+def test_every_form_of_a_local_master_is_local(master: str) -> None:
+    assert configured_master({"spark.master": master}).is_local

@@ -10,8 +10,8 @@ from icefloe.errors import TerminalError
 
 __all__ = ["SparkConnectionError", "SparkMaster", "configured_master", "refuse_local_storage", "spark_master"]
 
-_MASTER: Final = re.compile(r"local|local\[[^\]]+\]|local-cluster\[[^\]]+\]|spark://.+|k8s://.+|yarn")
-_LOCAL_THREADS: Final = re.compile(r"local\[(\d+|\*)(?:,[^\]]*)?\]")
+_LOCAL_THREADS: Final = re.compile(r"local\[(\d+|\*)(?:\s*,\s*\d+)?\]")
+_MASTER: Final = re.compile(rf"local|{_LOCAL_THREADS.pattern}|local-cluster\[[\d\s,]+\]|spark://.+|k8s://.+|yarn")
 _EXPECTED: Final = (
     'set it, for example AIRFLOW_CONN_{variable}=\'{{"conn_type": "spark", "host": "local[2]"}}\' '
     '(host: local[N], spark://HOST:PORT, k8s://https://HOST:PORT or yarn)'
