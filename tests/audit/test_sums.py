@@ -37,10 +37,8 @@ def test_order_and_grouping_do_not_matter(rows: Rows, cut: int, random: "np.rand
     shuffled = list(rows)
     random.shuffle(shuffled)
     whole = sums_of(rows)
-    parts = Sums()
-    for part in (shuffled[:cut], shuffled[cut:]):
-        if part:
-            parts.merge(sums_of(part))
+    groups = [part for part in (shuffled[:cut], shuffled[cut:]) if part]
+    parts = Sums(each for group in groups for each in sums_of(group).to_documents())
     parts.require(whole, what="the parts")
     Sums(whole.to_documents()).require(parts, what="the documents")
 

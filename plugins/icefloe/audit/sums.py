@@ -38,11 +38,6 @@ class Sums:
             picked = weights[rows]
             self._add(int(ordinal), len(rows), int(picked.sum()), hashes.take(rows).signed_sum(picked))
 
-    def merge(self, other: Self) -> None:
-        """Adds the sums of another group of rows."""
-        for ordinal, sums in other._by_ordinal.items():
-            self._add(ordinal, *sums)
-
     def to_documents(self) -> tuple[OrdinalSums, ...]:
         """The sums by ordinal."""
         return tuple(
