@@ -33,7 +33,7 @@ def test_a_store_that_hides_what_it_did_is_refused_too():
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(TerminalError, match=rf"cannot create file://{tmp_path}/file/x/probe-"):
+    with pytest.raises(TerminalError, match=rf"cannot create file://{tmp_path}/file/x/_probe-"):
         probe(open_store((tmp_path / "file" / "x").as_uri()))
 
 

@@ -16,7 +16,8 @@ def probe(store: Store) -> None:
         TerminalError: it cannot be written, or a second create of one key succeeded.
         TransientError: it did not answer.
     """
-    key = f"probe-{uuid.uuid4().hex}"
+    # Spark and Arrow take no file for data whose name begins so, should a killed run leave it in a sink.
+    key = f"_probe-{uuid.uuid4().hex}"
     try:
         store.create(key, b"first")
         is_replaced = store.create(key, b"second") or store.get(key) != b"first"
