@@ -32,7 +32,7 @@ def test_another_version_is_refused_with_its_place(tmp_path: Path, version: str,
 
 
 def test_no_java_is_refused_before_spark_submit_says_so(tmp_path: Path) -> None:
-    with pytest.raises(TerminalError, match=r"JAVA_HOME is not set and the path has none: .* --engine local"):
+    with pytest.raises(TerminalError, match=r"JAVA_HOME is not set and the path has none: .* the engine local"):
         refuse_other_java({"PATH": str(tmp_path)})
 
 

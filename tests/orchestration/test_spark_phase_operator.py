@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import stat
 from pathlib import Path
 from typing import Any
@@ -158,9 +159,20 @@ def test_a_spark_submit_beside_the_interpreter_is_found(tmp_path: Path, monkeypa
 
 
 def test_a_missing_spark_submit_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = shutil.which("java")
+    assert java is not None
+    monkeypatch.setenv("JAVA_HOME", os.environ.get("JAVA_HOME", str(Path(java).resolve().parents[1])))
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(AirflowFailException, match="spark-submit is found neither beside"):
+        operator(tmp_path).execute({})
+
+
+def test_a_missing_java_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(AirflowFailException, match="needs Java, but JAVA_HOME is not set and the path has none"):
         operator(tmp_path).execute({})
 
 

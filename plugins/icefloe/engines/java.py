@@ -13,7 +13,7 @@ __all__ = ["refuse_other_java"]
 
 _SUPPORTED: Final = range(17, 22)
 _SPECIFICATION: Final = re.compile(r"^\s*java\.specification\.version = (?:1\.)?(\d+)\s*$", re.MULTILINE)
-_REMEDY: Final = "set JAVA_HOME to a Java 17 to 21, or use --engine local"
+_REMEDY: Final = "set JAVA_HOME to a Java 17 to 21, or use the engine local"
 
 
 def refuse_other_java(environ: Mapping[str, str]) -> None:

@@ -10,6 +10,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowException
 
+from icefloe.engines.java import refuse_other_java
 from icefloe.engines.spark_application import SPARK_JOBS, SparkApplication
 from icefloe.errors import TerminalError
 from icefloe.orchestration.connections import resolve_credentials
@@ -78,6 +79,7 @@ class SparkPhaseOperator(SparkSubmitOperator):
                 environ=os.environ,
                 credentials=credentials.to_environment(),
             )
+            refuse_other_java(application.environment)
             self.py_files = str(application.py_files)
             self.conf = dict(application.conf)
             self._conn_id = pipeline.spark.conn_id
