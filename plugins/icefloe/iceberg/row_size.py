@@ -1,5 +1,6 @@
 """How large the rows of a Parquet file are once decoded, as far as its footer and its dictionaries tell."""
 
+import heapq
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ __all__ = ["largest_row_bytes"]
 
 _LONGEST_MEASURED: Final = 4096
 """Longer values have no minimum and maximum in the footer, so their length must be looked up."""
+_MEASURED_GROUPS: Final = 8
 _ASSUMED_BYTES: Final = 16 << 10
 _LARGE_DICTIONARY: Final = 8 << 20
 """Compressed bytes from which on a dictionary is not decoded only to be measured; writers mean to end it at 1 MiB."""
@@ -18,15 +20,18 @@ Dictionary = Callable[[int, str], Any]
 
 
 def largest_row_bytes(metadata: Any, dictionary: Dictionary) -> float:
-    """About the bytes of a row, in the row group whose rows are the largest; at least 1.
+    """About the bytes of a row, in the row groups whose rows are the largest; at least 1.
 
     Args:
         metadata: pyarrow's, of the file.
         dictionary: gives the distinct values of a top-level text column in a row group as far as it is
             dictionary-encoded; asked only where values are long and the footer does not tell how long.
     """
-    groups = range(metadata.num_row_groups)
-    return max((_row_bytes(metadata.row_group(group), group, dictionary) for group in groups), default=1.0)
+    groups = [(metadata.row_group(number), number) for number in range(metadata.num_row_groups)]
+    largest = heapq.nlargest(
+        _MEASURED_GROUPS, groups, key=lambda each: each[0].total_byte_size / max(each[0].num_rows, 1)
+    )
+    return max((_row_bytes(group, number, dictionary) for group, number in largest), default=1.0)
 
 
 def _row_bytes(group: Any, number: int, dictionary: Dictionary) -> float:
