@@ -89,6 +89,15 @@ def test_an_empty_range_has_the_columns_and_no_rows(workshop: Workshop) -> None:
     assert changes_of(workshop, up_to_timestamp=past).num_rows == 0
 
 
+def test_what_the_plan_could_not_tell_is_logged(workshop: Workshop, caplog: pytest.LogCaptureFixture) -> None:
+    with workshop.table.transaction() as transaction:
+        transaction.set_properties({"write.metadata.previous-versions-max": "1"})
+    for start in (200, 300, 400):
+        workshop.append(range(start, start + 2))
+    read_changes(workshop.table).read_all()
+    assert [record.levelname for record in caplog.records if "committed together" in record.getMessage()] == ["WARNING"]
+
+
 def test_a_table_without_snapshots_has_no_changes(tmp_path: Path) -> None:
     assert changes_of(Workshop.create(tmp_path / "empty")).num_rows == 0
 

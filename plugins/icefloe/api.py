@@ -1,5 +1,6 @@
 """The changes of a table in Python: no Airflow, no Spark."""
 
+import logging
 import tempfile
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -33,6 +34,8 @@ from icefloe.pipeline.settings import ShuffleSettings
 from icefloe.storage.location import open_store
 
 __all__ = ["read_changes"]
+
+logger = logging.getLogger(__name__)
 
 
 def read_changes(
@@ -106,6 +109,8 @@ def read_changes(
         cores=local_cores(),
         on_summary_mismatch="warn",
     )
+    for warning in draft.plan.warnings:
+        logger.warning("%s", warning)
     return pa.RecordBatchReader.from_batches(change_schema(schema.arrow, with_batch=False), _read(draft, table))
 
 
