@@ -127,6 +127,14 @@ def test_what_is_not_built_is_refused_by_name(workshop: Workshop, option: dict[s
         read_changes(workshop.table, **option)
 
 
+@pytest.mark.parametrize("option", [{"changes": "all"}, {"commit_groups": "join"}])
+def test_values_that_no_release_knows_are_refused_with_those_there_are(
+    workshop: Workshop, option: dict[str, Any]
+) -> None:
+    with pytest.raises(UsageError, match=r"is unknown: expected (each or net|fuse or split)$"):
+        read_changes(workshop.table, **option)
+
+
 def test_arguments_of_another_type_are_refused(workshop: Workshop) -> None:
     with pytest.raises(UsageError, match=r"takes a pyiceberg\.table\.Table, .* not 'nyc\.flights'"):
         read_changes("nyc.flights")  # type: ignore[arg-type]

@@ -156,6 +156,9 @@ def _refuse_misuse(table: object, identifier_columns: object) -> None:
 
 
 def _refuse_unbuilt(**given: object) -> None:
+    for name, known in (("changes", ("each", "net")), ("commit_groups", ("fuse", "split"))):
+        if given[name] not in known:
+            raise UsageError(f"read_changes({name}={given[name]!r}) is unknown: expected {' or '.join(known)}")
     built = {"changes": "each", "commit_groups": "fuse", "columns": None, "filter": None}
     for name, value in given.items():
         if value != built[name]:

@@ -105,6 +105,13 @@ def test_a_batch_without_its_manifest_is_not_whole(delivered: Workshop) -> None:
         verified(delivered)
 
 
+def test_a_commit_record_that_is_gone_is_named(delivered: Workshop) -> None:
+    [record] = delivered.folder.rglob("commits/1.json")
+    record.unlink()
+    with pytest.raises(TerminalError, match=r"^the commit record of batch 1 is gone from the checkpoint file://"):
+        verified(delivered)
+
+
 def test_an_edited_pipeline_is_told_rather_than_changes_missed(delivered: Workshop) -> None:
     delivered.set(sink={"type": "files", "path": f"file://{delivered.folder}/elsewhere"})
     with pytest.raises(ConfigurationChangedError, match=r"sink\.path was .*/changes\" and is .*/elsewhere\""):

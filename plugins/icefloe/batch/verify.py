@@ -94,8 +94,15 @@ def _committed(session: PipelineSession) -> list[CommitRecord]:
     checkpoint = session.checkpoint
     cursor = checkpoint.cursor()
     numbers = range(0 if cursor is None else cursor.batch_number + 1)
-    commits = [checkpoint.committed(number) for number in numbers]
-    return [commit for commit in commits if commit is not None]
+    commits = [(number, checkpoint.committed(number)) for number in numbers]
+    for number, commit in commits:
+        if commit is None:
+            raise TerminalError(
+                f"the commit record of batch {number} is gone from the checkpoint {checkpoint.url}, though later "
+                "batches are committed: restore it",
+                batch_number=number,
+            )
+    return [commit for _, commit in commits if commit is not None]
 
 
 class _SegmentReplay:

@@ -81,7 +81,7 @@ def reading_data_file(path: str, *, table: str) -> Iterator[None]:
     except FileNotFoundError as cause:
         raise FileGoneError(
             f"data file {path} of table {table} is gone: its snapshot was expired, or the file was deleted; restore "
-            "it, or move the cursor past the snapshots that need it",
+            "it, or start the pipeline anew under another name and sink.path",
             path=path,
             table=table,
         ) from cause
