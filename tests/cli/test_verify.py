@@ -38,4 +38,13 @@ def test_a_part_that_is_gone_exits_65(workspace: Workspace) -> None:
 def test_nothing_delivered_is_nothing_to_verify(workspace: Workspace) -> None:
     done = icefloe("verify", workspace.folder / "events.yaml")
     assert done.code == 0
-    assert "nothing was delivered yet" in done.out
+    assert "events: there is nothing delivered to replay yet" in done.out
+
+
+def test_a_cursor_placed_at_a_full_table_is_nothing_to_verify(workspace: Workspace) -> None:
+    pipeline = workspace.pipeline(initial_load="from_now")
+    icefloe("run", pipeline)
+    assert "events: there is nothing delivered to replay yet" in icefloe("verify", pipeline).out
+    workspace.append(10)
+    icefloe("run", pipeline)
+    assert "1 changes of 1 batches lead to exactly the 11 rows of db.events" in icefloe("verify", pipeline).out

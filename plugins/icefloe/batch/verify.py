@@ -40,7 +40,7 @@ class VerifyReport:
     """What a replay found.
 
     Attributes:
-        batches: committed batches, from the last one on that loaded the table.
+        batches: committed batches, from the last one on that loaded the table; without one that placed the cursor.
         changes: delivered changes, as the manifests say.
         rows: of the end state.
         differing_rows: rows that the changes lost or made up.
@@ -82,7 +82,7 @@ def verify(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_SLICE) -
     batches = since_last_start(_committed(session))
     found = [_SegmentReplay(session, sink, segment).run(rows_per_slice) for segment in segments(session.table, batches)]
     return VerifyReport(
-        batches=len(batches),
+        batches=sum(each.batches for each in found),
         changes=sum(each.changes for each in found),
         rows=found[-1].rows if found else 0,
         differing_rows=sum(each.differing_rows for each in found),

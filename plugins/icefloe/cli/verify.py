@@ -25,6 +25,6 @@ def verify(arguments: Namespace, screen: Screen) -> int:
         f"{session.pipeline.name}: {found.changes:,} changes of {found.batches:,} batches lead to exactly the "
         f"{found.rows:,} rows of {session.pipeline.table}"
         if found.batches
-        else f"{session.pipeline.name}: nothing was delivered yet"
+        else f"{session.pipeline.name}: there is nothing delivered to replay yet"
     )
     return 0
