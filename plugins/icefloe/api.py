@@ -99,7 +99,7 @@ def read_changes(
             steps=snapshots.steps,
             skipped_replace_snapshots=snapshots.skipped_replace_snapshots,
             warnings=snapshots.warnings,
-            identity=choose_identity(identifier_columns, schema),
+            identity=choose_identity(identifier_columns, schema, table=".".join(table.name())),
             result_configuration={},
             tuning_configuration={},
             opened_at=datetime.now(UTC).isoformat(),

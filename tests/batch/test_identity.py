@@ -20,13 +20,13 @@ def schema(*identifier_field_ids: int) -> TableSchema:
 
 
 def test_the_pipelines_columns_come_before_the_tables() -> None:
-    assert choose_identity(["word"], schema(1)) == Identity(policy="pipeline", columns=("word",))
-    assert choose_identity(None, schema(3, 1)) == Identity(policy="table", columns=("id", "place.zone"))
-    assert choose_identity(None, schema()) == Identity(policy="none")
+    assert choose_identity(["word"], schema(1), table="db.t") == Identity(policy="pipeline", columns=("word",))
+    assert choose_identity(None, schema(3, 1), table="db.t") == Identity(policy="table", columns=("id", "place.zone"))
+    assert choose_identity(None, schema(), table="db.t") == Identity(policy="none")
 
 
 def test_columns_may_be_nested_and_keep_their_order() -> None:
-    assert choose_identity(["place.zone", "id"], schema()).columns == ("place.zone", "id")
+    assert choose_identity(["place.zone", "id"], schema(), table="db.t").columns == ("place.zone", "id")
 
 
 @pytest.mark.parametrize(
@@ -38,26 +38,26 @@ def test_columns_may_be_nested_and_keep_their_order() -> None:
     ],
 )
 def test_a_column_that_cannot_identify_rows_is_one_sentence(column: str, sentence: str) -> None:
-    with pytest.raises(TerminalError, match=sentence):
-        choose_identity([column], schema())
+    with pytest.raises(TerminalError, match=f"^identifier_columns does not fit table db.t: {sentence}"):
+        choose_identity([column], schema(), table="db.t")
 
 
 def test_a_pipeline_keeps_the_identity_that_it_began_with() -> None:
     recorded = Identity(policy="table", columns=("id",))
-    assert kept_identity(recorded, schema(1), pipeline="p") == (recorded, ())
-    kept, [warning] = kept_identity(recorded, schema(3), pipeline="p")
+    assert kept_identity(recorded, schema(1), pipeline="p", table="db.t") == (recorded, ())
+    kept, [warning] = kept_identity(recorded, schema(3), pipeline="p", table="db.t")
     assert kept == recorded
     assert warning == "the table's identifier fields are place.zone now; pipeline p goes on with id, as it began"
     nothing = Identity(policy="none")
-    kept, [warning] = kept_identity(nothing, schema(1), pipeline="p")
+    kept, [warning] = kept_identity(nothing, schema(1), pipeline="p", table="db.t")
     assert kept == nothing
     assert warning == "the table's identifier fields are id now; pipeline p goes on with none, as it began"
     given = Identity(policy="pipeline", columns=("word",))
-    assert kept_identity(given, schema(1), pipeline="p") == (given, ())
+    assert kept_identity(given, schema(1), pipeline="p", table="db.t") == (given, ())
 
 
 def test_an_identifier_column_that_is_gone_stops_the_pipeline() -> None:
     recorded = Identity(policy="pipeline", columns=("world",))
-    sentence = "^pipeline p has identified rows by world since its first batch, but identifier column 'world' is not in"
+    sentence = r"^pipeline p has identified rows of table db\.t by world since its first batch, but .* 'world' is not"
     with pytest.raises(TerminalError, match=sentence):
-        kept_identity(recorded, schema(), pipeline="p")
+        kept_identity(recorded, schema(), pipeline="p", table="db.t")

@@ -36,7 +36,7 @@ def test_validating_leaves_no_file_behind(workspace: Workspace) -> None:
         ({"changes": "net"}, {"release"}),
         ({"table": "db.evnts"}, {"table"}),
         ({"branch": "side"}, {"branch"}),
-        ({"identifier_columns": ["ID"]}, {"identity", "checkpoint"}),
+        ({"identifier_columns": ["ID"]}, {"identity"}),
         ({"catalog": "nowhere"}, {"catalog"}),
         ({"engine": "spark", "spark": {"conf": {"spark.master": "nowhere"}}}, {"engine"}),
     ],

@@ -10,32 +10,41 @@ from icefloe.iceberg.table_schema import TableSchema
 __all__ = ["choose_identity", "kept_identity"]
 
 
-def choose_identity(identifier_columns: Sequence[str] | None, schema: TableSchema) -> Identity:
+def choose_identity(identifier_columns: Sequence[str] | None, schema: TableSchema, *, table: str) -> Identity:
     """The identity of a pipeline or a read: the columns given, else the table's identifier fields, else none.
 
     Args:
         identifier_columns: dotted names; None where the caller gives none.
         schema: that rows are delivered in.
+        table: its name.
 
     Raises:
-        TerminalError: a column does not exist, naming the nearest ones.
+        TerminalError: a column does not exist, naming the nearest ones, or cannot identify rows.
     """
     if identifier_columns:
         columns = tuple(identifier_columns)
-        resolve_identifier_columns(schema.columns, columns)
+        try:
+            resolve_identifier_columns(schema.columns, columns)
+        except TerminalError as cause:
+            raise TerminalError(
+                f"identifier_columns does not fit table {table}: {cause.sentence}", **cause.facts, table=table
+            ) from cause
         return Identity(policy="pipeline", columns=columns)
     if schema.identifier_columns:
         return Identity(policy="table", columns=tuple(schema.identifier_columns))
     return Identity(policy="none")
 
 
-def kept_identity(recorded: Identity, schema: TableSchema, *, pipeline: str) -> tuple[Identity, tuple[str, ...]]:
+def kept_identity(
+    recorded: Identity, schema: TableSchema, *, pipeline: str, table: str
+) -> tuple[Identity, tuple[str, ...]]:
     """The identity that a pipeline began with, for another batch of it, and a warning where the table has another now.
 
     Args:
         recorded: with the pipeline's first batch.
         schema: that the batch delivers rows in.
         pipeline: its name.
+        table: that it follows.
 
     Raises:
         TerminalError: one of its columns is not in the table any more.
@@ -44,9 +53,10 @@ def kept_identity(recorded: Identity, schema: TableSchema, *, pipeline: str) -> 
         resolve_identifier_columns(schema.columns, recorded.columns)
     except TerminalError as cause:
         raise TerminalError(
-            f"pipeline {pipeline} has identified rows by {_named(recorded.columns)} since its first batch, but "
-            f"{cause.sentence}; restore the column's name, or give the pipeline another name to start anew",
+            f"pipeline {pipeline} has identified rows of table {table} by {_named(recorded.columns)} since its first "
+            f"batch, but {cause.sentence}; restore the column's name, or give the pipeline another name to start anew",
             **cause.facts,
+            table=table,
         ) from cause
     if recorded.policy == "pipeline" or recorded.columns == schema.identifier_columns:
         return recorded, ()

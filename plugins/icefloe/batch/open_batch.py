@@ -115,12 +115,13 @@ def _resumed(session: PipelineSession, opened: OffsetRecord) -> NextBatch:
 
 
 def _new(session: PipelineSession, snapshots: SnapshotRange, recorded: Identity | None) -> NextBatch:
+    pipeline = session.pipeline
     schema = TableSchema.at(session.table.metadata, snapshots.up_to_snapshot_id)
     warnings: tuple[str, ...] = ()
     if recorded is None:
-        identity = choose_identity(session.pipeline.identifier_columns, schema)
+        identity = choose_identity(pipeline.identifier_columns, schema, table=pipeline.table)
     else:
-        identity, warnings = kept_identity(recorded, schema, pipeline=session.pipeline.name)
+        identity, warnings = kept_identity(recorded, schema, pipeline=pipeline.name, table=pipeline.table)
     latest = session.checkpoint.latest_batch()
     offset = OffsetRecord(
         batch_number=0 if latest is None else latest + 1,
@@ -130,8 +131,8 @@ def _new(session: PipelineSession, snapshots: SnapshotRange, recorded: Identity 
         skipped_replace_snapshots=snapshots.skipped_replace_snapshots,
         warnings=(*snapshots.warnings, *warnings),
         identity=identity,
-        result_configuration=result_configuration(session.pipeline),
-        tuning_configuration=tuning_configuration(session.pipeline),
+        result_configuration=result_configuration(pipeline),
+        tuning_configuration=tuning_configuration(pipeline),
         opened_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
     )
     return NextBatch(session=session, offset=offset, is_resumed=False)

@@ -43,13 +43,14 @@ class Checklist:
             say: what to print where it is not.
 
         Returns:
-            What the check returned; None where it failed.
+            What the check returned; None where it failed. A fault that an earlier check told is not told again.
         """
         try:
             found = check()
         except IcefloeError as error:
+            lines = [] if error.sentence in {told.sentence for told in self._errors} else error.sentence.splitlines()
             self._errors.append(error)
-            for line in error.sentence.splitlines():
+            for line in lines:
                 self._screen.say(f"{self._cross} {name:<{_NAME_WIDTH}} {line}")
             return None
         self._screen.say(f"{self._tick} {name:<{_NAME_WIDTH}} {say(found)}")

@@ -108,7 +108,7 @@ def _head_ids(session: PipelineSession) -> tuple[int | None]:
 def _check_columns(pipeline: Pipeline, schema: TableSchema, checks: Checklist) -> None:
     checks.run(
         "identity",
-        lambda: choose_identity(pipeline.identifier_columns, schema),
+        lambda: choose_identity(pipeline.identifier_columns, schema, table=pipeline.table),
         lambda found: ", ".join(found.columns) or "none: INSERT and DELETE only",
     )
     checks.run(
