@@ -49,6 +49,12 @@ def test_what_goes_wrong_is_told_apart_by_type_and_names_file_and_table(
     assert isinstance(refused.value, TransientError) == (family is TransientError)
 
 
+def test_a_file_that_is_gone_advises_what_there_is() -> None:
+    advice = r"restore it, or start the pipeline anew under another name and sink\.path$"
+    with pytest.raises(FileGoneError, match=advice), reading_data_file("/d/f", table="db.t"):
+        raise FileNotFoundError("no")
+
+
 def test_a_storage_that_the_file_io_does_not_know_is_an_error_that_names_the_file() -> None:
     with pytest.raises(TerminalError, match=r"data file ftp://h/f of table db.t cannot be opened: PyArrowFileIO"):
         data_file_input(PyArrowFileIO(), "ftp://h/f", table="db.t")
