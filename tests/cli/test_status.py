@@ -10,6 +10,7 @@ def test_before_the_first_batch_the_whole_history_is_behind(workspace: Workspace
     assert done.document.items() >= {
         "pipeline": "events", "last_batch": None, "cursor_snapshot_id": None, "head_snapshot_id": str(workspace.head()),
         "lag_snapshots": 1, "lag_rows": 10, "open_batch": None, "open_since": None,
+        "trouble": None,
     }.items()  # fmt: skip
     assert workspace.files() == before
 
@@ -30,12 +31,35 @@ def test_the_lag_counts_snapshots_and_rows_since_the_cursor(workspace: Workspace
     assert (document["lag_snapshots"], document["lag_rows"]) == (2, 3)
 
 
-def test_a_cursor_outside_the_history_has_no_known_lag(workspace: Workspace) -> None:
+def test_a_cursor_outside_the_history_has_no_known_lag_and_says_why(workspace: Workspace) -> None:
     icefloe("run", workspace.folder / "events.yaml")
     for snapshot_id in (workspace.head(), workspace.append(11), workspace.append(12))[:2]:
         workspace.table.maintenance.expire_snapshots().by_id(snapshot_id).commit()
-    document = icefloe("status", workspace.folder / "events.yaml", "--json").document
+    before = workspace.files()
+    done = icefloe("status", workspace.folder / "events.yaml", "--json")
+    document = done.document
     assert (document["lag_snapshots"], document["lag_rows"], document["lag_seconds"]) == (None, None, None)
+    assert document["trouble"] == icefloe("plan", workspace.folder / "events.yaml").sentence
+    assert "set on_gap: reload" in document["trouble"]
+    assert (done.code, workspace.files()) == (0, before)
+
+
+def test_a_table_created_anew_is_trouble(workspace: Workspace) -> None:
+    icefloe("run", workspace.folder / "events.yaml")
+    workspace.table.catalog.drop_table("db.events")
+    workspace.table.catalog.create_table("db.events", workspace.table.schema())
+    done = icefloe("status", workspace.folder / "events.yaml", "--json")
+    assert done.code == 0
+    assert "it was dropped and created again" in done.document["trouble"]
+
+
+def test_an_edited_pipeline_is_trouble_that_people_read_too(workspace: Workspace) -> None:
+    icefloe("run", workspace.folder / "events.yaml")
+    done = icefloe("status", workspace.pipeline(identifier_columns=["word"]))
+    assert done.code == 0
+    [at] = [number for number, line in enumerate(done.out.splitlines()) if line.startswith("trouble ")]
+    told = " ".join(" ".join(done.out.splitlines()[at:]).split())
+    assert 'identifier_columns was ["id"] and is ["word"]' in told
 
 
 def test_an_open_batch_is_shown_with_the_time_it_was_opened(workspace: Workspace) -> None:
@@ -51,6 +75,7 @@ def test_people_read_names_and_values(workspace: Workspace) -> None:
     lines = [line.split() for line in icefloe("status", workspace.folder / "events.yaml").out.splitlines()]
     assert ["table", "db.events"] in lines
     assert ["cursor", "snapshot", "id", "-"] in lines
+    assert ["trouble", "-"] in lines
 
 
 def test_a_catalog_that_is_down_exits_75(workspace: Workspace) -> None:

@@ -4,10 +4,12 @@ import time
 from argparse import Namespace
 from typing import Any
 
+from icefloe.batch.open_batch import next_batch
 from icefloe.batch.session import PipelineSession
 from icefloe.cli.ids import id_json
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session
 from icefloe.cli.screen import Screen
+from icefloe.errors import IcefloeError
 from icefloe.iceberg.history import head
 from icefloe.iceberg.lag import Lag, lag
 
@@ -15,7 +17,10 @@ __all__ = ["status"]
 
 
 def status(arguments: Namespace, screen: Screen) -> int:
-    """Shows cursor, head, lag and open batch; two look-ups in the checkpoint, nothing of the table's data."""
+    """Shows cursor, head, lag, open batch, and what keeps ``run`` from going on; reads no rows, writes nothing.
+
+    Trouble is told and no failure of this command: it exits 0.
+    """
     with screen.under_way("looking"):
         document = _document(open_session(load_named_pipeline(arguments)))
     screen.facts((name.replace("_", " "), _text(value)) for name, value in document.items())
@@ -42,7 +47,17 @@ def _document(session: PipelineSession) -> dict[str, Any]:
         "lag_seconds": _seconds(behind),
         "open_batch": None if opened is None else opened.batch_number,
         "open_since": None if opened is None else opened.opened_at,
+        "trouble": _trouble(session),
     }
+
+
+def _trouble(session: PipelineSession) -> str | None:
+    """Why no batch can be opened or resumed; None where one can, or there is nothing to do."""
+    try:
+        next_batch(session)
+    except IcefloeError as error:
+        return error.sentence
+    return None
 
 
 def _seconds(behind: Lag) -> float | None:
