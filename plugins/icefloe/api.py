@@ -108,6 +108,7 @@ def read_changes(
         shuffle=ShuffleSettings(),
         cores=local_cores(),
         on_summary_mismatch="warn",
+        changes=changes,
     )
     for warning in draft.plan.warnings:
         logger.warning("%s", warning)

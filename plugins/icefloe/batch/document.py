@@ -53,6 +53,7 @@ class Plan:
     """The header of a plan: everything tasks share. It holds no secret and never changes.
 
     Attributes:
+        changes: those of ``each`` step, or the ``net`` ones of the whole batch.
         map_task_bytes: file bytes of each map task, by map_id; tells engines which are the largest.
         partitions_reason: why ``num_partitions`` is what it is, for people.
         summary_row_deltas: per ordinal, inserts less deletes by the snapshot summaries; None where they do not say.
@@ -77,6 +78,7 @@ class Plan:
     after_snapshot_id: SnapshotId | None
     up_to_snapshot_id: SnapshotId | None
     steps: tuple[Step, ...]
+    changes: Literal["each", "net"] = "each"
     summary_row_deltas: tuple[int | None, ...]
     on_summary_mismatch: Literal["fail", "warn"]
     table_schema: Mapping[str, Any]

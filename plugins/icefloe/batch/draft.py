@@ -55,6 +55,7 @@ def draft_plan(
     shuffle: ShuffleSettings,
     cores: int,
     on_summary_mismatch: Literal["fail", "warn"],
+    changes: Literal["each", "net"],
 ) -> DraftPlan:
     """The plan of a batch; reads metadata and manifests only.
 
@@ -65,6 +66,7 @@ def draft_plan(
         shuffle: its sizes.
         cores: how many tasks run at once.
         on_summary_mismatch: of the pipeline.
+        changes: of the pipeline.
 
     Raises:
         NotBuiltError: a delete file in force, or a column that cannot be read.
@@ -98,6 +100,7 @@ def draft_plan(
         after_snapshot_id=offset.after_snapshot_id,
         up_to_snapshot_id=offset.up_to_snapshot_id,
         steps=tuple(offset.steps),
+        changes=changes,
         summary_row_deltas=tuple(summary_row_delta(table, step) for step in offset.steps),
         on_summary_mismatch=on_summary_mismatch,
         table_schema=schema.schema_json,

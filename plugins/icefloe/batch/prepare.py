@@ -134,4 +134,5 @@ def draft(batch: NextBatch, *, cores: int | None = None) -> DraftPlan:
         shuffle=pipeline.shuffle,
         cores=cores or available_cores(pipeline),
         on_summary_mismatch=pipeline.on_summary_mismatch,
+        changes=pipeline.changes,
     )
