@@ -44,6 +44,11 @@ class DataFile:
     sequence_number: int = 0
     first_row_id: int | None = None
 
+    @property
+    def noun(self) -> str:
+        """What sentences call it."""
+        return "data file"
+
 
 def constant_to_json(value_type: PrimitiveType, value: Any) -> Constant:
     """A partition value as JSON.

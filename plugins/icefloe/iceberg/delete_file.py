@@ -56,6 +56,11 @@ class DeleteFile:
     constants: Mapping[str, Constant] = field(default_factory=dict)
 
     @property
+    def noun(self) -> str:
+        """What sentences call it."""
+        return "deletion vector" if self.is_deletion_vector else "delete file"
+
+    @property
     def is_deletion_vector(self) -> bool:
         """Whether it is a bitmap in a Puffin file (V3)."""
         return self.file_format == "PUFFIN"

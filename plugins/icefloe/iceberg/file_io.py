@@ -41,8 +41,8 @@ def open_file_io(properties: Mapping[str, str], location: str) -> FileIO:
     return io
 
 
-def data_file_input(io: FileIO, path: str, *, table: str) -> InputFile:
-    """What opens one data file.
+def data_file_input(io: FileIO, path: str, *, table: str, noun: str = "data file") -> InputFile:
+    """What opens one data file, or delete file by that noun.
 
     Raises:
         TerminalError: the FileIO knows no storage of this kind, or lacks a package for it.
@@ -51,7 +51,7 @@ def data_file_input(io: FileIO, path: str, *, table: str) -> InputFile:
         return io.new_input(path)
     except (ImportError, ValueError) as cause:
         raise TerminalError(
-            f"data file {path} of table {table} cannot be opened: {type(io).__name__} cannot reach its storage; check "
+            f"{noun} {path} of table {table} cannot be opened: {type(io).__name__} cannot reach its storage; check "
             "the catalog's properties, and that the package for this storage is installed",
             path=path,
             table=table,
@@ -68,8 +68,8 @@ def is_local(location: str) -> bool:
 
 
 @contextmanager
-def reading_data_file(path: str, *, table: str) -> Iterator[None]:
-    """Runs a block that reads one data file, and names file and table in what goes wrong.
+def reading_data_file(path: str, *, table: str, noun: str = "data file") -> Iterator[None]:
+    """Runs a block that reads one data file, or delete file by that noun; names file and table in what goes wrong.
 
     Raises:
         FileGoneError: the file does not exist.
@@ -80,34 +80,34 @@ def reading_data_file(path: str, *, table: str) -> Iterator[None]:
         yield
     except FileNotFoundError as cause:
         raise FileGoneError(
-            f"data file {path} of table {table} is gone: its snapshot was expired, or the file was deleted; restore "
+            f"{noun} {path} of table {table} is gone: its snapshot was expired, or the file was deleted; restore "
             "it, or start the pipeline anew under another name and sink.path",
             path=path,
             table=table,
         ) from cause
     except PermissionError as cause:
         raise TerminalError(
-            f"data file {path} of table {table} may not be read: the storage denied access; check the credentials",
+            f"{noun} {path} of table {table} may not be read: the storage denied access; check the credentials",
             path=path,
             table=table,
         ) from cause
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as cause:
-        raise _damaged(path, table, cause) from cause
+        raise _damaged(path, table, noun, cause) from cause
     except OSError as cause:
         # Arrow reports undecodable bytes and unreachable storage by one type; a local disk that fails sets errno.
         if is_local(path) and cause.errno is None:
-            raise _damaged(path, table, cause) from cause
+            raise _damaged(path, table, noun, cause) from cause
         raise TransientError(
-            f"data file {path} of table {table} could not be read: {one_line(cause)}; the storage may be back at "
+            f"{noun} {path} of table {table} could not be read: {one_line(cause)}; the storage may be back at "
             "the next try",
             path=path,
             table=table,
         ) from cause
 
 
-def _damaged(path: str, table: str, cause: Exception) -> TerminalError:
+def _damaged(path: str, table: str, noun: str, cause: Exception) -> TerminalError:
     return TerminalError(
-        f"data file {path} of table {table} cannot be decoded: {one_line(cause)}; it is damaged or not what the "
+        f"{noun} {path} of table {table} cannot be decoded: {one_line(cause)}; it is damaged or not what the "
         "table's metadata says; restore it or have it rewritten",
         path=path,
         table=table,

@@ -13,6 +13,7 @@ from pyiceberg.io import FileIO
 from icefloe.errors import NotBuiltError, TerminalError
 from icefloe.iceberg.column_error import ColumnError
 from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.file_columns import file_columns
 from icefloe.iceberg.file_io import data_file_input, is_local, reading_data_file
 from icefloe.iceberg.parquet_file import ParquetRows
@@ -29,7 +30,7 @@ class RecordCountError(TerminalError):
 
 
 def read_data_file(
-    file: DataFile,
+    file: DataFile | DeleteFile,
     *,
     schema: TableSchema,
     io: FileIO,
@@ -40,7 +41,7 @@ def read_data_file(
     """All rows of a data file, in order, as (position of the first row, batch).
 
     Args:
-        file: a Parquet file of the table.
+        file: a Parquet file of the table, or a delete file with rows of its own.
         schema: the columns to read; batches have exactly ``schema.arrow``.
         io: opens the file.
         table: its name, for errors.
@@ -130,18 +131,24 @@ class _Opened:
 
 @contextmanager
 def _opened(
-    file: DataFile, schema: TableSchema, io: FileIO, table: str, batch_rows: int, *, dictionary_columns: bool
+    file: DataFile | DeleteFile,
+    schema: TableSchema,
+    io: FileIO,
+    table: str,
+    batch_rows: int,
+    *,
+    dictionary_columns: bool,
 ) -> Iterator[_Opened]:
     if file.file_format != "PARQUET":
         raise NotBuiltError(
-            f"data file {file.path} of table {table} is {file.file_format}: this release reads Parquet only; rewrite "
+            f"{file.noun} {file.path} of table {table} is {file.file_format}: this release reads Parquet only; rewrite "
             "the file, or wait for a release that reads it",
             path=file.path,
             table=table,
         )
     try:
-        opener = data_file_input(io, file.path, table=table)
-        with reading_data_file(file.path, table=table), opener.open() as source:
+        opener = data_file_input(io, file.path, table=table, noun=file.noun)
+        with reading_data_file(file.path, table=table, noun=file.noun), opener.open() as source:
             rows = ParquetRows.open(
                 source,
                 batch_rows=batch_rows,
@@ -158,13 +165,13 @@ def _opened(
             columns, places = rows.selection(projection.positions)
             yield _Opened(rows=rows, projection=projection, columns=columns, places=places)
     except ColumnError as error:
-        raise error.in_file(file.path, table=table) from error
+        raise error.in_file(file.path, table=table, noun=file.noun) from error
 
 
-def _check_count(file: DataFile, num_rows: int, table: str) -> None:
+def _check_count(file: DataFile | DeleteFile, num_rows: int, table: str) -> None:
     if num_rows != file.record_count:
         raise RecordCountError(
-            f"data file {file.path} of table {table} holds {num_rows} rows, but the table's metadata says "
+            f"{file.noun} {file.path} of table {table} holds {num_rows} rows, but the table's metadata says "
             f"{file.record_count}: the file was replaced or the metadata is wrong; restore the file",
             path=file.path,
             table=table,
