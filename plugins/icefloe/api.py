@@ -66,7 +66,7 @@ def read_changes(
         identifier_columns: what makes two rows the same row; None: the table's identifier fields. Without either,
             changes are INSERT and DELETE only.
         changes: ``each`` step by itself.
-        commit_groups: ``fuse`` the snapshots of one commit into one step.
+        commit_groups: ``fuse`` the snapshots of one commit into one step, or ``split``: a step for each snapshot.
         columns: not built yet.
         filter: not built yet.
         branch: whose history is read.
@@ -160,7 +160,7 @@ def _refuse_unbuilt(**given: object) -> None:
     for name, known in (("changes", ("each", "net")), ("commit_groups", ("fuse", "split"))):
         if given[name] not in known:
             raise UsageError(f"read_changes({name}={given[name]!r}) is unknown: expected {' or '.join(known)}")
-    built = {"changes": "each", "commit_groups": "fuse", "columns": None, "filter": None}
+    built = {"changes": "each", "columns": None, "filter": None}
     for name, value in given.items():
-        if value != built[name]:
+        if name in built and value != built[name]:
             raise NotBuiltError(f"read_changes({name}={value!r}) is not built yet: leave {name} out", argument=name)

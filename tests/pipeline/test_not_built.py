@@ -23,7 +23,6 @@ def test_what_is_built_passes(write):
     ("keys", "key"),
     [
         ({"changes": "net"}, "changes"),
-        ({"commit_groups": "split"}, "commit_groups"),
         ({"columns": ["a"]}, "columns"),
         ({"filter": "a > 1"}, "filter"),
         ({"pin": True}, "pin"),
