@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -66,19 +66,20 @@ class SparkTable:
         up_to_snapshot_id: int | None = None,
         identifier_columns: Sequence[str] = (),
         net: bool = False,
+        options: Mapping[str, object] | None = None,
     ) -> pa.Table:
         """What Iceberg's ``create_changelog_view`` gives, update images included where there is an identity.
 
         Columns: the table's, then ``_change_type``, ``_change_ordinal`` and ``_commit_snapshot_id``. It refuses tables
-        with delete files.
+        with delete files. ``options`` are the view's own, such as ``start-timestamp``.
         """
-        bounds = {"start-snapshot-id": after_snapshot_id, "end-snapshot-id": up_to_snapshot_id}
-        options = ", ".join(f"'{key}', '{value}'" for key, value in bounds.items() if value is not None)
+        bounds = {"start-snapshot-id": after_snapshot_id, "end-snapshot-id": up_to_snapshot_id, **(options or {})}
+        bounded = ", ".join(f"'{key}', '{value}'" for key, value in bounds.items() if value is not None)
         identity = ", ".join(f"'{column}'" for column in identifier_columns)
         arguments = [
             f"table => '{self.identifier}'",
             "changelog_view => 'changelog'",
-            f"options => map({options})",
+            f"options => map({bounded})",
             *([f"identifier_columns => array({identity})", "compute_updates => true"] if identity else []),
             *(["net_changes => true"] if net else []),
         ]

@@ -1,0 +1,165 @@
+"""The cases of Iceberg's TestChangelogTable (1.11.0): the same commits, the same changes.
+
+That class reads ``table.changes``, which keeps carry-over rows; here Iceberg's changelog view, which drops them, stands
+beside `read_changes`. Where icefloe differs, docs/semantics.md says why, under
+"Where icefloe differs from create_changelog_view".
+
+| Iceberg's test | here |
+|---|---|
+| testDataFilters | test_a_filter_leaves_the_ordinals_alone |
+| testOverwrites | test_an_overwrite_deletes_and_inserts_in_one_step |
+| testQueryWithTimeRange | test_times_bound_a_range_as_the_snapshots_current_then_do |
+| testTimeRangeValidation | test_a_range_that_ends_before_it_begins_is_refused |
+| testMetadataDeletes | test_a_partition_deleted_by_metadata_alone_is_read |
+| testExistingEntriesInNewDataManifestsAreIgnored | test_existing_entries_of_a_merged_manifest_are_no_change |
+| testManifestRewritesAreIgnored | test_rewritten_manifests_are_no_change_and_take_no_ordinal |
+| testMetadataColumns | test_a_change_names_no_file_and_no_position (differs) |
+| testQueryWithRollback | test_what_was_rolled_back_is_taken_back, test_a_branch_is_read_along_its_own_lineage,
+  test_a_range_that_ends_at_what_was_rolled_back_is_refused (differ) |
+| testChangelogViewOutsideTimeRange | test_a_time_window_without_commits_is_empty |
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from icefloe import read_changes
+from icefloe.errors import UsageError
+from icefloe.iceberg.history import UnknownSnapshotError
+from spark.iceberg_changelog import agreed, changes_of, committed_ms, overwrite_partitions, view_of
+from spark.spark_table import SparkTable
+
+pytestmark = pytest.mark.spark
+
+CreateTable = Callable[..., SparkTable]
+
+
+EVERY_FORMAT = pytest.mark.parametrize("empty", [1, 2, 3], ids=["V1", "V2", "V3"], indirect=True)
+
+
+@pytest.fixture
+def empty(request: pytest.FixtureRequest, create_table: CreateTable) -> SparkTable:
+    """Iceberg's table of these cases, by partitions of ``data``; format version 2 unless parametrized."""
+    format_version = getattr(request, "param", 2)
+    return create_table("id int, data string", partitioned_by="data", format_version=format_version)
+
+
+@pytest.fixture
+def table(empty: SparkTable) -> SparkTable:
+    """Two commits of one row."""
+    empty.sql("INSERT INTO {table} VALUES (1, 'a')")
+    empty.sql("INSERT INTO {table} VALUES (2, 'b')")
+    return empty
+
+
+@EVERY_FORMAT
+def test_an_overwrite_deletes_and_inserts_in_one_step(table: SparkTable) -> None:
+    overwrite_partitions(table, (-2, "b"))
+    _, snap2, snap3 = table.snapshot_ids()
+    assert agreed(table, snap2, snap3) == Counter([("DELETE", 0, snap3, 2, "b"), ("INSERT", 0, snap3, -2, "b")])
+
+
+def test_times_bound_a_range_as_the_snapshots_current_then_do(table: SparkTable) -> None:
+    overwrite_partitions(table, (-2, "b"))
+    _, snap2, snap3 = table.snapshot_ids()
+    time1, time2, time3 = committed_ms(table)
+    last = Counter([("DELETE", 0, snap3, 2, "b"), ("INSERT", 0, snap3, -2, "b")])
+    last_two = Counter([("INSERT", 0, snap2, 2, "b"), ("DELETE", 1, snap3, 2, "b"), ("INSERT", 1, snap3, -2, "b")])
+    assert agreed(table, after_ms=time2 + 1, up_to_ms=time3) == last
+    assert agreed(table, after_ms=time2, up_to_ms=time3) == last
+    assert agreed(table, after_ms=time1 + 1, up_to_ms=time3) == last_two
+    assert agreed(table, after_ms=time1 + 1) == last_two
+    assert agreed(table, up_to_ms=time1 - 1) == Counter()
+    assert agreed(table, after_ms=time3 + 1) == Counter()
+    assert agreed(table, after_ms=time2 + 1, up_to_ms=time3 - 1) == Counter()
+
+
+def test_a_time_window_without_commits_is_empty(table: SparkTable) -> None:
+    *_, last = committed_ms(table)
+    assert agreed(table, after_ms=last + 100, up_to_ms=last + 1100) == Counter()
+
+
+def test_a_range_that_ends_before_it_begins_is_refused(table: SparkTable) -> None:
+    first, second = committed_ms(table)
+    with pytest.raises(UsageError, match="before it begins"):
+        changes_of(table, after_ms=second, up_to_ms=first)
+    with pytest.raises(Exception, match="Cannot set start-timestamp to be greater than end-timestamp"):
+        view_of(table, after_ms=second, up_to_ms=first)
+
+
+@EVERY_FORMAT
+def test_a_partition_deleted_by_metadata_alone_is_read(table: SparkTable) -> None:
+    table.sql("DELETE FROM {table} WHERE data = 'a'")
+    _, snap2, snap3 = table.snapshot_ids()
+    assert table.load().current_snapshot().summary.operation.value == "delete"
+    assert agreed(table, snap2, snap3) == Counter([("DELETE", 0, snap3, 1, "a")])
+
+
+def test_existing_entries_of_a_merged_manifest_are_no_change(create_table: CreateTable) -> None:
+    merging = {"commit.manifest.min-count-to-merge": 1, "commit.manifest-merge.enabled": "true"}
+    table = create_table("id int, data string", partitioned_by="data", properties=merging)
+    table.sql("INSERT INTO {table} VALUES (1, 'a')")
+    table.sql("INSERT INTO {table} VALUES (2, 'b')")
+    snap1, snap2 = table.snapshot_ids()
+    loaded = table.load()
+    assert len(loaded.current_snapshot().manifests(loaded.io)) == 1
+    assert agreed(table, snap1, snap2) == Counter([("INSERT", 0, snap2, 2, "b")])
+
+
+def test_rewritten_manifests_are_no_change_and_take_no_ordinal(table: SparkTable) -> None:
+    table.lab.sql(f"CALL lab.system.rewrite_manifests('{table.identifier}')")
+    snap1, snap2, _ = table.snapshot_ids()
+    assert agreed(table) == Counter([("INSERT", 0, snap1, 1, "a"), ("INSERT", 1, snap2, 2, "b")])
+
+
+def test_a_change_names_no_file_and_no_position(table: SparkTable) -> None:
+    changes = read_changes(table.load()).schema
+    assert changes.names == [
+        "_change_type", "_change_ordinal", "_commit_snapshot_id", "_commit_timestamp", "id", "data"
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def rolled_back(empty: SparkTable) -> tuple[SparkTable, list[int], list[int]]:
+    """Snapshot 2 was rolled back to snapshot 1, and snapshot 3 followed; the ids and times of the three."""
+    empty.sql("INSERT INTO {table} VALUES (1, 'a')")
+    empty.sql("INSERT INTO {table} VALUES (2, 'b')")
+    snapshot_ids, times = empty.snapshot_ids(), committed_ms(empty)
+    empty.lab.sql(f"CALL lab.system.rollback_to_snapshot('{empty.identifier}', {snapshot_ids[0]})")
+    overwrite_partitions(empty, (-2, "a"))
+    return empty, [*snapshot_ids, empty.snapshot_ids()[-1]], [*times, committed_ms(empty)[-1]]
+
+
+def test_a_branch_is_read_along_its_own_lineage(rolled_back: Any) -> None:
+    table, (snap1, snap2, snap3), (time1, _, time3) = rolled_back
+    first = ("INSERT", 0, snap1, 1, "a")
+    assert agreed(table, up_to_ms=time3 + 1) == Counter(
+        [first, ("DELETE", 1, snap3, 1, "a"), ("INSERT", 1, snap3, -2, "a")]
+    )
+    assert agreed(table, after_ms=time1 + 1, up_to_ms=time3) == Counter(
+        [("DELETE", 0, snap3, 1, "a"), ("INSERT", 0, snap3, -2, "a")]
+    )
+    table.lab.sql(f"CALL lab.system.set_current_snapshot('{table.identifier}', {snap2})")
+    assert agreed(table, after_ms=time1 + 1) == Counter([("INSERT", 0, snap2, 2, "b")])
+
+
+def test_what_was_rolled_back_is_taken_back(rolled_back: Any) -> None:
+    table, (snap1, _, snap3), (_, time2, _) = rolled_back
+    last = [("DELETE", 1, snap3, 1, "a"), ("INSERT", 1, snap3, -2, "a")]
+    assert changes_of(table, after_ms=time2 + 1) == Counter([("DELETE", 0, snap1, 2, "b"), *last])
+    # Iceberg's view forgets snapshot 2: whoever had read it keeps a row that the table has not.
+    assert view_of(table, after_ms=time2 + 1) == Counter([("DELETE", 0, snap3, 1, "a"), ("INSERT", 0, snap3, -2, "a")])
+
+
+def test_a_range_that_ends_at_what_was_rolled_back_is_refused(rolled_back: Any) -> None:
+    table, (snap1, snap2, _), (_, time2, _) = rolled_back
+    # A time means the snapshot that was current then, and a range ends on its branch.
+    for end in ({"up_to": snap2}, {"up_to_ms": time2 + 1}):
+        with pytest.raises(UnknownSnapshotError, match=f"{snap2} of table {table.identifier} is not in the history"):
+            changes_of(table, **end)
+    # Iceberg's view reads any snapshot by its id, and by time the last one of today's lineage.
+    first = ("INSERT", 0, snap1, 1, "a")
+    assert view_of(table, up_to=snap2) == Counter([first, ("INSERT", 1, snap2, 2, "b")])
+    assert view_of(table, up_to_ms=time2 + 1) == Counter([first])
