@@ -1,0 +1,125 @@
+"""Python rows to Java records and back, all at once: through a small Parquet file, not one py4j call per value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.schema import Schema
+from pyspark.sql import SparkSession
+
+__all__ = ["JavaRows", "arrow_rows"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JavaRows:
+    """Moves rows between Arrow and lists of ``org.apache.iceberg.data.Record``, and calls what py4j cannot."""
+
+    jvm: Any
+    gateway: Any
+    loader: Any
+
+    @classmethod
+    def of(cls, spark: SparkSession, java_table: Any) -> Self:
+        """Through the session's JVM, with the class loader that Iceberg's runtime came in by."""
+        context = spark.sparkContext
+        return cls(jvm=spark._jvm, gateway=context._gateway, loader=java_table.getClass().getClassLoader())
+
+    @property
+    def iceberg(self) -> Any:
+        """The package org.apache.iceberg."""
+        return self.jvm.org.apache.iceberg
+
+    def records(self, rows: pa.Table, java_schema: Any) -> Any:
+        """A Java list of the rows as records of the schema, matched by the field ids of the Arrow schema."""
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "rows.parquet"
+            pq.write_table(rows, path)
+            parquet = self.iceberg.FileFormat.PARQUET
+            source = self.iceberg.Files.localInput(str(path))
+            registry = self.iceberg.formats.FormatModelRegistry
+            iterable = registry.readBuilder(parquet, self.named("data.Record"), source).project(java_schema).build()
+            return self.listed(iterable)
+
+    def rows(self, records: Any, java_schema: Any) -> pa.Table:
+        """The records of a Java iterable, which is closed, as Arrow."""
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "rows.parquet"
+            target = self.iceberg.Files.localOutput(str(path))
+            factory = self.iceberg.data.GenericAppenderFactory(java_schema)
+            appender = factory.newAppender(target, self.iceberg.FileFormat.PARQUET)
+            appender.addAll(records)
+            appender.close()
+            records.close()
+            return pq.read_table(path)
+
+    def listed(self, iterable: Any) -> Any:
+        """What a Java iterable gives, which is closed, as a Java list."""
+        found = self.iceberg.relocated.com.google.common.collect.Lists.newArrayList(iterable)
+        iterable.close()
+        return found
+
+    def write(self, writer: Any, records: Any) -> None:
+        """Write a list of records with a ``FileWriter`` and close it: py4j takes ``write(Object)`` for any argument."""
+        methods = self.jvm.java.lang.invoke
+        signature = methods.MethodType.methodType(self.jvm.java.lang.Void.TYPE, self.named("java.lang.Iterable"))
+        write = methods.MethodHandles.publicLookup().findVirtual(self.named("io.FileWriter"), "write", signature)
+        write.invokeWithArguments(self.jvm.java.util.List.of(writer, records))
+        writer.close()
+
+    def function(self, owner: Any, method: str, *, declared_by: str, result: str, argument: str) -> Any:
+        """A ``java.util.function.Function`` that calls a public method of an object; names as `named` takes them."""
+        methods = self.jvm.java.lang.invoke
+        signature = methods.MethodType.methodType(self.named(result), self.named(argument))
+        lookup = methods.MethodHandles.publicLookup()
+        handle = lookup.findVirtual(self.named(declared_by), method, signature).bindTo(owner)
+        proxies = methods.MethodHandleProxies
+        return proxies.asInterfaceInstance(self.named("java.util.function.Function"), handle)
+
+    def named(self, name: str) -> Any:
+        """A Java class: by its full name under ``java.``, else by its name inside org.apache.iceberg."""
+        full = name if name.startswith("java.") else f"org.apache.iceberg.{name}"
+        return self.jvm.java.lang.Class.forName(full, True, self.loader)
+
+    def ints(self, values: Sequence[int]) -> Any:
+        """A Java ``int[]``."""
+        array = self.gateway.new_array(self.jvm.int, len(values))
+        for index, value in enumerate(values):
+            array[index] = value
+        return array
+
+    def strings(self, values: Iterable[str]) -> Any:
+        """A Java list of strings."""
+        found = self.jvm.java.util.ArrayList()
+        for value in values:
+            found.add(value)
+        return found
+
+
+def arrow_rows(schema: Schema, columns: Sequence[str], rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> pa.Table:
+    """Rows as an Arrow table with the schema's field ids.
+
+    Args:
+        schema: which columns there are; those that a row does not name are null.
+        columns: what the values of a row given as a sequence are; dotted names are fields of structs.
+        rows: sequences of values, or mappings by column.
+    """
+    named = [row if isinstance(row, Mapping) else dict(zip(columns, row, strict=True)) for row in rows]
+    return pa.Table.from_pylist([_nested(row) for row in named], schema=schema_to_pyarrow(schema))
+
+
+def _nested(row: Mapping[str, Any]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for name, value in row.items():
+        *parents, leaf = name.split(".")
+        inner = nested
+        for parent in parents:
+            inner = inner.setdefault(parent, {})
+        inner[leaf] = value
+    return nested

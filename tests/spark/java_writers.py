@@ -1,0 +1,232 @@
+"""Files that only Iceberg's Java writers make, written from Python rows without a Spark job.
+
+One table, several commits of the shape that Flink writes::
+
+    java = JavaWriters(table)
+    [file] = java.data_files([(1, "a"), (2, "b")], file_format="orc")
+    java.append([file])
+    [newer] = java.data_files([(1, "c")])
+    java.row_delta(rows=[newer], deletes=java.equality_deletes(["id"], [(1,), (None,)]))
+    vectors = java.deletion_vectors({file: [1]})
+    java.row_delta(deletes=vectors.added, removed_deletes=vectors.rewritten)
+    with java.transaction() as transaction:
+        transaction.append(...)
+        transaction.rewrite(removed=[...], added=[...])
+    java.manage("rollbackTo", snapshot_id)
+    assert java.rows_at(snapshot_id) == table.rows_at(snapshot_id)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spark.java_commits import JavaCommits, JavaTransaction
+from spark.java_rows import arrow_rows
+from spark.java_states import JavaStates
+
+__all__ = ["JavaWriters", "WrittenVectors"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenVectors:
+    """Deletion vectors of one Puffin file, and the delete files whose positions they took over."""
+
+    added: tuple[Any, ...]
+    rewritten: tuple[Any, ...]
+
+
+class JavaWriters(JavaStates, JavaCommits):
+    """Data files, position deletes, deletion vectors and equality deletes for one table, and their commits."""
+
+    def updates(self) -> Any:
+        return self.java
+
+    def state(self) -> Any:
+        return self.java
+
+    @contextmanager
+    def transaction(self) -> Iterator[JavaTransaction]:
+        """Several commits published together at the end."""
+        transaction = self.java.newTransaction()
+        yield JavaTransaction(transaction)
+        transaction.commitTransaction()
+
+    def data_files(
+        self,
+        rows: Iterable[Sequence[Any] | Mapping[str, Any]],
+        *,
+        file_format: str = "parquet",
+        spec_id: int | None = None,
+        schema_id: int | None = None,
+    ) -> list[Any]:
+        """Write rows in their order, one file for each partition in the order of its first row.
+
+        Args:
+            rows: values in the order of the table's columns, or by column.
+            file_format: parquet, orc or avro.
+            spec_id: default: the table's current one.
+            schema_id: default: the table's current one.
+        """
+        java, metadata = self.java, self.table.load().metadata
+        spec = java.spec() if spec_id is None else java.specs().get(spec_id)
+        schema_id = metadata.current_schema_id if schema_id is None else schema_id
+        schema, java_schema = metadata.schema_by_id(schema_id), java.schemas().get(schema_id)
+        assert schema is not None, f"table {self.table.name} has no schema {schema_id}"
+        records = self._rows.records(arrow_rows(schema, [field.name for field in schema.fields], rows), java_schema)
+        return [
+            self._write(_DATA, self._builder(file_format).dataSchema(java_schema), file_format, spec, partition, part)
+            for partition, part in self._partitions(spec, java_schema, records)
+        ]
+
+    def position_deletes(
+        self,
+        positions: Mapping[Any, Iterable[int]],
+        *,
+        file_format: str = "parquet",
+        granularity: str = "file",
+        referenced: bool = False,
+    ) -> list[Any]:
+        """Delete rows by position.
+
+        Args:
+            positions: of each data file.
+            file_format: parquet, orc or avro.
+            granularity: ``file``: one delete file for each data file; ``partition``: one for each partition.
+            referenced: name the data file in the manifest (``referenced_data_file``); granularity file only.
+        """
+        groups: dict[tuple[Any, ...], list[Any]] = {}
+        for file in sorted(positions, key=lambda file: str(file.location())):
+            key = (file.specId(), str(file.partition())) if granularity == "partition" else (file.location(),)
+            groups.setdefault(key, []).append(file)
+        return [
+            self._position_deletes({file: positions[file] for file in files}, file_format, referenced)
+            for files in groups.values()
+        ]
+
+    def deletion_vectors(
+        self, positions: Mapping[Any, Iterable[int]], *, branch: str | None = None, merge: bool = True
+    ) -> WrittenVectors:
+        """Write one Puffin file with a deletion vector for each data file.
+
+        Args:
+            positions: of each data file.
+            branch: whose deletes in force the vectors take over; default: main.
+            merge: take over the position deletes and vectors in force, as V3 demands.
+        """
+        java = self.java
+        in_force = {live.data_file.location(): live.delete_files for live in self.live_files(branch=branch)}
+        previous = self._rows.jvm.java.util.HashMap()
+        for file in positions:
+            earlier = [each for each in in_force.get(file.location(), ()) if _content(each) == "POSITION_DELETES"]
+            if merge and earlier:
+                previous.put(file.location(), self._loaded_positions(earlier, file.location()))
+        objects = "java.lang.Object"
+        lookup = self._rows.function(previous, "get", declared_by="java.util.Map", result=objects, argument=objects)
+        writer = self._iceberg.deletes.BaseDVFileWriter(self._output_files("puffin"), lookup)
+        for file, deleted in positions.items():
+            for position in deleted:
+                writer.delete(file.location(), position, java.specs().get(file.specId()), file.partition())
+        writer.close()
+        result = writer.result()
+        return WrittenVectors(added=tuple(result.deleteFiles()), rewritten=tuple(result.rewrittenDeleteFiles()))
+
+    def equality_deletes(
+        self,
+        columns: Sequence[str],
+        keys: Iterable[Sequence[Any]],
+        *,
+        file_format: str = "parquet",
+        partition_of: Any = None,
+    ) -> list[Any]:
+        """Delete rows by the values of columns: one delete file, in a list as commits take it.
+
+        Args:
+            columns: dotted names are fields of structs.
+            keys: values in the order of the columns; null deletes null.
+            file_format: parquet, orc or avro.
+            partition_of: a data file whose partition alone is meant; default: every row of the table, which takes an
+                unpartitioned spec, current or past.
+        """
+        java = self.java
+        if partition_of is None:
+            spec = next(spec for spec in java.specs().values() if spec.isUnpartitioned())
+        else:
+            spec = java.specs().get(partition_of.specId())
+        java_schema = java.schema().select(self._rows.strings(columns))
+        records = self._rows.records(
+            arrow_rows(self.table.load().schema().select(*columns), columns, keys), java_schema
+        )
+        ids = self._rows.ints([java.schema().findField(name).fieldId() for name in columns])
+        builder = self._builder(file_format).equalityFieldIds(ids).equalityDeleteRowSchema(java_schema)
+        partition = None if partition_of is None else partition_of.partition()
+        return [self._write(_EQUALITY_DELETES, builder, file_format, spec, partition, records)]
+
+    def _builder(self, file_format: str) -> Any:
+        java_format = self._iceberg.FileFormat.fromString(file_format)
+        builder = self._iceberg.data.GenericFileWriterFactory.Builder(self._java)
+        return builder.dataFileFormat(java_format).deleteFileFormat(java_format)
+
+    def _output(self, file_format: str, spec: Any, partition: Any) -> Any:
+        return self._output_files(file_format).newOutputFile(spec, partition)
+
+    def _output_files(self, file_format: str) -> Any:
+        builder = self._iceberg.io.OutputFileFactory.builderFor(self._java, 1, next(self._numbers))
+        return builder.format(self._iceberg.FileFormat.fromString(file_format)).build()
+
+    def _write(
+        self, kind: tuple[str, str], builder: Any, file_format: str, spec: Any, partition: Any, records: Any
+    ) -> Any:
+        new_writer, to_file = kind
+        output = self._output(file_format, spec, partition)
+        writer = getattr(builder.build(), new_writer)(output, spec, partition)
+        self._rows.write(writer, records)
+        return getattr(writer, to_file)()
+
+    def _position_deletes(self, positions: Mapping[Any, Iterable[int]], file_format: str, referenced: bool) -> Any:
+        first, *others = positions
+        spec, partition = self._java.specs().get(first.specId()), first.partition()
+        output = self._output(file_format, spec, partition)
+        writer = self._builder(file_format).build().newPositionDeleteWriter(output, spec, partition)
+        delete = self._iceberg.deletes.PositionDelete.create()
+        for file, deleted in positions.items():
+            for position in sorted(deleted):
+                writer.write(delete.set(file.location(), position))
+        writer.close()
+        written = writer.toDeleteFile()
+        if not referenced:
+            return written
+        assert not others, "a delete file names one data file"
+        builder = self._iceberg.FileMetadata.deleteFileBuilder(spec).copy(written)
+        return builder.withReferencedDataFile(first.location()).build()
+
+    def _partitions(self, spec: Any, java_schema: Any, records: Any) -> list[tuple[Any, Any]]:
+        if spec.isUnpartitioned():
+            return [(None, records)]
+        wrapper = self._iceberg.data.InternalRecordWrapper(java_schema.asStruct())
+        groups: dict[str, tuple[Any, Any]] = {}
+        for record in records:
+            key = self._iceberg.PartitionKey(spec, java_schema)
+            key.partition(wrapper.wrap(record))
+            _, members = groups.setdefault(str(key), (key, self._rows.jvm.java.util.ArrayList()))
+            members.add(record)
+        return list(groups.values())
+
+    def _loaded_positions(self, delete_files: Iterable[Any], location: str) -> Any:
+        files = self._rows.jvm.java.util.ArrayList()
+        for file in delete_files:
+            files.add(file)
+        opened = self._rows.function(
+            self._java.io(), "newInputFile", declared_by="io.FileIO", result="io.InputFile", argument="DeleteFile"
+        )
+        return self._iceberg.data.BaseDeleteLoader(opened).loadPositionDeletes(files, location)
+
+
+_DATA: Final = ("newDataWriter", "toDataFile")
+_EQUALITY_DELETES: Final = ("newEqualityDeleteWriter", "toDeleteFile")
+
+
+def _content(file: Any) -> str:
+    return str(file.content().name())
