@@ -1,0 +1,103 @@
+"""Deletion vectors: the positions that one blob of a Puffin file deletes from one data file.
+
+A blob of type ``deletion-vector-v1`` holds, in this order:
+
+    4 bytes   length of magic and vector, big-endian
+    4 bytes   magic D1 D3 39 64
+              vector: a 64-bit roaring bitmap in the portable format, little-endian
+    4 bytes   CRC-32 of magic and vector, big-endian
+
+Source: https://iceberg.apache.org/puffin-spec/#deletion-vector-v1-blob-type
+"""
+
+import os
+import zlib
+from typing import Any, Final
+
+from pyiceberg.io import FileIO
+from pyroaring import BitMap64
+
+from icefloe.errors import TerminalError
+from icefloe.iceberg.delete_file import DeleteFile
+from icefloe.iceberg.file_io import data_file_input, reading_data_file
+
+__all__ = ["decode_deletion_vector", "read_deletion_vector"]
+
+_MAGIC: Final = b"\xd1\xd3\x39\x64"
+_MIN_BYTES: Final = 20
+"""Length, magic, a vector of nothing, which is a count of 8 bytes, and checksum."""
+
+
+def read_deletion_vector(delete_file: DeleteFile, *, io: FileIO, table: str) -> BitMap64:
+    """The positions that a deletion vector deletes from its data file; reads only its part of the Puffin file.
+
+    Args:
+        delete_file: a deletion vector of the table.
+        io: opens the file.
+        table: its name, for errors.
+
+    Raises:
+        FileGoneError: the file does not exist.
+        TerminalError: the vector is damaged, is not what the table's metadata says, or may not be read.
+        TransientError: the storage did not answer.
+    """
+    opener = data_file_input(io, delete_file.path, table=table, noun=delete_file.noun)
+    with reading_data_file(delete_file.path, table=table, noun=delete_file.noun), opener.open() as source:
+        try:
+            return decode_deletion_vector(_read_blob(source, delete_file), record_count=delete_file.record_count)
+        except ValueError as cause:
+            raise _damaged(delete_file, cause, table) from cause
+
+
+def decode_deletion_vector(blob: bytes, *, record_count: int) -> BitMap64:
+    """The positions in a blob.
+
+    >>> vector = BitMap64([3, 7]).serialize()
+    >>> body = _MAGIC + vector
+    >>> blob = len(body).to_bytes(4, "big") + body + zlib.crc32(body).to_bytes(4, "big")
+    >>> decode_deletion_vector(blob, record_count=2)
+    BitMap64([3, 7])
+
+    Args:
+        blob: as it lies in the Puffin file.
+        record_count: how many positions the table's metadata promises.
+
+    Raises:
+        ValueError: the blob is damaged, or holds another number of positions.
+    """
+    if len(blob) < _MIN_BYTES:
+        raise ValueError(f"it has {len(blob)} bytes where the least are {_MIN_BYTES}")
+    length, body, checksum = int.from_bytes(blob[:4], "big"), blob[4:-4], int.from_bytes(blob[-4:], "big")
+    if length != len(body):
+        raise ValueError(f"it says that it has {length} bytes where there are {len(body)}")
+    if not body.startswith(_MAGIC):
+        raise ValueError(f"it begins with {body[:4].hex()} where {_MAGIC.hex()} was expected")
+    if zlib.crc32(body) != checksum:
+        raise ValueError("its checksum does not match")
+    positions = BitMap64.deserialize(body[len(_MAGIC) :])
+    if len(positions) != record_count:
+        raise ValueError(f"it holds {len(positions)} positions where the table's metadata says {record_count}")
+    return positions
+
+
+def _read_blob(source: Any, delete_file: DeleteFile) -> bytes:
+    """The blob, held against the size of the file first: a wrong length must not decide how much is allocated."""
+    offset, size = delete_file.content_offset, delete_file.content_size_bytes
+    if offset is None or size is None:
+        raise ValueError("the table's metadata does not say where it lies in its file")
+    file_size = source.seek(0, os.SEEK_END)
+    if min(offset, size) < 0 or offset + size > file_size:
+        raise ValueError(f"it lies at {offset} with {size} bytes in a file of {file_size}")
+    source.seek(offset)
+    return bytes(source.read(size))
+
+
+def _damaged(delete_file: DeleteFile, cause: ValueError, table: str) -> TerminalError:
+    data_file = delete_file.referenced_data_file
+    return TerminalError(
+        f"deletion vector {delete_file.path} of data file {data_file} in table {table} is damaged: {cause}; restore "
+        "the file",
+        path=delete_file.path,
+        data_file=data_file,
+        table=table,
+    )
