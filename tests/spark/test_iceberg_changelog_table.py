@@ -6,7 +6,6 @@ beside `read_changes`. Where icefloe differs, docs/semantics.md says why, under
 
 | Iceberg's test | here |
 |---|---|
-| testDataFilters | test_a_filter_leaves_the_ordinals_alone |
 | testOverwrites | test_an_overwrite_deletes_and_inserts_in_one_step |
 | testQueryWithTimeRange | test_times_bound_a_range_as_the_snapshots_current_then_do |
 | testTimeRangeValidation | test_a_range_that_ends_before_it_begins_is_refused |

@@ -1,0 +1,148 @@
+"""The cases of Iceberg's TestBaseIncrementalChangelogScan and TestChangelogReader (1.11.0).
+
+Those tests look at the scan tasks of files; here the same files hold rows, and the rows of a task are its changes.
+Iceberg's changelog view stands beside. Where icefloe differs, docs/semantics.md says why, under "Where icefloe differs
+from create_changelog_view".
+
+| Iceberg's test | here |
+|---|---|
+| testOverwrites | test_an_overwritten_file_is_deleted_and_the_new_one_inserted |
+| testFileDeletes, reader's testDelete | test_a_deleted_file_is_deleted_rows |
+| testExistingEntriesInNewDataManifestsAreIgnored | test_the_existing_entries_of_a_merged_manifest_are_no_change |
+| testManifestRewritesAreIgnored | test_manifests_rewritten_between_appends_take_no_ordinal |
+| testDataFileRewrites | test_a_rewritten_file_is_no_change |
+| reader's testInsert | test_appended_files_are_inserted_rows |
+| reader's testMixDeleteAndInsert | test_a_file_that_came_and_went_is_told_in_both_steps |
+| reader's testDataFileRewrite | test_a_replace_that_changes_the_number_of_rows_is_refused (differs) |
+| testReAddingPartitionField | test_files_of_every_partition_spec_are_read |
+| testDataFileSorted, testTableScanWithPlanExecutor | none: neither sort orders nor threads show in changes |
+"""
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from icefloe.errors import TerminalError
+from spark.iceberg_changelog import agreed, changes_of, overwrite_partitions, view_of
+from spark.java_writers import JavaWriters
+from spark.spark_table import SparkTable
+
+pytestmark = pytest.mark.spark
+
+CreateTable = Callable[..., SparkTable]
+A, A2, B, C = (29, "a"), (43, "a"), (61, "k"), (89, "c")
+MERGE_ALWAYS = {"commit.manifest.min-count-to-merge": 1, "commit.manifest-merge.enabled": "true"}
+
+
+@pytest.fixture
+def table(request: pytest.FixtureRequest, create_table: CreateTable) -> SparkTable:
+    """Iceberg's table of these cases; format version 2 and no properties unless parametrized."""
+    format_version, properties = getattr(request, "param", (2, {}))
+    return create_table(
+        "id int NOT NULL, data string",
+        partitioned_by="bucket(16, data)",
+        format_version=format_version,
+        properties=properties,
+    )
+
+
+EVERY_FORMAT = pytest.mark.parametrize("table", [(1, {}), (2, {}), (3, {})], ids=["V1", "V2", "V3"], indirect=True)
+
+
+def test_appended_files_are_inserted_rows(table: SparkTable) -> None:
+    java = JavaWriters(table)
+    snap1 = java.append(java.data_files([A, B]))
+    snap2 = java.append(java.data_files([C, C]))
+    assert agreed(table) == Counter(
+        {("INSERT", 0, snap1, *A): 1, ("INSERT", 0, snap1, *B): 1, ("INSERT", 1, snap2, *C): 2}
+    )
+
+
+@EVERY_FORMAT
+def test_an_overwritten_file_is_deleted_and_the_new_one_inserted(table: SparkTable) -> None:
+    java = JavaWriters(table)
+    [file_a] = java.data_files([A])
+    snap1 = java.append([file_a, *java.data_files([B])])
+    snap2 = java.overwrite(removed=[file_a], added=java.data_files([A2]))
+    assert agreed(table, snap1, snap2) == Counter([("INSERT", 0, snap2, *A2), ("DELETE", 0, snap2, *A)])
+
+
+@EVERY_FORMAT
+def test_a_deleted_file_is_deleted_rows(table: SparkTable) -> None:
+    java = JavaWriters(table)
+    [file_a] = java.data_files([A, A])
+    snap1 = java.append([file_a, *java.data_files([B])])
+    snap2 = java.delete([file_a])
+    assert agreed(table, snap1, snap2) == Counter({("DELETE", 0, snap2, *A): 2})
+
+
+@pytest.mark.parametrize("table", [(2, MERGE_ALWAYS)], ids=["V2"], indirect=True)
+def test_the_existing_entries_of_a_merged_manifest_are_no_change(table: SparkTable) -> None:
+    java = JavaWriters(table)
+    _, snap2, snap3 = (java.append(java.data_files([row])) for row in (A, B, C))
+    loaded = table.load()
+    [manifest] = loaded.current_snapshot().manifests(loaded.io)
+    assert manifest.existing_files_count == 2
+    assert agreed(table, snap2, snap3) == Counter([("INSERT", 0, snap3, *C)])
+
+
+def test_manifests_rewritten_between_appends_take_no_ordinal(table: SparkTable) -> None:
+    java = JavaWriters(table)
+    snap1, snap2 = (java.append(java.data_files([row])) for row in (A, B))
+    table.lab.sql(f"CALL lab.system.rewrite_manifests('{table.identifier}')")
+    snap4 = java.append(java.data_files([C]))
+    assert len(table.snapshot_ids()) == 4
+    assert agreed(table) == Counter([("INSERT", 0, snap1, *A), ("INSERT", 1, snap2, *B), ("INSERT", 2, snap4, *C)])
+
+
+def test_a_rewritten_file_is_no_change(table: SparkTable) -> None:
+    java = JavaWriters(table)
+    files = java.data_files([A])
+    snap1 = java.append(files)
+    snap2 = java.append(java.data_files([B]))
+    java.rewrite(removed=files, added=java.data_files([A]))
+    assert agreed(table) == Counter([("INSERT", 0, snap1, *A), ("INSERT", 1, snap2, *B)])
+
+
+def test_a_file_that_came_and_went_is_told_in_both_steps(table: SparkTable) -> None:
+    java = JavaWriters(table)
+    files = java.data_files([A])
+    snap1 = java.append(files)
+    snap2 = java.delete(files)
+    snap3 = java.append(java.data_files([B]))
+    assert agreed(table) == Counter([("INSERT", 0, snap1, *A), ("DELETE", 1, snap2, *A), ("INSERT", 2, snap3, *B)])
+
+
+def test_a_replace_that_changes_the_number_of_rows_is_refused(table: SparkTable) -> None:
+    java = JavaWriters(table)
+    four, three = java.data_files([A] * 4), java.data_files([B] * 3)
+    java.append(four)
+    before = java.append(three)
+    wrong = java.rewrite(removed=four, added=java.data_files([B] * 3))
+    with pytest.raises(TerminalError, match=f"{wrong}.*replace"):
+        changes_of(table, before)
+    assert view_of(table, before) == Counter()
+
+
+def test_files_of_every_partition_spec_are_read(create_table: CreateTable) -> None:
+    table = create_table("a int NOT NULL, b string NOT NULL, data int NOT NULL", partitioned_by="a")
+    java = JavaWriters(table)
+    first = java.append(java.data_files([(1, "1", 10)]))
+    with java.spec() as spec:
+        spec.addField("b").removeField("a")
+    java.append(java.data_files([(1, "1", 20)]))
+    with java.spec() as spec:
+        spec.addField("a")
+    java.append(java.data_files([(1, "1", 30)]))
+    java.append(java.data_files([(2, "1", 40)]))
+    _, second, third, fourth = table.snapshot_ids()
+    assert agreed(table, first) == Counter(
+        [
+            ("INSERT", 0, second, 1, "1", 20), ("INSERT", 1, third, 1, "1", 30), ("INSERT", 2, fourth, 2, "1", 40)
+        ]
+    )  # fmt: skip
+    overwrite_partitions(table, (1, "1", 31))
+    assert agreed(table, fourth) == Counter(
+        [("DELETE", 0, table.snapshot_ids()[-1], 1, "1", 30), ("INSERT", 0, table.snapshot_ids()[-1], 1, "1", 31)]
+    )
