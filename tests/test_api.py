@@ -118,7 +118,7 @@ def test_a_history_that_expired_is_an_error_that_names_the_oldest_snapshot_left(
         changes_of(workshop)
 
 
-@pytest.mark.parametrize("option", [{"changes": "net"}, {"columns": ["id"]}, {"filter": "id > 3"}])
+@pytest.mark.parametrize("option", [{"columns": ["id"]}, {"filter": "id > 3"}])
 def test_what_is_not_built_is_refused_by_name(workshop: Workshop, option: dict[str, Any]) -> None:
     [name] = option
     with pytest.raises(NotBuiltError, match=rf"^read_changes\({name}=.*\) is not built yet: leave {name} out$"):

@@ -65,7 +65,7 @@ def read_changes(
         up_to_timestamp: likewise.
         identifier_columns: what makes two rows the same row; None: the table's identifier fields. Without either,
             changes are INSERT and DELETE only.
-        changes: ``each`` step by itself.
+        changes: ``each`` step by itself, or ``net``: the last state of each identity against its first.
         commit_groups: ``fuse`` the snapshots of one commit into one step, or ``split``: a step for each snapshot.
         columns: not built yet.
         filter: not built yet.
@@ -160,7 +160,7 @@ def _refuse_unbuilt(**given: object) -> None:
     for name, known in (("changes", ("each", "net")), ("commit_groups", ("fuse", "split"))):
         if given[name] not in known:
             raise UsageError(f"read_changes({name}={given[name]!r}) is unknown: expected {' or '.join(known)}")
-    built = {"changes": "each", "columns": None, "filter": None}
+    built = {"columns": None, "filter": None}
     for name, value in given.items():
         if name in built and value != built[name]:
             raise NotBuiltError(f"read_changes({name}={value!r}) is not built yet: leave {name} out", argument=name)

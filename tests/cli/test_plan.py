@@ -80,6 +80,6 @@ def test_an_open_batch_is_shown_as_such(workspace: Workspace) -> None:
 
 
 def test_what_run_refuses_is_refused(workspace: Workspace) -> None:
-    assert icefloe("plan", workspace.pipeline(changes="net")).code == 65
+    assert icefloe("plan", workspace.pipeline(pin=True)).code == 65
     assert icefloe("plan", workspace.pipeline(table="db.evnts")).code == 65
     assert icefloe("plan", "no/such.yaml").code == 2

@@ -33,7 +33,7 @@ def test_validating_leaves_no_file_behind(workspace: Workspace) -> None:
     ("keys", "names"),
     [
         ({"brunch": "main"}, {"file"}),
-        ({"changes": "net"}, {"release"}),
+        ({"pin": True}, {"release"}),
         ({"table": "db.evnts"}, {"table"}),
         ({"branch": "side"}, {"branch"}),
         ({"identifier_columns": ["ID"]}, {"identity"}),
@@ -51,7 +51,7 @@ def test_what_is_wrong_has_a_cross_and_exits_65(
 
 
 def test_every_fault_is_found_in_one_go(workspace: Workspace) -> None:
-    done = icefloe("validate", workspace.pipeline(changes="net", identifier_columns=["ID"], storage="file:///proc/no"))
+    done = icefloe("validate", workspace.pipeline(pin=True, identifier_columns=["ID"], storage="file:///proc/no"))
     assert done.code == 65
     assert failed(done) >= {"release", "storage", "identity"}
 
@@ -65,7 +65,7 @@ def test_what_may_pass_later_exits_75(workspace: Workspace) -> None:
 
 def test_a_final_fault_counts_before_one_that_may_pass(workspace: Workspace) -> None:
     (workspace.folder / "catalog.db").unlink()
-    assert icefloe("validate", workspace.pipeline(changes="net")).code == 65
+    assert icefloe("validate", workspace.pipeline(pin=True)).code == 65
 
 
 def test_a_column_called_like_one_of_ours(workspace: Workspace) -> None:

@@ -10,7 +10,7 @@ FILES = {"type": "files", "path": "s3://lake/changes"}
 def test_what_is_built_passes(write):
     refuse_unbuilt(load_pipeline(write()))
     keys = {
-        "changes": "each",
+        "changes": "net",
         "max_steps_per_batch": 100,
         "max_bytes_per_batch": 2**40,
         "engine": "local",
@@ -22,7 +22,6 @@ def test_what_is_built_passes(write):
 @pytest.mark.parametrize(
     ("keys", "key"),
     [
-        ({"changes": "net"}, "changes"),
         ({"columns": ["a"]}, "columns"),
         ({"filter": "a > 1"}, "filter"),
         ({"pin": True}, "pin"),
@@ -51,8 +50,8 @@ def test_what_is_not_built_names_file_line_and_key(write, keys, key):
 
 def test_all_of_them_are_reported_in_line_order(write):
     with pytest.raises(NotBuiltError) as caught:
-        refuse_unbuilt(load_pipeline(write(pin=True, changes="net")))
-    assert [problem.key for problem in caught.value.problems] == ["pin", "changes"]
+        refuse_unbuilt(load_pipeline(write(pin=True, filter="a > 1")))
+    assert [problem.key for problem in caught.value.problems] == ["pin", "filter"]
 
 
 def test_what_the_environment_hides_is_refused_once_it_is_known(write):

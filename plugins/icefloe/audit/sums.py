@@ -53,23 +53,36 @@ class Sums:
         """The hash sum over all ordinals, mod 2^128."""
         return sum(hash_sum for _, _, hash_sum in self._by_ordinal.values()) % _MODULUS
 
-    def require(self, expected: Self, *, what: str) -> None:
+    def require(self, expected: Self, *, what: str, per_ordinal: bool = True) -> None:
         """Compares these sums with those that must come out.
 
+        Args:
+            expected: what must come out.
+            what: these sums are of, for the error.
+            per_ordinal: False where changes are net: they stand under the last ordinal of their identity, so only the
+                sums over all ordinals can agree.
+
         Raises:
-            AuditError: names the first ordinal that differs and both values.
+            AuditError: names the first ordinal that differs, if each was to agree, and both values.
         """
-        for ordinal in sorted(self._by_ordinal.keys() | expected._by_ordinal.keys()):
-            _, count, hash_sum = self._by_ordinal.get(ordinal, (0, 0, 0))
-            _, wanted_count, wanted_sum = expected._by_ordinal.get(ordinal, (0, 0, 0))
+        found, wanted = self._compared(per_ordinal), expected._compared(per_ordinal)
+        for ordinal in sorted(found.keys() | wanted.keys()):
+            (count, hash_sum), (wanted_count, wanted_sum) = (each.get(ordinal, (0, 0)) for each in (found, wanted))
             if (count, hash_sum) != (wanted_count, wanted_sum):
+                where = f"in change ordinal {ordinal}" if per_ordinal else "over its steps"
                 raise AuditError(
-                    f"{what} does not add up in change ordinal {ordinal}: expected {wanted_count} rows net with hash "
-                    f"sum {wanted_sum:032x}, found {count} with {hash_sum:032x}; the batch is not delivered, please "
+                    f"{what} does not add up {where}: expected {wanted_count} rows net with hash sum "
+                    f"{wanted_sum:032x}, found {count} with {hash_sum:032x}; the batch is not delivered, please "
                     "report this with the batch's folder",
                     what=what,
-                    change_ordinal=ordinal,
+                    change_ordinal=ordinal if per_ordinal else None,
                 )
+
+    def _compared(self, per_ordinal: bool) -> Mapping[int, tuple[int, int]]:
+        """Signed count and hash sum by ordinal, or those over all ordinals under 0."""
+        if per_ordinal:
+            return {ordinal: (count, hash_sum) for ordinal, (_, count, hash_sum) in self._by_ordinal.items()}
+        return {0: (sum(self.signed_counts().values()), self.hash_sum())}
 
     def _add(self, ordinal: int, rows: int, count: int, hash_sum: int) -> None:
         old_rows, old_count, old_sum = self._by_ordinal.get(ordinal, (0, 0, 0))

@@ -31,7 +31,7 @@ def commit_batch(context: BatchContext) -> BatchReport:
         return load_report(context.checkpoint, plan.batch_number)
     batch = DeliveredBatch.of(context)
     left = batch.audited()
-    checks, warnings = check_summaries(plan, left)
+    checks, warnings = check_summaries(plan, batch.handed_on)
     report = BatchReport.of(batch, left, checks=checks, warnings=warnings)
     context.sink.commit(_summary(batch, left), batch.messages)
     context.checkpoint.put_report(plan.batch_number, dump_document(report))

@@ -58,6 +58,11 @@ class DeliveredBatch:
         names = [each.name.lower() for each in ChangeType]
         return {name: sum(message.counts.get(name, 0) for message in self.messages) for name in names}
 
+    @property
+    def handed_on(self) -> Sums:
+        """The sums of what the map tasks handed on: those of each step, also where changes are net."""
+        return _merged(record.ordinals for record in self.records)
+
     def audited(self) -> Sums:
         """The sums of the changes where they left, proven equal to those of what the map tasks handed on.
 
@@ -65,11 +70,10 @@ class DeliveredBatch:
             AuditError: they differ, or the sink was given something else than what was summed up.
         """
         what = f"batch {self.plan.batch_number} of {self.plan.pipeline}"
-        handed_on = _merged(record.ordinals for record in self.records)
-        left = handed_on
+        left = self.handed_on
         if self.plan.route is Route.SHUFFLE:
             left = _merged(result.sums for result in self.results)
-            left.require(handed_on, what=what)
+            left.require(self.handed_on, what=what, per_ordinal=not self.plan.is_net)
         signed_count = sum(left.signed_counts().values())
         given = (
             sum(_signed_count(message.counts) for message in self.messages),

@@ -96,6 +96,11 @@ class Plan:
     planned_at: str
 
     @property
+    def is_net(self) -> bool:
+        """Whether changes are those of the whole batch, so that ordinals say which step was last, not what it did."""
+        return self.changes == "net"
+
+    @property
     def num_map_tasks(self) -> int:
         """How many map tasks there are; their ids are 0 to this, exclusive."""
         return len(self.map_task_bytes)

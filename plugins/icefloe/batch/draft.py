@@ -90,7 +90,7 @@ def draft_plan(
         pipeline=places.pipeline,
         batch_number=offset.batch_number,
         backfill_id=places.backfill_id,
-        route=_route(scan),
+        route=_route(scan, changes=changes, steps=len(offset.steps)),
         table=places.table,
         table_location=table.metadata.location,
         catalog=places.catalog,
@@ -131,7 +131,9 @@ def _files(scan: ScanPlan, schema: TableSchema) -> Sequence[PlannedFile]:
     ]
 
 
-def _route(scan: ScanPlan) -> Route:
+def _route(scan: ScanPlan, *, changes: Literal["each", "net"], steps: int) -> Route:
     if not scan.tasks:
         return Route.NOTHING_TO_DO
-    return Route.INSERT_ONLY if scan.inserts_only else Route.SHUFFLE
+    # Net changes carry the last step of their identity, so the rows of several steps have to meet.
+    is_separate = steps == 1 or changes == "each"
+    return Route.INSERT_ONLY if scan.inserts_only and is_separate else Route.SHUFFLE

@@ -114,7 +114,7 @@ class _SeenHashes:
             self.differ = self.differ or bool((hashes.high != self._first).any())
 
 
-def identity_hashes(rows: pa.RecordBatch, identity: tuple[ColumnPath, ...]) -> RowHashes:
+def identity_hashes(rows: pa.RecordBatch | pa.Table, identity: tuple[ColumnPath, ...]) -> RowHashes:
     """The row hashes of the identifier columns; of all columns where there are none.
 
     Args:

@@ -4,7 +4,9 @@ import logging
 import time
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from icefloe.audit.sums import Sums
 from icefloe.batch.context import BatchContext
@@ -13,7 +15,8 @@ from icefloe.batch.extents import load_extents
 from icefloe.batch.range_rows import RangeRows, identity_hashes
 from icefloe.batch.results import RangeResult, delivered, record_delivered
 from icefloe.changes.consolidate import consolidate
-from icefloe.changes.row_hash import row_hashes
+from icefloe.changes.net import net_changes
+from icefloe.changes.row_hash import RowHashes, row_hashes
 from icefloe.changes.updates import pair_updates
 from icefloe.iceberg.identifier_columns import ColumnPath, resolve_identifier_columns
 from icefloe.shuffle.extents import RangeExtents
@@ -74,24 +77,44 @@ def range_changes(context: BatchContext, extents: RangeExtents, delivery: Delive
         context.store, extents, schema=schema.arrow, identity=identity, memory_bytes=context.plan.memory_bytes
     )
     for piece in rows.pieces():
-        yield from _changes(piece, identity, delivery)
-    delivery.sums.require(Sums(extents.ordinals), what=f"range {extents.range_id} of batch {context.plan.batch_number}")
+        yield from _changes(piece, identity, delivery, is_net=context.plan.is_net)
+    delivery.sums.require(
+        Sums(extents.ordinals),
+        what=f"range {extents.range_id} of batch {context.plan.batch_number}",
+        per_ordinal=not context.plan.is_net,
+    )
 
 
-def _changes(rows: pa.Table, identity: tuple[ColumnPath, ...], delivery: Delivery) -> Iterator[pa.RecordBatch]:
+def _changes(
+    rows: pa.Table, identity: tuple[ColumnPath, ...], delivery: Delivery, *, is_net: bool
+) -> Iterator[pa.RecordBatch]:
     """The changes of rows among which every identity stands with all its rows."""
     weights, ordinals = (rows.column(index).to_numpy() for index in (-2, -1))
     table = rows.select(range(rows.num_columns - 2))
     hashes = row_hashes(table.columns)
-    positions, net = consolidate(hashes, ordinals, weights)
+    identities = identity_hashes(table, identity) if identity else None
+    positions, weights = consolidate(hashes, ordinals, weights)
+    ordinals = ordinals[positions]
+    if is_net:
+        left, weights, ordinals = net_changes(
+            row_hashes=hashes.take(positions),
+            identity_hashes=_taken(identities, positions),
+            change_ordinals=ordinals,
+            weights=weights,
+        )
+        positions = positions[left]
     if not len(positions):
         return
     [survivors] = table.take(pa.array(positions)).combine_chunks().to_batches()
-    hashes, ordinals = hashes.take(positions), ordinals[positions]
+    hashes = hashes.take(positions)
     picks, change_types = pair_updates(
         row_hashes=hashes,
-        identity_hashes=identity_hashes(survivors, identity) if identity else None,
+        identity_hashes=_taken(identities, positions),
         change_ordinals=ordinals,
-        weights=net,
+        weights=weights,
     )
     yield from delivery.batches(survivors, hashes, picks, change_types, ordinals)
+
+
+def _taken(hashes: RowHashes | None, positions: NDArray[np.int64]) -> RowHashes | None:
+    return None if hashes is None else hashes.take(positions)

@@ -28,12 +28,12 @@ class SummaryCheck:
     found: int
 
 
-def check_summaries(plan: Plan, left: Sums) -> tuple[tuple[SummaryCheck, ...], tuple[str, ...]]:
+def check_summaries(plan: Plan, handed_on: Sums) -> tuple[tuple[SummaryCheck, ...], tuple[str, ...]]:
     """Compares inserts less deletes of each step with what its snapshots say.
 
     Args:
         plan: of the batch.
-        left: the sums of its changes.
+        handed_on: the sums of its steps, where rows were read: net changes no longer tell one step from another.
 
     Returns:
         A check per step, and a warning for each that differs.
@@ -41,7 +41,7 @@ def check_summaries(plan: Plan, left: Sums) -> tuple[tuple[SummaryCheck, ...], t
     Raises:
         AuditError: one differs and the pipeline does not accept that.
     """
-    counts = left.signed_counts()
+    counts = handed_on.signed_counts()
     checks = tuple(
         SummaryCheck(change_ordinal=ordinal, expected=expected, found=counts.get(ordinal, 0))
         for ordinal, expected in enumerate(plan.summary_row_deltas)

@@ -41,7 +41,7 @@ def resolve_identifier_columns(schema: Schema, names: Sequence[str]) -> tuple[Co
     return tuple(known[name] for name in names)
 
 
-def identity_columns(batch: pa.RecordBatch, paths: Sequence[ColumnPath]) -> list[pa.Array]:
+def identity_columns(batch: pa.RecordBatch | pa.Table, paths: Sequence[ColumnPath]) -> list[pa.Array | pa.ChunkedArray]:
     """The identifier values of each row: null where the value or a struct around it is null.
 
     >>> batch = pa.RecordBatch.from_pydict({"place": [{"id": 1}, None]})

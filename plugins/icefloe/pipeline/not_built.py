@@ -38,7 +38,6 @@ def _one_of(*values: Any) -> Callable[[Any], bool]:
 
 
 _NOT_BUILT: Final = (
-    _Unbuilt("changes", _one_of("each"), "net changes are"),
     _Unbuilt("columns", _one_of(None), "a projection is"),
     _Unbuilt("filter", _one_of(None), "a row filter is"),
     _Unbuilt("pin", _one_of(False), "pinning the cursor's snapshot is"),

@@ -1,0 +1,59 @@
+"""Net changes: the weights of rows over a whole batch, under the last step that really changed their identity."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icefloe.changes.grouping import HashGroups, group_by_hash
+from icefloe.changes.row_hash import RowHashes
+
+__all__ = ["net_changes"]
+
+
+def net_changes(
+    *,
+    row_hashes: RowHashes,
+    identity_hashes: RowHashes | None,
+    change_ordinals: NDArray[np.int32],
+    weights: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+    """Adds up the weights of equal rows over all change ordinals.
+
+    The ordinal of what is left is the last one in which a row of the same identity stands: rows are consolidated, so
+    that is the last step that changed the identity, whatever became of the rows it changed. All rows of an identity
+    must be there.
+
+    Args:
+        row_hashes: of consolidated rows: each (row hash, change ordinal) stands once, its weight is not zero.
+        identity_hashes: row hashes of the identity columns, the same for equal rows; None where a row is its own
+            identity.
+        change_ordinals: of each row.
+        weights: of each row.
+
+    Returns:
+        The first position of each group of equal rows whose weights do not sum to zero, ascending; the sums; and the
+        ordinals, one for all rows of an identity.
+
+    >>> rows = RowHashes(np.zeros(4, np.uint64), np.array([7, 8, 8, 9], np.uint64))
+    >>> one = rows.take(np.zeros(4, np.int64))
+    >>> step, weights = np.array([0, 0, 2, 2], np.int32), np.array([-1, 1, -1, 1])
+    >>> found = net_changes(row_hashes=rows, identity_hashes=one, change_ordinals=step, weights=weights)
+    >>> [part.tolist() for part in found]
+    [[0, 3], [-1, 1], [2, 2]]
+    """
+    rows = group_by_hash(row_hashes)
+    last_ordinals = _last_of_each(rows if identity_hashes is None else group_by_hash(identity_hashes), change_ordinals)
+    sums = rows.sums(weights)
+    kept = np.flatnonzero(sums)
+    positions = rows.order[rows.starts[kept]]
+    ascending = np.argsort(positions)
+    positions = positions[ascending]
+    return positions, sums[kept[ascending]], last_ordinals[positions]
+
+
+def _last_of_each(groups: HashGroups, change_ordinals: NDArray[np.int32]) -> NDArray[np.int32]:
+    """For each row the greatest ordinal in its group."""
+    last = np.empty_like(change_ordinals)
+    if len(last):
+        sizes = np.diff(groups.starts, append=len(last))
+        last[groups.order] = np.repeat(np.maximum.reduceat(change_ordinals[groups.order], groups.starts), sizes)
+    return last

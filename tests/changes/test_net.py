@@ -1,0 +1,170 @@
+import doctest
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from changes import net_states
+from changes.hash_values import colliding_hashes, hashes_of
+from changes.net_states import net_of_states
+from changes.reference_row_hash import row_hash
+from icefloe.changes import net
+from icefloe.changes.columns import ChangeType
+from icefloe.changes.consolidate import consolidate
+from icefloe.changes.net import net_changes
+from icefloe.changes.row_hash import row_hashes
+from icefloe.changes.updates import pair_updates
+
+KINDS = [pa.binary(), pa.float64()]
+KEY = st.none() | st.sampled_from([b"", b"\0"])
+VALUE = st.none() | st.sampled_from(["NaN", 0.0, 1.0])
+ROW = st.tuples(KEY, VALUE)
+STEP = st.dictionaries(ROW, st.integers(0, 2), max_size=3)
+"""How often rows stand in the table from this step on."""
+HISTORY = st.lists(STEP, min_size=1, max_size=6)
+
+
+def states_of(history):
+    """The states around the steps of a history; its first entry makes the start state."""
+    states = [Counter()]
+    for step in history:
+        states.append(+Counter({**states[-1], **step}))
+    return states[1:]
+
+
+def handed_on(states, random):
+    """Rows, ordinals and weights as map tasks may hand them on: not consolidated, in any order."""
+    rows = []
+    for ordinal, (before, after) in enumerate(pairwise(states)):
+        for row in before | after:
+            together = random.randrange(3)
+            rows += [(row, ordinal, -1)] * (before[row] + together) + [(row, ordinal, 1)] * (after[row] + together)
+    random.shuffle(rows)
+    return rows
+
+
+def delivered(changes, *, has_identity):
+    rows, ordinals, weights = zip(*changes, strict=True) if changes else ([], [], [])
+    columns = [pa.array([row[0] for row in rows], KINDS[0]), pa.array([number(row[1]) for row in rows], KINDS[1])]
+    hashes, identities = row_hashes(columns), row_hashes(columns[:1]) if has_identity else None
+    ordinals = np.array(ordinals, np.int32)
+    kept, weights = consolidate(hashes, ordinals, np.array(weights, np.int64))
+    left, weights, ordinals = net_changes(
+        row_hashes=hashes.take(kept),
+        identity_hashes=identities.take(kept) if has_identity else None,
+        change_ordinals=ordinals[kept],
+        weights=weights,
+    )
+    kept = kept[left]
+    taken, types = pair_updates(
+        row_hashes=hashes.take(kept),
+        identity_hashes=identities.take(kept) if has_identity else None,
+        change_ordinals=ordinals,
+        weights=weights,
+    )
+    return [
+        (ChangeType(code).name, ordinals[place], rows[kept[place]]) for place, code in zip(taken, types, strict=True)
+    ]
+
+
+def expected(states, *, has_identity):
+    """The same from the states, in the order of delivery."""
+    changes = net_of_states(states, (lambda row: row[0]) if has_identity else (lambda row: row))
+    for change in sorted(changes, key=lambda change: hash_of(change.identity, has_identity)):
+        deletes, inserts = (sorted(side.elements(), key=hash_of) for side in (change.deletes, change.inserts))
+        pairs = change.pairs if has_identity else 0
+        for images in zip(deletes[:pairs], inserts[:pairs], strict=True):
+            yield from zip(("UPDATE_BEFORE", "UPDATE_AFTER"), [change.change_ordinal] * 2, images, strict=True)
+        yield from (("DELETE", change.change_ordinal, row) for row in deletes[pairs:])
+        yield from (("INSERT", change.change_ordinal, row) for row in inserts[pairs:])
+
+
+def hash_of(value, is_identity=False):
+    return row_hash(KINDS[:1], [value]) if is_identity else row_hash(KINDS, [value[0], number(value[1])])
+
+
+def number(value):
+    return float("nan") if value == "NaN" else value
+
+
+@pytest.mark.parametrize("module", [net, net_states])
+def test_the_examples_of_the_docstrings_hold(module):
+    assert doctest.testmod(module).failed == 0
+
+
+@settings(max_examples=300, deadline=None)
+@given(HISTORY, st.randoms(use_true_random=False), st.booleans())
+def test_net_changes_are_the_last_state_against_the_first(history, random, has_identity):
+    states = states_of(history)
+    found = delivered(handed_on(states, random), has_identity=has_identity)
+    assert found == list(expected(states, has_identity=has_identity))
+
+
+A, B, C = (b"", 0.0), (b"", 1.0), (b"", None)
+
+
+@pytest.mark.parametrize(
+    ("history", "changes"),
+    [
+        ([{}, {A: 1}, {A: 0}], []),
+        ([{A: 1}, {A: 0, B: 1}, {B: 0, A: 1}], []),
+        ([{A: 1}, {A: 0, B: 1}, {B: 0, C: 1}], [("UPDATE_BEFORE", 1, A), ("UPDATE_AFTER", 1, C)]),
+        ([{A: 1}, {A: 0, B: 1}, {B: 2}, {B: 1}], [("UPDATE_BEFORE", 2, A), ("UPDATE_AFTER", 2, B)]),
+        ([{A: 1}, {A: 0}, {}, {A: 1, B: 1}], [("INSERT", 2, B)]),
+        ([{}, {A: 1}, {}, {}], [("INSERT", 0, A)]),
+        ([{}, {A: 1}, {A: 2}], [("INSERT", 1, A), ("INSERT", 1, A)]),
+    ],
+)
+def test_what_becomes_of_an_identity(history, changes):
+    states = states_of(history)
+    by_hand = [(row, ordinal, weight) for ordinal, row, weight in differences(states)]
+    assert delivered(by_hand, has_identity=True) == changes == list(expected(states, has_identity=True))
+
+
+def differences(states):
+    for ordinal, (before, after) in enumerate(pairwise(states)):
+        yield from ((ordinal, row, after[row] - before[row]) for row in before | after)
+
+
+def test_without_identity_the_ordinal_is_that_of_the_row_itself():
+    states = states_of([{}, {A: 1}, {B: 1}, {C: 1}, {C: 0}])
+    by_hand = [(row, ordinal, weight) for ordinal, row, weight in differences(states)]
+    assert sorted(delivered(by_hand, has_identity=False)) == [("INSERT", 0, A), ("INSERT", 1, B)]
+    assert sorted(delivered(by_hand, has_identity=True)) == [("INSERT", 3, A), ("INSERT", 3, B)]
+
+
+ROWS = st.lists(
+    st.tuples(colliding_hashes, st.integers(0, 3), st.integers(-2, 2).filter(bool)),
+    max_size=30,
+    unique_by=lambda row: row[:2],
+)
+
+
+@settings(deadline=None)
+@given(ROWS, st.randoms(use_true_random=False))
+def test_hashes_that_share_a_lane_are_not_taken_for_each_other(rows, random):
+    values, ordinals, weights = (list(part) for part in zip(*rows, strict=True)) if rows else ([], [], [])
+    identity_of = {value: random.choice([0, 1, 2**64, 2**64 + 1]) for value in values}
+    identities = [identity_of[value] for value in values]
+    positions, sums, last = net_changes(
+        row_hashes=hashes_of(values),
+        identity_hashes=hashes_of(identities),
+        change_ordinals=np.array(ordinals, np.int32),
+        weights=np.array(weights, np.int64),
+    )
+    total = Counter()
+    for value, _, weight in rows:
+        total[value] += weight
+    assert {values[place]: weight for place, weight in zip(positions, sums, strict=True)} == {
+        value: weight for value, weight in total.items() if weight
+    }
+    assert positions.tolist() == sorted(values.index(value) for value, weight in total.items() if weight)
+    assert last.tolist() == [
+        max(ordinal for ordinal, other in zip(ordinals, identities, strict=True) if other == identities[place])
+        for place in positions
+    ]
+    assert (positions.dtype, sums.dtype, last.dtype) == (np.int64, np.int64, np.int32)
