@@ -11,6 +11,7 @@ from pyiceberg.table.name_mapping import NameMapping
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.arrow_types import arrow_schema
+from icefloe.iceberg.selected_schema import selected_schema
 
 __all__ = ["TableSchema"]
 
@@ -69,6 +70,19 @@ class TableSchema:
         """The table's own identifier fields, dotted where nested, in the order of the columns."""
         names = self.columns.identifier_field_names()
         return tuple(name for name in self.columns.column_names if name in names)
+
+    def select(self, names: Sequence[str]) -> Self:
+        """Only some columns, in the table's order.
+
+        Args:
+            names: top-level columns, or dotted ones inside structs, which leave the other fields of the struct out;
+                case sensitive.
+
+        Raises:
+            TerminalError: no names, one twice, or one that is no column or inside a list or map.
+        """
+        columns = selected_schema(self.columns, names)
+        return type(self).of(columns, self.name_mapping)
 
 
 def _schema_at(metadata: TableMetadata, snapshot_id: int | None) -> Schema:
