@@ -9,7 +9,8 @@ from pyiceberg.table.name_mapping import MappedField, NameMapping
 
 __all__ = ["FileColumn", "file_columns", "is_list"]
 
-_FIELD_ID: Final = b"PARQUET:field_id"
+_FIELD_IDS: Final = (b"PARQUET:field_id", b"iceberg.id")
+"""Where pyarrow leaves the ids of Parquet's and ORC's types."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +70,8 @@ def _columns(fields: Sequence[pa.Field], mapped: Sequence[MappedField]) -> tuple
 
 
 def _own_id(field: pa.Field) -> int | None:
-    value = (field.metadata or {}).get(_FIELD_ID)
-    return None if value is None else int(value)
+    metadata = field.metadata or {}
+    return next((int(metadata[key]) for key in _FIELD_IDS if key in metadata), None)
 
 
 def _inner_fields(kind: pa.DataType) -> list[pa.Field]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyiceberg.io import FileIO, InputFile, load_file_io
 
 from icefloe.errors import TerminalError, TransientError, one_line
+from icefloe.iceberg.opened_file import UndecodableError
 
 __all__ = ["FileGoneError", "data_file_input", "is_local", "open_file_io", "reading_data_file"]
 
@@ -91,7 +92,7 @@ def reading_data_file(path: str, *, table: str, noun: str = "data file") -> Iter
             path=path,
             table=table,
         ) from cause
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as cause:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UndecodableError) as cause:
         raise _damaged(path, table, noun, cause) from cause
     except OSError as cause:
         # Arrow reports undecodable bytes and unreachable storage by one type; a local disk that fails sets errno.

@@ -8,12 +8,11 @@ from typing import Any, Final, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from icefloe.iceberg.opened_file import BATCH_BYTES, selected_columns
 from icefloe.iceberg.row_size import largest_row_bytes
 
 __all__ = ["ParquetRows"]
 
-_BATCH_BYTES: Final = 64 << 20
-"""About how much a batch holds, decoded: rows of several MiB come a few at a time."""
 _DICTIONARY_BYTES_PER_VALUE: Final = 4.0
 """Text that takes fewer bytes per value than its plain encoding's length prefix is dictionary-encoded in the file."""
 
@@ -42,7 +41,7 @@ class ParquetRows:
         """
         plain = _open(source, pre_buffer=pre_buffer, binary_type=pa.large_binary(), list_type=pa.LargeListType)
         row_bytes = largest_row_bytes(plain.metadata, partial(_dictionary, source, plain.metadata))
-        batch_rows = min(batch_rows, max(1, int(_BATCH_BYTES / row_bytes)))
+        batch_rows = min(batch_rows, max(1, int(BATCH_BYTES / row_bytes)))
         encoded = _encoded_text(plain.metadata) if dictionary_columns else []
         if not encoded:
             return cls(file=plain, batch_rows=batch_rows)
@@ -91,10 +90,9 @@ class ParquetRows:
             columns apart: twice the same, or with dots, which pyarrow takes for paths.
         """
         names = self.schema.names
-        if len(positions) == len(names) or len(set(names)) < len(names) or any("." in name for name in names):
+        if any("." in name for name in names):
             return None, {position: position for position in range(len(names))}
-        read = sorted(positions)
-        return [names[position] for position in read], {position: place for place, position in enumerate(read)}
+        return selected_columns(names, positions)
 
 
 def _open(source: Any, *, pre_buffer: bool, **options: Any) -> Any:

@@ -42,7 +42,7 @@ def plan_promotion(source: pa.DataType, target: pa.DataType) -> ArrayStep | None
     if isinstance(source, pa.BaseExtensionType):
         return _after(Unwrap(), plan_promotion(source.storage_type, target))
     if isinstance(target, pa.BaseExtensionType):
-        return View(target) if source == target.storage_type else None
+        return _after(plan_promotion(source, target.storage_type), View(target))
     return _number(source, target) or _time(source, target) or _text(source, target)
 
 
@@ -72,6 +72,8 @@ def _number(source: pa.DataType, target: pa.DataType) -> ArrayStep | None:
 
 def _time(source: pa.DataType, target: pa.DataType) -> ArrayStep | None:
     types = pa.types
+    if types.is_int64(source) and types.is_time(target):
+        return View(target)  # ORC has no time of day: Iceberg keeps its microseconds there as they are
     if types.is_time(source) and types.is_time(target):
         return Cast(target, safe=source.unit != "ns")
     if types.is_date(source) and types.is_date(target):
@@ -92,12 +94,14 @@ def _timestamp(source: pa.DataType, target: pa.DataType) -> ArrayStep:
 
 
 def _text(source: pa.DataType, target: pa.DataType) -> ArrayStep | None:
+    if pa.types.is_binary(source) and pa.types.is_fixed_size_binary(target):
+        return Cast(target)  # nor has it binaries of one length
     if any(is_kind(source) for is_kind in _TEXT) and any(is_kind(target) for is_kind in _TEXT):
         return Cast(target)
     return None
 
 
-def _after(first: ArrayStep, second: ArrayStep | None) -> ArrayStep | None:
-    if second is None or second is KEEP:
-        return None if second is None else first
-    return Chain(first, second)
+def _after(first: ArrayStep | None, second: ArrayStep | None) -> ArrayStep | None:
+    if first is None or second is None:
+        return None
+    return first if second is KEEP else second if first is KEEP else Chain(first, second)

@@ -15,8 +15,9 @@ from icefloe.iceberg.column_error import ColumnError
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.file_columns import file_columns
+from icefloe.iceberg.file_formats import READABLE_FORMATS, open_rows
 from icefloe.iceberg.file_io import data_file_input, is_local, reading_data_file
-from icefloe.iceberg.parquet_file import ParquetRows
+from icefloe.iceberg.opened_file import OpenedFile
 from icefloe.iceberg.projection import Projection, plan_projection
 from icefloe.iceberg.table_schema import TableSchema
 
@@ -41,11 +42,11 @@ def read_data_file(
     """All rows of a data file, in order, as (position of the first row, batch).
 
     Args:
-        file: a Parquet file of the table, or a delete file with rows of its own.
+        file: a data file of the table, or a delete file with rows of its own.
         schema: the columns to read; batches have exactly ``schema.arrow``.
         io: opens the file.
         table: its name, for errors.
-        batch_rows: the most rows in a batch; a few row groups are in memory at a time.
+        batch_rows: the most rows in a batch; a few of them are in memory at a time.
         dictionary_columns: leave text columns that the file dictionary-encodes as dictionary arrays, whose distinct
             values have the schema's type; far less to decode and to hash. ``plain_batch`` decodes them.
 
@@ -53,7 +54,7 @@ def read_data_file(
         FileGoneError: the file does not exist.
         RecordCountError: it has more or fewer rows than the table's metadata says.
         ColumnError: its columns cannot become those of the schema.
-        NotBuiltError: it is no Parquet file.
+        NotBuiltError: it has a format that this release does not read.
         TerminalError: it is damaged or may not be read.
         TransientError: the storage did not answer.
     """
@@ -77,7 +78,7 @@ def read_rows(
     """The rows at some positions of a data file, in order; row groups that hold none are not decoded.
 
     Args:
-        file: a Parquet file of the table.
+        file: a data file of the table.
         positions: ascending, each once, from 0 to ``file.record_count``, exclusive.
         schema: as for ``read_data_file``; so are the other arguments and the errors.
         io: opens the file.
@@ -106,7 +107,7 @@ def plain_batch(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opened:
-    rows: ParquetRows
+    rows: OpenedFile
     projection: Projection
     columns: list[str] | None
     places: Any
@@ -139,23 +140,28 @@ def _opened(
     *,
     dictionary_columns: bool,
 ) -> Iterator[_Opened]:
-    if file.file_format != "PARQUET":
+    if file.file_format not in READABLE_FORMATS:
         raise NotBuiltError(
-            f"{file.noun} {file.path} of table {table} is {file.file_format}: this release reads Parquet only; rewrite "
-            "the file, or wait for a release that reads it",
+            f"{file.noun} {file.path} of table {table} is {file.file_format}: this release reads "
+            f"{', '.join(sorted(READABLE_FORMATS))}; rewrite the file, or wait for a release that reads it",
             path=file.path,
             table=table,
         )
     try:
         opener = data_file_input(io, file.path, table=table, noun=file.noun)
-        with reading_data_file(file.path, table=table, noun=file.noun), opener.open() as source:
-            rows = ParquetRows.open(
+        with (
+            reading_data_file(file.path, table=table, noun=file.noun),
+            opener.open() as source,
+            open_rows(
+                file.file_format,
                 source,
+                is_near=is_local(file.path),
                 batch_rows=batch_rows,
-                pre_buffer=not is_local(file.path),
                 dictionary_columns=dictionary_columns,
-            )
-            _check_count(file, rows.num_rows, table)
+            ) as rows,
+        ):
+            if rows.num_rows is not None:
+                _check_count(file, rows.num_rows, table)
             projection = plan_projection(
                 file_columns(rows.schema, schema.name_mapping),
                 schema.columns,

@@ -1,0 +1,51 @@
+"""Opening a file of rows by its format."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from icefloe.iceberg.opened_file import OpenedFile
+from icefloe.iceberg.orc_file import OrcRows
+from icefloe.iceberg.parquet_file import ParquetRows
+
+__all__ = ["READABLE_FORMATS", "open_rows"]
+
+READABLE_FORMATS = frozenset({"PARQUET", "ORC"})
+
+
+@contextmanager
+def open_rows(
+    file_format: str, source: Any, *, is_near: bool, batch_rows: int, dictionary_columns: bool
+) -> Iterator[OpenedFile]:
+    """The rows of an open file.
+
+    Args:
+        file_format: one of READABLE_FORMATS.
+        source: the file.
+        is_near: whether it answers many small requests fast; a file of ORC that does not is copied first.
+        batch_rows: the most rows in a batch.
+        dictionary_columns: keep text columns encoded where the file's are and the format tells.
+    """
+    if file_format == "PARQUET":
+        yield ParquetRows.open(
+            source, batch_rows=batch_rows, pre_buffer=not is_near, dictionary_columns=dictionary_columns
+        )
+    elif is_near:
+        yield OrcRows.open(source, batch_rows=batch_rows)
+    else:
+        with _copied(source) as near:
+            yield OrcRows.open(near, batch_rows=batch_rows)
+
+
+@contextmanager
+def _copied(source: Any) -> Iterator[pa.NativeFile]:
+    """The file on a local disk: pyarrow asks for 128 KiB of an ORC column at a time."""
+    with tempfile.NamedTemporaryFile(prefix="icefloe-") as copy:
+        shutil.copyfileobj(source, copy, 8 << 20)
+        copy.flush()
+        with pa.OSFile(copy.name) as near:
+            yield near
