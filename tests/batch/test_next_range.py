@@ -6,6 +6,9 @@ from pyiceberg.table import Table
 
 from batch.workshop import Workshop
 from icefloe.batch.document import Route
+from icefloe.batch.open_batch import find_work
+from icefloe.batch.range_request import RangeRequest
+from icefloe.batch.verify import verify
 from icefloe.iceberg.history import ExpiredHistoryError
 from icefloe.iceberg.step import StepKind
 
@@ -168,3 +171,38 @@ def compact(workshop: Workshop) -> None:
     metadata["snapshots"][-1]["summary"]["operation"] = "replace"
     path.write_text(json.dumps(metadata))
     workshop.table.refresh()
+
+
+@pytest.mark.parametrize("initial_load", ["from_now", "from_earliest"])
+def test_a_pipeline_far_behind_catches_up_in_several_batches(workshop: Workshop, initial_load: str) -> None:
+    workshop.set(initial_load=initial_load, max_steps_per_batch=3)
+    if initial_load == "from_now":
+        workshop.deliver()
+    for start in range(0, 80, 10):
+        workshop.append(range(start, start + 10))
+    steps = []
+    while find_work(workshop.session()).is_due:
+        batch = workshop.open()
+        steps.append(len(batch.plan.steps))
+        report = batch.deliver()
+        workshop.require_exact(batch.plan, workshop.changes(report.batch_number))
+    assert steps == [3, 3, 2]
+    assert verify(workshop.session()).is_equal
+
+
+def test_the_bytes_of_a_batch_are_bounded_too_and_one_step_is_always_taken(workshop: Workshop) -> None:
+    workshop.set(initial_load="from_earliest", max_bytes_per_batch=1)
+    for start in range(0, 30, 10):
+        workshop.append(range(start, start + 10))
+    while find_work(workshop.session()).is_due:
+        assert len(workshop.open().plan.steps) == 1
+        workshop.open().deliver()
+    assert workshop.session().checkpoint.latest_batch() == 2
+    assert verify(workshop.session()).is_equal
+
+
+def test_a_backfill_is_one_batch_whatever_the_bounds(workshop: Workshop) -> None:
+    workshop.set(max_steps_per_batch=1, max_bytes_per_batch=1)
+    for start in range(0, 30, 10):
+        workshop.append(range(start, start + 10))
+    assert len(workshop.open(RangeRequest()).plan.steps) == 3

@@ -2,8 +2,9 @@
 
 import logging
 from dataclasses import replace
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
+from icefloe.batch.batch_bounds import steps_within
 from icefloe.checkpoint.log import Cursor
 from icefloe.iceberg.history import ExpiredHistoryError, History
 from icefloe.iceberg.steps import SnapshotRange, plan_range
@@ -17,12 +18,19 @@ logger = logging.getLogger(__name__)
 _LOADS: Final[dict[str, Literal["full", "from_earliest"]]] = {"full": "full", "from_earliest": "from_earliest"}
 
 
+class _Planner(Protocol):
+    def __call__(self, *, max_steps: int) -> SnapshotRange:
+        """The range, or as much of its beginning."""
+
+
 def next_range(table: Table, pipeline: Pipeline, cursor: Cursor | None) -> SnapshotRange | None:
     """The range after the cursor, or that of the initial load; None where the branch has not moved.
 
+    It ends where a bound of a batch is reached, never inside a commit; the first step is taken whatever its size.
+
     Args:
         table: as loaded.
-        pipeline: whose ``initial_load``, ``on_gap`` and ``on_rollback`` decide.
+        pipeline: whose ``initial_load``, ``on_gap``, ``on_rollback`` and bounds of a batch decide.
         cursor: None before the first batch.
 
     Raises:
@@ -31,14 +39,19 @@ def next_range(table: Table, pipeline: Pipeline, cursor: Cursor | None) -> Snaps
     """
     if cursor is None:
         return _initial_range(table, pipeline)
-    try:
-        snapshots = plan_range(
+
+    def plan(*, max_steps: int) -> SnapshotRange:
+        return plan_range(
             table,
             branch=pipeline.branch,
             after_snapshot_id=cursor.snapshot_id,
             on_rollback=pipeline.on_rollback,
             commit_groups=pipeline.commit_groups,
+            max_steps=max_steps,
         )
+
+    try:
+        snapshots = _bounded(table, pipeline, plan)
     except ExpiredHistoryError as gap:
         snapshots = _across(gap, table, pipeline)
     return None if snapshots.up_to_snapshot_id == cursor.snapshot_id else snapshots
@@ -48,10 +61,21 @@ def _initial_range(table: Table, pipeline: Pipeline) -> SnapshotRange | None:
     if pipeline.initial_load == "from_now":
         head = History.of(table).head(pipeline.branch)
         return SnapshotRange(after_snapshot_id=None, up_to_snapshot_id=None if head is None else head.snapshot_id)
-    snapshots = plan_range(
-        table, branch=pipeline.branch, load=_LOADS[pipeline.initial_load], commit_groups=pipeline.commit_groups
-    )
+    load = _LOADS[pipeline.initial_load]
+
+    def plan(*, max_steps: int) -> SnapshotRange:
+        return plan_range(
+            table, branch=pipeline.branch, load=load, commit_groups=pipeline.commit_groups, max_steps=max_steps
+        )
+
+    snapshots = _bounded(table, pipeline, plan)
     return None if snapshots.up_to_snapshot_id is None else snapshots
+
+
+def _bounded(table: Table, pipeline: Pipeline, plan: _Planner) -> SnapshotRange:
+    snapshots = plan(max_steps=pipeline.max_steps_per_batch)
+    fitting = steps_within(table, snapshots.steps, max_bytes=pipeline.max_bytes_per_batch)
+    return snapshots if fitting == len(snapshots.steps) else plan(max_steps=fitting)
 
 
 def _across(gap: ExpiredHistoryError, table: Table, pipeline: Pipeline) -> SnapshotRange:

@@ -53,6 +53,13 @@ class CommitGroups:
     groups: tuple[tuple[Snapshot, ...], ...]
     unknown: tuple[tuple[Snapshot, Snapshot], ...] = ()
 
+    def first(self, count: int) -> "CommitGroups":
+        """The oldest groups."""
+        groups = self.groups[:count]
+        known = {snapshot.snapshot_id for group in groups for snapshot in group}
+        unknown = tuple(pair for pair in self.unknown if pair[1].snapshot_id in known)
+        return CommitGroups(groups=groups, unknown=unknown)
+
     def warnings(self, table_name: str) -> tuple[str, ...]:
         """One sentence when a boundary is unknown, else none."""
         if not self.unknown:

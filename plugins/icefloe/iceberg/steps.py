@@ -7,14 +7,11 @@ from typing import Literal
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from icefloe.iceberg.commit_groups import commit_groups as group_commits
-from icefloe.iceberg.history import MAIN, History, NotAnAncestorError, UnknownSnapshotError, is_replace
-from icefloe.iceberg.manifests import ManifestReader
-from icefloe.iceberg.metadata_log import MetadataLog
+from icefloe.iceberg.history import MAIN, NotAnAncestorError, UnknownSnapshotError
 from icefloe.iceberg.origin import Origin, origin_of
-from icefloe.iceberg.replace_check import check_replace
 from icefloe.iceberg.rollback import branch_log, landing_after
-from icefloe.iceberg.step import Step, StepKind
+from icefloe.iceberg.step import Step
+from icefloe.iceberg.step_collector import StepCollector
 
 __all__ = ["SnapshotRange", "plan_range"]
 
@@ -47,6 +44,7 @@ def plan_range(
     load: Literal["changes", "full", "from_earliest"] = "changes",
     on_rollback: Literal["compensate", "fail"] = "fail",
     commit_groups: Literal["fuse", "split"] = "fuse",
+    max_steps: int | None = None,
 ) -> SnapshotRange:
     """The steps that lead from one snapshot of a branch to another; reads metadata only.
 
@@ -62,6 +60,7 @@ def plan_range(
         on_rollback: what to do when the branch left the start behind (rollback, another snapshot set current, table
             replaced): ``compensate`` by a STATES step to where it landed, followed by the commits since; or ``fail``.
         commit_groups: ``fuse`` the snapshots of one commit, or ``split``: a step for each.
+        max_steps: the range ends before the step that would be one too many; None: it goes to its end.
 
     Raises:
         UnknownBranchError: no such branch.
@@ -73,7 +72,7 @@ def plan_range(
     """
     if load != "changes" and after_snapshot_id is not None:
         raise ValueError(f"load={load!r} starts without a snapshot, found after_snapshot_id={after_snapshot_id}")
-    planner = _RangePlanner(table, branch=branch, commit_groups=commit_groups)
+    planner = _RangePlanner(table, branch=branch, commit_groups=commit_groups, max_steps=max_steps)
     up_to = planner.resolve_end(up_to_snapshot_id)
     if up_to is None:
         return planner.without_snapshots(after_snapshot_id)
@@ -89,17 +88,14 @@ def plan_range(
 
 
 class _RangePlanner:
-    """Collects the steps of one range."""
+    """Decides where the steps of one range begin and end."""
 
-    def __init__(self, table: Table, *, branch: str, commit_groups: Literal["fuse", "split"]) -> None:
-        self._history = History.of(table)
-        self._reader = ManifestReader(table)
-        self._log = MetadataLog(table)
+    def __init__(
+        self, table: Table, *, branch: str, commit_groups: Literal["fuse", "split"], max_steps: int | None
+    ) -> None:
+        self._collector = StepCollector(table, commit_groups=commit_groups, max_steps=max_steps)
+        self._history = self._collector.history
         self._branch = branch
-        self._commit_groups = commit_groups
-        self._steps: list[Step] = []
-        self._warnings: list[str] = []
-        self._skipped = 0
 
     def resolve_end(self, up_to_snapshot_id: int | None) -> Snapshot | None:
         head = self._history.head(self._branch)
@@ -122,18 +118,18 @@ class _RangePlanner:
         raise self._not_an_ancestor(after_snapshot_id, None, "the branch has no snapshot any more")
 
     def add_initial(self, snapshot: Snapshot) -> None:
-        self._add(StepKind.INITIAL, [snapshot], start_snapshot_id=None)
+        self._collector.add_state(snapshot)
 
     def add_from_start(self, up_to: Snapshot) -> None:
         lineage = self._history.lineage(up_to.snapshot_id)
-        origin = origin_of(lineage[-1], self._reader)
+        origin = self._origin(lineage)
         if origin is Origin.GAP:
             raise self._history.expired(None, lineage[-1])
         self._add_from_oldest(lineage, origin)
 
     def add_from_earliest(self, up_to: Snapshot) -> None:
         lineage = self._history.lineage(up_to.snapshot_id)
-        self._add_from_oldest(lineage, origin_of(lineage[-1], self._reader))
+        self._add_from_oldest(lineage, self._origin(lineage))
 
     def add_changes(self, after_snapshot_id: int, up_to: Snapshot, *, on_rollback: str) -> None:
         lineage = self._history.lineage(up_to.snapshot_id)
@@ -142,24 +138,28 @@ class _RangePlanner:
         since = _since(lineage, after_snapshot_id)
         if since is None:
             since = self._compensate(after_snapshot_id, lineage, on_rollback=on_rollback)
-        self._add_commits(since)
+        self._collector.add_commits(since)
 
     def finish(self, after_snapshot_id: int | None, up_to: Snapshot) -> SnapshotRange:
+        collected = self._collector
         return SnapshotRange(
             after_snapshot_id=after_snapshot_id,
-            up_to_snapshot_id=up_to.snapshot_id,
-            steps=tuple(self._steps),
-            skipped_replace_snapshots=self._skipped,
-            warnings=tuple(self._warnings),
+            up_to_snapshot_id=collected.last_snapshot_id or up_to.snapshot_id,
+            steps=tuple(collected.steps),
+            skipped_replace_snapshots=collected.skipped_replace_snapshots,
+            warnings=tuple(collected.warnings),
         )
+
+    def _origin(self, lineage: Sequence[Snapshot]) -> Origin:
+        return origin_of(lineage[-1], self._collector.reader)
 
     def _add_from_oldest(self, lineage: Sequence[Snapshot], origin: Origin) -> None:
         oldest_first = lineage[::-1]
         if origin is Origin.ROOT:
-            self._add_commits(oldest_first)
+            self._collector.add_commits(oldest_first)
         else:
             self.add_initial(oldest_first[0])
-            self._add_commits(oldest_first[1:])
+            self._collector.add_commits(oldest_first[1:])
 
     def _compensate(self, after_snapshot_id: int, lineage: Sequence[Snapshot], *, on_rollback: str) -> list[Snapshot]:
         """Add the STATES step of a rollback; returns what was committed since, oldest first."""
@@ -167,9 +167,9 @@ class _RangePlanner:
         if after_snapshot_id not in self._history.snapshots:
             raise self._history.expired(after_snapshot_id, oldest)
         common_id = self._history.nearest_common_ancestor(up_to.snapshot_id, after_snapshot_id)
-        if common_id is None and origin_of(oldest, self._reader) is Origin.GAP:
+        if common_id is None and self._origin(lineage) is Origin.GAP:
             raise self._history.expired(after_snapshot_id, oldest)
-        moves = branch_log(self._history, self._log, branch=self._branch, after_snapshot_id=after_snapshot_id)
+        moves = branch_log(self._history, self._collector.log, branch=self._branch, after_snapshot_id=after_snapshot_id)
         landing = landing_after(
             self._history, moves, branch=self._branch, after_snapshot_id=after_snapshot_id,
             up_to_snapshot_id=up_to.snapshot_id,
@@ -180,47 +180,12 @@ class _RangePlanner:
             raise self._not_an_ancestor(
                 after_snapshot_id, up_to, f"the branch was moved to snapshot {landing.snapshot_id}"
             )
-        snapshot = self._history.snapshot(landing.snapshot_id)
-        self._add(StepKind.STATES, [snapshot], start_snapshot_id=after_snapshot_id, timestamp_ms=landing.timestamp_ms)
-        return _since(lineage, landing.snapshot_id) or []
-
-    def _add_commits(self, snapshots: Sequence[Snapshot]) -> None:
-        """Add the steps of a lineage, oldest first."""
-        for snapshot in snapshots:
-            if is_replace(snapshot):
-                self._skipped += 1
-                warning = check_replace(snapshot, self._history, self._reader)
-                self._warnings += [warning] if warning else []
-        groups = group_commits(snapshots, self._log, commit_groups=self._commit_groups)
-        self._warnings += groups.warnings(self._history.table_name)
-        for group in groups.groups:
-            changing = [snapshot for snapshot in group if not is_replace(snapshot)]
-            if changing:
-                start_id = changing[0].parent_snapshot_id
-                self._add(StepKind.COMMIT, changing, start_snapshot_id=self._if_there(start_id))
-
-    def _add(
-        self,
-        kind: StepKind,
-        snapshots: Sequence[Snapshot],
-        *,
-        start_snapshot_id: int | None,
-        timestamp_ms: int | None = None,
-    ) -> None:
-        last = snapshots[-1]
-        step = Step(
-            change_ordinal=len(self._steps),
-            kind=kind,
-            start_snapshot_id=start_snapshot_id,
-            end_snapshot_id=last.snapshot_id,
-            snapshot_ids=tuple(snapshot.snapshot_id for snapshot in snapshots),
-            commit_snapshot_id=last.snapshot_id,
-            commit_timestamp_us=1000 * (last.timestamp_ms if timestamp_ms is None else timestamp_ms),
+        self._collector.add_move(
+            self._history.snapshot(landing.snapshot_id),
+            start_snapshot_id=after_snapshot_id,
+            timestamp_ms=landing.timestamp_ms,
         )
-        self._steps.append(step)
-
-    def _if_there(self, snapshot_id: int | None) -> int | None:
-        return snapshot_id if snapshot_id in self._history.snapshots else None
+        return _since(lineage, landing.snapshot_id) or []
 
     def _not_an_ancestor(self, after_id: int, up_to: Snapshot | None, reason: str) -> NotAnAncestorError:
         end = f"snapshot {up_to.snapshot_id}" if up_to else "the head"

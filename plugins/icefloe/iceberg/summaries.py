@@ -1,6 +1,6 @@
 """What snapshot summaries say about rows, for the audit: the writers' own count beside ours."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pyiceberg.table import Table
@@ -9,7 +9,7 @@ from pyiceberg.table.snapshots import Snapshot
 from icefloe.iceberg.history import History
 from icefloe.iceberg.step import Step, StepKind
 
-__all__ = ["changed_records", "record_delta", "summary_row_delta", "total_records"]
+__all__ = ["changed_records", "file_bytes_bound", "record_delta", "summary_row_delta", "total_records"]
 
 _ADDED: Final = ("added-records", "added-data-files")
 _DELETED: Final = ("deleted-records", "deleted-data-files")
@@ -57,6 +57,45 @@ def changed_records(snapshot: Snapshot | None) -> tuple[int, int] | None:
 def total_records(snapshot: Snapshot | None) -> int | None:
     """Records in all data files at a snapshot, by its summary."""
     return _number(_properties(snapshot), "total-records")
+
+
+def file_bytes_bound(table: Table, steps: Sequence[Step]) -> int | None:
+    """At least as many bytes as all files together that a scan of the steps can read; None where summaries do not say.
+
+    A step reads files that it added, and files that were live before it: those were live before the first step, or
+    came by an earlier step or by a ``replace`` between two.
+    """
+    snapshots = History.of(table).snapshots
+    sizes: list[int | None] = []
+    previous_id: int | None = None
+    for step in steps:
+        sizes += _new_file_bytes(snapshots, step, is_next=step.start_snapshot_id == previous_id)
+        previous_id = step.end_snapshot_id
+    return None if None in sizes else sum(size for size in sizes if size is not None)
+
+
+def _new_file_bytes(snapshots: Mapping[int, Snapshot], step: Step, *, is_next: bool) -> list[int | None]:
+    start, end = (
+        _total_file_bytes(snapshots.get(each or -1)) for each in (step.start_snapshot_id, step.end_snapshot_id)
+    )
+    if step.kind is StepKind.INITIAL:
+        return [end]
+    if step.kind is StepKind.STATES:
+        return [start, end]
+    added = [_added_file_bytes(snapshots.get(snapshot_id)) for snapshot_id in step.snapshot_ids]
+    first = snapshots.get(step.snapshot_ids[0])
+    is_root = first is not None and first.parent_snapshot_id is None
+    return added if is_next and (is_root or step.start_snapshot_id is not None) else [start, *added]
+
+
+def _total_file_bytes(snapshot: Snapshot | None) -> int | None:
+    return _number(_properties(snapshot), "total-files-size")
+
+
+def _added_file_bytes(snapshot: Snapshot | None) -> int | None:
+    summary = _properties(snapshot)
+    has_files = any(_number(summary, key) != 0 for key in ("added-data-files", "added-delete-files") if key in summary)
+    return _number(summary, "added-files-size") if has_files or not summary else 0
 
 
 def _properties(snapshot: Snapshot | None) -> Mapping[str, str]:
