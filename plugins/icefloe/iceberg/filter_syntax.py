@@ -1,0 +1,67 @@
+"""The text of a row filter, read as an Iceberg expression; what its names and values mean needs a schema."""
+
+from typing import Final
+
+from pydantic import ValidationError
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.expressions.parser import boolean_expression, parse
+from pyparsing import ParseBaseException
+
+from icefloe.errors import TerminalError
+
+__all__ = ["parse_filter"]
+
+_EXAMPLE: Final = "\"day >= '2024-02-29' and (status in ('new', 'paid') or place.city is null)\""
+_SHOWN: Final = 40
+
+
+def parse_filter(text: str) -> BooleanExpression:
+    """The unbound expression.
+
+    >>> parse_filter("a = 1")
+    EqualTo(term=Reference(name='a'), literal=LongLiteral(1))
+
+    Raises:
+        TerminalError: no expression; says from where on it cannot be read.
+    """
+    if not text.strip():
+        raise TerminalError(f"filter is empty: write an expression such as {_EXAMPLE}, or remove the key", filter=text)
+    try:
+        return parse(text)
+    except ParseBaseException as error:
+        raise _unreadable(text, max(error.loc, _readable_length(text))) from None
+    except ValidationError:
+        raise TerminalError(
+            f"filter {text!r} uses true or false inside and, or, not: either stands for the whole filter, or write a "
+            "comparison such as paid = true",
+            filter=text,
+        ) from None
+    except ValueError:
+        # PyIceberg's parser raises it for patterns only.
+        raise TerminalError(
+            f"filter {text!r} has a pattern that like does not know: only a % at its end is a wildcard, as in "
+            "name like 'A%'; write \\% for a percent sign",
+            filter=text,
+        ) from None
+
+
+def _unreadable(text: str, place: int) -> TerminalError:
+    while text[place : place + 1].isspace():
+        place += 1
+    rest = text[place:]
+    found = f", where {rest[:_SHOWN]!r} stands," if rest else ", its end,"
+    return TerminalError(
+        f"filter {text!r} cannot be read at character {place + 1}{found} as an Iceberg expression: write one such as "
+        f"{_EXAMPLE}",
+        filter=text,
+        place=place + 1,
+    )
+
+
+def _readable_length(text: str) -> int:
+    """How many characters from the start make an expression that could have ended there."""
+    try:
+        found = next(boolean_expression.scan_string(text, max_matches=1), None)
+    except ValueError:
+        return 0
+    return found[2] if found is not None and not text[: found[1]].strip() else 0

@@ -1,0 +1,71 @@
+"""A row filter: which rows of a table count, by an Iceberg expression over the names of one schema."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.expressions.visitors import extract_field_ids
+from pyiceberg.schema import Schema
+
+from icefloe.iceberg.filter_binding import bind_filter
+from icefloe.iceberg.filter_mask import filter_mask
+from icefloe.iceberg.filter_syntax import parse_filter
+from icefloe.iceberg.struct_paths import struct_paths
+
+__all__ = ["RowFilter"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowFilter:
+    """A filter that is bound to a schema.
+
+    A row passes where the expression is true, as in SQL's WHERE: a comparison with null is not true, neither is its
+    negation. NaN is equal to nothing and neither less nor greater than anything, as in PyIceberg's scans.
+
+    Attributes:
+        text: as it was written.
+        expression: bound, without ``not``.
+        paths: by field id, the names that lead from the top of the schema to a column.
+    """
+
+    text: str
+    expression: BooleanExpression
+    paths: Mapping[int, tuple[str, ...]]
+
+    @classmethod
+    def parse(cls, text: str, schema: Schema, *, table: str) -> Self:
+        """The filter that a text is, over the columns of a schema.
+
+        Args:
+            text: an Iceberg expression; names are case sensitive, and dotted where nested in structs.
+            schema: of the rows.
+            table: its name, for errors.
+
+        Raises:
+            TerminalError: the text is no expression, names no column, or compares one with what does not fit its type.
+        """
+        expression = bind_filter(parse_filter(text), schema, table=table)
+        return cls(text=text, expression=expression, paths=struct_paths(schema))
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The top-level columns that it looks at."""
+        return frozenset(self.paths[field_id][0] for field_id in extract_field_ids(self.expression))
+
+    @property
+    def field_ids(self) -> frozenset[int]:
+        """The ids of these columns."""
+        ids = {path[0]: field_id for field_id, path in self.paths.items() if len(path) == 1}
+        return frozenset(ids[name] for name in self.columns)
+
+    def mask(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
+        """Which rows pass.
+
+        Args:
+            batch: has at least ``columns``, in the Arrow types of the schema; text may be dictionary-encoded.
+        """
+        return filter_mask(self.expression, batch, self.paths)
