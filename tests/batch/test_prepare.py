@@ -3,9 +3,11 @@ import shutil
 import pytest
 
 from batch.workshop import Workshop
+from icefloe.batch.batch_bounds import ScanTooLargeError
 from icefloe.batch.document import Route
 from icefloe.batch.open_batch import next_batch
 from icefloe.batch.prepare import draft
+from icefloe.batch.range_request import RangeRequest
 from icefloe.errors import NotBuiltError, TerminalError
 
 
@@ -67,6 +69,31 @@ def test_a_table_with_a_column_of_our_name_is_refused_and_leaves_no_open_batch(w
     with pytest.raises(TerminalError, match=r"column _change_type of table db.events is called like a column"):
         workshop.prepare()
     assert workshop.session().checkpoint.open_batch() is None
+
+
+def test_a_batch_that_reads_too_much_is_refused_before_it_is_opened_and_raising_the_limit_helps(
+    workshop: Workshop,
+) -> None:
+    workshop.append(range(10))
+    size = sum(workshop.table.inspect.files()["file_size_in_bytes"].to_pylist())
+    sentence = rf"^batch 0 of events would read {size:,} bytes of files .*, and max_scan_bytes is {size - 1:,} "
+    with pytest.raises(ScanTooLargeError, match=sentence):
+        workshop.set(max_scan_bytes=size - 1).prepare()
+    assert workshop.stored_objects() == {}
+    assert workshop.set(max_scan_bytes=size).deliver() is not None
+
+
+def test_a_backfill_that_reads_too_much_is_refused_too(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    with pytest.raises(ScanTooLargeError, match=r"^backfill start-\d+-[0-9a-f]+ of events would read"):
+        workshop.set(max_scan_bytes=1).prepare(RangeRequest())
+
+
+def test_a_batch_that_is_open_was_let_in_and_goes_on_under_a_lower_limit(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    opened = workshop.set(max_scan_bytes="1MiB").open()
+    opened.store.delete(["plan.json"])
+    assert workshop.set(max_scan_bytes=1).deliver() is not None
 
 
 @pytest.mark.parametrize("key", ["storage", "checkpoint", "sink"])

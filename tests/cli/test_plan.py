@@ -79,6 +79,17 @@ def test_an_open_batch_is_shown_as_such(workspace: Workspace) -> None:
     assert workspace.files() == before
 
 
+def test_what_reads_too_much_is_planned_all_the_same_and_said_to_be_refused(workspace: Workspace) -> None:
+    pipeline = workspace.pipeline(max_scan_bytes=1)
+    refused = icefloe("run", pipeline)
+    assert refused.code == 65
+    planned = icefloe("plan", pipeline, "--json")
+    assert (planned.code, planned.document["refusal"]) == (0, refused.sentence)
+    assert f"would read {planned.document['bytes']:,} bytes of files" in refused.sentence
+    assert f"a run refuses this: {refused.sentence}" in icefloe("plan", pipeline).out
+    assert icefloe("plan", workspace.pipeline(max_scan_bytes="1MiB"), "--json").document["refusal"] is None
+
+
 def test_what_run_refuses_is_refused(workspace: Workspace) -> None:
     assert icefloe("plan", workspace.pipeline(pin=True)).code == 65
     assert icefloe("plan", workspace.pipeline(table="db.evnts")).code == 65

@@ -78,6 +78,22 @@ def test_people_read_names_and_values(workspace: Workspace) -> None:
     assert ["trouble", "-"] in lines
 
 
+def test_a_batch_that_reads_too_much_is_trouble(workspace: Workspace) -> None:
+    pipeline = workspace.pipeline(max_scan_bytes=1)
+    assert icefloe("status", pipeline, "--json").document["trouble"] == icefloe("run", pipeline).sentence
+
+
+def test_the_lag_shrinks_as_a_pipeline_catches_up(workspace: Workspace) -> None:
+    pipeline = workspace.pipeline(initial_load="from_earliest", max_steps_per_batch=2)
+    for number in range(10, 14):
+        workspace.append(number)
+    lags = []
+    while icefloe("run", pipeline).document["batch"] is not None:
+        document = icefloe("status", pipeline, "--json").document
+        lags.append((document["lag_snapshots"], document["lag_rows"]))
+    assert lags == [(3, 3), (1, 1), (0, 0)]
+
+
 def test_a_catalog_that_is_down_exits_75(workspace: Workspace) -> None:
     (workspace.folder / "catalog.db").unlink()
     assert icefloe("status", workspace.folder / "events.yaml").code == 75

@@ -81,6 +81,10 @@ def test_a_meaning_edited_after_the_first_batch(workspace: Workspace) -> None:
     assert failed(done) == {"checkpoint"}
 
 
+def test_a_batch_that_reads_too_much(workspace: Workspace) -> None:
+    assert failed(icefloe("validate", workspace.pipeline(max_scan_bytes=1))) == {"checkpoint"}
+
+
 def test_a_table_that_is_waited_for_is_no_fault(workspace: Workspace) -> None:
     done = icefloe("validate", workspace.pipeline(table="db.later", wait_for_table=True))
     assert done.code == 0

@@ -13,6 +13,7 @@ def test_what_is_built_passes(write):
         "changes": "net",
         "max_steps_per_batch": 99,
         "max_bytes_per_batch": 2**30,
+        "max_scan_bytes": "1GiB",
         "engine": "local",
         "verify_sample": 0,
     }
@@ -26,7 +27,6 @@ def test_what_is_built_passes(write):
         ({"filter": "a > 1"}, "filter"),
         ({"pin": True}, "pin"),
         ({"checkpoint": "dynamodb://checkpoints"}, "checkpoint"),
-        ({"max_scan_bytes": "1GiB"}, "max_scan_bytes"),
         ({"row_lineage": "trust"}, "row_lineage"),
         ({"verify_sample": 0.01}, "verify_sample"),
         ({"engine": "auto"}, "engine"),

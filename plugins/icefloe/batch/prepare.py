@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final
 
+from icefloe.batch.batch_bounds import refuse_large_scan
 from icefloe.batch.context import load_plan
 from icefloe.batch.cores import available_cores
 from icefloe.batch.document import Plan, Route
@@ -20,7 +21,7 @@ from icefloe.pipeline.not_built import refuse_unbuilt
 from icefloe.storage.probe import probe
 from icefloe.storage.store import Store
 
-__all__ = ["Prepared", "draft", "prepare", "refuse_occupied_sink"]
+__all__ = ["Prepared", "draft", "prepare", "refuse_excessive_scan", "refuse_unfit"]
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +63,7 @@ def prepare(session: PipelineSession, request: RangeRequest | None = None, *, co
 
     Raises:
         NotBuiltError: the pipeline or the table needs what this release does not have.
-        TerminalError: the range cannot be read; the storage cannot be written.
+        TerminalError: the range cannot be read, or reads more than ``max_scan_bytes``; the storage cannot be written.
     """
     refuse_unbuilt(session.pipeline)
     batch = next_batch(session, request)
@@ -81,11 +82,12 @@ def prepare(session: PipelineSession, request: RangeRequest | None = None, *, co
 def _write(batch: NextBatch, store: Store, *, cores: int | None) -> Plan:
     """Plans first, so that a table that cannot be read leaves no open batch behind; then records, then writes."""
     drafted = draft(batch, cores=cores)
+    refuse_excessive_scan(batch, drafted)
     probe(store)
     if batch.session.checkpoint.pipeline() is None:
         probe(batch.session.open_storage(batch.session.checkpoint_url))
     batch.session.sink.check()
-    refuse_occupied_sink(batch)
+    _refuse_occupied_sink(batch)
     recorded = record_batch(batch)
     if recorded != batch.offset:
         drafted = draft(replace(batch, offset=recorded, is_resumed=True), cores=cores)
@@ -97,7 +99,34 @@ def _write(batch: NextBatch, store: Store, *, cores: int | None) -> Plan:
     return plan
 
 
-def refuse_occupied_sink(batch: NextBatch) -> None:
+def refuse_unfit(batch: NextBatch) -> None:
+    """Stops where ``prepare`` would for what only the batch shows; plans it where ``max_scan_bytes`` asks for it.
+
+    Raises:
+        TerminalError: its sink is occupied, or it would read too much.
+    """
+    _refuse_occupied_sink(batch)
+    if batch.session.pipeline.max_scan_bytes is not None and not batch.is_resumed:
+        refuse_excessive_scan(batch, draft(batch))
+
+
+def refuse_excessive_scan(batch: NextBatch, drafted: DraftPlan) -> None:
+    """Stops a batch that is not open yet where it would read more than ``max_scan_bytes``; once open, it stays open.
+
+    Raises:
+        ScanTooLargeError: with both numbers.
+    """
+    if not batch.is_resumed:
+        pipeline, plan = batch.session.pipeline, drafted.plan
+        what = f"batch {plan.batch_number}" if plan.backfill_id is None else f"backfill {plan.backfill_id}"
+        refuse_large_scan(
+            sum(plan.map_task_bytes),
+            max_scan_bytes=pipeline.max_scan_bytes,
+            batch=f"{what} of {pipeline.name}",
+        )
+
+
+def _refuse_occupied_sink(batch: NextBatch) -> None:
     """Stops a batch that is not open yet where its sink holds another one of its number; once open, it stays open.
 
     Raises:

@@ -9,13 +9,14 @@ from icefloe.batch.document import Route
 from icefloe.batch.draft import DraftPlan
 from icefloe.batch.layout import PLAN
 from icefloe.batch.open_batch import NextBatch, next_batch
-from icefloe.batch.prepare import draft
+from icefloe.batch.prepare import draft, refuse_excessive_scan
 from icefloe.cli.ids import id_json, id_text
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session
 from icefloe.cli.range_arguments import range_request
 from icefloe.cli.screen import Screen
 from icefloe.cli.times import time_of_us
 from icefloe.engines.run_batch import phase_runner
+from icefloe.errors import IcefloeError
 from icefloe.units import format_bytes
 
 __all__ = ["plan"]
@@ -34,7 +35,7 @@ def plan(arguments: Namespace, screen: Screen) -> int:
     else:
         _show(session.pipeline.name, batch, drafted, screen)
     if arguments.json:
-        screen.json(_nothing() if drafted is None or batch is None else _document(drafted, is_open=batch.is_resumed))
+        screen.json(_nothing() if drafted is None or batch is None else _document(batch, drafted))
     return 0
 
 
@@ -88,17 +89,29 @@ def _show(name: str, batch: NextBatch, drafted: DraftPlan, screen: Screen) -> No
     )
     for warning in planned.warnings:
         screen.say(f"warning: {warning}")
+    refusal = _refusal(batch, drafted)
+    if refusal is not None:
+        screen.say(f"a run refuses this: {refusal}")
 
 
 def _nothing() -> dict[str, Any]:
     return {"batch": None, "route": Route.NOTHING_TO_DO.value, "steps": [], "files": 0, "rows": 0, "bytes": 0}
 
 
-def _document(drafted: DraftPlan, *, is_open: bool) -> dict[str, Any]:
+def _refusal(batch: NextBatch, drafted: DraftPlan) -> str | None:
+    """Why a run would not deliver what was planned."""
+    try:
+        refuse_excessive_scan(batch, drafted)
+    except IcefloeError as error:
+        return error.sentence
+    return None
+
+
+def _document(batch: NextBatch, drafted: DraftPlan) -> dict[str, Any]:
     planned = drafted.plan
     return {
         "batch": planned.batch_number,
-        "is_open": is_open,
+        "is_open": batch.is_resumed,
         "backfill_id": planned.backfill_id,
         "route": planned.route.value,
         "after_snapshot_id": id_json(planned.after_snapshot_id),
@@ -122,6 +135,7 @@ def _document(drafted: DraftPlan, *, is_open: bool) -> dict[str, Any]:
         "partitions_reason": planned.partitions_reason,
         "identifier_columns": list(planned.identity.columns),
         "warnings": list(planned.warnings),
+        "refusal": _refusal(batch, drafted),
     }
 
 

@@ -5,6 +5,7 @@ from argparse import Namespace
 from typing import Any
 
 from icefloe.batch.open_batch import next_batch
+from icefloe.batch.prepare import refuse_unfit
 from icefloe.batch.session import PipelineSession
 from icefloe.cli.ids import id_json
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session
@@ -54,7 +55,9 @@ def _document(session: PipelineSession) -> dict[str, Any]:
 def _trouble(session: PipelineSession) -> str | None:
     """Why no batch can be opened or resumed; None where one can, or there is nothing to do."""
     try:
-        next_batch(session)
+        batch = next_batch(session)
+        if batch is not None:
+            refuse_unfit(batch)
     except IcefloeError as error:
         return error.sentence
     return None

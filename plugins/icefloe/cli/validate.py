@@ -9,7 +9,7 @@ from functools import partial
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.identity import choose_identity
 from icefloe.batch.open_batch import NextBatch, next_batch
-from icefloe.batch.prepare import refuse_occupied_sink
+from icefloe.batch.prepare import refuse_unfit
 from icefloe.batch.session import PipelineSession
 from icefloe.changes.columns import refuse_reserved_columns
 from icefloe.cli.checklist import Checklist
@@ -121,7 +121,7 @@ def _check_columns(pipeline: Pipeline, schema: TableSchema, checks: Checklist) -
 def _plannable(session: PipelineSession) -> NextBatch | None:
     batch = next_batch(session)
     if batch is not None:
-        refuse_occupied_sink(batch)
+        refuse_unfit(batch)
     return batch
 
 

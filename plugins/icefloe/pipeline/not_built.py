@@ -42,7 +42,6 @@ _NOT_BUILT: Final = (
     _Unbuilt("filter", _one_of(None), "a row filter is"),
     _Unbuilt("pin", _one_of(False), "pinning the cursor's snapshot is"),
     _Unbuilt("checkpoint", lambda url: not str(url).startswith("dynamodb:"), "a checkpoint in DynamoDB is"),
-    _Unbuilt("max_scan_bytes", _one_of(None), "refusing a batch for the bytes it reads is"),
     _Unbuilt("row_lineage", _one_of("off"), "trusting row lineage is", "write off"),
     _Unbuilt("verify_sample", _one_of(0), "verifying a sample is", "remove the key or write 0"),
     _Unbuilt("engine", _one_of("spark", "local"), "choosing the engine by size is", "write spark or local"),
