@@ -53,3 +53,16 @@ def test_another_ordinal_count_or_value_is_named(other: Rows) -> None:
         sums_of(other).require(sums_of([(7, 0, 1)]), what="range 3")
     assert failed.value.exit_code == 65
     assert isinstance(failed.value.change_ordinal, int)
+
+
+@given(ROWS, st.integers(0, 3))
+def test_net_sums_are_compared_over_all_ordinals(rows: Rows, ordinal: int) -> None:
+    of_one_ordinal = sums_of([(number, ordinal, weight) for number, _, weight in rows])
+    of_one_ordinal.require(sums_of(rows), what="the batch", per_ordinal=False)
+
+
+@pytest.mark.parametrize("other", [[(7, 1, 1), (8, 0, 1)], [(7, 0, 2), (8, 1, -1)], [(8, 0, 1)], []])
+def test_net_sums_that_differ_over_all_ordinals_are_an_error(other: Rows) -> None:
+    with pytest.raises(AuditError, match=r"^range 3 does not add up over its steps: expected 1 rows net") as failed:
+        sums_of(other).require(sums_of([(7, 0, 1)]), what="range 3", per_ordinal=False)
+    assert failed.value.change_ordinal is None

@@ -36,6 +36,24 @@ def test_a_run_after_an_update_goes_by_the_shuffle(workspace: Workspace) -> None
     }  # fmt: skip
 
 
+def test_a_pipeline_of_net_changes_delivers_the_last_state_against_the_first(workspace: Workspace) -> None:
+    pipeline = workspace.pipeline(changes="net")
+    icefloe("run", pipeline)
+    workspace.update(1, 2, value=2.0)
+    workspace.append(11, 12)
+    workspace.delete(11, 9)
+    workspace.update(1, value=1.0)
+    assert icefloe("plan", pipeline, "--json").document["changes"] == "net"
+    done = icefloe("run", pipeline)
+    expected = {"route": "shuffle", "steps": 4, "insert": 1, "delete": 1, "update_before": 1, "update_after": 1}
+    assert done.document.items() >= expected.items()
+    changes = [row for part in workspace.delivered(1).values() for row in part]
+    assert {(row["id"], row["_change_type"], row["_change_ordinal"]) for row in changes} == {
+        (2, "UPDATE_BEFORE", 0), (2, "UPDATE_AFTER", 0), (12, "INSERT", 1), (9, "DELETE", 2),
+    }  # fmt: skip
+    assert icefloe("verify", pipeline).code == 0
+
+
 def test_with_json_nothing_else_is_printed(workspace: Workspace) -> None:
     done = icefloe("run", workspace.folder / "events.yaml", "--json")
     assert done.out.count("\n") == 1

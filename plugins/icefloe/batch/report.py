@@ -23,6 +23,7 @@ class BatchReport:
     """What one batch did. Quantities carry their units; ``seconds`` are summed over tasks, not wall time.
 
     Attributes:
+        changes: those of ``each`` step, or the ``net`` ones of the whole batch.
         counts: rows by change type.
         rows_read: of all files, each read once.
         carried_over_rows: rows that cancelled out before the shuffle; one that several steps add or remove counts in
@@ -43,6 +44,7 @@ class BatchReport:
     after_snapshot_id: SnapshotId | None
     up_to_snapshot_id: SnapshotId | None
     steps: int
+    changes: Literal["each", "net"] = "each"
     skipped_replace_snapshots: int
     counts: Mapping[str, int]
     rows_read: int
@@ -84,6 +86,7 @@ class BatchReport:
             after_snapshot_id=plan.after_snapshot_id,
             up_to_snapshot_id=plan.up_to_snapshot_id,
             steps=len(plan.steps),
+            changes=plan.changes,
             skipped_replace_snapshots=plan.skipped_replace_snapshots,
             counts=batch.counts,
             rows_read=plan.input_rows,

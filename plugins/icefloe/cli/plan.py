@@ -75,6 +75,7 @@ def _show(name: str, batch: NextBatch, drafted: DraftPlan, screen: Screen) -> No
                 str(planned.batch_number) + (f" of backfill {planned.backfill_id}" if planned.backfill_id else ""),
             ),
             ("route", planned.route.value),
+            ("changes", planned.changes),
             ("after snapshot", id_text(planned.after_snapshot_id)),
             ("up to snapshot", id_text(planned.up_to_snapshot_id)),
             ("replace snapshots skipped", f"{planned.skipped_replace_snapshots:,}"),
@@ -114,6 +115,7 @@ def _document(batch: NextBatch, drafted: DraftPlan) -> dict[str, Any]:
         "is_open": batch.is_resumed,
         "backfill_id": planned.backfill_id,
         "route": planned.route.value,
+        "changes": planned.changes,
         "after_snapshot_id": id_json(planned.after_snapshot_id),
         "up_to_snapshot_id": id_json(planned.up_to_snapshot_id),
         "steps": [

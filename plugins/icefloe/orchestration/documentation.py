@@ -72,6 +72,7 @@ def _facts(pipeline: Pipeline, path: Path, *, below: str | None = None) -> str:
     catalog = pipeline.catalog if isinstance(pipeline.catalog, str) else pipeline.catalog.get("name", "default")
     rows = {
         "Table": f"`{pipeline.table}`, branch `{pipeline.branch}`, catalog `{catalog}`",
+        "Changes": "net, over each batch" if pipeline.changes == "net" else "of each step",
         "Sink": f"{pipeline.sink.type}: `{pipeline.sink.path}{below or ''}`",
         "Schedule": "by hand" if below else f"`{_schedule(pipeline)}`",
         "Engine": pipeline.engine,
