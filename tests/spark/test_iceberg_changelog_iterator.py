@@ -11,6 +11,7 @@ icefloe differs from create_changelog_view".
   test_an_insert_beyond_the_pairs_stays_an_insert |
 | testCarryRowsRemoveWithDuplicates, testCarryRowsRemoveLessInsertRows, testCarryRowsRemoveMoreInsertRows,
   testCarryRowsRemoveNoInsertRows | test_equal_rows_cancel_by_their_number |
+| testRemoveNetCarryovers | test_net_changes_cancel_across_steps |
 """
 
 from collections import Counter
@@ -24,6 +25,7 @@ import pytest
 
 from icefloe.changes.columns import ChangeType
 from icefloe.changes.consolidate import consolidate
+from icefloe.changes.net import net_changes
 from icefloe.changes.row_hash import row_hashes
 from icefloe.changes.updates import pair_updates
 from spark.spark_lab import SparkLab
@@ -66,21 +68,31 @@ def iceberg(spark_lab: SparkLab) -> Iterators:
     return run
 
 
-def changes_of(changes: Sequence[Change], *, identifiers: bool) -> Counter[Change]:
-    """What icefloe makes of the same rows: consolidated, paired by id and name if asked."""
+def changes_of(changes: Sequence[Change], *, identifiers: bool, net: bool = False) -> Counter[Change]:
+    """What icefloe makes of the same rows: consolidated, netted and paired by id and name if asked."""
     columns = [pa.array(values, kind) for values, kind in zip(list(zip(*changes, strict=True))[:3], TYPES, strict=True)]
     hashes = row_hashes(columns)
     ordinals = np.array([change[-1] for change in changes], np.int32)
     kept, weights = consolidate(hashes, ordinals, np.array([1 if c[3] == "INSERT" else -1 for c in changes], np.int64))
+    ordinals = ordinals[kept]
+    identities = row_hashes(columns[:2]) if identifiers else None
+    if net:
+        left, weights, ordinals = net_changes(
+            row_hashes=hashes.take(kept),
+            identity_hashes=identities and identities.take(kept),
+            change_ordinals=ordinals,
+            weights=weights,
+        )
+        kept = kept[left]
     taken, types = pair_updates(
         row_hashes=hashes.take(kept),
-        identity_hashes=row_hashes(columns[:2]).take(kept) if identifiers else None,
-        change_ordinals=ordinals[kept],
+        identity_hashes=identities and identities.take(kept),
+        change_ordinals=ordinals,
         weights=weights,
     )
     return Counter(
-        (*changes[row][:3], ChangeType(code).name, changes[row][4])
-        for row, code in zip(kept[taken], types, strict=True)
+        (*changes[kept[row]][:3], ChangeType(code).name, int(ordinals[row]))
+        for row, code in zip(taken, types, strict=True)
     )
 
 
@@ -153,5 +165,20 @@ def test_equal_rows_cancel_by_their_number(
         )
     )
     left = Counter({(*row, "INSERT" if weight > 0 else "DELETE", 0): abs(weight) for row, weight in expected.items()})
-    assert changes_of(rows, identifiers=False) == left
-    assert iceberg("removeCarryovers", rows) == iceberg("removeNetCarryovers", rows) == left
+    assert changes_of(rows, identifiers=False) == iceberg("removeCarryovers", rows) == left
+    assert changes_of(rows, identifiers=False, net=True) == iceberg("removeNetCarryovers", rows) == left
+
+
+def test_net_changes_cancel_across_steps(iceberg: Iterators) -> None:
+    row = 1, *DATA
+    rows = [
+        (0, *DATA, "DELETE", 0),
+        *[(*row, "DELETE", 0), (*row, "INSERT", 0)],
+        *[(*row, "DELETE", 1)] * 2,
+        *[(*row, "INSERT", 1)] * 2,
+        *[(*row, "INSERT", 2), (*row, "DELETE", 3)],
+        *[(*row, "INSERT", 4)] * 2,
+        (2, *DATA, "DELETE", 4),
+    ]
+    left = Counter({(0, *DATA, "DELETE", 0): 1, (*row, "INSERT", 4): 2, (2, *DATA, "DELETE", 4): 1})
+    assert changes_of(rows, identifiers=False, net=True) == iceberg("removeNetCarryovers", rows) == left
