@@ -1,31 +1,30 @@
 import pyarrow as pa
 
+from batch.touched_files import touched_file
 from batch.workshop import Workshop, rows
 from icefloe.batch.alignment import align, alignable_pairs
-from icefloe.batch.document import FileWork
+from icefloe.batch.file_rows import FileRows
 from icefloe.batch.memory_budget import MemoryBudget
-from icefloe.iceberg.data_file import DataFile
 
 
-def work(path: str, rows: int, *weights: tuple[int, int]) -> FileWork:
-    file = DataFile(path=path, file_format="PARQUET", spec_id=0, record_count=rows, file_size_bytes=1)
-    return FileWork(data_file=file, weights=weights)
-
-
-def paths(*files: FileWork) -> list[tuple[str, str]]:
+def paths(*files: FileRows) -> list[tuple[str, str]]:
     return [(one.data_file.path, other.data_file.path) for one, other in alignable_pairs(files)]
 
 
 def test_files_of_one_step_and_length_pair_each_at_most_once() -> None:
     assert paths(
-        work("a", 5, (0, 1)), work("b", 5, (0, -1)), work("c", 5, (0, 1)), work("d", 5, (0, -1)), work("e", 5, (0, 1))
+        touched_file("a", 5, (0, 1)),
+        touched_file("b", 5, (0, -1)),
+        touched_file("c", 5, (0, 1)),
+        touched_file("d", 5, (0, -1)),
+        touched_file("e", 5, (0, 1)),
     ) == [("b", "a"), ("d", "c")]
 
 
 def test_files_of_other_steps_or_lengths_or_of_several_steps_do_not_pair() -> None:
-    assert paths(work("a", 5, (0, 1)), work("b", 5, (1, -1))) == []
-    assert paths(work("a", 5, (0, 1)), work("b", 6, (0, -1))) == []
-    assert paths(work("a", 5, (0, 1), (1, -1)), work("b", 5, (0, -1))) == []
+    assert paths(touched_file("a", 5, (0, 1)), touched_file("b", 5, (1, -1))) == []
+    assert paths(touched_file("a", 5, (0, 1)), touched_file("b", 6, (0, -1))) == []
+    assert paths(touched_file("a", 5, (0, 1), (1, -1)), touched_file("b", 5, (0, -1))) == []
 
 
 def test_rows_that_differ_are_kept_within_the_budget_or_not_at_all(workshop: Workshop) -> None:
@@ -33,7 +32,7 @@ def test_rows_that_differ_are_kept_within_the_budget_or_not_at_all(workshop: Wor
     workshop.deliver()
     workshop.replace(rows(range(100)).set_column(1, "value", pa.array([1.0] * 99 + [2.0])))
     batch = workshop.open()
-    removed, added = sorted(batch.context.map_task(0).files, key=lambda each: each.weights)
+    removed, added = sorted(batch.context.file_rows(0), key=lambda each: each.effects[0].weight)
     reader = batch.context.row_reader()
     assert align(removed, added, reader, budget=MemoryBudget(3)) is None
     budget = MemoryBudget(1 << 20)

@@ -9,8 +9,10 @@ from pyiceberg.expressions import AlwaysTrue
 
 from batch.workshop import OpenBatch, Workshop, rows
 from icefloe.batch.carryover import CarryOver
-from icefloe.batch.document import FileWork
+from icefloe.batch.changed_rows import Effect
+from icefloe.batch.file_rows import FileRows
 from icefloe.batch.row_reader import TableRowReader
+from icefloe.iceberg.data_file import DataFile
 from spark.row_counts import Row, rows_of
 
 AMPLE = 1 << 30
@@ -24,21 +26,21 @@ class CountingReader:
         self.whole: Counter[str] = Counter()
         self.by_position: Counter[str] = Counter()
 
-    def read_file(self, work: FileWork) -> Iterator[tuple[int, pa.RecordBatch]]:
-        self.whole[work.data_file.path] += 1
-        return self.inner.read_file(work)
+    def read(self, file: FileRows) -> Iterator[tuple[Any, pa.RecordBatch]]:
+        self.whole[file.data_file.path] += 1
+        return self.inner.read(file)
 
-    def read_rows(self, work: FileWork, positions: Any) -> Iterator[pa.RecordBatch]:
-        self.by_position[work.data_file.path] += 1
-        return self.inner.read_rows(work, positions)
+    def read_rows(self, data_file: DataFile, positions: Any) -> Iterator[pa.RecordBatch]:
+        self.by_position[data_file.path] += 1
+        return self.inner.read_rows(data_file, positions)
 
     def plain(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return self.inner.plain(batch)
 
 
-def files_of(batch: OpenBatch) -> list[FileWork]:
+def files_of(batch: OpenBatch) -> list[FileRows]:
     context = batch.context
-    return [work for map_id in range(batch.plan.num_map_tasks) for work in context.map_task(map_id).files]
+    return [work for map_id in range(batch.plan.num_map_tasks) for work in context.file_rows(map_id)]
 
 
 def handed_on(carryover: CarryOver) -> Counter[tuple[int, Row]]:
@@ -110,7 +112,7 @@ def test_a_file_that_is_added_and_removed_inside_the_batch_counts_in_both_steps(
     workshop.append(range(300, 310))
     workshop.delete(range(190, 305))
     batch = workshop.open()
-    assert any(len(work.weights) > 1 for work in files_of(batch))
+    assert any(len(work.effects) > 1 for work in files_of(batch))
     carryover, _ = run(batch, memory_bytes=memory_bytes)
     assert handed_on(carryover) == expected(workshop, batch)
     carryover.tally.require(net_by_ordinal(expected(workshop, batch)), what="the test")
@@ -137,8 +139,8 @@ def test_a_file_that_counts_twice_leaves_the_cancelling_to_the_reduce_side(works
     after_initial_load(workshop, range(20))
     workshop.replace(rows(range(10, 30)))
     batch = workshop.open()
-    removed, added = sorted(files_of(batch), key=lambda work: work.weights)
-    twice = FileWork(data_file=added.data_file, weights=((0, 2),))
+    removed, added = sorted(files_of(batch), key=lambda file: file.effects[0].weight)
+    twice = FileRows(data_file=added.data_file, effects=(Effect(change_ordinal=0, weight=2),))
     carryover = CarryOver([removed, twice], batch.context.row_reader(), memory_bytes=AMPLE)
     weights = Counter[int]()
     for changed in carryover.changed_rows():

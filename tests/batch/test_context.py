@@ -13,7 +13,7 @@ def test_a_reference_travels_and_opens_the_batch_elsewhere(workshop: Workshop) -
     batch = workshop.open()
     context = pickle.loads(pickle.dumps(batch.reference)).open()
     assert context.plan == batch.plan
-    rows = [rows for work in context.map_task(0).files for _, rows in context.row_reader().read_file(work)]
+    rows = [rows for file in context.file_rows(0) for _, rows in context.row_reader().read(file)]
     assert sum(each.num_rows for each in rows) == 5
 
 

@@ -1,11 +1,10 @@
-from icefloe.batch.document import FileWork
+from batch.touched_files import touched_file
 from icefloe.batch.effects import contended_ordinals
-from icefloe.iceberg.data_file import DataFile
+from icefloe.batch.file_rows import FileRows
 
 
-def work(*weights: tuple[int, int]) -> FileWork:
-    file = DataFile(path="a", file_format="PARQUET", spec_id=0, record_count=1, file_size_bytes=1)
-    return FileWork(data_file=file, weights=weights)
+def work(*weights: tuple[int, int]) -> FileRows:
+    return touched_file("a", 1, *weights)
 
 
 def test_rows_can_cancel_in_the_ordinals_that_have_both_signs() -> None:

@@ -1,22 +1,22 @@
-from collections.abc import Hashable
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icefloe.batch.document import FileWork
 from icefloe.batch.map_tasks import PlannedFile, map_tasks
-from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.data_file import Constant, DataFile
+from icefloe.iceberg.scan_tasks import ScanTask, Term
 
 ID = 1
 
 
 def planned(
-    path: str, weight: int, *, lower: Any = None, upper: Any = None, size: int = 10, partition: Hashable = ()
+    path: str, weight: int, *, lower: Any = None, upper: Any = None, size: int = 10, partition: Constant = None
 ) -> PlannedFile:
     file = DataFile(path=path, file_format="PARQUET", spec_id=0, record_count=1, file_size_bytes=size)
     bounds = {} if lower is None else {ID: (lower, upper)}
-    return PlannedFile(work=FileWork(data_file=file, weights=((0, weight),)), partition=partition, bounds=bounds)
+    task = ScanTask(data_file=file, terms=(Term(change_ordinal=0, weight=weight),), partition=(0, (partition,)))
+    return PlannedFile(task=task, bounds=bounds)
 
 
 def grouped(*files: PlannedFile, map_task_bytes: int) -> list[list[str]]:
@@ -65,7 +65,7 @@ def test_files_keep_the_order_of_the_steps_where_nothing_is_removed() -> None:
 def test_the_column_that_tells_files_apart_best_decides() -> None:
     def file(path: str, weight: int, number: int) -> PlannedFile:
         base = planned(path, weight)
-        return PlannedFile(work=base.work, partition=(), bounds={1: (0, 100), 2: (number, number)})
+        return PlannedFile(task=base.task, bounds={1: (0, 100), 2: (number, number)})
 
     files = [file("o1", -1, 1), file("o2", -1, 2), file("n2", 1, 2), file("n1", 1, 1)]
     assert [sorted(task) for task in grouped(*files, map_task_bytes=20)] == [["n1", "o1"], ["n2", "o2"]]
@@ -107,7 +107,7 @@ def test_every_file_is_in_one_task_and_tasks_are_bounded(
     ]
     tasks = map_tasks(files, map_task_bytes=map_task_bytes)
     assert sorted(work.data_file.path for task in tasks for work in task) == sorted(f"f{n}" for n in range(len(specs)))
-    bounds = {file.work.data_file.path: (file.partition, file.bounds) for file in files}
+    bounds = {file.task.data_file.path: (file.partition, file.bounds) for file in files}
     for task in tasks:
         is_bounded = sum(work.data_file.file_size_bytes for work in task) <= map_task_bytes
         assert is_bounded or len({str(bounds[work.data_file.path]) for work in task}) == 1

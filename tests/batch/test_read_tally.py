@@ -1,30 +1,44 @@
+import numpy as np
 import pytest
 
+from batch.touched_files import touched_file
 from icefloe.audit.sums import AuditError
-from icefloe.batch.document import FileWork
-from icefloe.batch.read_tally import ReadTally
-from icefloe.iceberg.data_file import DataFile
+from icefloe.batch.changed_rows import Effect
+from icefloe.batch.file_rows import FileRows
+from icefloe.batch.read_tally import FileTally, ReadTally
+from icefloe.batch.row_set import RowSet
+
+FILES = [touched_file("a", 5, (0, -1)), touched_file("b", 7, (0, 1), (1, -1))]
 
 
-def work(path: str, rows: int, *weights: tuple[int, int]) -> FileWork:
-    file = DataFile(path=path, file_format="PARQUET", spec_id=0, record_count=rows, file_size_bytes=10)
-    return FileWork(data_file=file, weights=weights)
-
-
-FILES = [work("a", 5, (0, -1)), work("b", 7, (0, 1), (1, -1))]
+def read(file: FileRows, positions: range) -> FileTally:
+    found = FileTally(file)
+    found.add(np.array(positions, np.int64))
+    return found
 
 
 def tally(**rows: int) -> ReadTally:
     found = ReadTally(FILES)
     for each in FILES:
         if each.data_file.path in rows:
-            found.add_file(each, rows[each.data_file.path])
+            found.add_file(read(each, range(rows[each.data_file.path])))
     return found
 
 
-def test_rows_count_once_for_each_step_and_bytes_once() -> None:
+def test_rows_count_once_for_each_step() -> None:
     found = tally(a=5, b=7)
-    assert (found.rows_read, found.removed_rows, found.added_rows, found.bytes_read) == (12, 12, 7, 20)
+    assert (found.rows_read, found.removed_rows, found.added_rows) == (12, 12, 7)
+
+
+def test_of_a_file_with_deletes_only_the_touched_rows_are_read_and_count_where_they_are_touched() -> None:
+    gone = Effect(change_ordinal=1, weight=-1, rows=RowSet(positions=np.array([2, 3])))
+    file = FileRows(data_file=FILES[0].data_file, effects=(gone,))
+    found = ReadTally([file])
+    found.add_file(read(file, range(2, 4)))
+    found.require({1: -2}, what="map task 3")
+    found.add_file(read(file, range(5)))
+    with pytest.raises(AuditError, match="read 5 of the 2 rows of a"):
+        found.require({1: -2}, what="map task 3")
 
 
 def test_what_is_handed_on_must_have_the_signed_count_of_what_was_read() -> None:

@@ -52,7 +52,7 @@ def expected_weights(table: Table, step: Step) -> dict[str, int]:
 def planned_weights(plan: ScanPlan, ordinal: int) -> dict[str, int]:
     weights: Counter[str] = Counter()
     for task in plan.tasks:
-        weights[task.data_file.path] += dict(task.weights).get(ordinal, 0)
+        weights[task.data_file.path] += sum(t.weight for t in task.terms if t.change_ordinal == ordinal)
     return {path: weight for path, weight in weights.items() if weight}
 
 

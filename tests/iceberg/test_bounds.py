@@ -22,9 +22,7 @@ from icefloe.iceberg.scan_tasks import ScanTask
 def bounds_of(now: PrimitiveType, lower: bytes, upper: bytes) -> tuple[Any, Any] | None:
     """The bounds of a column that has a type now, as some writer wrote them."""
     file = DataFile(path="a.parquet", file_format="PARQUET", spec_id=0, record_count=1, file_size_bytes=1)
-    task = ScanTask(
-        data_file=file, weights=((0, 1),), partition=(0, ()), lower_bounds={1: lower}, upper_bounds={1: upper}
-    )
+    task = ScanTask(data_file=file, terms=(), partition=(0, ()), lower_bounds={1: lower}, upper_bounds={1: upper})
     return comparable_bounds(task, Schema(NestedField(1, "c", now, required=False))).get(1)
 
 

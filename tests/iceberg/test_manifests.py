@@ -96,12 +96,13 @@ def test_delete_files_keep_what_tells_where_they_apply(tmp_path: Path) -> None:
     ]
     table = v3_table(tmp_path, holds_deletes=True, first_row_id=None, entries=entries)
     reader = ManifestReader(table)
-    first, second, third = (entry.delete_file for entry in reader.delete_entries(head_manifest(table, reader)))
+    found = reader.delete_entries(head_manifest(table, reader))
+    first, _, third = (entry.delete_file for entry in found)
     assert (first.referenced_data_file, first.content_offset, first.content_size_bytes) == ("file:///a", 4, 50)
     assert (first.file_format, first.sequence_number) == ("PUFFIN", 9)
-    assert (second.lower_path, second.upper_path) == (b"file:///a", b"file:///a")
+    assert (found[1].lower_bounds, found[1].upper_bounds) == (bounds, bounds)
     assert (third.content, third.equality_field_ids) == (FileContent.EQUALITY_DELETES, (1, 2))
-    assert third.is_unpartitioned
+    assert found[2].is_unpartitioned
 
 
 def test_a_manifest_with_fewer_entries_than_its_list_says_is_damaged(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.delete_files import DeleteFile, DeleteFileInForceError, FileContent
+from icefloe.iceberg.delete_file import DeleteFile, FileContent
 from icefloe.iceberg.history import History, UnknownSnapshotError
 from icefloe.iceberg.manifest_entries import DataEntry, DeleteEntry, EntryStatus, Manifest
 from icefloe.iceberg.step import Step, StepKind
@@ -71,12 +71,15 @@ def delete(path: str, status: EntryStatus, snapshot_id: int, sequence_number: in
         path=path,
         content=FileContent.POSITION_DELETES,
         file_format="PARQUET",
+        spec_id=0,
+        record_count=1,
+        file_size_bytes=1,
         sequence_number=sequence_number,
-        partition=(0, ()),
-        is_unpartitioned=True,
         **facts,
     )
-    return DeleteEntry(status=status, snapshot_id=snapshot_id, delete_file=file)
+    return DeleteEntry(
+        status=status, snapshot_id=snapshot_id, delete_file=file, partition=(0, ()), is_unpartitioned=True
+    )
 
 
 def step(kind: StepKind, *snapshot_ids: int, start: int | None = None) -> Step:
@@ -91,16 +94,16 @@ def step(kind: StepKind, *snapshot_ids: int, start: int | None = None) -> Step:
     )
 
 
-def files(reader: FakeReader) -> StepFiles:
+def files(reader: FakeReader, *steps: Step) -> StepFiles:
     snapshots = {
         snapshot_id: Snapshot(snapshot_id=snapshot_id, parent_snapshot_id=None, timestamp_ms=0, manifest_list="")
         for snapshot_id in reader.lists
     }
-    return StepFiles(History(table_name="db.t", snapshots=snapshots, refs={}), reader)
+    return StepFiles(steps, History(table_name="db.t", snapshots=snapshots, refs={}), reader)
 
 
 def weights(reader: FakeReader, of: Step) -> dict[str, int]:
-    return {change.entry.data_file.path: change.weight for change in files(reader).changes(of)}
+    return {term.entry.data_file.path: term.weight for term in files(reader, of).terms(of)}
 
 
 def test_a_commit_is_the_entries_of_the_manifests_it_wrote() -> None:
@@ -121,8 +124,9 @@ def test_a_deleted_entry_belongs_to_its_manifest_s_snapshot_whatever_its_id_says
 def test_a_file_added_by_another_snapshot_is_left_out_with_a_warning() -> None:
     reader = FakeReader()
     reader.lists = {2: [reader.write("m", 2, data("a", ADDED, 1), data("b", ADDED, 2))]}
-    planner = files(reader)
-    assert [change.entry.data_file.path for change in planner.changes(step(StepKind.COMMIT, 2))] == ["b"]
+    of = step(StepKind.COMMIT, 2)
+    planner = files(reader, of)
+    assert [term.entry.data_file.path for term in planner.terms(of)] == ["b"]
     assert "lists 1 data files as added by other snapshots" in planner.warnings[0]
 
 
@@ -138,8 +142,8 @@ def test_the_first_row_id_is_kept_where_any_entry_has_it() -> None:
         1: [reader.write("m1", 1, data("a", ADDED, 1, first_row_id=70))],
         2: [reader.write("m2", 2, data("a", DELETED, 2), data("a", ADDED, 2))],
     }
-    changes = files(reader).changes(step(StepKind.COMMIT, 1, 2))
-    assert [(change.entry.data_file.first_row_id, change.weight) for change in changes] == [(70, 1)]
+    of = step(StepKind.COMMIT, 1, 2)
+    assert [(term.entry.data_file.first_row_id, term.weight) for term in files(reader, of).terms(of)] == [(70, 1)]
 
 
 def test_two_states_differ_by_their_files_and_not_by_their_manifests() -> None:
@@ -158,63 +162,107 @@ def test_a_state_that_is_gone_is_an_error() -> None:
         weights(reader, step(StepKind.STATES, 3, start=2))
 
 
-@pytest.mark.parametrize(("status", "why"), [(ADDED, "is added"), (DELETED, "is removed")])
-def test_a_commit_that_adds_or_removes_a_delete_file_is_refused(status: EntryStatus, why: str) -> None:
+def terms(reader: FakeReader, *of: Step) -> list[dict[str, list[tuple[int, list[str]]]]]:
+    """For each step by data file (weight, delete files in force)."""
+    step_files = files(reader, *of)
+    found = []
+    for each in of:
+        by_path: dict[str, list[tuple[int, list[str]]]] = {}
+        for term in step_files.terms(each):
+            in_force = sorted(path for path, _ in term.delete_files)
+            by_path.setdefault(term.entry.data_file.path, []).append((term.weight, in_force))
+        found.append(by_path)
+    return found
+
+
+def test_a_delete_file_added_or_removed_counts_the_rows_before_less_and_the_rows_after_more() -> None:
     reader = FakeReader()
-    reader.lists = {2: [reader.write("m", 2, delete("d", status, 2, 2))]}
-    with pytest.raises(DeleteFileInForceError, match=f"delete file d {why} at snapshot 2 of table db.t"):
-        weights(reader, step(StepKind.COMMIT, 2))
+    old = reader.write("old", 1, data("a", ADDED, 1), data("b", ADDED, 1))
+    first = reader.write("first", 2, delete("d", ADDED, 2, 2, referenced_data_file="a"))
+    second = reader.write("second", 3, delete("d", DELETED, 3, 2, referenced_data_file="a"), delete(
+        "e", ADDED, 3, 3, referenced_data_file="a"
+    ))  # fmt: skip
+    reader.lists = {1: [old], 2: [old, first], 3: [old, second]}
+    assert terms(reader, step(StepKind.COMMIT, 2), step(StepKind.COMMIT, 3)) == [
+        {"a": [(-1, []), (1, ["d"])]}, {"a": [(-1, ["d"]), (1, ["e"])]}
+    ]  # fmt: skip
+    assert terms(reader, step(StepKind.COMMIT, 2, 3)) == [{"a": [(-1, []), (1, ["e"])]}]
+    assert reader.read.count("old") == 2
+
+
+def test_a_delete_file_that_reaches_a_file_of_its_own_commit_is_in_force_on_it() -> None:
+    reader = FakeReader()
+    deletes = reader.write("deletes", 2, delete("d", ADDED, 2, 2))
+    reader.lists = {2: [reader.write("new", 2, data("b", ADDED, 2, 2)), deletes]}
+    assert terms(reader, step(StepKind.COMMIT, 2)) == [{"b": [(1, ["d"])]}]
+
+
+def test_a_file_is_removed_with_the_delete_files_that_were_in_force_before() -> None:
+    reader = FakeReader()
+    gone = reader.write("gone", 3, data("a", DELETED, 3, 1), data("b", ADDED, 3, 3))
+    dropped = reader.write("dropped", 3, delete("d", DELETED, 3, 2, referenced_data_file="a"))
+    reader.lists = {3: [gone, dropped]}
+    assert terms(reader, step(StepKind.COMMIT, 3)) == [{"a": [(-1, ["d"])], "b": [(1, [])]}]
 
 
 def test_a_delete_manifest_rewritten_by_a_commit_is_no_change() -> None:
     reader = FakeReader()
     deletes = reader.write("m", 2, delete("d", EXISTING, 1, 1, referenced_data_file="a"))
     reader.lists = {2: [deletes, reader.write("new", 2, data("b", ADDED, 2, 2))]}
-    assert weights(reader, step(StepKind.COMMIT, 2)) == {"b": 1}
-
-
-def test_a_delete_file_in_force_on_files_that_are_not_read_is_no_obstacle() -> None:
-    reader = FakeReader()
-    deletes = reader.write("deletes", 1, delete("d", ADDED, 1, 1))
-    reader.lists = {2: [deletes, reader.write("new", 2, data("b", ADDED, 2, 2))]}
-    assert weights(reader, step(StepKind.COMMIT, 2)) == {"b": 1}
+    assert terms(reader, step(StepKind.COMMIT, 2)) == [{"b": [(1, [])]}]
 
 
 @pytest.mark.parametrize(
-    "of", [step(StepKind.COMMIT, 2), step(StepKind.STATES, 2, start=1), step(StepKind.INITIAL, 2)], ids=str
+    ("of", "expected"),
+    [
+        (step(StepKind.COMMIT, 2), {"a": [(-1, ["d"])], "b": [(1, ["d"])]}),
+        (step(StepKind.STATES, 2, start=1), {"a": [(-1, ["d"])], "b": [(1, ["d"])]}),
+        (step(StepKind.INITIAL, 2), {"b": [(1, ["d"])]}),
+    ],
+    ids=str,
 )
-def test_a_delete_file_in_force_on_a_file_that_is_read_is_refused(of: Step) -> None:
+def test_delete_files_in_force_stand_with_every_file(of: Step, expected: dict[str, Any]) -> None:
     reader = FakeReader()
     deletes = reader.write("deletes", 0, delete("d", ADDED, 0, 5))
     first = reader.write("first", 1, data("a", ADDED, 1, 1))
     gone = reader.write("gone", 2, data("a", DELETED, 2, 1), data("b", ADDED, 2, 4))
     reader.lists = {1: [deletes, first], 2: [deletes, gone]}
-    with pytest.raises(DeleteFileInForceError, match="delete file d is in force on data file") as error:
-        weights(reader, of)
-    assert error.value.table == "db.t"
-    assert error.value.path == "d"
+    assert terms(reader, of) == [expected]
 
 
-def test_a_delete_file_on_a_file_that_nets_to_nothing_is_no_obstacle() -> None:
+def test_a_file_that_nets_to_nothing_is_left_out_whatever_is_in_force_on_it() -> None:
     reader = FakeReader()
     deletes = reader.write("deletes", 0, delete("d", ADDED, 0, 9, referenced_data_file="a"))
     reader.lists = {
         1: [deletes, reader.write("m1", 1, data("a", ADDED, 1))],
         2: [deletes, reader.write("m2", 2, data("a", DELETED, 2))],
     }
-    assert weights(reader, step(StepKind.COMMIT, 1, 2)) == {}
+    assert terms(reader, step(StepKind.COMMIT, 1, 2)) == [{}]
 
 
-def test_states_with_different_delete_files_are_refused() -> None:
+def test_states_with_different_delete_files_differ_in_the_files_these_reach() -> None:
     reader = FakeReader()
-    deletes = reader.write("deletes", 1, delete("d", ADDED, 1, 5))
-    reader.lists = {1: [], 2: [deletes]}
-    with pytest.raises(DeleteFileInForceError, match="delete file d is in force at snapshot 2"):
-        weights(reader, step(StepKind.STATES, 2, start=1))
+    shared = reader.write("shared", 1, data("a", ADDED, 1), data("b", ADDED, 1))
+    deletes = reader.write("deletes", 2, delete("d", ADDED, 2, 5, referenced_data_file="b"))
+    reader.lists = {1: [shared], 2: [shared, deletes]}
+    assert terms(reader, step(StepKind.STATES, 2, start=1)) == [{"b": [(-1, []), (1, ["d"])]}]
+    assert terms(reader, step(StepKind.STATES, 1, start=2)) == [{"b": [(-1, ["d"]), (1, [])]}]
+
+
+def test_a_compaction_between_two_steps_changes_what_is_in_force_without_a_term() -> None:
+    reader = FakeReader()
+    old = reader.write("old", 1, data("a", ADDED, 1))
+    first = reader.write("first", 2, delete("d", ADDED, 2, 2, referenced_data_file="a"))
+    merged = reader.write("merged", 3, delete("d", DELETED, 3, 2), delete("m", ADDED, 3, 2, referenced_data_file="a"))
+    last = reader.write("last", 4, delete("e", ADDED, 4, 4, referenced_data_file="a"))
+    reader.lists = {1: [old], 2: [old, first], 3: [old, merged], 4: [old, merged, last]}
+    assert terms(reader, step(StepKind.COMMIT, 2), step(StepKind.COMMIT, 4)) == [
+        {"a": [(-1, []), (1, ["d"])]}, {"a": [(-1, ["m"]), (1, ["e", "m"])]}
+    ]  # fmt: skip
 
 
 def test_delete_manifests_are_not_read_where_nothing_is_read() -> None:
     reader = FakeReader()
     reader.lists = {2: [reader.write("deletes", 1, delete("d", ADDED, 1, 5))]}
-    assert weights(reader, step(StepKind.COMMIT, 2)) == {}
+    assert terms(reader, step(StepKind.COMMIT, 2)) == [{}]
     assert reader.read == []

@@ -6,8 +6,9 @@ from typing import Final
 import pyarrow as pa
 
 from icefloe.batch.candidates import Candidates
-from icefloe.batch.document import FileWork
+from icefloe.batch.file_rows import FileRows
 from icefloe.batch.memory_budget import MemoryBudget
+from icefloe.batch.read_tally import FileTally
 from icefloe.batch.row_reader import TableRowReader
 from icefloe.changes.alignment import aligned_batches, differing_rows
 from icefloe.changes.row_hash import RowHashes, row_hashes_of_batch
@@ -18,21 +19,29 @@ _ALIGNED_SHARE: Final = 0.25
 """Above this share of differing rows the row order was not kept, and hashing is cheaper."""
 
 
-def alignable_pairs(files: Sequence[FileWork]) -> Iterator[tuple[FileWork, FileWork]]:
-    """Files removed and added by one and the same step that have equally many rows; each file in one pair at most."""
-    removed: dict[tuple[int, int], list[FileWork]] = {}
-    for work in files:
-        if len(work.weights) == 1 and work.weights[0][1] < 0:
-            removed.setdefault((work.weights[0][0], work.data_file.record_count), []).append(work)
-    for work in files:
-        if len(work.weights) == 1 and work.weights[0][1] > 0:
-            like = removed.get((work.weights[0][0], work.data_file.record_count))
+def alignable_pairs(files: Sequence[FileRows]) -> Iterator[tuple[FileRows, FileRows]]:
+    """Files removed and added whole by one and the same step that have equally many rows; each in one pair at most."""
+    removed: dict[tuple[int, int], list[FileRows]] = {}
+    for file in files:
+        if _is_whole(file, -1):
+            removed.setdefault(_likeness(file), []).append(file)
+    for file in files:
+        if _is_whole(file, 1):
+            like = removed.get(_likeness(file))
             if like:
-                yield like.pop(0), work
+                yield like.pop(0), file
+
+
+def _is_whole(file: FileRows, weight: int) -> bool:
+    return len(file.effects) == 1 and file.effects[0].rows.is_all and file.effects[0].weight == weight
+
+
+def _likeness(file: FileRows) -> tuple[int, int]:
+    return file.effects[0].change_ordinal, file.data_file.record_count
 
 
 def align(
-    removed: FileWork, added: FileWork, reader: TableRowReader, *, budget: MemoryBudget
+    removed: FileRows, added: FileRows, reader: TableRowReader, *, budget: MemoryBudget
 ) -> tuple[Candidates, Candidates] | None:
     """The rows of two files that differ by position, kept in memory.
 
@@ -45,7 +54,8 @@ def align(
     Returns:
         The candidates of each file; None where the row order was not kept, or memory is short.
     """
-    sides = [(batch for _, batch in reader.read_file(work)) for work in (removed, added)]
+    tallies = FileTally(removed), FileTally(added)
+    sides = [_counted(tally, reader) for tally in tallies]
     kept: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = ([], [])
     rows_seen = rows_kept = kept_bytes = 0
     for pair in aligned_batches(*sides):
@@ -62,11 +72,17 @@ def align(
     budget.take(kept_bytes)
     first, second = (
         Candidates(
-            work=work,
-            rows_read=rows_seen,
+            tally=tally,
+            effects=tally.file.effects,
             hashes=RowHashes.concat([row_hashes_of_batch(batch) for batch in side]),
             kept=side,
         )
-        for work, side in zip((removed, added), kept, strict=True)
+        for tally, side in zip(tallies, kept, strict=True)
     )
     return first, second
+
+
+def _counted(tally: FileTally, reader: TableRowReader) -> Iterator[pa.RecordBatch]:
+    for positions, batch in reader.read(tally.file):
+        tally.add(positions)
+        yield batch

@@ -2,16 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import pairwise
 from typing import Self
 
 import numpy as np
 import pyarrow as pa
 
-from icefloe.batch.changed_rows import ChangedRows, Effect, Positions, touched_positions
-from icefloe.batch.document import FileWork
+from icefloe.batch.changed_rows import ChangedRows, Effect
+from icefloe.batch.file_rows import FileRows
 from icefloe.batch.memory_budget import MemoryBudget
+from icefloe.batch.read_tally import FileTally
 from icefloe.batch.row_reader import TableRowReader
+from icefloe.batch.row_set import Positions, RowSet
 from icefloe.changes.hash_slice import HashSlice
 from icefloe.changes.row_hash import RowHashes, row_hashes_of_batch
 
@@ -23,36 +26,37 @@ class Candidates:
     """Rows of one file.
 
     Attributes:
-        work: the file.
+        tally: of the file, read to its end.
+        effects: on the candidates, which are numbered from 0.
         hashes: of the candidates.
         kept: batches that hold them, where memory allowed; None: they are read again from the file.
-        positions: of the candidates in ``kept``, or in the file; None: all rows are candidates.
-        rows_read: rows that the file was found to have.
+        places: of the candidates in ``kept``, or in the file; None: one after the other.
     """
 
-    work: FileWork
-    rows_read: int
+    tally: FileTally
+    effects: Sequence[Effect]
     hashes: RowHashes
     kept: Sequence[pa.RecordBatch] | None
-    positions: Positions | None = None
-
-    def weight_in(self, ordinal: int) -> int:
-        """The weight of the rows in one step; 0 where it does not touch the file."""
-        return dict(self.work.weights).get(ordinal, 0)
+    places: Positions | None = None
 
     def within(self, part: HashSlice) -> Self:
         """Those whose hashes lie in a slice."""
         if part.is_whole:
             return self
         here = part.positions(self.hashes)
-        positions = here if self.positions is None else self.positions[here]
-        return replace(self, hashes=self.hashes.take(here), positions=positions)
+        return replace(
+            self,
+            effects=seen_from(self.effects, here),
+            hashes=self.hashes.take(here),
+            places=here if self.places is None else self.places[here],
+        )
 
     def rows(self, effects: Sequence[Effect], reader: TableRowReader) -> Iterator[ChangedRows]:
-        """The candidates that effects touch; their positions count the candidates, not the rows of the file."""
-        wanted = touched_positions(effects, len(self.hashes))
+        """The candidates that effects touch."""
+        touched = reduce(RowSet.union, (effect.rows for effect in effects), RowSet(positions=np.zeros(0, np.int64)))
+        wanted = touched.among(np.arange(len(self.hashes)))
         start = 0
-        for batch in self._rows_at(wanted if self.positions is None else self.positions[wanted], reader):
+        for batch in self._rows_at(wanted if self.places is None else self.places[wanted], reader):
             here = wanted[start : start + batch.num_rows]
             start += batch.num_rows
             yield ChangedRows.of(batch, self.hashes.take(here), here, effects)
@@ -61,7 +65,7 @@ class Candidates:
         if not len(wanted):
             return
         if self.kept is None:
-            yield from reader.read_rows(self.work, wanted)
+            yield from reader.read_rows(self.tally.file.data_file, wanted)
             return
         stops = np.cumsum([batch.num_rows for batch in self.kept])
         bounds = np.searchsorted(wanted, np.concatenate([[0], stops]))
@@ -70,28 +74,26 @@ class Candidates:
                 yield reader.plain(batch.take(pa.array(wanted[first:last] - (stop - batch.num_rows))))
 
 
-def hash_file(work: FileWork, reader: TableRowReader, *, budget: MemoryBudget, part: HashSlice) -> Candidates:
-    """Every row of a file as a candidate, or those of a slice of the hashes.
+def hash_file(file: FileRows, reader: TableRowReader, *, budget: MemoryBudget, part: HashSlice) -> Candidates:
+    """Every touched row of a file as a candidate, or those of a slice of the hashes.
 
     Args:
-        work: the file.
+        file: with its effects.
         reader: how to read it.
         budget: what is left of it decides whether the rows are kept; those of a slice are not.
         part: of the hashes.
     """
+    tally = FileTally(file)
     hashes: list[RowHashes] = []
-    positions: list[Positions] = []
+    places: list[Positions] = [np.zeros(0, np.int64)]
     kept: list[pa.RecordBatch] | None = [] if part.is_whole else None
-    rows_read = kept_bytes = 0
-    for first, batch in reader.read_file(work):
+    kept_bytes = 0
+    for positions, batch in reader.read(file):
+        tally.add(positions)
         hashed = row_hashes_of_batch(batch)
-        rows_read += len(hashed)
-        if part.is_whole:
-            hashes.append(hashed)
-        else:
-            here = part.positions(hashed)
-            hashes.append(hashed.take(here))
-            positions.append(here + first)
+        here = part.positions(hashed)
+        hashes.append(hashed if part.is_whole else hashed.take(here))
+        places.append(positions if part.is_whole else positions[here])
         if kept is not None:
             kept.append(batch)
             kept_bytes += batch.nbytes
@@ -99,10 +101,16 @@ def hash_file(work: FileWork, reader: TableRowReader, *, budget: MemoryBudget, p
                 kept = None
     if kept is not None:
         budget.take(kept_bytes)
+    in_file = np.concatenate(places)
     return Candidates(
-        work=work,
-        rows_read=rows_read,
+        tally=tally,
+        effects=seen_from(file.effects, in_file),
         hashes=RowHashes.concat(hashes),
         kept=kept,
-        positions=None if part.is_whole else np.concatenate([np.zeros(0, np.int64), *positions]),
+        places=in_file if kept is None else None,
     )
+
+
+def seen_from(effects: Sequence[Effect], positions: Positions) -> list[Effect]:
+    """The effects where only the rows at some positions are left, numbered from 0."""
+    return [replace(effect, rows=effect.rows.seen_from(positions)) for effect in effects]

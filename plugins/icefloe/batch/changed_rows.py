@@ -8,25 +8,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from icefloe.batch.row_set import Positions, RowSet
 from icefloe.changes.row_hash import RowHashes
 
-__all__ = ["ChangedRows", "Effect", "Positions", "touched_positions"]
-
-Positions = NDArray[np.int64]
-"""Ascending."""
+__all__ = ["ChangedRows", "Effect"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What a step does to rows of one file.
-
-    Attributes:
-        positions: of the rows; None: all of them.
-    """
+    """What a step does to rows of one file."""
 
     change_ordinal: int
     weight: int
-    positions: Positions | None = None
+    rows: RowSet = RowSet.ALL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +49,7 @@ class ChangedRows:
             positions: of the rows.
             effects: on the file.
         """
-        picks = [
-            np.arange(len(positions))
-            if effect.positions is None
-            else np.flatnonzero(np.isin(positions, effect.positions, assume_unique=True))
-            for effect in effects
-        ]
+        picks = [effect.rows.among(positions) for effect in effects]
         rows = [len(pick) for pick in picks]
         ordinals = np.repeat(np.array([effect.change_ordinal for effect in effects], np.int32), rows)
         weights = np.repeat(np.array([effect.weight for effect in effects], np.int64), rows)
@@ -70,11 +59,3 @@ class ChangedRows:
         return cls(
             batch=batch.take(pa.array(taken)), row_hashes=hashes.take(taken), change_ordinals=ordinals, weights=weights
         )
-
-
-def touched_positions(effects: Sequence[Effect], num_rows: int) -> Positions:
-    """Every position that any effect needs, of a file of ``num_rows`` rows."""
-    given = [effect.positions for effect in effects if effect.positions is not None]
-    if len(given) < len(effects):
-        return np.arange(num_rows)
-    return given[0] if len(given) == 1 else np.unique(np.concatenate([np.zeros(0, np.int64), *given]))

@@ -6,6 +6,8 @@ from typing import Self
 
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.document import MapTask, Plan
+from icefloe.batch.equality_schemas import equality_schemas_from_json
+from icefloe.batch.file_rows import FileRows, task_file_rows
 from icefloe.batch.layout import PLAN, split_plan_url, task_key
 from icefloe.batch.row_reader import TableRowReader
 from icefloe.checkpoint.log import Checkpoint
@@ -79,6 +81,13 @@ class BatchContext:
                 f"the plan of batch {self.plan.batch_number} of {self.plan.pipeline} names a map task whose document "
                 f"{self.store.url}/{key} is gone: {_remedy(self.store)}", url=self.store.url,
             ) from cause  # fmt: skip
+
+    def file_rows(self, map_id: int) -> list[FileRows]:
+        """The files of one map task, delete files applied; raises as `map_task` and as reading a data file does."""
+        if self.io is None:
+            raise TerminalError(f"batch {self.plan.batch_number} was opened without the table's files")
+        schemas = equality_schemas_from_json(self.plan.equality_schemas, name_mapping=self.plan.name_mapping)
+        return task_file_rows(self.map_task(map_id), equality_schemas=schemas, io=self.io, table=self.plan.table)
 
     def refuse_committed(self) -> None:
         """Stops a zombie.

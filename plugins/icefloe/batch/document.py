@@ -8,9 +8,10 @@ from typing import Any, Literal
 from icefloe.checkpoint.records import Identity
 from icefloe.documents import STRICT, SnapshotId
 from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.step import Step
 
-__all__ = ["FileWork", "MapTask", "Plan", "Route"]
+__all__ = ["DeleteState", "FileWork", "MapTask", "Plan", "Route"]
 
 
 class Route(StrEnum):
@@ -22,30 +23,58 @@ class Route(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteState:
+    """The delete files in force on a data file at one state of the table, as the difference to the state before it.
+
+    Attributes:
+        added: which of the map task's delete files come into force.
+        dropped: which no longer are.
+    """
+
+    __pydantic_config__ = STRICT
+
+    added: tuple[int, ...] = ()
+    dropped: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FileWork:
-    """One data file and the weight its live rows have in each step that touches it."""
+    """One data file and the weights its rows have in each step that touches them.
+
+    Attributes:
+        terms: (change_ordinal, weight, delete state), ascending by ordinal: the rows that are live in that delete state
+            have the weight; the terms of one ordinal add up.
+        delete_states: state 0 is that of no delete file in force; ``delete_states[i]`` is state i + 1, told by its
+            difference to state i.
+    """
 
     __pydantic_config__ = STRICT
 
     data_file: DataFile
-    weights: tuple[tuple[int, int], ...]
-    """Pairs of (change_ordinal, weight), ascending by ordinal."""
+    terms: tuple[tuple[int, int, int], ...]
+    delete_states: tuple[DeleteState, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapTask:
-    """What one task of phase one reads: files that probably hold the same rows, bounded by bytes."""
+    """What one task of phase one reads: files that probably hold the same rows, bounded by bytes.
+
+    Attributes:
+        delete_files: that its delete states name by their place here.
+    """
 
     __pydantic_config__ = STRICT
 
     version: Literal[1] = 1
     map_id: int
     files: tuple[FileWork, ...]
+    delete_files: tuple[DeleteFile, ...] = ()
 
     @property
     def size_bytes(self) -> int:
         """File bytes to read."""
-        return sum(work.data_file.file_size_bytes for work in self.files)
+        deletes = sum(delete_file.size_bytes for delete_file in self.delete_files)
+        return sum(work.data_file.file_size_bytes for work in self.files) + deletes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +87,7 @@ class Plan:
         partitions_reason: why ``num_partitions`` is what it is, for people.
         summary_row_deltas: per ordinal, inserts less deletes by the snapshot summaries; None where they do not say.
         table_schema: Iceberg's JSON of the schema rows are delivered in.
+        equality_schemas: by the field ids of equality delete files, joined by commas, Iceberg's JSON of those columns.
         catalog: as the pipeline names it, ``${ENV}`` unexpanded.
     """
 
@@ -83,6 +113,7 @@ class Plan:
     on_summary_mismatch: Literal["fail", "warn"]
     table_schema: Mapping[str, Any]
     name_mapping: Any
+    equality_schemas: Mapping[str, Mapping[str, Any]]
     identity: Identity
     map_task_bytes: tuple[int, ...]
     input_rows: int

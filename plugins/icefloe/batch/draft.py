@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from icefloe.batch.document import FileWork, MapTask, Plan, Route
+from icefloe.batch.document import MapTask, Plan, Route
+from icefloe.batch.equality_schemas import equality_schemas, equality_schemas_to_json
+from icefloe.batch.map_task_documents import map_task_document
 from icefloe.batch.map_tasks import PlannedFile, map_tasks
 from icefloe.batch.partitions import partition_count
 from icefloe.changes.columns import refuse_reserved_columns
@@ -69,14 +71,14 @@ def draft_plan(
         changes: of the pipeline.
 
     Raises:
-        NotBuiltError: a delete file in force, or a column that cannot be read.
+        NotBuiltError: a column that cannot be read.
         TerminalError: a column has a name of ours; metadata is gone or damaged.
     """
     schema = TableSchema.at(table.metadata, offset.up_to_snapshot_id)
     refuse_reserved_columns(schema.arrow.names, table=places.table)
     scan = plan_scan_tasks(table, offset.steps)
     tasks = tuple(
-        MapTask(map_id=map_id, files=files)
+        map_task_document(map_id, files, scan.delete_files)
         for map_id, files in enumerate(map_tasks(_files(scan, schema), map_task_bytes=shuffle.map_task_bytes))
     )
     partitions = partition_count(
@@ -105,6 +107,7 @@ def draft_plan(
         on_summary_mismatch=on_summary_mismatch,
         table_schema=schema.schema_json,
         name_mapping=schema.name_mapping_json,
+        equality_schemas=equality_schemas_to_json(equality_schemas(table, scan.delete_files.values())),
         identity=offset.identity,
         map_task_bytes=tuple(task.size_bytes for task in tasks),
         input_rows=scan.record_count,
@@ -121,14 +124,7 @@ def draft_plan(
 
 
 def _files(scan: ScanPlan, schema: TableSchema) -> Sequence[PlannedFile]:
-    return [
-        PlannedFile(
-            work=FileWork(data_file=task.data_file, weights=task.weights),
-            partition=task.partition,
-            bounds=comparable_bounds(task, schema.columns),
-        )
-        for task in scan.tasks
-    ]
+    return [PlannedFile(task=task, bounds=comparable_bounds(task, schema.columns)) for task in scan.tasks]
 
 
 def _route(scan: ScanPlan, *, changes: Literal["each", "net"], steps: int) -> Route:

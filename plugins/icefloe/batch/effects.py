@@ -7,45 +7,48 @@ import numpy as np
 
 from icefloe.batch.candidates import Candidates
 from icefloe.batch.changed_rows import Effect
-from icefloe.batch.document import FileWork
+from icefloe.batch.file_rows import FileRows
+from icefloe.batch.row_set import RowSet
 from icefloe.changes.consolidate import surviving_rows
 from icefloe.changes.row_hash import RowHashes
 
 __all__ = ["contended_ordinals", "effects_left"]
 
 
-def contended_ordinals(files: Sequence[FileWork]) -> frozenset[int]:
+def contended_ordinals(files: Sequence[FileRows]) -> frozenset[int]:
     """The ordinals in which rows of these files can cancel one for one.
 
     A file that a step lists more than once (it has a greater weight) leaves the cancelling to the reduce side.
     """
     weights: dict[int, set[int]] = {}
-    for work in files:
-        for ordinal, weight in work.weights:
-            weights.setdefault(ordinal, set()).add(weight)
+    for file in files:
+        for effect in file.effects:
+            weights.setdefault(effect.change_ordinal, set()).add(effect.weight)
     return frozenset(ordinal for ordinal, found in weights.items() if found == {-1, 1})
 
 
 def effects_left(candidates: Sequence[Candidates], contended: frozenset[int]) -> list[list[Effect]]:
-    """For each file its effects: in contended ordinals on the candidates that survive, in others on all of them."""
-    effects = [
-        [
-            Effect(change_ordinal=ordinal, weight=weight)
-            for ordinal, weight in file.work.weights
-            if ordinal not in contended
-        ]
-        for file in candidates
-    ]
+    """For each file its effects: in contended ordinals on the candidates that survive, in others as they were."""
+    effects = [[effect for effect in file.effects if effect.change_ordinal not in contended] for file in candidates]
     for ordinal in sorted(contended):
-        sides = [
-            [index for index, file in enumerate(candidates) if file.weight_in(ordinal) == weight] for weight in (-1, 1)
-        ]
-        surviving = surviving_rows(*(RowHashes.concat([candidates[index].hashes for index in side]) for side in sides))
+        sides = [[*_rows_of(candidates, ordinal, weight)] for weight in (-1, 1)]
+        surviving = surviving_rows(
+            *(RowHashes.concat([candidates[index].hashes.take(rows) for index, rows in side]) for side in sides)
+        )
         for side, weight, positions in zip(sides, (-1, 1), surviving, strict=True):
-            bounds = np.cumsum([0, *(len(candidates[index].hashes) for index in side)])
+            bounds = np.cumsum([0, *(len(rows) for _, rows in side)])
             cuts = pairwise(np.searchsorted(positions, bounds))
-            for index, start, (first, last) in zip(side, bounds[:-1], cuts, strict=True):
-                effects[index].append(
-                    Effect(change_ordinal=ordinal, weight=weight, positions=positions[first:last] - start)
-                )
+            for (index, rows), start, (first, last) in zip(side, bounds[:-1], cuts, strict=True):
+                left = RowSet(positions=rows[positions[first:last] - start])
+                effects[index].append(Effect(change_ordinal=ordinal, weight=weight, rows=left))
     return effects
+
+
+def _rows_of(candidates: Sequence[Candidates], ordinal: int, weight: int) -> list[tuple[int, np.ndarray]]:
+    """(file, its candidates) of one step and sign."""
+    return [
+        (index, effect.rows.among(np.arange(len(file.hashes))))
+        for index, file in enumerate(candidates)
+        for effect in file.effects
+        if (effect.change_ordinal, effect.weight) == (ordinal, weight)
+    ]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby, zip_longest
 from typing import Any, Final
 
-from icefloe.batch.document import FileWork
+from icefloe.iceberg.scan_tasks import ScanTask
 
 __all__ = ["PlannedFile", "map_tasks"]
 
@@ -19,21 +19,37 @@ class PlannedFile:
     """A file to read and what the planner knows of its rows.
 
     Attributes:
-        partition: files of equal value hold rows of the same table partition.
         bounds: (lower, upper) by field id, of values that compare.
     """
 
-    work: FileWork
-    partition: Hashable
+    task: ScanTask
     bounds: Mapping[int, Bounds]
+
+    @property
+    def partition(self) -> Hashable:
+        """Files of equal value hold rows of the same table partition."""
+        return self.task.partition
 
     @property
     def size_bytes(self) -> int:
         """Of the file."""
-        return self.work.data_file.file_size_bytes
+        return self.task.data_file.file_size_bytes
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether a step takes rows of it away."""
+        return any(term.weight < 0 for term in self.task.terms)
+
+    @property
+    def is_added(self) -> bool:
+        """Whether a step adds it; delete files that change on a file that stays add next to nothing."""
+        sums: dict[int, int] = {}
+        for term in self.task.terms:
+            sums[term.change_ordinal] = sums.get(term.change_ordinal, 0) + term.weight
+        return any(weight > 0 for weight in sums.values())
 
 
-def map_tasks(files: Sequence[PlannedFile], *, map_task_bytes: int) -> list[tuple[FileWork, ...]]:
+def map_tasks(files: Sequence[PlannedFile], *, map_task_bytes: int) -> list[tuple[ScanTask, ...]]:
     """Groups files into map tasks. Any grouping gives the same changes; this one lets carry-over meet early.
 
     Files of one table partition stand together; inside it, where files are both removed and added, they are ordered
@@ -47,12 +63,12 @@ def map_tasks(files: Sequence[PlannedFile], *, map_task_bytes: int) -> list[tupl
     Returns:
         For each map id its files.
     """
-    if all(weight > 0 for file in files for _, weight in file.work.weights):
-        return [tuple(file.work for file in task) for task in _packed(([file] for file in files), map_task_bytes)]
+    if not any(file.is_removed for file in files):
+        return [tuple(file.task for file in task) for task in _packed(([file] for file in files), map_task_bytes)]
     units: list[list[PlannedFile]] = []
     for _, group in groupby(sorted(files, key=_by_partition), key=_by_partition):
         units.extend(_units(list(group), map_task_bytes))
-    return [tuple(file.work for file in task) for task in _packed(units, map_task_bytes)]
+    return [tuple(file.task for file in task) for task in _packed(units, map_task_bytes)]
 
 
 def _by_partition(file: PlannedFile) -> str:
@@ -78,16 +94,16 @@ def _torn(files: list[PlannedFile], most_bytes: int) -> Iterator[list[PlannedFil
     if sum(file.size_bytes for file in files) <= most_bytes:
         yield files
         return
-    by_rows = sorted(files, key=lambda file: file.work.data_file.record_count)
-    removed = [file for file in by_rows if any(weight < 0 for _, weight in file.work.weights)]
-    added = [file for file in by_rows if all(weight > 0 for _, weight in file.work.weights)]
+    by_rows = sorted(files, key=lambda file: file.task.data_file.record_count)
+    removed = [file for file in by_rows if file.is_removed]
+    added = [file for file in by_rows if not file.is_removed]
     yield from ([file for file in pair if file] for pair in zip_longest(removed, added))
 
 
 def _separating_column(files: Sequence[PlannedFile]) -> int | None:
     """The column on which most added files have the bounds of few removed ones; None where nothing can cancel."""
-    removed = [file for file in files if any(weight < 0 for _, weight in file.work.weights)]
-    added = [file for file in files if any(weight > 0 for _, weight in file.work.weights)]
+    removed = [file for file in files if file.is_removed]
+    added = [file for file in files if file.is_added]
     if not removed or not added:
         return None
     shared = sorted(set.intersection(*(set(file.bounds) for file in files)))

@@ -3,9 +3,34 @@
 from collections.abc import Mapping, Sequence
 
 from icefloe.audit.sums import AuditError
-from icefloe.batch.document import FileWork
+from icefloe.batch.file_rows import FileRows
+from icefloe.batch.row_set import Positions
 
-__all__ = ["ReadTally"]
+__all__ = ["FileTally", "ReadTally"]
+
+
+class FileTally:
+    """The rows of one file as they are read.
+
+    Args:
+        file: with its effects.
+    """
+
+    def __init__(self, file: FileRows) -> None:
+        self.file = file
+        self.rows_read = 0
+        self._rows = [0 for _ in file.effects]
+
+    def add(self, positions: Positions) -> None:
+        """Counts some rows, in the steps that touch them."""
+        self.rows_read += len(positions)
+        for index, effect in enumerate(self.file.effects):
+            self._rows[index] += len(positions) if effect.rows.is_all else len(effect.rows.among(positions))
+
+    def weighted(self) -> list[tuple[int, int]]:
+        """(change_ordinal, weight times rows) of each effect."""
+        pairs = zip(self.file.effects, self._rows, strict=True)
+        return [(effect.change_ordinal, effect.weight * rows) for effect, rows in pairs]
 
 
 class ReadTally:
@@ -15,32 +40,27 @@ class ReadTally:
         files: of the map task.
     """
 
-    def __init__(self, files: Sequence[FileWork]) -> None:
+    def __init__(self, files: Sequence[FileRows]) -> None:
         self._files = files
-        self._rows_read: dict[str, int] = {}
+        self._read: dict[str, FileTally] = {}
 
-    def add_file(self, work: FileWork, rows: int) -> None:
-        """Notes that a file was read to its end, and how many rows it had."""
-        self._rows_read[work.data_file.path] = rows
+    def add_file(self, tally: FileTally) -> None:
+        """Notes that the touched rows of a file were read to their end; a file read again counts once."""
+        self._read[tally.file.data_file.path] = tally
 
     @property
     def rows_read(self) -> int:
         """Rows, each file once."""
-        return sum(self._rows_read.values())
-
-    @property
-    def bytes_read(self) -> int:
-        """File bytes, each file once."""
-        return sum(work.data_file.file_size_bytes for work in self._files)
+        return sum(tally.rows_read for tally in self._read.values())
 
     @property
     def removed_rows(self) -> int:
-        """Rows of negative weight, a file once for every step that removes it."""
+        """Rows of negative weight, once for every step that removes them."""
         return self._weighted(-1)
 
     @property
     def added_rows(self) -> int:
-        """Rows of positive weight, a file once for every step that adds it."""
+        """Rows of positive weight, once for every step that adds them."""
         return self._weighted(1)
 
     def require(self, handed_on: Mapping[int, int], *, what: str) -> None:
@@ -54,15 +74,17 @@ class ReadTally:
             AuditError: a file was not read to its end, or the counts differ.
         """
         expected: dict[int, int] = {}
-        for work in self._files:
-            planned, rows = work.data_file.record_count, self._rows_read.get(work.data_file.path, 0)
+        for file in self._files:
+            path, planned = file.data_file.path, file.rows_touched()
+            tally = self._read.get(path)
+            rows = 0 if tally is None else tally.rows_read
             if rows != planned:
                 raise AuditError(
-                    f"{what} read {rows} of the {planned} rows of {work.data_file.path}; nothing was delivered, report "
-                    "this as a bug", path=work.data_file.path,
-                )  # fmt: skip
-            for ordinal, weight in work.weights:
-                expected[ordinal] = expected.get(ordinal, 0) + weight * rows
+                    f"{what} read {rows} of the {planned} rows of {path}; nothing was delivered, report this as a bug",
+                    path=path,
+                )
+            for ordinal, weighted in [] if tally is None else tally.weighted():
+                expected[ordinal] = expected.get(ordinal, 0) + weighted
         for ordinal in sorted(expected.keys() | handed_on.keys()):
             if expected.get(ordinal, 0) != handed_on.get(ordinal, 0):
                 raise AuditError(
@@ -71,9 +93,5 @@ class ReadTally:
                 )  # fmt: skip
 
     def _weighted(self, sign: int) -> int:
-        return sum(
-            abs(weight) * work.data_file.record_count
-            for work in self._files
-            for _, weight in work.weights
-            if weight * sign > 0
-        )
+        found = (weighted for tally in self._read.values() for _, weighted in tally.weighted())
+        return sum(abs(weighted) for weighted in found if weighted * sign > 0)

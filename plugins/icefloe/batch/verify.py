@@ -1,7 +1,7 @@
 """Verify: the delivered changes, replayed on the start state, must give the end state, row for row."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 
 from icefloe.audit.replay import Replay
 from icefloe.batch.deliver import CHANGE_WEIGHTS
-from icefloe.batch.document import FileWork
+from icefloe.batch.equality_schemas import equality_schemas
+from icefloe.batch.file_rows import FileRows, task_file_rows
+from icefloe.batch.map_task_documents import map_task_document
+from icefloe.batch.map_tasks import PlannedFile, map_tasks
 from icefloe.batch.recorded_pipeline import refuse_other_meaning
 from icefloe.batch.row_reader import TableRowReader
 from icefloe.batch.segments import Segment, segments, since_last_start
@@ -33,6 +36,8 @@ logger = logging.getLogger(__name__)
 
 _ROWS_PER_SLICE: Final = 1 << 24
 _MAX_SLICES: Final = 256
+_READ_AT_ONCE_BYTES: Final = 256 << 20
+"""Delete files are read once for about so many bytes of data files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,13 +182,23 @@ class _SegmentReplay:
         )
         return plan_scan_tasks(self._session.table, [step])
 
+    def _file_rows(self, state: ScanPlan) -> Iterator[FileRows]:
+        table, name = self._session.table, self._session.pipeline.table
+        schemas = equality_schemas(table, state.delete_files.values())
+        files = [PlannedFile(task=task, bounds={}) for task in state.tasks]
+        for map_id, tasks in enumerate(map_tasks(files, map_task_bytes=_READ_AT_ONCE_BYTES)):
+            document = map_task_document(map_id, tasks, state.delete_files)
+            yield from task_file_rows(document, equality_schemas=schemas, io=table.io, table=name)
+
     def _add_state(self, state: ScanPlan, sign: int, replay: Replay) -> None:
         session = self._session
         reader = TableRowReader(schema=self._segment.schema, io=session.table.io, table=session.pipeline.table)
-        for task in state.tasks:
-            [(_, weight)] = task.weights
-            for _, batch in reader.read_file(FileWork(data_file=task.data_file, weights=task.weights)):
-                replay.add(row_hashes_of_batch(batch), np.full(batch.num_rows, sign * weight, np.int64))
+        for file in self._file_rows(state):
+            for positions, batch in reader.read(file):
+                for effect in file.effects:
+                    here = effect.rows.among(positions)
+                    hashes = row_hashes_of_batch(batch).take(here)
+                    replay.add(hashes, np.full(len(here), sign * effect.weight, np.int64))
 
     def _add_part(self, batch_number: int, part: Part, replay: Replay) -> None:
         """Adds the changes of one part; notes where it is gone, or other than its manifest says."""

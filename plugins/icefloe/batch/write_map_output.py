@@ -40,7 +40,7 @@ def write_map_output(context: BatchContext, map_id: int) -> MapOutputRecord:
     started = time.monotonic()
     plan = context.plan
     memory_bytes = plan.memory_bytes // 2
-    carryover = CarryOver(context.map_task(map_id).files, context.row_reader(), memory_bytes=memory_bytes)
+    carryover = CarryOver(context.file_rows(map_id), context.row_reader(), memory_bytes=memory_bytes)
     sums = Sums()
     with MapOutputWriter(
         context.store,
@@ -60,7 +60,7 @@ def write_map_output(context: BatchContext, map_id: int) -> MapOutputRecord:
                 removed_rows_read=tally.removed_rows,
                 added_rows_read=tally.added_rows,
                 carried_over_rows=tally.removed_rows + tally.added_rows - rows_handed_on,
-                bytes_read=tally.bytes_read,
+                bytes_read=plan.map_task_bytes[map_id],
                 seconds=time.monotonic() - started,
             )
         )

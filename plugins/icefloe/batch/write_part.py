@@ -53,7 +53,7 @@ def inserted_rows(context: BatchContext, map_id: int, delivery: Delivery) -> Ite
     Raises:
         AuditError: after the last, when the rows do not add up to what was read.
     """
-    carryover = CarryOver(context.map_task(map_id).files, context.row_reader(), memory_bytes=context.plan.memory_bytes)
+    carryover = CarryOver(context.file_rows(map_id), context.row_reader(), memory_bytes=context.plan.memory_bytes)
     for rows in carryover.changed_rows():
         yield from delivery.batches(
             rows.batch,

@@ -4,24 +4,39 @@ Source: https://iceberg.apache.org/spec/#sequence-number-inheritance and #first-
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final
 
 from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.transforms import IdentityTransform
+from pyiceberg.transforms import IdentityTransform, VoidTransform
 
-from icefloe.iceberg.data_file import DataFile, constant_to_json
-from icefloe.iceberg.delete_files import DeleteFile, FileContent, Partition
+from icefloe.iceberg.data_file import Constant, DataFile, constant_to_json
+from icefloe.iceberg.delete_file import DeleteFile, FileContent
 from icefloe.iceberg.private import RawEntry
 
-__all__ = ["DataEntry", "DeleteEntry", "EntryStatus", "Manifest", "data_entries", "delete_entries"]
+__all__ = [
+    "DataEntry",
+    "DeleteEntry",
+    "DeleteId",
+    "EntryStatus",
+    "Manifest",
+    "Partition",
+    "data_entries",
+    "delete_entries",
+]
+
+Partition = tuple[int, tuple[Constant, ...]]
+"""A spec id and the partition values of that spec."""
+DeleteId = tuple[str, int | None]
+"""The path of a delete file and, of a deletion vector, where it starts: several share a file."""
 
 _CONTENT: Final = 134
 _FILE_PATH: Final = 100
 _FILE_FORMAT: Final = 101
 _RECORD_COUNT: Final = 103
 _FILE_SIZE: Final = 104
+_NULL_VALUE_COUNTS: Final = 110
 _LOWER_BOUNDS: Final = 125
 _UPPER_BOUNDS: Final = 128
 _EQUALITY_IDS: Final = 135
@@ -29,7 +44,6 @@ _FIRST_ROW_ID: Final = 142
 _REFERENCED_DATA_FILE: Final = 143
 _CONTENT_OFFSET: Final = 144
 _CONTENT_SIZE: Final = 145
-_DELETED_PATH: Final = 2147483546
 
 
 class EntryStatus(IntEnum):
@@ -100,6 +114,7 @@ class DataEntry:
         partition: its spec and partition values.
         lower_bounds: by field id, in the spec's binary single-value form; may be cut.
         upper_bounds: the same.
+        null_value_counts: by field id; a column that is missing here may hold nulls.
     """
 
     status: EntryStatus
@@ -108,20 +123,42 @@ class DataEntry:
     partition: Partition
     lower_bounds: Mapping[int, bytes]
     upper_bounds: Mapping[int, bytes]
+    null_value_counts: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteEntry:
-    """A delete file in a manifest."""
+    """A delete file in a manifest, and what the planner alone needs of it.
+
+    Attributes:
+        status: what the manifest's snapshot did with it.
+        snapshot_id: of the snapshot that added or deleted it, as written.
+        delete_file: what a task needs.
+        partition: where it applies.
+        is_unpartitioned: whether its spec has no fields, which makes equality deletes global.
+        lower_bounds: by field id, in the spec's binary single-value form; may be cut. Of position deletes: the paths.
+        upper_bounds: the same.
+        null_value_counts: by field id; a column that is missing here may hold nulls.
+    """
 
     status: EntryStatus
     snapshot_id: int
     delete_file: DeleteFile
+    partition: Partition
+    is_unpartitioned: bool
+    lower_bounds: Mapping[int, bytes] = field(default_factory=dict)
+    upper_bounds: Mapping[int, bytes] = field(default_factory=dict)
+    null_value_counts: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> DeleteId:
+        """What tells it from other delete files of the table."""
+        return self.delete_file.path, self.delete_file.content_offset
 
 
 def data_entries(manifest: Manifest, raw_entries: Iterable[RawEntry], spec: PartitionSpec) -> Iterator[DataEntry]:
     """The entries of a data manifest, in its order, with inherited ids and numbers."""
-    sources = {f.field_id: f.source_id for f in spec.fields if isinstance(f.transform, IdentityTransform)}
+    sources = _identity_sources(spec)
     next_row_id = manifest.first_row_id
     for raw in raw_entries:
         first_row_id = None if next_row_id is None else raw.file[_FIRST_ROW_ID]
@@ -143,15 +180,18 @@ def data_entries(manifest: Manifest, raw_entries: Iterable[RawEntry], spec: Part
                 first_row_id=first_row_id,
             ),
             partition=(manifest.spec_id, tuple(values.values())),
-            lower_bounds=_bounds(raw, _LOWER_BOUNDS),
-            upper_bounds=_bounds(raw, _UPPER_BOUNDS),
+            lower_bounds=_by_field_id(raw, _LOWER_BOUNDS),
+            upper_bounds=_by_field_id(raw, _UPPER_BOUNDS),
+            null_value_counts=_by_field_id(raw, _NULL_VALUE_COUNTS),
         )
 
 
 def delete_entries(manifest: Manifest, raw_entries: Iterable[RawEntry], spec: PartitionSpec) -> Iterator[DeleteEntry]:
     """The entries of a delete manifest, in its order, with inherited ids and numbers."""
+    sources = _identity_sources(spec)
     for raw in raw_entries:
         file = raw.file
+        values = _partition_values(raw)
         yield DeleteEntry(
             status=EntryStatus(raw.status),
             snapshot_id=_snapshot_id(manifest, raw),
@@ -159,24 +199,33 @@ def delete_entries(manifest: Manifest, raw_entries: Iterable[RawEntry], spec: Pa
                 path=file[_FILE_PATH],
                 content=FileContent(file[_CONTENT]),
                 file_format=file[_FILE_FORMAT].upper(),
+                spec_id=manifest.spec_id,
+                record_count=file[_RECORD_COUNT],
+                file_size_bytes=file[_FILE_SIZE],
                 sequence_number=_sequence_number(manifest, raw),
-                partition=(manifest.spec_id, tuple(_partition_values(raw).values())),
-                is_unpartitioned=spec.is_unpartitioned(),
                 referenced_data_file=file[_REFERENCED_DATA_FILE],
-                lower_path=_bounds(raw, _LOWER_BOUNDS).get(_DELETED_PATH),
-                upper_path=_bounds(raw, _UPPER_BOUNDS).get(_DELETED_PATH),
                 content_offset=file[_CONTENT_OFFSET],
                 content_size_bytes=file[_CONTENT_SIZE],
                 equality_field_ids=tuple(file[_EQUALITY_IDS] or ()),
-                record_count=file[_RECORD_COUNT],
+                constants={str(sources[key]): value for key, value in values.items() if key in sources},
             ),
+            partition=(manifest.spec_id, tuple(values.values())),
+            is_unpartitioned=all(isinstance(f.transform, VoidTransform) for f in spec.fields),
+            lower_bounds=_by_field_id(raw, _LOWER_BOUNDS),
+            upper_bounds=_by_field_id(raw, _UPPER_BOUNDS),
+            null_value_counts=_by_field_id(raw, _NULL_VALUE_COUNTS),
         )
 
 
-def _bounds(raw: RawEntry, field_id: int) -> Mapping[int, bytes]:
+def _identity_sources(spec: PartitionSpec) -> Mapping[int, int]:
+    """The source field ids of identity partition fields, by partition field id."""
+    return {f.field_id: f.source_id for f in spec.fields if isinstance(f.transform, IdentityTransform)}
+
+
+def _by_field_id(raw: RawEntry, field_id: int) -> Mapping[int, Any]:
     # PyIceberg decodes these maps when they are first looked into: asking whether one is empty would.
-    bounds: Mapping[int, bytes] | None = raw.file[field_id]
-    return {} if bounds is None else bounds
+    found: Mapping[int, Any] | None = raw.file[field_id]
+    return {} if found is None else found
 
 
 def _partition_values(raw: RawEntry) -> dict[int, Any]:

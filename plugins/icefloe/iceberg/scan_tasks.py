@@ -1,19 +1,33 @@
 """Scan tasks: each data file of a batch once, with the weights its rows have in the steps."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyiceberg.table import Table
 
 from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.delete_files import Partition
+from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.history import History
-from icefloe.iceberg.manifest_entries import DataEntry
+from icefloe.iceberg.manifest_entries import DataEntry, DeleteId, Partition
 from icefloe.iceberg.manifests import ManifestReader
 from icefloe.iceberg.step import Step, StepKind
-from icefloe.iceberg.step_files import FileChange, StepFiles
+from icefloe.iceberg.step_files import FileTerm, StepFiles
 
-__all__ = ["ScanPlan", "ScanTask", "plan_scan_tasks", "scan_tasks"]
+__all__ = ["ScanPlan", "ScanTask", "Term", "plan_scan_tasks", "scan_tasks"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """In one step the rows that are live where some delete files are in force have a weight.
+
+    Attributes:
+        weight: never 0; the terms of one step add up.
+        delete_files: in force on the data file.
+    """
+
+    change_ordinal: int
+    weight: int
+    delete_files: frozenset[DeleteId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,15 +36,14 @@ class ScanTask:
 
     Attributes:
         data_file: the part that goes into documents.
-        weights: (change ordinal, weight), by ordinal, no weight 0: +1 where the step adds the file, -1 where it removes
-            it. Every row of the file has them.
+        terms: by ordinal, at least one.
         partition: spec id and partition values: files of one partition probably hold the same rows.
         lower_bounds: by field id, in the spec's binary single-value form, perhaps cut; for the planner only.
         upper_bounds: the same.
     """
 
     data_file: DataFile
-    weights: tuple[tuple[int, int], ...]
+    terms: tuple[Term, ...]
     partition: Partition
     lower_bounds: Mapping[int, bytes] = field(repr=False, default_factory=dict)
     upper_bounds: Mapping[int, bytes] = field(repr=False, default_factory=dict)
@@ -41,29 +54,31 @@ class ScanPlan:
     """What a batch reads.
 
     Attributes:
-        tasks: each data file once, in the order of the steps and manifests that name it first; one that the table lists
-            repeatedly, as often.
+        tasks: each data file once, in the order of the steps and manifests that name it first.
+        delete_files: those that terms name.
         warnings: one sentence each.
         manifests_read: how many manifests were opened for it.
     """
 
     tasks: tuple[ScanTask, ...]
+    delete_files: Mapping[DeleteId, DeleteFile] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     manifests_read: int = 0
 
     @property
     def inserts_only(self) -> bool:
         """Whether no step removes a row: nothing can cancel, so nothing needs to meet."""
-        return all(weight > 0 for task in self.tasks for _, weight in task.weights)
+        return all(term.weight > 0 for task in self.tasks for term in task.terms)
 
     @property
     def file_size_bytes(self) -> int:
-        """The size of all files."""
-        return sum(task.data_file.file_size_bytes for task in self.tasks)
+        """The size of all data files and of what is read of delete files, each once."""
+        deletes = sum(delete_file.size_bytes for delete_file in self.delete_files.values())
+        return sum(task.data_file.file_size_bytes for task in self.tasks) + deletes
 
     @property
     def record_count(self) -> int:
-        """The rows of all files, each file once."""
+        """The rows of all data files, each file once, before any delete."""
         return sum(task.data_file.record_count for task in self.tasks)
 
 
@@ -75,48 +90,50 @@ def plan_scan_tasks(table: Table, steps: Sequence[Step]) -> ScanPlan:
         steps: of one batch.
 
     Raises:
-        DeleteFileInForceError: a step adds or removes a delete file, or one is in force on a file that must be read.
         UnknownSnapshotError: a step's snapshot expired since the steps were planned.
         TerminalError: a manifest is gone or damaged.
         TransientError: the store did not answer.
     """
     history, reader = History.of(table), ManifestReader(table)
     _read_manifest_lists(steps, history, reader)
-    files = StepFiles(history, reader)
-    tasks = scan_tasks((step.change_ordinal, files.changes(step)) for step in steps)
-    return ScanPlan(tasks=tasks, warnings=tuple(files.warnings), manifests_read=reader.manifests_read)
+    files = StepFiles(steps, history, reader)
+    terms = [(step.change_ordinal, files.terms(step)) for step in steps]
+    delete_files = {
+        identity: entry.delete_file
+        for _, of_step in terms
+        for term in of_step
+        for identity, entry in term.delete_files.items()
+    }
+    return ScanPlan(
+        tasks=scan_tasks(terms),
+        delete_files=delete_files,
+        warnings=tuple(files.warnings),
+        manifests_read=reader.manifests_read,
+    )
 
 
-def scan_tasks(changes_by_ordinal: Iterable[tuple[int, Iterable[FileChange]]]) -> tuple[ScanTask, ...]:
-    """The tasks that read every changed file once; one that the table lists more than once, as often."""
+def scan_tasks(terms_by_ordinal: Iterable[tuple[int, Iterable[FileTerm]]]) -> tuple[ScanTask, ...]:
+    """The tasks that read every changed file once."""
     entries: dict[str, DataEntry] = {}
-    weights: dict[str, dict[int, int]] = {}
-    for ordinal, changes in changes_by_ordinal:
-        for change in changes:
-            path = change.entry.data_file.path
-            entries.setdefault(path, change.entry)
-            if change.entry.data_file.first_row_id is not None:
-                entries[path] = change.entry
-            by_ordinal = weights.setdefault(path, {})
-            by_ordinal[ordinal] = by_ordinal.get(ordinal, 0) + change.weight
+    terms: dict[str, list[Term]] = {}
+    for ordinal, of_step in terms_by_ordinal:
+        for term in of_step:
+            path = term.entry.data_file.path
+            known = entries.get(path)
+            if known is None or known.data_file.first_row_id is None:
+                entries[path] = term.entry
+            found = Term(change_ordinal=ordinal, weight=term.weight, delete_files=frozenset(term.delete_files))
+            terms.setdefault(path, []).append(found)
     return tuple(
         ScanTask(
             data_file=entry.data_file,
-            weights=ones,
+            terms=tuple(terms[path]),
             partition=entry.partition,
             lower_bounds=entry.lower_bounds,
             upper_bounds=entry.upper_bounds,
         )
         for path, entry in entries.items()
-        for ones in _in_ones(weights[path])
     )
-
-
-def _in_ones(weights: Mapping[int, int]) -> Iterator[tuple[tuple[int, int], ...]]:
-    """The weights of one file as sums of +1 and -1: more than one of them where the table lists the file repeatedly."""
-    most = max(map(abs, weights.values()))
-    for size in range(most):
-        yield tuple((o, 1 if weight > 0 else -1) for o, weight in sorted(weights.items()) if abs(weight) > size)
 
 
 def _read_manifest_lists(steps: Iterable[Step], history: History, reader: ManifestReader) -> None:

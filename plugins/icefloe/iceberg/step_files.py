@@ -1,134 +1,166 @@
-"""The data files that one step adds and removes, from the manifests of its snapshots."""
+"""What one step does to data files, from the manifests of its snapshots: terms of files and delete files in force."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 
-from icefloe.iceberg.delete_files import DeleteFile, DeleteFileInForceError, DeleteFiles
+from icefloe.iceberg.delete_files import DeleteFiles
 from icefloe.iceberg.history import History
-from icefloe.iceberg.manifest_entries import DataEntry, EntryStatus, Manifest
+from icefloe.iceberg.manifest_entries import DataEntry, DeleteEntry, DeleteId, EntryStatus, Manifest
 from icefloe.iceberg.manifests import ManifestReader
 from icefloe.iceberg.step import Step, StepKind
 
-__all__ = ["FileChange", "StepFiles"]
+__all__ = ["FileTerm", "StepFiles"]
+
+DeletesById = dict[DeleteId, DeleteEntry]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileChange:
-    """A data file that a step adds (+1) or removes (-1), and at which snapshot its rows count.
+class FileTerm:
+    """The rows of a data file that are live where some delete files are in force, and their weight.
+
+    The terms of a step add up to its change: a file added is +1 with what is in force on it, one removed -1, and one
+    that stays while its delete files change is -1 with the old ones and +1 with the new ones.
 
     Attributes:
-        entry: the file.
+        entry: the data file.
         weight: +1 or -1, or more where a table lists a file more than once.
-        snapshot_id: its delete files decide which of the rows count.
+        delete_files: in force on the data file, by what tells them apart.
     """
 
     entry: DataEntry
     weight: int
-    snapshot_id: int
+    delete_files: DeletesById
+
+    @property
+    def key(self) -> tuple[str, frozenset[DeleteId]]:
+        """Terms of one key are of the same rows."""
+        return self.entry.data_file.path, frozenset(self.delete_files)
 
 
 class StepFiles:
-    """Finds the file changes of steps.
+    """Finds the terms of the steps of one batch.
 
     Args:
+        steps: of the batch; every manifest is read once for all of them.
         history: of the table.
         reader: of its manifests.
     """
 
-    def __init__(self, history: History, reader: ManifestReader) -> None:
+    def __init__(self, steps: Sequence[Step], history: History, reader: ManifestReader) -> None:
         self._history = history
         self._reader = reader
+        self._reached: dict[str, list[DataEntry]] = {}
+        self._changed = DeleteFiles(chain.from_iterable(self._changed_deletes(step) for step in steps))
         self.warnings: list[str] = []
 
-    def changes(self, step: Step) -> list[FileChange]:
-        """What the step adds and removes; files that it both adds and removes are left out.
+    def terms(self, step: Step) -> list[FileTerm]:
+        """The terms that a step's change is the sum of; those that cancel are left out.
 
         Raises:
-            DeleteFileInForceError: a delete file is added, removed, or in force on one of the files.
-            ExpiredHistoryError: a state that the step compares is gone.
+            UnknownSnapshotError: a state that the step compares is gone.
             TerminalError, TransientError: as ``ManifestReader``.
         """
         if step.kind is StepKind.COMMIT:
-            found = _net([change for snapshot_id in step.snapshot_ids for change in self._committed(snapshot_id)])
-        elif step.kind is StepKind.STATES:
-            found = _net(list(self._difference(step)))
-        else:
-            found = _net(list(self._live(step.end_snapshot_id, self._manifests(step.end_snapshot_id), weight=1)))
-        self._refuse_deletes_on(found)
-        return found
+            return _net(chain.from_iterable(self._committed(snapshot_id) for snapshot_id in step.snapshot_ids))
+        if step.kind is StepKind.STATES:
+            return _net(self._difference(step))
+        in_force = DeleteFiles(self._live_deletes(step.end_snapshot_id).values())
+        live = self._live(self._manifests(step.end_snapshot_id))
+        return _net(FileTerm(entry=entry, weight=1, delete_files=in_force.of(entry)) for entry in live)
 
-    def _committed(self, snapshot_id: int) -> Iterator[FileChange]:
-        """The entries of the manifests that the snapshot wrote: exactly its ADDED and DELETED files."""
-        own = [manifest for manifest in self._manifests(snapshot_id) if manifest.added_snapshot_id == snapshot_id]
-        for manifest in own:
-            if manifest.holds_deletes:
-                self._refuse_changed_deletes(snapshot_id, manifest)
-        data_manifests = [
-            m for m in own if not m.holds_deletes and (m.added_files_count != 0 or m.deleted_files_count != 0)
+    def _committed(self, snapshot_id: int) -> Iterator[FileTerm]:
+        """What one snapshot did; the manifests that it wrote hold all its ADDED and DELETED entries."""
+        own, (added, removed) = list(self._own_entries(snapshot_id)), self._own_deletes(snapshot_id)
+        if not own and not added and not removed:
+            return
+        in_force = self._live_deletes(snapshot_id)
+        after = DeleteFiles(in_force.values())
+        # Not from its parent, which may have expired.
+        before = DeleteFiles((removed | {key: entry for key, entry in in_force.items() if key not in added}).values())
+        for entry in own:
+            # A DELETED entry is the manifest's own whatever id it has: PyIceberg up to 0.11.1 wrote the adding one.
+            if entry.status is EntryStatus.DELETED:
+                yield FileTerm(entry=entry, weight=-1, delete_files=before.of(entry))
+            elif entry.status is EntryStatus.ADDED and entry.snapshot_id == snapshot_id:
+                yield FileTerm(entry=entry, weight=1, delete_files=after.of(entry))
+        for entry in self._reached_entries(self._manifests(snapshot_id)) if added or removed else ():
+            if not _is_own(entry, snapshot_id):
+                yield FileTerm(entry=entry, weight=-1, delete_files=before.of(entry))
+                yield FileTerm(entry=entry, weight=1, delete_files=after.of(entry))
+
+    def _own_entries(self, snapshot_id: int) -> Iterator[DataEntry]:
+        own = [m for m in self._own_manifests(snapshot_id) if not m.holds_deletes]
+        changing = [
+            manifest for manifest in own if manifest.added_files_count != 0 or manifest.deleted_files_count != 0
         ]
-        for manifest, entries in zip(data_manifests, self._read(data_manifests), strict=True):
+        for manifest, entries in zip(changing, self._read(changing), strict=True):
             foreign = [e for e in entries if e.status is EntryStatus.ADDED and e.snapshot_id != snapshot_id]
             if foreign:
                 self.warnings.append(
                     f"manifest {manifest.path} of snapshot {snapshot_id} lists {len(foreign)} data files as added by "
                     "other snapshots: they are not counted as its changes"
                 )
-            for entry in entries:
-                # A DELETED entry is the manifest's own whatever id it has: PyIceberg up to 0.11.1 wrote the adding one.
-                if entry.status is EntryStatus.DELETED:
-                    yield FileChange(entry=entry, weight=-1, snapshot_id=snapshot_id)
-                elif entry.status is EntryStatus.ADDED and entry.snapshot_id == snapshot_id:
-                    yield FileChange(entry=entry, weight=1, snapshot_id=snapshot_id)
+            yield from entries
 
-    def _difference(self, step: Step) -> Iterator[FileChange]:
+    def _difference(self, step: Step) -> Iterator[FileTerm]:
+        """Two states compared; of the manifests that both have only files whose delete files changed are looked at."""
         if step.start_snapshot_id is None:
             raise ValueError(f"step {step.change_ordinal} compares states and has no start")
-        self._refuse_different_deletes(step.start_snapshot_id, step.end_snapshot_id)
-        before, after = self._manifests(step.start_snapshot_id), self._manifests(step.end_snapshot_id)
-        shared = {manifest.path for manifest in before} & {manifest.path for manifest in after}
-        for snapshot_id, manifests, weight in (
-            (step.start_snapshot_id, before, -1),
-            (step.end_snapshot_id, after, 1),
-        ):
-            yield from self._live(snapshot_id, [m for m in manifests if m.path not in shared], weight=weight)
+        ends = ((step.start_snapshot_id, -1), (step.end_snapshot_id, 1))
+        manifests = {snapshot_id: self._manifests(snapshot_id) for snapshot_id, _ in ends}
+        shared = set.intersection(*({manifest.path for manifest in each} for each in manifests.values()))
+        deletes = {snapshot_id: self._live_deletes(snapshot_id) for snapshot_id, _ in ends}
+        deletes_differ = deletes[step.start_snapshot_id].keys() != deletes[step.end_snapshot_id].keys()
+        for snapshot_id, weight in ends:
+            in_force = DeleteFiles(deletes[snapshot_id].values())
+            kept = [manifest for manifest in manifests[snapshot_id] if manifest.path in shared and deletes_differ]
+            alone = [manifest for manifest in manifests[snapshot_id] if manifest.path not in shared]
+            for entry in chain(self._live(alone), self._reached_entries(kept)):
+                yield FileTerm(entry=entry, weight=weight, delete_files=in_force.of(entry))
 
-    def _live(self, snapshot_id: int, manifests: Iterable[Manifest], *, weight: int) -> Iterator[FileChange]:
-        for entries in self._read([m for m in manifests if not m.holds_deletes and m.may_list_live_files]):
-            for entry in entries:
-                if entry.status is not EntryStatus.DELETED:
-                    yield FileChange(entry=entry, weight=weight, snapshot_id=snapshot_id)
+    def _live(self, manifests: Iterable[Manifest]) -> Iterator[DataEntry]:
+        for entries in self._read(_live_data(manifests)):
+            yield from (entry for entry in entries if entry.status is not EntryStatus.DELETED)
 
-    def _refuse_changed_deletes(self, snapshot_id: int, manifest: Manifest) -> None:
-        for entry in self._reader.delete_entries(manifest):
-            is_own = entry.status is EntryStatus.ADDED and entry.snapshot_id == snapshot_id
-            if is_own or entry.status is EntryStatus.DELETED:
-                why = "is added" if is_own else "is removed"
-                raise DeleteFileInForceError.of(self._history.table_name, snapshot_id, entry.delete_file, why)
+    def _reached_entries(self, manifests: Iterable[Manifest]) -> Iterator[DataEntry]:
+        """The live files of some manifests that a delete file which the batch adds or removes can reach."""
+        wanted = _live_data(manifests)
+        unread = [manifest for manifest in wanted if manifest.path not in self._reached]
+        for manifest, entries in zip(unread, self._read(unread), strict=True):
+            live = (entry for entry in entries if entry.status is not EntryStatus.DELETED)
+            self._reached[manifest.path] = [entry for entry in live if self._changed.of(entry)]
+        for manifest in wanted:
+            yield from self._reached[manifest.path]
 
-    def _refuse_different_deletes(self, start_snapshot_id: int, end_snapshot_id: int) -> None:
-        before = {file.identity: file for file in self._live_deletes(start_snapshot_id)}
-        after = {file.identity: file for file in self._live_deletes(end_snapshot_id)}
-        for identity in sorted(before.keys() ^ after.keys(), key=str):
-            is_before = identity in before
-            raise DeleteFileInForceError.of(
-                self._history.table_name, start_snapshot_id if is_before else end_snapshot_id,
-                before[identity] if is_before else after[identity], "is in force",
-            )  # fmt: skip
+    def _changed_deletes(self, step: Step) -> Iterator[DeleteEntry]:
+        """The delete files that a step adds or removes."""
+        if step.kind is StepKind.COMMIT:
+            for snapshot_id in step.snapshot_ids:
+                for changed in self._own_deletes(snapshot_id):
+                    yield from changed.values()
+        elif step.kind is StepKind.STATES and step.start_snapshot_id is not None:
+            before, after = (self._live_deletes(each) for each in (step.start_snapshot_id, step.end_snapshot_id))
+            yield from ((before | after)[identity] for identity in before.keys() ^ after.keys())
 
-    def _refuse_deletes_on(self, changes: Iterable[FileChange]) -> None:
-        in_force: dict[int, DeleteFiles] = {}
-        for change in changes:
-            if change.snapshot_id not in in_force:
-                in_force[change.snapshot_id] = DeleteFiles(self._live_deletes(change.snapshot_id))
-            delete_files = in_force[change.snapshot_id].of(change.entry.data_file, change.entry.partition)
-            if delete_files:
-                why = f"is in force on data file {change.entry.data_file.path}"
-                raise DeleteFileInForceError.of(self._history.table_name, change.snapshot_id, delete_files[0], why)
+    def _own_deletes(self, snapshot_id: int) -> tuple[DeletesById, DeletesById]:
+        """The delete files that a snapshot added and removed."""
+        entries = [
+            entry
+            for manifest in self._own_manifests(snapshot_id)
+            if manifest.holds_deletes
+            for entry in self._reader.delete_entries(manifest)
+        ]
+        added = {entry.identity: entry for entry in entries if _is_own(entry, snapshot_id)}
+        return added, {entry.identity: entry for entry in entries if entry.status is EntryStatus.DELETED}
 
-    def _live_deletes(self, snapshot_id: int) -> list[DeleteFile]:
+    def _live_deletes(self, snapshot_id: int) -> DeletesById:
         manifests = [m for m in self._manifests(snapshot_id) if m.holds_deletes and m.may_list_live_files]
         entries = (entry for manifest in manifests for entry in self._reader.delete_entries(manifest))
-        return [entry.delete_file for entry in entries if entry.status is not EntryStatus.DELETED]
+        return {entry.identity: entry for entry in entries if entry.status is not EntryStatus.DELETED}
+
+    def _own_manifests(self, snapshot_id: int) -> list[Manifest]:
+        return [manifest for manifest in self._manifests(snapshot_id) if manifest.added_snapshot_id == snapshot_id]
 
     def _manifests(self, snapshot_id: int) -> tuple[Manifest, ...]:
         return self._reader.manifests(self._history.snapshot(snapshot_id))
@@ -137,19 +169,21 @@ class StepFiles:
         return self._reader.in_parallel(self._reader.data_entries, manifests)
 
 
-def _net(changes: Iterable[FileChange]) -> list[FileChange]:
-    """One change per data file, in the order they first appear; those that cancel are dropped."""
-    by_path: dict[str, FileChange] = {}
-    for change in changes:
-        earlier = by_path.get(change.entry.data_file.path)
+def _is_own(entry: DataEntry | DeleteEntry, snapshot_id: int) -> bool:
+    return entry.status is EntryStatus.ADDED and entry.snapshot_id == snapshot_id
+
+
+def _live_data(manifests: Iterable[Manifest]) -> list[Manifest]:
+    return [manifest for manifest in manifests if not manifest.holds_deletes and manifest.may_list_live_files]
+
+
+def _net(terms: Iterable[FileTerm]) -> list[FileTerm]:
+    """One term per data file and delete files in force, in the order of appearance; those that cancel are dropped."""
+    by_key: dict[tuple[str, frozenset[DeleteId]], FileTerm] = {}
+    for term in terms:
+        earlier = by_key.get(term.key)
         if earlier is not None:
-            change = FileChange(
-                entry=_richer(earlier.entry, change.entry), weight=earlier.weight + change.weight,
-                snapshot_id=change.snapshot_id,
-            )  # fmt: skip
-        by_path[change.entry.data_file.path] = change
-    return [change for change in by_path.values() if change.weight]
-
-
-def _richer(one: DataEntry, other: DataEntry) -> DataEntry:
-    return other if one.data_file.first_row_id is None else one
+            entry = earlier.entry if earlier.entry.data_file.first_row_id is not None else term.entry
+            term = replace(term, entry=entry, weight=earlier.weight + term.weight)
+        by_key[term.key] = term
+    return [term for term in by_key.values() if term.weight]

@@ -1,0 +1,114 @@
+"""The rows of a data file that a batch touches, and what each step does to them."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+
+import numpy as np
+from pyroaring import BitMap64
+
+from icefloe.batch.changed_rows import Effect
+from icefloe.batch.document import FileWork, MapTask
+from icefloe.batch.equality_schemas import EqualitySchemas
+from icefloe.batch.map_task_documents import delete_sets
+from icefloe.batch.row_set import RowSet
+from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.deleted_positions import DeletedPositions
+from icefloe.iceberg.table import FileIO
+
+__all__ = ["FileRows", "file_rows", "task_file_rows"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRows:
+    """A data file with its delete files applied.
+
+    Attributes:
+        effects: by ordinal; none has the weight 0 or no row.
+    """
+
+    data_file: DataFile
+    effects: tuple[Effect, ...]
+
+    @property
+    def touched(self) -> RowSet:
+        """The rows that any effect needs."""
+        return reduce(RowSet.union, (effect.rows for effect in self.effects), RowSet(positions=np.zeros(0, np.int64)))
+
+    def rows_touched(self) -> int:
+        """How many."""
+        return self.touched.count(self.data_file.record_count)
+
+
+def task_file_rows(task: MapTask, *, equality_schemas: EqualitySchemas, io: FileIO, table: str) -> list[FileRows]:
+    """The files of a map task, each with the effects that its terms add up to.
+
+    Args:
+        task: whose delete files are read, as far as they reach its files.
+        equality_schemas: of its equality delete files.
+        io: opens the files.
+        table: its name, for errors.
+
+    Raises:
+        FileGoneError: a delete file does not exist, or a data file whose keys are needed.
+        TerminalError: one is damaged, or may not be read.
+        TransientError: the storage did not answer.
+    """
+    deleted = DeletedPositions(
+        task.delete_files,
+        equality_schemas=equality_schemas,
+        io=io,
+        table=table,
+        data_files=[work.data_file for work in task.files],
+    )
+    return [file_rows(work, partial(deleted.of, work.data_file)) for work in task.files]
+
+
+def file_rows(work: FileWork, deleted_by: Callable[[Iterable[int]], Mapping[int, BitMap64]]) -> FileRows:
+    """The effects that a file's terms add up to.
+
+    Args:
+        work: the file.
+        deleted_by: for delete files of the map task, the positions of this file that each deletes.
+    """
+    sets = delete_sets(work)
+    used = sorted(frozenset[int]().union(*(sets[state] for _, _, state in work.terms)))
+    deleted = deleted_by(used) if used else {}
+    by_ordinal: dict[int, list[tuple[int, BitMap64]]] = {}
+    for ordinal, weight, state in work.terms:
+        gone = BitMap64.union(*(deleted[place] for place in sets[state])) if sets[state] else BitMap64()
+        by_ordinal.setdefault(ordinal, []).append((weight, gone))
+    return FileRows(
+        data_file=work.data_file,
+        effects=tuple(
+            effect
+            for ordinal, terms in by_ordinal.items()
+            for effect in _effects(ordinal, terms, work.data_file.record_count)
+        ),
+    )
+
+
+def _effects(ordinal: int, terms: Sequence[tuple[int, BitMap64]], num_rows: int) -> list[Effect]:
+    """Of each weight that rows have in one step, those rows: the weight of live rows less that of rows deleted."""
+    everywhere = sum(weight for weight, _ in terms)
+    positions, less = _summed(terms)
+    found = []
+    if everywhere:
+        rows = RowSet(positions=positions, is_all_but=True)
+        found.append(Effect(change_ordinal=ordinal, weight=everywhere, rows=rows))
+    weights = everywhere - less
+    found += [
+        Effect(change_ordinal=ordinal, weight=int(weight), rows=RowSet(positions=positions[weights == weight]))
+        for weight in np.unique(weights)
+        if weight
+    ]
+    return [effect for effect in found if effect.rows.count(num_rows)]
+
+
+def _summed(terms: Sequence[tuple[int, BitMap64]]) -> tuple[np.ndarray, np.ndarray]:
+    """The positions that are deleted in some term, and the sum of the weights of those terms, where it is not 0."""
+    arrays = [np.array(gone.to_array(), np.int64) for _, gone in terms]
+    weights = np.repeat(np.array([weight for weight, _ in terms], np.int64), [len(each) for each in arrays])
+    positions, places = np.unique(np.concatenate(arrays), return_inverse=True)
+    sums = np.bincount(places, weights=weights, minlength=len(positions)).astype(np.int64)
+    return positions[sums != 0], sums[sums != 0]

@@ -1,0 +1,65 @@
+"""Map task documents: files to read, with their delete states told by what changes from one to the next."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+from icefloe.batch.document import DeleteState, FileWork, MapTask
+from icefloe.iceberg.delete_file import DeleteFile
+from icefloe.iceberg.manifest_entries import DeleteId
+from icefloe.iceberg.scan_tasks import ScanTask
+
+__all__ = ["delete_sets", "map_task_document"]
+
+
+def map_task_document(map_id: int, tasks: Sequence[ScanTask], delete_files: Mapping[DeleteId, DeleteFile]) -> MapTask:
+    """The document of a map task.
+
+    Args:
+        map_id: its number.
+        tasks: the files it reads.
+        delete_files: at least those that their terms name.
+    """
+    named = dict.fromkeys(identity for task in tasks for term in task.terms for identity in _sorted(term.delete_files))
+    places = {identity: place for place, identity in enumerate(named)}
+    return MapTask(
+        map_id=map_id,
+        files=tuple(_file_work(task, places) for task in tasks),
+        delete_files=tuple(delete_files[identity] for identity in named),
+    )
+
+
+def delete_sets(work: FileWork) -> list[frozenset[int]]:
+    """The delete files in force in each delete state, by their place in the map task; state 0 has none.
+
+    >>> from icefloe.iceberg.data_file import DataFile
+    >>> file = DataFile(path="a", file_format="PARQUET", spec_id=0, record_count=9, file_size_bytes=1)
+    >>> states = (DeleteState(added=(0,)), DeleteState(added=(2,), dropped=(0,)))
+    >>> [sorted(found) for found in delete_sets(FileWork(data_file=file, terms=((0, 1, 2),), delete_states=states))]
+    [[], [0], [2]]
+    """
+    sets = [frozenset[int]()]
+    for state in work.delete_states:
+        sets.append((sets[-1] - frozenset(state.dropped)) | frozenset(state.added))
+    return sets
+
+
+def _sorted(identities: Iterable[DeleteId]) -> list[DeleteId]:
+    return sorted(identities, key=lambda identity: (identity[0], identity[1] or 0))
+
+
+def _file_work(task: ScanTask, places: Mapping[DeleteId, int]) -> FileWork:
+    sets = [frozenset[int]()]
+    terms = []
+    for term in task.terms:
+        in_force = frozenset(places[identity] for identity in term.delete_files)
+        if in_force not in sets:
+            sets.append(in_force)
+        terms.append((term.change_ordinal, term.weight, sets.index(in_force)))
+    return FileWork(
+        data_file=task.data_file,
+        terms=tuple(terms),
+        delete_states=tuple(
+            DeleteState(added=tuple(sorted(after - before)), dropped=tuple(sorted(before - after)))
+            for before, after in pairwise(sets)
+        ),
+    )
