@@ -18,8 +18,8 @@ def test_a_usable_pipeline_passes_every_check(workspace: Workspace) -> None:
     assert (done.code, done.err) == (0, "")
     assert set(marks(done).values()) == {"✓"}
     assert list(marks(done)) == [
-        "file", "release", "engine", "storage", "sink", "catalog", "table", "branch", "columns", "identity", "names",
-        "checkpoint",
+        "file", "name", "release", "engine", "storage", "sink", "catalog", "table", "branch", "columns", "identity",
+        "names", "checkpoint",
     ]  # fmt: skip
 
 
@@ -83,6 +83,14 @@ def test_a_meaning_edited_after_the_first_batch(workspace: Workspace) -> None:
 
 def test_a_batch_that_reads_too_much(workspace: Workspace) -> None:
     assert failed(icefloe("validate", workspace.pipeline(max_scan_bytes=1))) == {"checkpoint"}
+
+
+def test_a_name_that_another_file_of_the_folder_has(workspace: Workspace) -> None:
+    other = workspace.pipeline("other")
+    done = icefloe("validate", other)
+    assert (done.code, failed(done)) == (65, {"name"})
+    assert f"{other} and {workspace.folder / 'events.yaml'} are both called 'events'" in done.out
+    assert icefloe("validate", workspace.pipeline("other", name="other")).code == 0
 
 
 def test_a_table_that_is_waited_for_is_no_fault(workspace: Workspace) -> None:

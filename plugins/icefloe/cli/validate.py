@@ -22,7 +22,7 @@ from icefloe.iceberg.history import UnknownBranchError, head
 from icefloe.iceberg.table_schema import TableSchema
 from icefloe.pipeline.model import Pipeline, SinkSettings
 from icefloe.pipeline.not_built import refuse_unbuilt
-from icefloe.pipeline.pipeline_file import find_pipeline, load_pipeline
+from icefloe.pipeline.pipeline_file import find_pipeline, load_pipeline, refuse_taken_name
 from icefloe.sinks.open_sink import open_sink
 from icefloe.storage.location import open_store
 from icefloe.storage.probe import probe
@@ -36,6 +36,7 @@ def validate(arguments: Namespace, screen: Screen) -> int:
     checks = Checklist(screen)
     pipeline = checks.run("file", lambda: load_pipeline(path, environ=os.environ), lambda _: str(path))
     if pipeline is not None:
+        checks.run("name", partial(refuse_taken_name, path, pipeline.name), lambda _: pipeline.name)
         credentials = Credentials.from_environment(os.environ)
         checks.run("release", partial(refuse_unbuilt, pipeline), lambda _: "every key is built")
         _check_places(pipeline, credentials, checks)

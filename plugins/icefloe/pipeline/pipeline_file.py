@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from icefloe.errors import UsageError
+from icefloe.errors import TerminalError, UsageError
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.problems import PipelineFileError
 from icefloe.pipeline.yaml_file import load_yaml
 
-__all__ = ["PIPELINES_FOLDER", "find_pipeline", "load_pipeline", "pipeline_paths"]
+__all__ = ["PIPELINES_FOLDER", "find_pipeline", "load_pipeline", "pipeline_paths", "refuse_taken_name"]
 
 PIPELINES_FOLDER: Final = Path("dags/pipelines")
 """Where pipeline files stand, below the folder that Airflow or the command line runs in."""
@@ -51,6 +51,23 @@ def find_pipeline(name_or_path: str | Path, folder: Path = PIPELINES_FOLDER) -> 
     if text in names:
         return names[text]
     raise UsageError(_unknown(text, folder, names), pipeline=text, folder=folder)
+
+
+def refuse_taken_name(path: Path, name: str) -> None:
+    """Passes a pipeline whose name no other file of its folder has: checkpoint and DAG id follow from it.
+
+    Raises:
+        TerminalError: another file has it; the sentence names both.
+    """
+    for other in pipeline_paths(path.parent):
+        if not other.samefile(path) and _name(other) == name:
+            raise TerminalError(
+                f"{path} and {other} are both called {name!r}, so they would share one checkpoint and one DAG id: give "
+                "each a `name` of its own",
+                name=name,
+                path=str(path),
+                other=str(other),
+            )
 
 
 def _name(path: Path) -> str:
