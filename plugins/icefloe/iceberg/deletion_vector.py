@@ -74,7 +74,10 @@ def decode_deletion_vector(blob: bytes, *, record_count: int) -> BitMap64:
         raise ValueError(f"it begins with {body[:4].hex()} where {_MAGIC.hex()} was expected")
     if zlib.crc32(body) != checksum:
         raise ValueError("its checksum does not match")
-    positions = BitMap64.deserialize(body[len(_MAGIC) :])
+    try:
+        positions = BitMap64.deserialize(body[len(_MAGIC) :])
+    except ValueError as cause:
+        raise ValueError("its bitmap cannot be decoded") from cause
     if len(positions) != record_count:
         raise ValueError(f"it holds {len(positions)} positions where the table's metadata says {record_count}")
     return positions

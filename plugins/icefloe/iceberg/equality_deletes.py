@@ -14,9 +14,11 @@ from pyroaring import BitMap64
 
 from icefloe.changes.hash_membership import HashIndex, distinct_hashes
 from icefloe.changes.hash_slice import HashSlice
-from icefloe.changes.row_hash import RowHashes, row_hashes_of_batch
+from icefloe.changes.row_hash import RowHashes
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile
+from icefloe.iceberg.equality_keys import key_hashes
+from icefloe.iceberg.file_io import is_local
 from icefloe.iceberg.reader import read_data_file
 from icefloe.iceberg.table_schema import TableSchema
 
@@ -39,7 +41,7 @@ class EqualityDeletes:
     """What equality delete files delete from data files.
 
     The keys of as many delete files as fit into memory are looked up together, so that the key columns of a data file
-    are read once for all of them. Keys are compared by their row hashes: null equals null, NaN equals NaN.
+    are read once for all of them.
 
     Args:
         delete_files: equality delete files by number.
@@ -106,7 +108,8 @@ class EqualityDeletes:
             kept = [hashes.take(group.part.positions(hashes)) for _, hashes in parts]
             return distinct_hashes(RowHashes.concat(kept))
 
-        with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="icefloe-equality-deletes") as pool:
+        readers = 1 if is_local(self._delete_files[group.delete_ids[0]].path) else _PARALLEL_READS
+        with ThreadPoolExecutor(readers, thread_name_prefix="icefloe-equality-deletes") as pool:
             hashes = list(pool.map(keys, group.delete_ids))
         numbers = np.repeat(np.array(group.delete_ids, np.int32), [len(each) for each in hashes])
         return HashIndex.of(RowHashes.concat(hashes), numbers)
@@ -117,7 +120,7 @@ class EqualityDeletes:
         for first, batch in read_data_file(
             file, schema=schema, io=self._io, table=self._table, dictionary_columns=True
         ):
-            yield first, row_hashes_of_batch(batch)
+            yield first, key_hashes(batch)
 
 
 def _key_groups(delete_files: Mapping[int, DeleteFile], max_keys: int) -> Iterator[_KeyGroup]:

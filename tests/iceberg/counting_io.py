@@ -1,0 +1,19 @@
+"""A FileIO that counts."""
+
+from collections import Counter
+from pathlib import Path
+
+from pyiceberg.io import InputFile
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+
+class CountingIO(PyArrowFileIO):
+    """Counts how often each file is opened, by its name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened: Counter[str] = Counter()
+
+    def new_input(self, location: str) -> InputFile:
+        self.opened[Path(location).name] += 1
+        return super().new_input(location)
