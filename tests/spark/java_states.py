@@ -51,17 +51,17 @@ class JavaStates:
         live = [LiveFile(data_file=task.file(), delete_files=tuple(task.deletes())) for task in planned]
         return sorted(live, key=lambda file: str(file.data_file.location()))
 
-    def rows_at(self, snapshot_id: int | None, *, current_schema: bool = False) -> Counter[Row]:
+    def rows_at(self, snapshot_id: int | None, *, schema_of: int | None = None) -> Counter[Row]:
         """What `SparkTable.rows_at` gives, read by Iceberg's generic reader, much faster.
 
         Args:
             snapshot_id: None is the state before the first.
-            current_schema: by the table's schema of now; default: by the snapshot's.
+            schema_of: the snapshot by whose schema to read; default: the same.
         """
         if snapshot_id is None:
             return Counter()
         java = self.java
-        schema = java.schema() if current_schema else self._iceberg.util.SnapshotUtil.schemaFor(java, snapshot_id)
+        schema = self._iceberg.util.SnapshotUtil.schemaFor(java, schema_of or snapshot_id)
         scan = self._iceberg.data.IcebergGenerics.read(java).useSnapshot(snapshot_id).project(schema)
         return rows_of(self._rows.rows(scan.build(), schema))
 

@@ -137,4 +137,4 @@ def test_schema_and_partitions_evolve_and_old_files_can_still_be_written(create_
     last = java.append([*java.data_files([(2, "b"), (3, "c")]), *java.data_files([(4, "e")], schema_id=0, spec_id=0)])
     assert table.rows_at(last) == java.rows_at(last) == Counter([(1, "a"), (2, "b"), (3, "c"), (4, "e")])
     first = table.snapshot_ids()[0]
-    assert java.rows_at(first, current_schema=True) == java.rows_at(first) == Counter([(1, "a")])
+    assert java.rows_at(first, schema_of=last) == java.rows_at(first) == Counter([(1, "a")])
