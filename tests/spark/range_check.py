@@ -1,0 +1,110 @@
+"""Every range of a history, held to the states that Iceberg reads at its ends."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from itertools import combinations, pairwise
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.table.snapshots import Operation
+
+from icefloe import read_changes
+from spark.row_counts import Row, difference, typed_changes_of, weights_of
+from spark.spark_table import SparkTable
+
+__all__ = ["changes_of", "check_range", "check_ranges"]
+
+State = Callable[[int | None, int], Counter[Row]]
+
+
+def changes_of(table: SparkTable, after: int | None = None, up_to: int | None = None, **options: Any) -> pa.Table:
+    """The changes of a range as `read_changes` gives them."""
+    return read_changes(table.load(), after_snapshot_id=after, up_to_snapshot_id=up_to, **options).read_all()
+
+
+def check_ranges(
+    table: SparkTable,
+    *,
+    identifier_columns: Sequence[str] = ("id",),
+    state: State | None = None,
+    commits: Iterable[Sequence[int]] = (),
+    **options: Any,
+) -> None:
+    """In every range of the current lineage each step is the difference of its states, and its pairs are by identity.
+
+    Args:
+        table: at least one snapshot.
+        identifier_columns: top-level columns.
+        state: the rows at a snapshot by the schema of another; default: by Spark's time travel, which knows one schema.
+        commits: snapshots that one commit published together; the others were published alone.
+        options: of `read_changes`.
+    """
+    lineage: list[int | None] = [None, *table.snapshot_ids()]
+    by_time_travel = cache(table.rows_at)
+    for after, up_to in combinations(lineage, 2):
+        assert up_to is not None
+        ends = [after, *_steps(table, lineage, after, up_to, commits)]
+        states = {each: state(each, up_to) if state else by_time_travel(each) for each in ends}
+        # Without identity only what leads to the head: it differs in the types alone.
+        for identity in (list(identifier_columns), []) if up_to == lineage[-1] else (list(identifier_columns),):
+            found = changes_of(table, after, up_to, identifier_columns=identity, **options)
+            check_range(found, states, ends, identity)
+
+
+def check_range(
+    found: pa.Table, states: Mapping[int | None, Counter[Row]], ends: Sequence[int | None], identity: Sequence[str]
+) -> None:
+    """The changes of consecutive steps, which ``ends`` bound: the first start, then the end of each."""
+    names = found.column_names[4:]
+    key_indices = [names.index(name) for name in identity]
+    for ordinal, (start, end) in enumerate(pairwise(ends)):
+        step = found.filter(pc.equal(found["_change_ordinal"], ordinal))
+        expected = difference(states[start], states[end])
+        assert weights_of(step) == expected, f"step {ordinal}, from {start} to {end}"
+        assert set(step["_commit_snapshot_id"].to_pylist()) <= {end}
+        if identity:
+            assert _types_by_key(step, key_indices) == _expected_types(expected, key_indices)
+    assert not found.num_rows or max(found["_change_ordinal"].to_pylist()) < len(ends) - 1
+
+
+def _steps(
+    table: SparkTable,
+    lineage: Sequence[int | None],
+    after: int | None,
+    up_to: int | None,
+    commits: Iterable[Sequence[int]],
+) -> list[int]:
+    """The last snapshot of each step of the range."""
+    last_of = {snapshot_id: commit[-1] for commit in commits for snapshot_id in commit}
+    metadata = table.load().metadata
+    members: dict[int | None, int] = {}
+    for snapshot_id in lineage[lineage.index(after) + 1 : lineage.index(up_to) + 1]:
+        assert snapshot_id is not None
+        snapshot = metadata.snapshot_by_id(snapshot_id)
+        assert snapshot is not None
+        assert snapshot.summary is not None
+        if snapshot.summary.operation != Operation.REPLACE:
+            members[last_of.get(snapshot_id, snapshot_id)] = snapshot_id
+    return list(members.values())
+
+
+def _types_by_key(step: pa.Table, key_indices: Sequence[int]) -> Counter[Row]:
+    counts: Counter[Row] = Counter()
+    for (change_type, *row), count in typed_changes_of(step, columns=["_change_type"]).items():
+        counts[change_type, *(row[index] for index in key_indices)] += count
+    return counts
+
+
+def _expected_types(weights: Counter[Row], key_indices: Sequence[int]) -> Counter[Row]:
+    """Of the deletes and inserts of one key as many are updates as there are pairs."""
+    gone, came = Counter[Row](), Counter[Row]()
+    for row, weight in weights.items():
+        (came if weight > 0 else gone)[tuple(row[index] for index in key_indices)] += abs(weight)
+    expected: Counter[Row] = Counter()
+    for key in gone | came:
+        pairs = min(gone[key], came[key])
+        expected["UPDATE_BEFORE", *key] = expected["UPDATE_AFTER", *key] = pairs
+        expected["DELETE", *key], expected["INSERT", *key] = gone[key] - pairs, came[key] - pairs
+    return +expected
