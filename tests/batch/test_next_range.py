@@ -163,6 +163,49 @@ def test_a_range_of_compactions_alone_moves_the_cursor_and_delivers_nothing(work
     assert workshop.open().deliver().counts["insert"] == 1
 
 
+@pytest.mark.parametrize("initial_load", ["full", "from_earliest", "from_now"])
+def test_a_tag_is_a_state_and_each_of_its_moves_one_step(workshop: Workshop, initial_load: str) -> None:
+    workshop.append(range(10))
+    workshop.update([1, 2], value=2.0)
+    tag(workshop)
+    report = workshop.set(branch="release", initial_load=initial_load, max_steps_per_batch=1).deliver()
+    assert report is not None
+    assert report.counts["insert"] == (0 if initial_load == "from_now" else 10)
+    for number in range(3):
+        workshop.update([number], value=3.0)
+    assert workshop.deliver() is None
+    tag(workshop)
+    forward = workshop.open()
+    assert [step.kind for step in forward.plan.steps] == [StepKind.STATES]
+    assert forward.deliver().counts == {"insert": 0, "delete": 0, "update_before": 3, "update_after": 3}
+    workshop.require_exact(forward.plan, workshop.changes(1))
+    tag(workshop, workshop.snapshot_ids()[0])
+    back = workshop.open()
+    back.deliver()
+    workshop.require_exact(back.plan, workshop.changes(2))
+    assert verify(workshop.session()).is_equal
+
+
+def test_a_tag_whose_old_state_expired_is_a_gap(workshop: Workshop) -> None:
+    first = workshop.append(range(10))
+    tag(workshop)
+    workshop.set(branch="release").deliver()
+    workshop.append([20])
+    tag(workshop)
+    expire(workshop.table, first)
+    with pytest.raises(ExpiredHistoryError, match="set on_gap: reload"):
+        workshop.prepare()
+    assert workshop.set(on_gap="reload").open().deliver().counts["insert"] == 11
+
+
+def tag(workshop: Workshop, snapshot_id: int | None = None) -> None:
+    """Point the tag to a snapshot, or to the head."""
+    changes = workshop.table.refresh().manage_snapshots()
+    if "release" in workshop.table.metadata.refs:
+        changes = changes.remove_tag("release")
+    changes.create_tag(snapshot_id or workshop.head(), "release").commit()
+
+
 def compact(workshop: Workshop) -> None:
     """PyIceberg writes no replace: a commit of nothing is made to say that it is one."""
     workshop.append([])

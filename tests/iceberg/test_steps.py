@@ -93,10 +93,20 @@ def test_an_unknown_branch_is_named_with_those_there_are(tmp_path: Path) -> None
     table.manage_snapshots().create_tag(snapshot_ids(table)[0], "v1").create_branch(
         snapshot_ids(table)[0], "audit"
     ).commit()
-    with pytest.raises(UnknownBranchError, match=r"'dev', which does not exist; its branches are audit, main"):
+    with pytest.raises(
+        UnknownBranchError, match=r"'dev', which does not exist; its branches are audit, main, its tags v1"
+    ):
         plan_range(table, branch="dev")
-    with pytest.raises(UnknownBranchError, match="'v1', which is a tag"):
-        plan_range(table, branch="v1")
+
+
+def test_a_tag_has_the_history_of_its_snapshot(tmp_path: Path) -> None:
+    table = appended(tmp_path, 3)
+    first, second, third = snapshot_ids(table)
+    table.manage_snapshots().create_tag(second, "v1").commit()
+    assert ends(table, branch="v1") == [first, second]
+    assert ends(table, branch="v1", after_snapshot_id=first) == [second]
+    with pytest.raises(UnknownSnapshotError, match="is not in the history of branch 'v1'"):
+        plan_range(table, branch="v1", up_to_snapshot_id=third)
 
 
 def test_a_branch_has_its_own_history(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_an_unknown_key_says_where_one_of_this_name_belongs(text, sentence):
         ("changes: all", "changes must be each or net, not 'all'"),
         ("pin: yes", "pin must be true or false, not 'yes'"),
         ("pin:", "pin must be true or false, not empty"),
-        ("branch: 5", "branch must be the name of a branch, such as main, not 5"),
+        ("branch: 5", "branch must be the name of a branch or tag, such as main, not 5"),
         ("columns: [a, a]", f'columns must be {COLUMNS}, not the list ["a", "a"]'),
         ("columns: [1]", "columns[0] must be the name of a column, not 1"),
         ("columns: a", f"columns must be {COLUMNS}, not 'a'"),

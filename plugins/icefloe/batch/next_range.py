@@ -9,6 +9,7 @@ from icefloe.checkpoint.log import Cursor
 from icefloe.iceberg.history import ExpiredHistoryError, History
 from icefloe.iceberg.steps import SnapshotRange, plan_range
 from icefloe.iceberg.table import Table
+from icefloe.iceberg.tag_moves import plan_tag_move
 from icefloe.pipeline.model import Pipeline
 
 __all__ = ["next_range"]
@@ -24,7 +25,7 @@ class _Planner(Protocol):
 
 
 def next_range(table: Table, pipeline: Pipeline, cursor: Cursor | None) -> SnapshotRange | None:
-    """The range after the cursor, or that of the initial load; None where the branch has not moved.
+    """The range after the cursor, or that of the initial load; None where the branch or tag has not moved.
 
     It ends where a bound of a batch is reached, never inside a commit; the first step is taken whatever its size.
 
@@ -40,28 +41,37 @@ def next_range(table: Table, pipeline: Pipeline, cursor: Cursor | None) -> Snaps
     if cursor is None:
         return _initial_range(table, pipeline)
 
+    try:
+        snapshots = _range_after(cursor.snapshot_id, table, pipeline)
+    except ExpiredHistoryError as gap:
+        snapshots = _across(gap, table, pipeline)
+    return None if snapshots.up_to_snapshot_id == cursor.snapshot_id else snapshots
+
+
+def _range_after(snapshot_id: int | None, table: Table, pipeline: Pipeline) -> SnapshotRange:
+    if snapshot_id is not None and History.of(table).is_tag(pipeline.branch):
+        return plan_tag_move(
+            table, tag=pipeline.branch, after_snapshot_id=snapshot_id, on_rollback=pipeline.on_rollback
+        )
+
     def plan(*, max_steps: int) -> SnapshotRange:
         return plan_range(
             table,
             branch=pipeline.branch,
-            after_snapshot_id=cursor.snapshot_id,
+            after_snapshot_id=snapshot_id,
             on_rollback=pipeline.on_rollback,
             commit_groups=pipeline.commit_groups,
             max_steps=max_steps,
         )
 
-    try:
-        snapshots = _bounded(table, pipeline, plan)
-    except ExpiredHistoryError as gap:
-        snapshots = _across(gap, table, pipeline)
-    return None if snapshots.up_to_snapshot_id == cursor.snapshot_id else snapshots
+    return _bounded(table, pipeline, plan)
 
 
 def _initial_range(table: Table, pipeline: Pipeline) -> SnapshotRange | None:
     if pipeline.initial_load == "from_now":
         head = History.of(table).head(pipeline.branch)
         return SnapshotRange(after_snapshot_id=None, up_to_snapshot_id=None if head is None else head.snapshot_id)
-    load = _LOADS[pipeline.initial_load]
+    load = "full" if History.of(table).is_tag(pipeline.branch) else _LOADS[pipeline.initial_load]
 
     def plan(*, max_steps: int) -> SnapshotRange:
         return plan_range(

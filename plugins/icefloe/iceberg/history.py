@@ -81,22 +81,28 @@ class History:
         )
 
     def head(self, branch: str = MAIN) -> Snapshot | None:
-        """The snapshot that a branch points to; None for ``main`` of a table without any.
+        """The snapshot that a branch or tag points to; None for ``main`` of a table without any.
 
         Raises:
-            UnknownBranchError: there is no such branch, or it is a tag.
+            UnknownBranchError: there is neither a branch nor a tag of that name.
         """
         ref = self.refs.get(branch)
         if ref is None and branch == MAIN:
             return None
-        if ref is None or ref.snapshot_ref_type is not SnapshotRefType.BRANCH:
-            found = "which is a tag" if ref else "which does not exist"
+        if ref is None:
+            tags = sorted(name for name in self.refs if self.is_tag(name))
             raise UnknownBranchError(
-                f"table {self.table_name} was asked for branch {branch!r}, {found}; its branches are "
-                f"{', '.join(self._branches())}",
+                f"table {self.table_name} was asked for branch {branch!r}, which does not exist; its branches are "
+                f"{', '.join(sorted({MAIN, *self.refs} - {*tags}))}"
+                + (f", its tags {', '.join(tags)}" if tags else ""),
                 table=self.table_name, branch=branch,
             )  # fmt: skip
         return self.snapshot(ref.snapshot_id)
+
+    def is_tag(self, name: str) -> bool:
+        """Whether a name is that of a tag: one state of the table, which has no history of its own."""
+        ref = self.refs.get(name)
+        return ref is not None and ref.snapshot_ref_type is SnapshotRefType.TAG
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
         """The snapshot of that id.
@@ -144,10 +150,6 @@ class History:
             table=self.table_name, snapshot_id=snapshot_id, oldest_snapshot_id=oldest.snapshot_id,
         )  # fmt: skip
 
-    def _branches(self) -> list[str]:
-        names = (name for name, ref in self.refs.items() if ref.snapshot_ref_type is SnapshotRefType.BRANCH)
-        return sorted({MAIN, *names})
-
     def _ancestors(self, snapshot: Snapshot) -> Iterator[Snapshot]:
         seen = {snapshot.snapshot_id}
         parent = self.snapshots.get(snapshot.parent_snapshot_id or -1)
@@ -164,7 +166,7 @@ class History:
 
 
 def head(table: Table, branch: str = MAIN) -> Snapshot | None:
-    """The snapshot that a branch points to; None for ``main`` of a table without any; raises as ``History.head``."""
+    """The snapshot that a branch or tag points to; None for ``main`` of a table without any; see ``History.head``."""
     return History.of(table).head(branch)
 
 

@@ -50,7 +50,7 @@ def plan_range(
 
     Args:
         table: as loaded; its metadata is what counts.
-        branch: a branch, not a tag.
+        branch: a branch, or a tag: then the history of the snapshot that it points to.
         after_snapshot_id: exclusive; None: from the start of the table's history. It may have expired if it is still
             the parent of a snapshot that is there.
         up_to_snapshot_id: inclusive; None: the head of the branch.
