@@ -11,6 +11,7 @@ from create_changelog_view".
 | testExistingEntriesInNewDataManifestsAreIgnored | test_the_existing_entries_of_a_merged_manifest_are_no_change |
 | testManifestRewritesAreIgnored | test_manifests_rewritten_between_appends_take_no_ordinal |
 | testDataFileRewrites | test_a_rewritten_file_is_no_change |
+| testDeleteFilesAreNotSupported | test_delete_files_are_deleted_rows (differs) |
 | reader's testInsert | test_appended_files_are_inserted_rows |
 | reader's testMixDeleteAndInsert | test_a_file_that_came_and_went_is_told_in_both_steps |
 | reader's testDataFileRewrite | test_a_replace_that_changes_the_number_of_rows_is_refused (differs) |
@@ -103,6 +104,23 @@ def test_a_rewritten_file_is_no_change(table: SparkTable) -> None:
     snap2 = java.append(java.data_files([B]))
     java.rewrite(removed=files, added=java.data_files([A]))
     assert agreed(table) == Counter([("INSERT", 0, snap1, *A), ("INSERT", 1, snap2, *B)])
+
+
+@pytest.mark.parametrize("table", [(2, {}), (3, {})], ids=["V2", "V3"], indirect=True)
+def test_delete_files_are_deleted_rows(table: SparkTable) -> None:
+    java = JavaWriters(table)
+    [file_a2] = java.data_files([A2, A])
+    snap1 = java.append([file_a2, *java.data_files([B])])
+    if table.load().format_version == 2:
+        snap2 = java.row_delta(deletes=java.position_deletes({file_a2: [0]}))
+    else:
+        snap2 = java.row_delta(deletes=java.deletion_vectors({file_a2: [0]}).added)
+    # One delete file anywhere in the table, and Iceberg refuses every snapshot from then on.
+    snap3 = java.append(java.data_files([C]))
+    assert changes_of(table, snap1) == Counter([("DELETE", 0, snap2, *A2), ("INSERT", 1, snap3, *C)])
+    for after in (snap1, snap2):
+        with pytest.raises(Exception, match="Delete files are currently not supported in changelog scans"):
+            view_of(table, after)
 
 
 def test_a_file_that_came_and_went_is_told_in_both_steps(table: SparkTable) -> None:
