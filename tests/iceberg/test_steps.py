@@ -335,14 +335,19 @@ def test_a_replace_that_changed_the_number_of_rows_is_an_error(tmp_path: Path) -
         plan_range(table)
 
 
-def test_a_replace_that_cannot_be_checked_is_a_warning(tmp_path: Path) -> None:
+def test_a_replace_is_checked_without_the_snapshot_before_it(tmp_path: Path) -> None:
     table = appended(tmp_path, 2)
-    first, second = snapshot_ids(table)
+    table.append(rows())
+    first, second, third = snapshot_ids(table)
+    as_replace(table, third)
+    edit_metadata(table, snapshots=[s for s in table.metadata.snapshots if s.snapshot_id == third])
+    planned = plan_range(table, after_snapshot_id=second)
+    assert (planned.steps, planned.skipped_replace_snapshots, planned.warnings) == ((), 1, ())
+    table.refresh()
     as_replace(table, second)
     edit_metadata(table, snapshots=[s for s in table.metadata.snapshots if s.snapshot_id != first])
-    planned = plan_range(table, after_snapshot_id=first)
-    assert planned.steps == ()
-    assert "could not be checked that it kept every row: the snapshot before it expired" in planned.warnings[0]
+    with pytest.raises(TerminalError, match="had to keep the 0 rows of the files that it replaced, found 1 after it"):
+        plan_range(table, after_snapshot_id=first)
 
 
 def test_order_follows_lineage_and_not_time_or_sequence_number(tmp_path: Path) -> None:

@@ -1,16 +1,23 @@
 """The check that a ``replace`` snapshot, which is skipped, kept as many rows as there were."""
 
+from collections.abc import Callable, Iterable
+
 from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history import History
 from icefloe.iceberg.manifests import ManifestReader
+from icefloe.iceberg.step import Step, StepKind
+from icefloe.iceberg.step_files import FileTerm, StepFiles
 
-__all__ = ["check_replace", "live_rows"]
+__all__ = ["check_replace"]
 
 
 def check_replace(snapshot: Snapshot, history: History, reader: ManifestReader) -> str | None:
     """Compare the live rows before and after a ``replace`` snapshot where both are known exactly.
+
+    Without delete files the manifest lists count all rows. Else those of the files that the snapshot replaced are
+    counted: a deletion vector says how many of them are gone, other delete files do not.
 
     Returns:
         None when they agree; the warning that it could not be checked otherwise.
@@ -19,40 +26,73 @@ def check_replace(snapshot: Snapshot, history: History, reader: ManifestReader) 
         TerminalError: they differ, so the snapshot changed rows although it says that it did not.
     """
     parent = history.snapshots.get(snapshot.parent_snapshot_id or -1)
-    before = None if parent is None else live_rows(parent, reader)
-    after = live_rows(snapshot, reader)
-    if before is None or after is None:
-        reason = (
-            "the snapshot before it expired" if parent is None else "delete files are in force or counts are missing"
-        )
+    before = None if parent is None else _records(parent, reader)
+    after = _records(snapshot, reader)
+    has_deletes = any(_has_deletes(each, reader) for each in (parent, snapshot) if each is not None)
+    if before is not None and after is not None and not has_deletes:
+        _require_equal(before, after, snapshot, history, "before it")
+        return None
+    terms = _terms(snapshot, history, reader)
+    if before is not None and after is not None:
+        kept = "of the data files that it left alone"
+        _require_equal(before - _sum(terms, -1, _all_rows), after - _sum(terms, 1, _all_rows), snapshot, history, kept)
+    if any(_live_rows(term) is None for term in terms):
         return (
             f"replace snapshot {snapshot.snapshot_id} of table {history.table_name} was skipped, and it could not be "
-            f"checked that it kept every row: {reason}"
+            "checked that it kept every row: position or equality deletes are in force on files that it replaced"
         )
-    if before != after:
-        raise TerminalError(
-            f"replace snapshot {snapshot.snapshot_id} of table {history.table_name} had to keep the {before} rows "
-            f"before it, found {after} after it: its writer changed rows under the name of a compaction; load the "
-            "table anew",
-            table=history.table_name, snapshot_id=snapshot.snapshot_id, rows_before=before, rows_after=after,
-        )  # fmt: skip
+    replaced = "of the files that it replaced"
+    _require_equal(_sum(terms, -1, _live_rows), _sum(terms, 1, _live_rows), snapshot, history, replaced)
     return None
 
 
-def live_rows(snapshot: Snapshot, reader: ManifestReader) -> int | None:
-    """The live rows at a snapshot from its manifest list; None where a delete file or a missing count hides them.
+def _require_equal(before: int, after: int, snapshot: Snapshot, history: History, which: str) -> None:
+    if before != after:
+        raise TerminalError(
+            f"replace snapshot {snapshot.snapshot_id} of table {history.table_name} had to keep the {before} rows "
+            f"{which}, found {after} after it: its writer changed rows under the name of a compaction; load the table "
+            "anew",
+            table=history.table_name, snapshot_id=snapshot.snapshot_id, rows_before=before, rows_after=after,
+        )  # fmt: skip
 
-    V1 writers may leave the counts out; then the snapshot's summary tells.
-    """
-    manifests = [manifest for manifest in reader.manifests(snapshot) if manifest.may_list_live_files]
-    if any(manifest.holds_deletes for manifest in manifests):
-        return None
+
+def _records(snapshot: Snapshot, reader: ManifestReader) -> int | None:
+    """The rows of all data files at a snapshot, deleted ones too; None where a V1 writer left the counts out."""
+    manifests = [m for m in reader.manifests(snapshot) if m.may_list_live_files and not m.holds_deletes]
     counts = [manifest.live_rows for manifest in manifests]
-    if None in counts:
-        return _total_records(snapshot)
-    return sum(count for count in counts if count is not None)
+    return None if None in counts else sum(count for count in counts if count is not None)
 
 
-def _total_records(snapshot: Snapshot) -> int | None:
-    total = snapshot.summary.additional_properties.get("total-records") if snapshot.summary else None
-    return int(total) if total is not None and total.isdecimal() else None
+def _has_deletes(snapshot: Snapshot, reader: ManifestReader) -> bool:
+    return any(manifest.may_list_live_files for manifest in reader.manifests(snapshot) if manifest.holds_deletes)
+
+
+def _terms(snapshot: Snapshot, history: History, reader: ManifestReader) -> list[FileTerm]:
+    """What the snapshot did, were it no ``replace``."""
+    step = Step(
+        change_ordinal=0,
+        kind=StepKind.COMMIT,
+        start_snapshot_id=None,
+        end_snapshot_id=snapshot.snapshot_id,
+        snapshot_ids=(snapshot.snapshot_id,),
+        commit_snapshot_id=snapshot.snapshot_id,
+        commit_timestamp_us=0,
+    )
+    return StepFiles([step], history, reader).terms(step)
+
+
+def _sum(terms: Iterable[FileTerm], sign: int, rows: Callable[[FileTerm], int | None]) -> int:
+    return sum(abs(term.weight) * (rows(term) or 0) for term in terms if term.weight * sign > 0)
+
+
+def _all_rows(term: FileTerm) -> int:
+    return term.entry.data_file.record_count
+
+
+def _live_rows(term: FileTerm) -> int | None:
+    """The live rows of one data file; None where something else than one deletion vector deletes them."""
+    if not term.delete_files:
+        return _all_rows(term)
+    [first, *others] = term.delete_files.values()
+    is_known = first.delete_file.is_deletion_vector and not others
+    return _all_rows(term) - first.delete_file.record_count if is_known else None
