@@ -1,14 +1,17 @@
 """Column bounds of data files, as values that compare."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from pyiceberg.conversions import from_bytes
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
     BinaryType,
+    BooleanType,
     DateType,
     DecimalType,
+    DoubleType,
+    FloatType,
     IntegerType,
     LongType,
     PrimitiveType,
@@ -20,10 +23,18 @@ from pyiceberg.types import (
 
 from icefloe.iceberg.scan_tasks import ScanTask
 
-__all__ = ["comparable_bounds"]
+__all__ = ["comparable_bounds", "decoded_bound"]
 
 _DECODED = (DateType, DecimalType, IntegerType, LongType, TimestampType, TimestamptzType, TimeType)
 _BYTEWISE = (BinaryType, StringType)
+_WIDTHS: Final[tuple[tuple[Any, Mapping[int, PrimitiveType]], ...]] = (
+    (IntegerType | LongType, {4: IntegerType(), 8: LongType()}),
+    (FloatType | DoubleType, {4: FloatType(), 8: DoubleType()}),
+    (DateType, {4: DateType()}),
+    (TimestampType | TimestamptzType | TimeType, {8: LongType()}),
+    (BooleanType, {1: BooleanType()}),
+)
+"""Types that compare with each other, and by how many bytes a bound takes the type it was written in."""
 
 
 def comparable_bounds(task: ScanTask, schema: Schema) -> Mapping[int, tuple[Any, Any]]:
@@ -40,20 +51,31 @@ def comparable_bounds(task: ScanTask, schema: Schema) -> Mapping[int, tuple[Any,
         if isinstance(field_type, _BYTEWISE):
             bounds[field_id] = (lower, upper)
         elif isinstance(field_type, _DECODED):
-            decoded = _decoded(field_type, lower), _decoded(field_type, upper)
+            decoded = decoded_bound(field_type, lower), decoded_bound(field_type, upper)
             if None not in decoded:
                 bounds[field_id] = decoded
     return bounds
 
 
-def _decoded(field_type: PrimitiveType, bound: bytes) -> Any:
-    """A bound as a value; None where it was written in a type that does not compare with the column's.
+def decoded_bound(field_type: PrimitiveType, bound: bytes) -> Any:
+    r"""A bound as a value; text and binary stay bytes, whose order is theirs.
 
-    The column may have been widened since its file was written, or, after a rollback, have been wider then.
+    Args:
+        field_type: of the column now. It may have been widened since the file was written, or, after a rollback, have
+            been wider then.
+        bound: in the spec's binary single-value form.
+
+    Returns:
+        None where it was written in a type that does not compare with the column's, or is NaN.
+
+    >>> decoded_bound(LongType(), b"\x07\0\0\0"), decoded_bound(TimestampType(), b"\x07\0\0\0")
+    (7, None)
     """
-    written: PrimitiveType | None = field_type
-    if isinstance(field_type, IntegerType | LongType):
-        written = {4: IntegerType(), 8: LongType()}.get(len(bound))
-    elif not isinstance(field_type, DecimalType):
-        written = field_type if len(bound) == (4 if isinstance(field_type, DateType) else 8) else None
-    return None if written is None else from_bytes(written, bound)
+    if isinstance(field_type, _BYTEWISE):
+        return bound
+    if isinstance(field_type, DecimalType):
+        return from_bytes(field_type, bound)
+    widths = next((widths for kinds, widths in _WIDTHS if isinstance(field_type, kinds)), {})
+    written = widths.get(len(bound))
+    value = None if written is None else from_bytes(written, bound)
+    return None if value != value else value

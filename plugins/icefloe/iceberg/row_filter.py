@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pyiceberg.expressions import BooleanExpression
 from pyiceberg.expressions.visitors import extract_field_ids
 from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField
 
 from icefloe.iceberg.filter_binding import bind_filter
 from icefloe.iceberg.filter_mask import filter_mask
@@ -29,11 +30,13 @@ class RowFilter:
     Attributes:
         text: as it was written.
         expression: bound, without ``not``.
+        fields: the columns that it compares; of nested ones the innermost.
         paths: by field id, the names that lead from the top of the schema to a column.
     """
 
     text: str
     expression: BooleanExpression
+    fields: tuple[NestedField, ...]
     paths: Mapping[int, tuple[str, ...]]
 
     @classmethod
@@ -49,12 +52,13 @@ class RowFilter:
             TerminalError: the text is no expression, names no column, or compares one with what does not fit its type.
         """
         expression = bind_filter(parse_filter(text), schema, table=table)
-        return cls(text=text, expression=expression, paths=struct_paths(schema))
+        fields = tuple(schema.find_field(field_id) for field_id in sorted(extract_field_ids(expression)))
+        return cls(text=text, expression=expression, fields=fields, paths=struct_paths(schema))
 
     @property
     def columns(self) -> frozenset[str]:
         """The top-level columns that it looks at."""
-        return frozenset(self.paths[field_id][0] for field_id in extract_field_ids(self.expression))
+        return frozenset(self.paths[field.field_id][0] for field in self.fields)
 
     @property
     def field_ids(self) -> frozenset[int]:
