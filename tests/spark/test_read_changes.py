@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe import read_changes
-from icefloe.errors import NotBuiltError, TerminalError
+from icefloe.errors import TerminalError
 from spark.row_counts import difference, typed_changes_of, weights_of
 from spark.spark_table import SparkTable
 
@@ -175,22 +175,10 @@ def test_nested_types_and_maps_in_another_order(create_table: CreateTable) -> No
     assert weights_of(changes_of(table, second)) == difference(table.rows_at(second), table.rows_at(third))
 
 
-@pytest.mark.parametrize("mode", ["position deletes", "deletion vectors"])
-def test_a_delete_file_in_force_is_refused_with_table_snapshot_and_file(create_table: CreateTable, mode: str) -> None:
-    table = create_table("id bigint", mode="merge-on-read", format_version=2 if mode == "position deletes" else 3)
-    table.append(pa.table({"id": list(range(100))}))
-    table.sql("DELETE FROM {table} WHERE id = 3")
-    first, second = table.snapshot_ids()
-    sentence = rf"\.(parquet|puffin) is added at snapshot {second} of table {table.identifier}"
-    with pytest.raises(NotBuiltError, match=sentence) as refused:
-        changes_of(table, first)
-    assert "\n" not in str(refused.value)
-    assert changes_of(table, None, first).num_rows == 100
-
-
-def test_a_random_history_adds_up(create_table: CreateTable) -> None:
+@pytest.mark.parametrize(("version", "mode"), [(2, "copy-on-write"), (2, "merge-on-read"), (3, "merge-on-read")])
+def test_a_random_history_adds_up(create_table: CreateTable, version: int, mode: str) -> None:
     random = Random(20240229)
-    table = create_table("id bigint, v int, note string", format_version=random.choice([2, 3]))
+    table = create_table("id bigint, v int, note string", format_version=version, mode=mode)
     table.sql("INSERT INTO {table} SELECT id, 0, 'start' FROM range(60)")
     for step in range(8):
         low = random.randrange(60)
