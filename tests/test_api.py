@@ -69,6 +69,16 @@ def test_with_identity_deletes_and_inserts_pair(workshop: Workshop) -> None:
     assert Counter(without["_change_type"].to_pylist()) == {"DELETE": 3, "INSERT": 3}
 
 
+def test_net_changes_are_the_last_state_against_the_first(workshop: Workshop) -> None:
+    workshop.delete([100])
+    workshop.update([1], value=1.0)
+    first, *_ = workshop.snapshot_ids()
+    changes = changes_of(workshop, after_snapshot_id=first, identifier_columns=["id"], changes="net")
+    found = zip(changes["id"].to_pylist(), changes["_change_type"].to_pylist(), strict=True)
+    assert sorted(found) == [(2, "UPDATE_AFTER"), (2, "UPDATE_BEFORE"), (3, "DELETE")]
+    assert weights_of(changes) == difference(workshop.state(first), workshop.state(workshop.head()))
+
+
 def test_timestamps_stand_for_the_snapshots_of_their_time(workshop: Workshop) -> None:
     first, *_, last = workshop.snapshot_ids()
     found = workshop.table.snapshot_by_id(first)
