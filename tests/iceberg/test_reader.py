@@ -134,7 +134,7 @@ def test_a_missing_file_is_gone_for_good(tmp_path: Path) -> None:
         read_one(file, ID, NAME)
 
 
-@pytest.mark.parametrize("file_format", ["AVRO", "VORTEX"])
+@pytest.mark.parametrize("file_format", ["PUFFIN", "VORTEX"])
 def test_formats_that_nobody_reads_are_refused(file_format: str) -> None:
     file = DataFile(path="/d/f", file_format=file_format, spec_id=0, record_count=1, file_size_bytes=1)
     with pytest.raises(NotBuiltError, match=f"data file /d/f of table db.t is {file_format}"):

@@ -8,13 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from icefloe.iceberg.avro_file import AvroRows
 from icefloe.iceberg.opened_file import OpenedFile
 from icefloe.iceberg.orc_file import OrcRows
 from icefloe.iceberg.parquet_file import ParquetRows
 
 __all__ = ["READABLE_FORMATS", "open_rows"]
 
-READABLE_FORMATS = frozenset({"PARQUET", "ORC"})
+READABLE_FORMATS = frozenset({"PARQUET", "ORC", "AVRO"})
 
 
 @contextmanager
@@ -26,7 +27,7 @@ def open_rows(
     Args:
         file_format: one of READABLE_FORMATS.
         source: the file.
-        is_near: whether it answers many small requests fast; a file of ORC that does not is copied first.
+        is_near: whether it answers many small requests fast; ORC and Avro files that do not are copied first.
         batch_rows: the most rows in a batch.
         dictionary_columns: keep text columns encoded where the file's are and the format tells.
     """
@@ -34,16 +35,18 @@ def open_rows(
         yield ParquetRows.open(
             source, batch_rows=batch_rows, pre_buffer=not is_near, dictionary_columns=dictionary_columns
         )
-    elif is_near:
-        yield OrcRows.open(source, batch_rows=batch_rows)
+        return
+    open_near = OrcRows.open if file_format == "ORC" else AvroRows.open
+    if is_near:
+        yield open_near(source, batch_rows=batch_rows)
     else:
         with _copied(source) as near:
-            yield OrcRows.open(near, batch_rows=batch_rows)
+            yield open_near(near, batch_rows=batch_rows)
 
 
 @contextmanager
 def _copied(source: Any) -> Iterator[pa.NativeFile]:
-    """The file on a local disk: pyarrow asks for 128 KiB of an ORC column at a time."""
+    """The file on a local disk: pyarrow asks for 128 KiB of an ORC column at a time, Avro has a block every 64 KiB."""
     with tempfile.NamedTemporaryFile(prefix="icefloe-") as copy:
         shutil.copyfileobj(source, copy, 8 << 20)
         copy.flush()

@@ -1,0 +1,167 @@
+"""An Avro object container file: its schema, and its blocks of encoded rows, decompressed one at a time.
+
+Source: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
+"""
+
+import bz2
+import json
+import lzma
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+import pyarrow as pa
+
+from icefloe.errors import one_line
+from icefloe.iceberg.avro_decoder import AvroDecoder
+from icefloe.iceberg.opened_file import UndecodableError
+
+__all__ = ["AvroBlock", "AvroContainer", "decoding"]
+
+_MAGIC: Final = b"Obj\x01"
+_SYNC_BYTES: Final = 16
+_LONGEST_VARINT: Final = 10
+_HEADER_BYTES: Final = 64 << 10
+_UNDECODABLE: Final = (
+    EOFError, ArithmeticError, LookupError, ValueError, RecursionError, SystemError, zlib.error, lzma.LZMAError,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AvroBlock:
+    """Where the encoded rows of a block stand in the file."""
+
+    offset: int
+    size_bytes: int
+    num_rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AvroContainer:
+    """An open file.
+
+    Attributes:
+        source: the file.
+        schema: as JSON.
+        codec: how blocks are compressed.
+        blocks: all of them, in order.
+    """
+
+    source: Any
+    schema: Any
+    codec: str
+    blocks: tuple[AvroBlock, ...]
+
+    @classmethod
+    def open(cls, source: Any) -> Self:
+        """Reads the header, and where each block stands.
+
+        Args:
+            source: an open file that answers many small requests fast.
+        """
+        with decoding():
+            metadata, start = _header(source)
+            sync = _read(source, start - _SYNC_BYTES, _SYNC_BYTES)
+            schema = json.loads(metadata["avro.schema"])
+            codec = metadata.get("avro.codec", b"null").decode()
+            return cls(source=source, schema=schema, codec=codec, blocks=tuple(_blocks(source, start, sync)))
+
+    def content(self, block: AvroBlock) -> bytes:
+        """The encoded rows of a block."""
+        with decoding():
+            return _decompressed(_read(self.source, block.offset, block.size_bytes), self.codec)
+
+
+@contextmanager
+def decoding() -> Iterator[None]:
+    """Runs a block that decodes bytes of the file.
+
+    Raises:
+        UndecodableError: they are not what Avro demands.
+    """
+    try:
+        yield
+    except _UNDECODABLE as cause:
+        raise UndecodableError(f"{type(cause).__name__}: {one_line(cause)}") from cause
+    except OSError as cause:
+        if cause.errno is not None:
+            raise
+        raise UndecodableError(one_line(cause)) from cause
+
+
+def _header(source: Any) -> tuple[dict[str, bytes], int]:
+    """The metadata, and where the first block starts; a long schema makes a long header."""
+    end = source.size() if hasattr(source, "size") else source.seek(0, 2)
+    size = _HEADER_BYTES
+    while True:
+        content = _read(source, 0, min(size, end))
+        try:
+            return _parsed_header(content)
+        except EOFError:
+            if size >= end:
+                raise
+            size *= 8
+
+
+def _parsed_header(content: bytes) -> tuple[dict[str, bytes], int]:
+    decoder = AvroDecoder(content)
+    if decoder.read_fixed(len(_MAGIC)) != _MAGIC:
+        raise ValueError("it does not begin as an Avro file does")
+    metadata = {}
+    for _ in decoder.sequence():
+        key = decoder.read_bytes().decode()
+        metadata[key] = decoder.read_bytes()
+    decoder.read_fixed(_SYNC_BYTES)
+    return metadata, decoder.tell()
+
+
+def _blocks(source: Any, start: int, sync: bytes) -> Iterator[AvroBlock]:
+    end = source.size() if hasattr(source, "size") else source.seek(0, 2)
+    while start < end:
+        decoder = AvroDecoder(_read(source, start, min(2 * _LONGEST_VARINT, end - start)))
+        num_rows, size_bytes = decoder.read_int(), decoder.read_int()
+        offset = start + decoder.tell()
+        if num_rows < 0 or size_bytes < 0 or _read(source, offset + size_bytes, _SYNC_BYTES) != sync:
+            raise ValueError(f"the block at byte {start} does not end where it says")
+        yield AvroBlock(offset=offset, size_bytes=size_bytes, num_rows=num_rows)
+        start = offset + size_bytes + _SYNC_BYTES
+
+
+def _read(source: Any, offset: int, size_bytes: int) -> bytes:
+    source.seek(offset)
+    content: bytes = source.read(size_bytes)
+    if len(content) != size_bytes:
+        raise EOFError(f"{size_bytes} bytes were expected at byte {offset}, found {len(content)}")
+    return content
+
+
+def _decompressed(content: bytes, codec: str) -> bytes:
+    match codec:
+        case "null":
+            return content
+        case "deflate":
+            return zlib.decompress(content, wbits=-15)
+        case "snappy":
+            return _unsnapped(content)
+        case "zstandard":
+            return pa.CompressedInputStream(pa.BufferReader(content), "zstd").read()
+        case "bzip2":
+            return bz2.decompress(content)
+        case "xz":
+            return lzma.decompress(content)
+    raise ValueError(f"the codec {codec!r} is none of Avro's")
+
+
+def _unsnapped(content: bytes) -> bytes:
+    """Snappy's own framing says the size, as an unsigned varint; Avro adds a checksum at the end."""
+    size = 0
+    for place, byte in enumerate(content[:5]):
+        size |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            break
+    plain: bytes = pa.Codec("snappy").decompress(content[:-4], size, asbytes=True)
+    if zlib.crc32(plain).to_bytes(4, "big") != content[-4:]:
+        raise ValueError("the checksum of a block does not match")
+    return plain
