@@ -7,7 +7,8 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import BucketTransform
 
 from iceberg.planning_tables import expected_weights, make_table, planned_weights, rows, snapshot_ids
-from icefloe.iceberg.scan_tasks import ScanTask, plan_scan_tasks
+from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.scan_tasks import ScanPlan, ScanTask, Term, plan_scan_tasks
 from icefloe.iceberg.step import StepKind
 from icefloe.iceberg.steps import plan_range
 
@@ -137,6 +138,21 @@ def test_no_steps_need_no_manifest(tmp_path: Path) -> None:
     assert plan.tasks == ()
     assert plan.manifests_read == 0
     assert plan.inserts_only
+
+
+def test_steps_whose_rows_delete_files_decide_are_told(tmp_path: Path) -> None:
+    data_file = DataFile(
+        path="a", file_format="PARQUET", spec_id=0, record_count=1, file_size_bytes=1, sequence_number=1
+    )
+    vector = frozenset({("v.puffin", 4)})
+    terms = (
+        Term(change_ordinal=0, weight=1),
+        Term(change_ordinal=2, weight=-1),
+        Term(change_ordinal=2, weight=1, delete_files=vector),
+        Term(change_ordinal=3, weight=-1, delete_files=vector),
+    )
+    task = ScanTask(data_file=data_file, terms=terms, partition=(0, ()))
+    assert ScanPlan(tasks=(task,)).ordinals_with_deletes == {2, 3}
 
 
 def test_a_file_that_the_table_lists_twice_is_read_once_with_twice_the_weight(tmp_path: Path) -> None:

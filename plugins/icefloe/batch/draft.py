@@ -14,6 +14,7 @@ from icefloe.changes.columns import refuse_reserved_columns
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.iceberg.bounds import comparable_bounds
 from icefloe.iceberg.scan_tasks import ScanPlan, plan_scan_tasks
+from icefloe.iceberg.step import Step
 from icefloe.iceberg.summaries import summary_row_delta
 from icefloe.iceberg.table import Table
 from icefloe.iceberg.table_schema import TableSchema
@@ -103,7 +104,7 @@ def draft_plan(
         up_to_snapshot_id=offset.up_to_snapshot_id,
         steps=tuple(offset.steps),
         changes=changes,
-        summary_row_deltas=tuple(summary_row_delta(table, step) for step in offset.steps),
+        summary_row_deltas=_summary_row_deltas(table, offset.steps, scan),
         on_summary_mismatch=on_summary_mismatch,
         table_schema=schema.schema_json,
         name_mapping=schema.name_mapping_json,
@@ -125,6 +126,12 @@ def draft_plan(
 
 def _files(scan: ScanPlan, schema: TableSchema) -> Sequence[PlannedFile]:
     return [PlannedFile(task=task, bounds=comparable_bounds(task, schema.columns)) for task in scan.tasks]
+
+
+def _summary_row_deltas(table: Table, steps: Sequence[Step], scan: ScanPlan) -> tuple[int | None, ...]:
+    """What summaries say of each step; None where they cannot, as they count records and not what deletes leave."""
+    hidden = scan.ordinals_with_deletes
+    return tuple(None if step.change_ordinal in hidden else summary_row_delta(table, step) for step in steps)
 
 
 def _route(scan: ScanPlan, *, changes: Literal["each", "net"], steps: int) -> Route:

@@ -71,6 +71,11 @@ class ScanPlan:
         return all(term.weight > 0 for task in self.tasks for term in task.terms)
 
     @property
+    def ordinals_with_deletes(self) -> frozenset[int]:
+        """The steps in which delete files decide which rows of a data file count: record counts do not say how many."""
+        return frozenset(term.change_ordinal for task in self.tasks for term in task.terms if term.delete_files)
+
+    @property
     def file_size_bytes(self) -> int:
         """The size of all data files and of what is read of delete files, each once."""
         deletes = sum(delete_file.size_bytes for delete_file in self.delete_files.values())
