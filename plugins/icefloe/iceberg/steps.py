@@ -7,7 +7,8 @@ from typing import Literal
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from icefloe.iceberg.history import MAIN, NotAnAncestorError, UnknownSnapshotError
+from icefloe.iceberg.expired_start import require_removed_files
+from icefloe.iceberg.history import MAIN, NotAnAncestorError, UnknownSnapshotError, is_replace
 from icefloe.iceberg.origin import Origin, origin_of
 from icefloe.iceberg.rollback import branch_log, landing_after
 from icefloe.iceberg.step import Step
@@ -52,7 +53,7 @@ def plan_range(
         table: as loaded; its metadata is what counts.
         branch: a branch, or a tag: then the history of the snapshot that it points to.
         after_snapshot_id: exclusive; None: from the start of the table's history. It may have expired if it is still
-            the parent of a snapshot that is there.
+            the parent of a snapshot that is there, and what that one removed was not deleted.
         up_to_snapshot_id: inclusive; None: the head of the branch.
         load: ``changes``: the changes of the range. ``full``: one INITIAL step with the state at the end.
             ``from_earliest``: the changes since the oldest snapshot still there, its state as an INITIAL step before
@@ -95,6 +96,7 @@ class _RangePlanner:
     ) -> None:
         self._collector = StepCollector(table, commit_groups=commit_groups, max_steps=max_steps)
         self._history = self._collector.history
+        self._io = table.io
         self._branch = branch
 
     def resolve_end(self, up_to_snapshot_id: int | None) -> Snapshot | None:
@@ -138,6 +140,8 @@ class _RangePlanner:
         since = _since(lineage, after_snapshot_id)
         if since is None:
             since = self._compensate(after_snapshot_id, lineage, on_rollback=on_rollback)
+        elif after_snapshot_id not in self._history.snapshots and not is_replace(since[0]):
+            require_removed_files(since[0], self._history, self._collector.reader, self._io)
         self._collector.add_commits(since)
 
     def finish(self, after_snapshot_id: int | None, up_to: Snapshot) -> SnapshotRange:
