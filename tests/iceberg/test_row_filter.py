@@ -132,6 +132,14 @@ def test_decimals_are_compared_with_numbers_of_fewer_decimals() -> None:
     assert passed_values("c = 2", values, DecimalType(9, 2)) == [Decimal("2.00")]
 
 
+def test_decimals_of_all_digits_are_compared_exactly() -> None:
+    number = "123456789012345678901234567890123456.78"
+    values = pa.array([Decimal(number), Decimal(number[:-1] + "9")], pa.decimal128(38, 2))
+    for literal in (number, f"'{number}'"):
+        assert passed_values(f"c = {literal}", values, DecimalType(38, 2)) == [Decimal(number)]
+        assert passed_values(f"c > {literal}", values, DecimalType(38, 2)) == [Decimal(number[:-1] + "9")]
+
+
 def test_in_takes_thousands_of_values() -> None:
     text = f"c in ({', '.join(map(str, range(0, 10_000, 2)))})"
     assert passed_values(text, pa.array([1, 2, 9998, 9999, None]), LongType()) == [2, 9998]

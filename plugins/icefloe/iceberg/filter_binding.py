@@ -5,7 +5,6 @@ to 2 for an int column and takes a required field of a missing struct for a valu
 """
 
 from collections.abc import Iterable
-from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
@@ -32,15 +31,12 @@ from pyiceberg.expressions import (
     SetPredicate,
     StartsWith,
 )
-from pyiceberg.expressions.literals import AboveMax, BelowMin, DecimalLiteral, DoubleLiteral, FloatLiteral, Literal
+from pyiceberg.expressions.literals import AboveMax, BelowMin, Literal
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
-    DecimalType,
     DoubleType,
     FloatType,
     IcebergType,
-    IntegerType,
-    LongType,
     NestedField,
     PrimitiveType,
     StringType,
@@ -48,17 +44,11 @@ from pyiceberg.types import (
 )
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.arrow_types import arrow_type
+from icefloe.iceberg.filter_literals import fitted_literal, literal_advice
 from icefloe.iceberg.struct_paths import fields_by_name, nearest_names
 
 __all__ = ["bind_filter"]
 
-_EXAMPLES: Final = {
-    "boolean": "true", "int": "7", "long": "7", "float": "0.5", "double": "0.5", "string": "'text'",
-    "date": "'2024-02-29'", "time": "'12:30:00'", "timestamp": "'2024-02-29T12:30:00'",
-    "timestamptz": "'2024-02-29T12:30:00+00:00'", "uuid": "'f79c3e09-677c-4bbd-a479-3f349cb785e7'",
-}  # fmt: skip
-"""A literal of each type that a filter's text can compare with."""
 _ORDERS: Final = (LessThan, LessThanOrEqual, GreaterThan, GreaterThanOrEqual)
 
 
@@ -159,9 +149,9 @@ class _Binding:
         if not isinstance(field_type, PrimitiveType):
             raise self._unfit(name, field_type, literal.value, "only is null and is not null apply to it")
         try:
-            fitted = _fitted(literal, field_type)
+            fitted = fitted_literal(literal, field_type)
         except (ArithmeticError, OverflowError, TypeError, ValueError, pa.ArrowException):
-            raise self._unfit(name, field_type, literal.value, _advice(field_type)) from None
+            raise self._unfit(name, field_type, literal.value, literal_advice(field_type)) from None
         return fitted
 
     def _unfit(self, name: str, field_type: Any, value: Any, advice: str) -> TerminalError:
@@ -174,32 +164,6 @@ class _Binding:
         )
 
 
-def _fitted(literal: Literal[Any], field_type: PrimitiveType) -> Literal[Any]:
-    """The literal in the column's type, its value exactly that of the column where they are equal."""
-    value = literal.value
-    if isinstance(field_type, DecimalType) and isinstance(value, int | Decimal | str) and not isinstance(value, bool):
-        fitted: Literal[Any] = DecimalLiteral(_rescaled(Decimal(value), field_type.scale))
-    else:
-        fitted = literal.to(field_type)
-    if isinstance(field_type, FloatType):
-        if isinstance(fitted, AboveMax | BelowMin):
-            return DoubleLiteral(float(value))
-        return FloatLiteral(pa.scalar(fitted.value, pa.float32()).as_py())
-    if isinstance(fitted, AboveMax | BelowMin):
-        return fitted
-    if isinstance(field_type, IntegerType | LongType) and fitted.value != Decimal(value):
-        raise ValueError(f"{value} is not whole")
-    pa.scalar(fitted.value, getattr(arrow_type(field_type), "storage_type", arrow_type(field_type)))
-    return fitted
-
-
-def _rescaled(value: Decimal, scale: int) -> Decimal:
-    rescaled = value.quantize(Decimal(1).scaleb(-scale))
-    if rescaled != value:
-        raise ValueError(f"{value} has more than {scale} decimals")
-    return rescaled
-
-
 def _beyond(predicate: LiteralPredicate, term: BoundTerm, *, is_above: bool) -> BooleanExpression:
     """A comparison with a number that the column's type does not reach."""
     if isinstance(predicate, EqualTo):
@@ -209,16 +173,6 @@ def _beyond(predicate: LiteralPredicate, term: BoundTerm, *, is_above: bool) -> 
     if isinstance(predicate, NotEqualTo) or is_above:
         return BoundNotNull(term=term)
     return AlwaysFalse()
-
-
-def _advice(field_type: PrimitiveType) -> str:
-    if isinstance(field_type, DecimalType):
-        places, whole = field_type.scale, field_type.precision - field_type.scale
-        return f"write a number of at most {whole} digits before the point and {places} behind it"
-    example = _EXAMPLES.get(str(field_type))
-    if example is None:
-        return "a filter's text has no values of this type; only is null and is not null apply"
-    return f"write a value such as {example}"
 
 
 def _optional(fields: Iterable[NestedField]) -> list[NestedField]:
