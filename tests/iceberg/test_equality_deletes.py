@@ -90,7 +90,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 KEYS = st.tuples(st.none() | st.integers(0, 4), st.none() | st.sampled_from(["x", "y", "long enough to be hashed"]))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=30)
 @given(
     rows=st.lists(KEYS, max_size=30),
     keys=st.lists(st.lists(KEYS, max_size=6), min_size=1, max_size=5),
@@ -105,6 +105,15 @@ def test_what_is_deleted_is_the_same_whatever_fits_into_memory(
     expected = {number: [place for place, row in enumerate(rows) if row in each] for number, each in enumerate(keys)}
     for _ in range(2):
         assert positions(reader.of(file, list(delete_files))) == expected
+
+
+def test_rows_of_every_batch_of_a_file_are_found(tmp_path: Path) -> None:
+    ids, keys = pa.array(range(300_000), pa.int64()), pa.array(range(0, 600_000, 2), pa.int64())
+    file = write_file(tmp_path / "data", pa.table([ids], schema=pa.schema([ID])), row_group_size=70_000)
+    delete_file = write_equality_deletes(tmp_path / "keys", pa.table([keys], schema=pa.schema([ID])), [1])
+    for memory_bytes in (1 << 26, 1 << 22):
+        reader = equality({0: delete_file}, schemas((1,)), memory_bytes=memory_bytes)
+        assert reader.of(file, [0]) == {0: BitMap64(range(0, 300_000, 2))}
 
 
 def test_each_file_is_read_once_for_all_delete_files_with_the_same_columns(tmp_path: Path) -> None:

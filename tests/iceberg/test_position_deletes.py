@@ -52,6 +52,14 @@ def test_rows_may_come_in_any_order_and_repeatedly(
     assert read(written, *asked) == expected
 
 
+def test_files_of_many_batches_are_read_whole(tmp_path: Path) -> None:
+    rows = [("s3://b/1", position) for position in range(0, 600_000, 3)]
+    rows += [("s3://b/2", position) for position in range(100_000)]
+    written = write_position_deletes(tmp_path / "d.parquet", rows)
+    found = read(written, "s3://b/1", "s3://b/2")
+    assert found == {"s3://b/1": BitMap64(range(0, 600_000, 3)), "s3://b/2": BitMap64(range(100_000))}
+
+
 def test_copies_of_the_deleted_rows_are_not_read(tmp_path: Path) -> None:
     row = with_id(2147483544, pa.field("row", pa.struct([with_id(1, pa.field("anything", pa.duration("s")))])))
     written = write_position_deletes(tmp_path / "d.parquet", ROWS, schema=POSITION_DELETES.append(row))
