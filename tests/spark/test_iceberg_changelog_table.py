@@ -27,7 +27,7 @@ import pytest
 from icefloe import read_changes
 from icefloe.errors import UsageError
 from icefloe.iceberg.history import UnknownSnapshotError
-from spark.iceberg_changelog import agreed, changes_of, committed_ms, overwrite_partitions, view_of
+from spark.iceberg_changelog import agreed, changes_of, committed_ms, insert, overwrite_partitions, view_of
 from spark.spark_table import SparkTable
 
 pytestmark = pytest.mark.spark
@@ -48,8 +48,8 @@ def empty(request: pytest.FixtureRequest, create_table: CreateTable) -> SparkTab
 @pytest.fixture
 def table(empty: SparkTable) -> SparkTable:
     """Two commits of one row."""
-    empty.sql("INSERT INTO {table} VALUES (1, 'a')")
-    empty.sql("INSERT INTO {table} VALUES (2, 'b')")
+    insert(empty, (1, "a"))
+    insert(empty, (2, "b"))
     return empty
 
 
@@ -99,8 +99,8 @@ def test_a_partition_deleted_by_metadata_alone_is_read(table: SparkTable) -> Non
 def test_existing_entries_of_a_merged_manifest_are_no_change(create_table: CreateTable) -> None:
     merging = {"commit.manifest.min-count-to-merge": 1, "commit.manifest-merge.enabled": "true"}
     table = create_table("id int, data string", partitioned_by="data", properties=merging)
-    table.sql("INSERT INTO {table} VALUES (1, 'a')")
-    table.sql("INSERT INTO {table} VALUES (2, 'b')")
+    insert(table, (1, "a"))
+    insert(table, (2, "b"))
     snap1, snap2 = table.snapshot_ids()
     loaded = table.load()
     assert len(loaded.current_snapshot().manifests(loaded.io)) == 1
@@ -123,8 +123,8 @@ def test_a_change_names_no_file_and_no_position(table: SparkTable) -> None:
 @pytest.fixture
 def rolled_back(empty: SparkTable) -> tuple[SparkTable, list[int], list[int]]:
     """Snapshot 2 was rolled back to snapshot 1, and snapshot 3 followed; the ids and times of the three."""
-    empty.sql("INSERT INTO {table} VALUES (1, 'a')")
-    empty.sql("INSERT INTO {table} VALUES (2, 'b')")
+    insert(empty, (1, "a"))
+    insert(empty, (2, "b"))
     snapshot_ids, times = empty.snapshot_ids(), committed_ms(empty)
     empty.lab.sql(f"CALL lab.system.rollback_to_snapshot('{empty.identifier}', {snapshot_ids[0]})")
     overwrite_partitions(empty, (-2, "a"))

@@ -26,7 +26,7 @@ from collections.abc import Callable
 
 import pytest
 
-from spark.iceberg_changelog import agreed, changes_of, committed_ms, overwrite_partitions, view_of
+from spark.iceberg_changelog import agreed, changes_of, committed_ms, insert, overwrite_partitions, view_of
 from spark.spark_table import SparkTable
 
 pytestmark = pytest.mark.spark
@@ -38,8 +38,8 @@ CreateTable = Callable[..., SparkTable]
 def overwritten(create_table: CreateTable) -> SparkTable:
     """Two commits of a row, and one that overwrites the second row's partition."""
     table = create_table("id int, data string", partitioned_by="data")
-    table.sql("INSERT INTO {table} VALUES (1, 'a')")
-    table.sql("INSERT INTO {table} VALUES (2, 'b')")
+    insert(table, (1, "a"))
+    insert(table, (2, "b"))
     overwrite_partitions(table, (-2, "b"))
     return table
 
@@ -57,14 +57,13 @@ def test_a_range_between_two_snapshots(overwritten: SparkTable) -> None:
 
 def test_column_names_with_spaces_and_dots(create_table: CreateTable) -> None:
     table = create_table("`the id` int, `the.data` string", partitioned_by="`the.data`")
-    table.sql("INSERT INTO {table} VALUES (1, 'a')")
-    table.sql("INSERT INTO {table} VALUES (2, 'b')")
-    overwrite_partitions(table, (-2, "b"))
+    for values in ("(1, 'a')", "(2, 'b')"):
+        table.sql(f"INSERT INTO {{table}} VALUES {values}")
+    table.sql("INSERT OVERWRITE {table} PARTITION (`the.data` = 'b') SELECT -2")
     _, snap1, snap2 = table.snapshot_ids()
     assert agreed(table, snap1, snap2) == Counter([("DELETE", 0, snap2, 2, "b"), ("INSERT", 0, snap2, -2, "b")])
-    overwrite_partitions(table, (-2, "c"))
-    moved = changes_of(table, snap2, identifier_columns=["the.data"])
-    assert moved == Counter([("INSERT", 0, table.snapshot_ids()[-1], -2, "c")])
+    updated = [("UPDATE_BEFORE", 0, snap2, 2, "b"), ("UPDATE_AFTER", 0, snap2, -2, "b")]
+    assert changes_of(table, snap1, identifier_columns=["the.data"]) == Counter(updated)
 
 
 def test_either_bound_may_be_left_out(overwritten: SparkTable) -> None:
@@ -108,7 +107,7 @@ def test_an_overwritten_row_is_an_update_by_the_columns_named(create_table: Crea
     table = create_table("id int, data string", partitioned_by="data")
     table.sql("ALTER TABLE {table} DROP PARTITION FIELD data")
     table.sql("ALTER TABLE {table} ADD PARTITION FIELD id")
-    table.sql("INSERT INTO {table} VALUES (1, 'a'), (2, 'b')")
+    insert(table, (1, "a"), (2, "b"))
     overwrite_partitions(table, (3, "c"), (2, "d"))
     snap1, snap2 = table.snapshot_ids()
     assert agreed(table, identifier_columns=["id"]) == Counter(
@@ -121,7 +120,7 @@ def test_an_overwritten_row_is_an_update_by_the_columns_named(create_table: Crea
 
 def test_an_overwritten_row_is_an_update_by_the_identifier_fields_of_the_table(create_table: CreateTable) -> None:
     table = create_table("id int NOT NULL, data string", identifier_fields=["id"])
-    table.sql("INSERT INTO {table} VALUES (2, 'b')")
+    insert(table, (2, "b"))
     overwrite_partitions(table, (3, "c"), (2, "d"))
     snap1, snap2 = table.snapshot_ids()
     found = changes_of(table)
@@ -135,7 +134,7 @@ def test_an_overwritten_row_is_an_update_by_the_identifier_fields_of_the_table(c
 
 
 def test_an_identity_of_two_columns(by_id: SparkTable) -> None:
-    by_id.sql("INSERT INTO {table} VALUES (1, 'a', 12), (2, 'b', 11)")
+    insert(by_id, (1, "a", 12), (2, "b", 11))
     overwrite_partitions(by_id, (3, "c", 13), (2, "d", 11), (2, "e", 12))
     snap1, snap2 = by_id.snapshot_ids()
     assert agreed(by_id, identifier_columns=["id", "age"]) == Counter(
@@ -148,7 +147,7 @@ def test_an_identity_of_two_columns(by_id: SparkTable) -> None:
 
 
 def test_carry_over_rows_are_removed_beside_updates(by_id: SparkTable) -> None:
-    by_id.sql("INSERT INTO {table} VALUES (1, 'a', 12), (2, 'b', 11), (2, 'e', 12)")
+    insert(by_id, (1, "a", 12), (2, "b", 11), (2, "e", 12))
     overwrite_partitions(by_id, (3, "c", 13), (2, "d", 11), (2, "e", 12))
     snap1, snap2 = by_id.snapshot_ids()
     assert agreed(by_id, snap1, identifier_columns=["id", "age"]) == Counter(
@@ -160,7 +159,7 @@ def test_carry_over_rows_are_removed_beside_updates(by_id: SparkTable) -> None:
 
 
 def test_carry_over_rows_are_removed_without_an_identity(by_id: SparkTable) -> None:
-    by_id.sql("INSERT INTO {table} VALUES (1, 'a', 12), (2, 'b', 11), (2, 'e', 12)")
+    insert(by_id, (1, "a", 12), (2, "b", 11), (2, "e", 12))
     overwrite_partitions(by_id, (3, "c", 13), (2, "d", 11), (2, "e", 12))
     snap1, snap2 = by_id.snapshot_ids()
     assert agreed(by_id) == Counter(
@@ -172,7 +171,7 @@ def test_carry_over_rows_are_removed_without_an_identity(by_id: SparkTable) -> N
 
 
 def test_net_changes_of_whole_rows(by_id: SparkTable) -> None:
-    by_id.sql("INSERT INTO {table} VALUES (1, 'a', 12), (2, 'b', 11), (2, 'e', 12)")
+    insert(by_id, (1, "a", 12), (2, "b", 11), (2, "e", 12))
     overwrite_partitions(by_id, (3, "c", 13), (2, "d", 11), (2, "e", 12))
     overwrite_partitions(by_id, (3, "c", 15), (2, "e", 12))
     snap1, snap2, snap3 = by_id.snapshot_ids()
@@ -187,7 +186,7 @@ def test_net_changes_of_whole_rows(by_id: SparkTable) -> None:
 
 def test_net_changes_have_update_images(create_table: CreateTable) -> None:
     table = create_table("id int, data string", partitioned_by="id")
-    table.sql("INSERT INTO {table} VALUES (1, 'a'), (2, 'x')")
+    insert(table, (1, "a"), (2, "x"))
     for value in ("b", "c"):
         overwrite_partitions(table, (1, value))
     first, _, last = table.snapshot_ids()
