@@ -57,7 +57,8 @@ class JavaRows:
             appender.addAll(records)
             appender.close()
             records.close()
-            return pq.read_table(path)
+            # Without rows Iceberg writes no file.
+            return pq.read_table(path) if path.exists() else pa.table({})
 
     def listed(self, iterable: Any) -> Any:
         """What a Java iterable gives, which is closed, as a Java list."""

@@ -161,7 +161,8 @@ class JavaWriters(JavaStates, JavaCommits):
         )
         ids = self._rows.ints([java.schema().findField(name).fieldId() for name in columns])
         builder = self._builder(file_format).equalityFieldIds(ids).equalityDeleteRowSchema(java_schema)
-        partition = None if partition_of is None else partition_of.partition()
+        key = self._iceberg.PartitionKey(spec, java.schema())
+        partition = key if partition_of is None else partition_of.partition()
         return [self._write(_EQUALITY_DELETES, builder, file_format, spec, partition, records)]
 
     def _builder(self, file_format: str) -> Any:
@@ -204,7 +205,7 @@ class JavaWriters(JavaStates, JavaCommits):
 
     def _partitions(self, spec: Any, java_schema: Any, records: Any) -> list[tuple[Any, Any]]:
         if spec.isUnpartitioned():
-            return [(None, records)]
+            return [(self._iceberg.PartitionKey(spec, java_schema), records)]
         wrapper = self._iceberg.data.InternalRecordWrapper(java_schema.asStruct())
         groups: dict[str, tuple[Any, Any]] = {}
         for record in records:

@@ -42,11 +42,11 @@ def check_ranges(
         options: of `read_changes`.
     """
     lineage: list[int | None] = [None, *table.snapshot_ids()]
-    by_time_travel = cache(table.rows_at)
+    by_time_travel, read = cache(table.rows_at), state and cache(state)
     for after, up_to in combinations(lineage, 2):
         assert up_to is not None
         ends = [after, *_steps(table, lineage, after, up_to, commits)]
-        states = {each: state(each, up_to) if state else by_time_travel(each) for each in ends}
+        states = {each: read(each, up_to) if read else by_time_travel(each) for each in ends}
         # Without identity only what leads to the head: it differs in the types alone.
         for identity in (list(identifier_columns), []) if up_to == lineage[-1] else (list(identifier_columns),):
             found = changes_of(table, after, up_to, identifier_columns=identity, **options)

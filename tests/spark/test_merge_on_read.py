@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from icefloe.errors import NotBuiltError
 from spark.java_writers import JavaWriters
 from spark.range_check import changes_of, check_range, check_ranges
 from spark.row_counts import difference, weights_of
@@ -16,7 +15,6 @@ pytestmark = pytest.mark.spark
 
 CreateTable = Callable[..., SparkTable]
 COLUMNS = "id bigint, name string, v int"
-AVRO = pytest.mark.xfail(raises=NotBuiltError, strict=True, reason="Avro files are not read yet")
 
 
 def create_merge_on_read(
@@ -107,7 +105,7 @@ def test_several_delete_files_of_one_data_file_may_name_the_same_position(
 
 
 @pytest.mark.parametrize("referenced", [False, True])
-@pytest.mark.parametrize("file_format", ["parquet", "orc", pytest.param("avro", marks=AVRO)])
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 def test_position_deletes_of_every_format_and_reference(
     create_table: CreateTable, file_format: str, referenced: bool
 ) -> None:
