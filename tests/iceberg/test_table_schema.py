@@ -89,3 +89,34 @@ def test_the_arrow_schema_carries_no_metadata() -> None:
     arrow = TableSchema.of(COLUMNS).arrow
     assert arrow.equals(arrow.remove_metadata(), check_metadata=True)
     assert arrow.field("place").type.field("city").metadata is None
+
+
+def test_a_column_that_any_schema_has_optional_is_delivered_nullable(tmp_path: Path) -> None:
+    place = StructType(NestedField(4, "city", StringType(), required=True))
+    table = create_table(
+        tmp_path,
+        Schema(
+            NestedField(1, "id", LongType(), required=True), NestedField(2, "x", LongType(), required=True),
+            NestedField(3, "place", place, required=True), NestedField(5, "y", LongType(), required=True),
+        ),
+    )  # fmt: skip
+    table.append(table.scan().to_arrow())
+    with table.update_schema() as update:
+        update.make_column_optional("x").make_column_optional(("place", "city"))
+    schema = TableSchema.at(table.metadata, table.snapshots()[0].snapshot_id)
+    assert [field.nullable for field in schema.arrow] == [False, True, False, False]
+    assert schema.arrow.field("place").type.field("city").nullable
+    assert TableSchema.from_json(schema.schema_json, name_mapping=None).arrow == schema.arrow
+
+
+def test_identifier_fields_stay_required(tmp_path: Path) -> None:
+    place = StructType(NestedField(4, "city", StringType(), required=False), NestedField(5, "x", StringType()))
+    table = create_table(tmp_path, Schema(NestedField(3, "place", place, required=False)))
+    with table.update_schema(allow_incompatible_changes=True) as update:
+        update.update_column("place", required=True).update_column(("place", "city"), required=True)
+        update.update_column(("place", "x"), required=True).set_identifier_fields("place.city")
+    schema = TableSchema.at(table.metadata, None)
+    assert schema.identifier_columns == ("place.city",)
+    assert not schema.arrow.field("place").nullable
+    inner = schema.arrow.field("place").type
+    assert (inner.field("city").nullable, inner.field("x").nullable) == (False, True)

@@ -11,6 +11,7 @@ from pyiceberg.table.name_mapping import NameMapping
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.arrow_types import arrow_schema
+from icefloe.iceberg.relaxed_schema import relaxed_schema
 from icefloe.iceberg.selected_schema import selected_schema
 
 __all__ = ["TableSchema"]
@@ -34,11 +35,13 @@ class TableSchema:
     def at(cls, metadata: TableMetadata, snapshot_id: int | None) -> Self:
         """The schema of a snapshot; the current one where the snapshot names none (V1) or is None (no snapshot yet).
 
+        A column is required only where every schema of the table has it required: rows of other states must fit.
+
         Raises:
             TerminalError: the table has no such snapshot, or its schema is gone.
             NotBuiltError: a column of a type that this release cannot read.
         """
-        return cls.of(_schema_at(metadata, snapshot_id), metadata.name_mapping())
+        return cls.of(relaxed_schema(_schema_at(metadata, snapshot_id), metadata.schemas), metadata.name_mapping())
 
     @classmethod
     def of(cls, columns: Schema, name_mapping: NameMapping | None = None) -> Self:
