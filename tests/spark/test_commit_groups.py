@@ -1,0 +1,263 @@
+"""Snapshots that one commit published together, and such that only look like it."""
+
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.expressions import EqualTo, LessThan
+from pyiceberg.table import Table
+
+from batch.workshop import Workshop
+from icefloe.batch.verify import verify
+from spark.java_states import JavaStates
+from spark.java_writers import JavaWriters
+from spark.range_check import changes_of, check_range, check_ranges
+from spark.spark_table import SparkTable
+
+pytestmark = pytest.mark.spark
+
+CreateTable = Callable[..., SparkTable]
+EVERY_VERSION = pytest.mark.parametrize("table", [1, 2], ids=["V1", "V2"], indirect=True)
+
+
+def rows(*ids: int, v: int = 0, part: str = "a") -> pa.Table:
+    schema = pa.schema([("id", pa.int64()), ("v", pa.int32()), ("part", pa.string())])
+    return pa.table({"id": ids, "v": [v] * len(ids), "part": [part] * len(ids)}, schema=schema)
+
+
+@pytest.fixture
+def table(request: pytest.FixtureRequest, create_table: CreateTable) -> SparkTable:
+    """Two files that Spark wrote; PyIceberg can write no V3 table."""
+    made = create_table("id bigint, v int, part string", format_version=getattr(request, "param", 2))
+    made.append(rows(*range(10)))
+    made.append(rows(*range(10, 13)))
+    return made
+
+
+def committed(table: SparkTable, write: Callable[[Table], object]) -> list[int]:
+    """The snapshots that a call of PyIceberg made, oldest first; they are the newest of the lineage."""
+    before = len(table.snapshot_ids())
+    write(table.load())
+    return table.snapshot_ids()[before:]
+
+
+def check_every_range(table: SparkTable, *commits: list[int]) -> None:
+    states = cache(JavaStates(table).rows_at)
+    check_ranges(table, commits=commits, state=lambda snapshot_id, _: states(snapshot_id))
+
+
+def check_split(table: SparkTable, after: int | None) -> None:
+    """With ``split`` each snapshot is a step."""
+    java, lineage = JavaStates(table), table.snapshot_ids()
+    ends = [after, *(lineage if after is None else lineage[lineage.index(after) + 1 :])]
+    found = changes_of(table, after, identifier_columns=["id"], commit_groups="split")
+    check_range(found, {each: java.rows_at(each) for each in ends}, ends, ["id"])
+
+
+@EVERY_VERSION
+def test_an_upsert_is_one_step_with_one_update_and_one_insert(table: SparkTable) -> None:
+    before = table.snapshot_ids()[-1]
+    group = committed(table, lambda loaded: loaded.upsert(rows(2, 50, v=1), ["id"]))
+    assert len(group) == 3
+    found = changes_of(table, before, identifier_columns=["id"])
+    assert Counter(found["_change_type"].to_pylist()) == {"UPDATE_BEFORE": 1, "UPDATE_AFTER": 1, "INSERT": 1}
+    assert set(found["_change_ordinal"].to_pylist()) == {0}
+    assert set(found["_commit_snapshot_id"].to_pylist()) == {group[-1]}
+    check_every_range(table, group)
+    split = changes_of(table, before, identifier_columns=["id"], commit_groups="split")
+    assert Counter(zip(split["_change_ordinal"].to_pylist(), split["_change_type"].to_pylist(), strict=True)) == {
+        (0, "DELETE"): 1, (1, "INSERT"): 1, (2, "INSERT"): 1,
+    }  # fmt: skip
+    check_split(table, before)
+
+
+@EVERY_VERSION
+def test_every_call_of_pyiceberg_that_makes_several_snapshots_is_one_step(table: SparkTable) -> None:
+    groups = [
+        # Part of one file, all of another: a delete, an overwrite and two appends.
+        committed(table, lambda loaded: loaded.upsert(rows(1, 10, 11, 12, 60, v=2), ["id"])),
+        committed(table, lambda loaded: loaded.overwrite(rows(2, 70, v=3), LessThan("id", 4))),
+        committed(table, lambda loaded: loaded.delete("id = 5 or v = 2")),
+        committed(table, lambda loaded: loaded.append(rows(80))),
+        committed(table, lambda loaded: loaded.upsert(rows(80, v=4), ["id"])),
+    ]
+    assert max(len(group) for group in groups) == 4
+    assert sum(len(group) > 1 for group in groups) >= 3
+    check_every_range(table, *groups)
+    check_split(table, None)
+
+
+def test_a_row_that_leaves_and_comes_back_inside_a_commit_is_no_change(table: SparkTable) -> None:
+    before = table.snapshot_ids()[-1]
+
+    def write(loaded: Table) -> None:
+        with loaded.transaction() as transaction:
+            transaction.delete(EqualTo("id", 3))
+            transaction.append(rows(3))
+            transaction.append(rows(90))
+            transaction.delete(EqualTo("id", 90))
+
+    group = committed(table, write)
+    assert len(group) == 4
+    assert changes_of(table, before).num_rows == 0
+    check_split(table, before)
+    assert changes_of(table, before, group[0]).num_rows == 1
+    assert changes_of(table, group[0], group[2]).num_rows == 2
+
+
+def test_a_dynamic_overwrite_of_partitions_is_one_step(create_table: CreateTable) -> None:
+    table = create_table("id bigint, v int, part string", partitioned_by="part")
+    for part in "abc":
+        table.append(rows(1, 2, 3, part=part))
+
+    def write(loaded: Table) -> None:
+        loaded.dynamic_partition_overwrite(pa.concat_tables([rows(1, 9, v=1, part="a"), rows(2, part="b")]))
+
+    group = committed(table, write)
+    assert len(group) == 2
+    check_every_range(table, group)
+
+
+@pytest.mark.parametrize("format_version", [2, 3])
+def test_a_transaction_of_java_is_one_step_whatever_is_in_it(create_table: CreateTable, format_version: int) -> None:
+    table = create_table("id bigint, v int", format_version=format_version)
+    java = JavaWriters(table)
+    first, second = java.data_files([(n, 0) for n in range(6)]), java.data_files([(n, 0) for n in range(6, 9)])
+    java.append([*first, *second])
+    before = table.snapshot_ids()[-1]
+    if format_version == 2:
+        deletes = java.position_deletes({first[0]: [1, 2]})
+    else:
+        deletes = java.deletion_vectors({first[0]: [1, 2]}).added
+    with java.transaction() as transaction:
+        transaction.row_delta(rows=java.data_files([(1, 5)]), deletes=deletes)
+        transaction.rewrite(removed=second, added=java.data_files([(n, 0) for n in range(6, 9)]))
+        transaction.append(java.data_files([(20, 0), (2, 6)]))
+    group = table.snapshot_ids()[1:]
+    assert len(group) == 3
+    found = changes_of(table, before, identifier_columns=["id"])
+    assert Counter(found["_change_type"].to_pylist()) == {"UPDATE_BEFORE": 2, "UPDATE_AFTER": 2, "INSERT": 1}
+    check_every_range(table, group)
+
+
+def test_a_rewrite_at_the_end_of_a_transaction_leaves_the_step_its_own_snapshot(create_table: CreateTable) -> None:
+    table = create_table("id bigint, v int")
+    java = JavaWriters(table)
+    old = java.data_files([(1, 0), (2, 0)])
+    java.append(old)
+    with java.transaction() as transaction:
+        appended = transaction.append(java.data_files([(3, 0)]))
+        transaction.rewrite(removed=old, added=java.data_files([(1, 0), (2, 0)]))
+    java.append(java.data_files([(4, 0)]))
+    first, *_, last = table.snapshot_ids()
+    found = changes_of(table, first)
+    assert sorted(zip(found["_change_ordinal"].to_pylist(), found["_commit_snapshot_id"].to_pylist(), strict=True)) == [
+        (0, appended), (1, last)
+    ]  # fmt: skip
+
+
+def test_a_fast_forward_of_several_commits_is_not_fused_but_each_of_them_is(table: SparkTable) -> None:
+    before = table.snapshot_ids()[-1]
+    table.sql("ALTER TABLE {table} CREATE BRANCH audit")
+    branch = f"{table.name}.branch_audit"
+    table.lab.sql(f"INSERT INTO {branch} VALUES (30, 0, 'a')")
+    table.load().upsert(rows(4, 31, v=1), ["id"], branch="audit")
+    table.lab.sql(f"UPDATE {branch} SET v = 7 WHERE id IN (2, 12)")
+    on_branch = changes_of(table, before, branch="audit", identifier_columns=["id"])
+    table.lab.sql(f"CALL lab.system.fast_forward('{table.identifier}', 'main', 'audit')")
+    _, _, inserted, *group, updated = table.snapshot_ids()
+    assert len(group) == 3
+    found = changes_of(table, before, identifier_columns=["id"])
+    assert found.sort_by("_change_ordinal").equals(on_branch.sort_by("_change_ordinal"))
+    assert set(found["_commit_snapshot_id"].to_pylist()) == {inserted, group[-1], updated}
+    check_every_range(table, group)
+
+
+def test_commits_on_two_branches_at_once_keep_their_own_steps(table: SparkTable) -> None:
+    before = table.snapshot_ids()[-1]
+    table.sql("ALTER TABLE {table} CREATE BRANCH audit")
+    table.load().upsert(rows(4, 31, v=1), ["id"], branch="audit")
+    group = committed(table, lambda loaded: loaded.upsert(rows(4, 32, v=2), ["id"]))
+    table.load().upsert(rows(5, 33, v=1), ["id"], branch="audit")
+    check_every_range(table, group)
+    on_branch = changes_of(table, before, branch="audit", identifier_columns=["id"])
+    counted = Counter(zip(on_branch["_change_ordinal"].to_pylist(), on_branch["_change_type"].to_pylist(), strict=True))
+    assert counted == {(o, kind): 1 for o in (0, 1) for kind in ("UPDATE_BEFORE", "UPDATE_AFTER", "INSERT")}
+
+
+@pytest.mark.parametrize("moved_on", [False, True], ids=["a fast forward", "a new snapshot"])
+def test_what_was_staged_is_a_step_when_it_is_published(table: SparkTable, moved_on: bool) -> None:
+    before = table.snapshot_ids()[-1]
+    table.sql("ALTER TABLE {table} SET TBLPROPERTIES ('write.wap.enabled' = 'true')")
+    spark = table.lab.spark
+    for wap_id in ("one", "two"):
+        spark.conf.set("spark.wap.id", wap_id)
+        table.sql(f"INSERT INTO {{table}} VALUES (4{len(wap_id)}, 0, '{wap_id}')")
+    spark.conf.unset("spark.wap.id")
+    assert changes_of(table, before).num_rows == 0
+    if moved_on:
+        table.sql("INSERT INTO {table} VALUES (50, 0, 'a')")
+    for wap_id in ("one", "two"):
+        table.lab.sql(f"CALL lab.system.publish_changes('{table.identifier}', '{wap_id}')")
+    lineage = table.snapshot_ids()
+    assert len(lineage) == 4 + moved_on
+    check_every_range(table)
+    found = changes_of(table, before)
+    assert sorted(set(found["_change_ordinal"].to_pylist())) == list(range(2 + moved_on))
+
+
+def test_a_cherry_pick_is_a_step_of_its_own(table: SparkTable) -> None:
+    table.sql("ALTER TABLE {table} CREATE BRANCH audit")
+    for number in (60, 61):
+        table.lab.sql(f"INSERT INTO {table.name}.branch_audit VALUES ({number}, 0, 'a')")
+    table.sql("UPDATE {table} SET v = 3 WHERE id = 1")
+    picked = table.load().metadata.refs["audit"].snapshot_id
+    table.lab.sql(f"CALL lab.system.cherrypick_snapshot('{table.identifier}', {picked})")
+    check_every_range(table)
+    assert changes_of(table, table.snapshot_ids()[-2])["id"].to_pylist() == [61]
+
+
+def test_where_the_log_no_longer_reaches_snapshots_are_split_and_the_plan_says_so(
+    table: SparkTable, tmp_path: Path
+) -> None:
+    table.sql("ALTER TABLE {table} SET TBLPROPERTIES ('write.metadata.previous-versions-max' = '2')")
+    before = table.snapshot_ids()[-1]
+    old = committed(table, lambda loaded: loaded.upsert(rows(2, 50, v=1), ["id"]))
+    for number in range(3):
+        table.append(rows(100 + number))
+    new = committed(table, lambda loaded: loaded.upsert(rows(3, 51, v=1), ["id"]))
+    check_every_range(table, new)
+    workshop = followed(table, tmp_path).set(initial_load="from_earliest")
+    batch = workshop.open()
+    assert [step.snapshot_ids for step in batch.plan.steps if step.end_snapshot_id in old] == [(each,) for each in old]
+    [warning] = [each for each in batch.plan.warnings if "committed together" in each]
+    assert f"between {table.snapshot_ids()[0]} and" in warning
+    assert warning in batch.deliver().warnings
+    assert verify(workshop.session()).is_equal
+    assert changes_of(table, before, old[-1])["_change_ordinal"].to_pylist()
+
+
+@pytest.mark.parametrize("commit_groups", ["fuse", "split"])
+def test_a_pipeline_delivers_commits_or_snapshots(table: SparkTable, tmp_path: Path, commit_groups: str) -> None:
+    workshop = followed(table, tmp_path).set(commit_groups=commit_groups, max_steps_per_batch=2)
+    workshop.deliver()
+    for number in range(2):
+        table.load().upsert(rows(number, 50 + number, v=1), ["id"])
+    steps = []
+    workshop.table.refresh()
+    while workshop.prepare().plan is not None:
+        batch = workshop.open()
+        steps.append([len(step.snapshot_ids) for step in batch.plan.steps])
+        batch.deliver()
+        workshop.require_exact(batch.plan, workshop.changes(len(steps)))
+    assert steps == ([[3, 3]] if commit_groups == "fuse" else [[1, 1]] * 3)
+    assert verify(workshop.session()).is_equal
+
+
+def followed(table: SparkTable, folder: Path) -> Workshop:
+    """A pipeline over the table."""
+    catalog = {"name": "lab", **table.lab.catalog_properties}
+    return Workshop(folder=folder, table=table.load()).set(catalog=catalog, table=table.identifier)
