@@ -140,6 +140,7 @@ class JavaWriters(JavaStates, JavaCommits):
         *,
         file_format: str = "parquet",
         partition_of: Any = None,
+        written_columns: Sequence[str] = (),
     ) -> list[Any]:
         """Delete rows by the values of columns: one delete file, in a list as commits take it.
 
@@ -149,20 +150,19 @@ class JavaWriters(JavaStates, JavaCommits):
             file_format: parquet, orc or avro.
             partition_of: a data file whose partition alone is meant; default: every row of the table, which takes an
                 unpartitioned spec, current or past.
+            written_columns: what the file holds, if it is more than the columns; the keys are then rows of these.
         """
-        java = self.java
+        java, schema = self.java, self.table.load().schema()
         if partition_of is None:
             spec = next(spec for spec in java.specs().values() if spec.isUnpartitioned())
+            partition = self._iceberg.PartitionKey(spec, java.schema())
         else:
-            spec = java.specs().get(partition_of.specId())
-        java_schema = java.schema().select(self._rows.strings(columns))
-        records = self._rows.records(
-            arrow_rows(self.table.load().schema().select(*columns), columns, keys), java_schema
-        )
+            spec, partition = java.specs().get(partition_of.specId()), partition_of.partition()
+        written = written_columns or columns
+        java_schema = java.schema().select(self._rows.strings(written))
+        records = self._rows.records(arrow_rows(schema.select(*written), written, keys), java_schema)
         ids = self._rows.ints([java.schema().findField(name).fieldId() for name in columns])
         builder = self._builder(file_format).equalityFieldIds(ids).equalityDeleteRowSchema(java_schema)
-        key = self._iceberg.PartitionKey(spec, java.schema())
-        partition = key if partition_of is None else partition_of.partition()
         return [self._write(_EQUALITY_DELETES, builder, file_format, spec, partition, records)]
 
     def _builder(self, file_format: str) -> Any:
