@@ -11,7 +11,7 @@ from batch.workshop import SCHEMA, Workshop, rows, typed_changes
 from icefloe import read_changes
 from icefloe.audit.sums import AuditError
 from icefloe.batch import read_range
-from icefloe.errors import NotBuiltError, TerminalError, UsageError
+from icefloe.errors import TerminalError, UsageError
 from icefloe.iceberg.history import ExpiredHistoryError
 from spark.row_counts import difference, weights_of
 
@@ -126,13 +126,6 @@ def test_a_history_that_expired_is_an_error_that_names_the_oldest_snapshot_left(
         changes_of(workshop, after_snapshot_id=first)
     with pytest.raises(ExpiredHistoryError, match=f"the oldest snapshot still there is {third}"):
         changes_of(workshop)
-
-
-@pytest.mark.parametrize("option", [{"columns": ["id"]}, {"filter": "id > 3"}])
-def test_what_is_not_built_is_refused_by_name(workshop: Workshop, option: dict[str, Any]) -> None:
-    [name] = option
-    with pytest.raises(NotBuiltError, match=rf"^read_changes\({name}=.*\) is not built yet: leave {name} out$"):
-        read_changes(workshop.table, **option)
 
 
 @pytest.mark.parametrize("option", [{"changes": "all"}, {"commit_groups": "join"}])

@@ -17,7 +17,7 @@ from icefloe.batch.deliver import Delivery
 from icefloe.batch.document import Route
 from icefloe.batch.draft import DraftPlan, Places, draft_plan
 from icefloe.batch.extents import load_extents
-from icefloe.batch.identity import choose_identity
+from icefloe.batch.identity import choose_identity, has_row_ids
 from icefloe.batch.layout import task_key
 from icefloe.batch.range_request import RangeRequest, plan_request
 from icefloe.batch.read_range import range_changes
@@ -27,7 +27,7 @@ from icefloe.changes.columns import change_schema
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.documents import dump_document
 from icefloe.engines.local import LocalEngine
-from icefloe.errors import NotBuiltError, UsageError
+from icefloe.errors import UsageError
 from icefloe.iceberg.table import Table
 from icefloe.iceberg.table_schema import TableSchema
 from icefloe.pipeline.settings import ShuffleSettings
@@ -63,12 +63,13 @@ def read_changes(
         up_to_snapshot_id: inclusive; None: the head of the branch.
         after_timestamp: instead of the id: the snapshot that was current then; needs an offset.
         up_to_timestamp: likewise.
-        identifier_columns: what makes two rows the same row; None: the table's identifier fields. Without either,
-            changes are INSERT and DELETE only.
+        identifier_columns: what makes two rows the same row; None: the table's identifier fields, without these the
+            row ids of V3 tables. Without any, changes are INSERT and DELETE only.
         changes: ``each`` step by itself, or ``net``: the last state of each identity against its first.
         commit_groups: ``fuse`` the snapshots of one commit into one step, or ``split``: a step for each snapshot.
-        columns: not built yet.
-        filter: not built yet.
+        columns: to deliver, in the table's order; None: all. A change in other columns is no change.
+        filter: an Iceberg expression in the names of the last schema, such as ``"status = 'open' and amount > 10"``. A
+            row that begins to pass is an INSERT, one that no longer does a DELETE.
         branch: whose history is read.
 
     Returns:
@@ -78,10 +79,10 @@ def read_changes(
     Raises:
         UsageError: an argument of another type, or a range that ends before it begins.
         TerminalError: the range cannot be read, and why; while reading, a damaged file or an audit that fails.
-        NotBuiltError: what a later release brings.
+        NotBuiltError: a column or a data file that this release cannot read.
     """
-    _refuse_misuse(table, identifier_columns)
-    _refuse_unbuilt(changes=changes, commit_groups=commit_groups, columns=columns, filter=filter)
+    _refuse_misuse(table, identifier_columns=identifier_columns, columns=columns)
+    _refuse_unknown(changes=changes, commit_groups=commit_groups)
     request = RangeRequest(
         after_snapshot_id=after_snapshot_id,
         up_to_snapshot_id=up_to_snapshot_id,
@@ -99,7 +100,9 @@ def read_changes(
             steps=snapshots.steps,
             skipped_replace_snapshots=snapshots.skipped_replace_snapshots,
             warnings=snapshots.warnings,
-            identity=choose_identity(identifier_columns, schema, table=".".join(table.name())),
+            identity=choose_identity(
+                identifier_columns, schema, table=".".join(table.name()), has_row_ids=has_row_ids(table, changes)
+            ),
             result_configuration={},
             tuning_configuration={},
             opened_at=datetime.now(UTC).isoformat(),
@@ -109,10 +112,13 @@ def read_changes(
         cores=local_cores(),
         on_summary_mismatch="warn",
         changes=changes,
+        columns=None if columns is None else tuple(columns),
+        filter_text=filter,
     )
     for warning in draft.plan.warnings:
         logger.warning("%s", warning)
-    return pa.RecordBatchReader.from_batches(change_schema(schema.arrow, with_batch=False), _read(draft, table))
+    delivered = schema if columns is None else schema.select(columns)
+    return pa.RecordBatchReader.from_batches(change_schema(delivered.arrow, with_batch=False), _read(draft, table))
 
 
 def _read(draft: DraftPlan, table: Table) -> Iterator[pa.RecordBatch]:
@@ -146,21 +152,16 @@ def _places(table: Table) -> Places:
     )
 
 
-def _refuse_misuse(table: object, identifier_columns: object) -> None:
-    """Both mistakes would otherwise be told by the first thing inside that stumbles over them."""
+def _refuse_misuse(table: object, **lists: object) -> None:
+    """These mistakes would otherwise be told by the first thing inside that stumbles over them."""
     if not isinstance(table, Table):
         raise UsageError(f"read_changes takes a pyiceberg.table.Table, as catalog.load_table gives it, not {table!r}")
-    if isinstance(identifier_columns, str):
-        raise UsageError(
-            f"identifier_columns must be a list of column names, such as [{identifier_columns!r}], not a string"
-        )
+    for name, given in lists.items():
+        if isinstance(given, str):
+            raise UsageError(f"{name} must be a list of column names, such as [{given!r}], not a string")
 
 
-def _refuse_unbuilt(**given: object) -> None:
+def _refuse_unknown(**given: object) -> None:
     for name, known in (("changes", ("each", "net")), ("commit_groups", ("fuse", "split"))):
         if given[name] not in known:
             raise UsageError(f"read_changes({name}={given[name]!r}) is unknown: expected {' or '.join(known)}")
-    built = {"columns": None, "filter": None}
-    for name, value in given.items():
-        if name in built and value != built[name]:
-            raise NotBuiltError(f"read_changes({name}={value!r}) is not built yet: leave {name} out", argument=name)

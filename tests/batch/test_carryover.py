@@ -11,7 +11,8 @@ from batch.workshop import OpenBatch, Workshop, rows
 from icefloe.batch.carryover import CarryOver
 from icefloe.batch.changed_rows import Effect
 from icefloe.batch.file_rows import FileRows
-from icefloe.batch.row_reader import TableRowReader
+from icefloe.batch.row_reader import ReadRows, TableRowReader
+from icefloe.batch.row_shape import RowShape
 from icefloe.iceberg.data_file import DataFile
 from spark.row_counts import Row, rows_of
 
@@ -26,13 +27,17 @@ class CountingReader:
         self.whole: Counter[str] = Counter()
         self.by_position: Counter[str] = Counter()
 
-    def read(self, file: FileRows) -> Iterator[tuple[Any, pa.RecordBatch]]:
+    def read(self, file: FileRows) -> Iterator[ReadRows]:
         self.whole[file.data_file.path] += 1
         return self.inner.read(file)
 
     def read_rows(self, data_file: DataFile, positions: Any) -> Iterator[pa.RecordBatch]:
         self.by_position[data_file.path] += 1
         return self.inner.read_rows(data_file, positions)
+
+    @property
+    def shape(self) -> RowShape:
+        return self.inner.shape
 
     def plain(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return self.inner.plain(batch)

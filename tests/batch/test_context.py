@@ -13,8 +13,8 @@ def test_a_reference_travels_and_opens_the_batch_elsewhere(workshop: Workshop) -
     batch = workshop.open()
     context = pickle.loads(pickle.dumps(batch.reference)).open()
     assert context.plan == batch.plan
-    rows = [rows for file in context.file_rows(0) for _, rows in context.row_reader().read(file)]
-    assert sum(each.num_rows for each in rows) == 5
+    rows = [rows for file in context.file_rows(0) for rows in context.row_reader().read(file)]
+    assert sum(each.batch.num_rows for each in rows) == 5
 
 
 def test_a_context_without_the_tables_files_says_so(workshop: Workshop) -> None:

@@ -18,7 +18,7 @@ def test_what_leaves_is_counted_and_summed_in_any_number_of_batches(workshop: Wo
     context = workshop.open().context
     rows = pa.record_batch(
         {"id": [1, 2, 3], "value": [1.0, 2.0, 3.0], "word": pa.array(list("abc"), pa.large_string())},
-        schema=context.schema.arrow,
+        schema=context.shape.delivered.arrow,
     )
     hashes = row_hashes_of_batch(rows)
     picks, types = np.array([2, 0, 0, 1]), np.array([1, 2, 3, 0], np.uint8)
@@ -43,7 +43,9 @@ def test_batches_of_large_rows_have_few_of_them(workshop: Workshop) -> None:
     workshop.append([1])
     context = workshop.open().context
     words = pa.array(["x" * (1 << 20)] * 100, pa.large_string())
-    rows = pa.record_batch({"id": range(100), "value": [1.0] * 100, "word": words}, schema=context.schema.arrow)
+    rows = pa.record_batch(
+        {"id": range(100), "value": [1.0] * 100, "word": words}, schema=context.shape.delivered.arrow
+    )
     batches = Delivery(context).batches(
         rows, row_hashes_of_batch(rows), np.arange(100), np.zeros(100, np.uint8), np.zeros(100, np.int32)
     )

@@ -20,13 +20,21 @@ def schema(*identifier_field_ids: int) -> TableSchema:
 
 
 def test_the_pipelines_columns_come_before_the_tables() -> None:
-    assert choose_identity(["word"], schema(1), table="db.t") == Identity(policy="pipeline", columns=("word",))
-    assert choose_identity(None, schema(3, 1), table="db.t") == Identity(policy="table", columns=("id", "place.zone"))
-    assert choose_identity(None, schema(), table="db.t") == Identity(policy="none")
+    assert choose_identity(["word"], schema(1), table="db.t", has_row_ids=False) == Identity(
+        policy="pipeline", columns=("word",)
+    )
+    assert choose_identity(None, schema(3, 1), table="db.t", has_row_ids=False) == Identity(
+        policy="table", columns=("id", "place.zone")
+    )
+    assert choose_identity(None, schema(), table="db.t", has_row_ids=True) == Identity(policy="row_id")
+    assert choose_identity(None, schema(), table="db.t", has_row_ids=False) == Identity(policy="none")
 
 
 def test_columns_may_be_nested_and_keep_their_order() -> None:
-    assert choose_identity(["place.zone", "id"], schema(), table="db.t").columns == ("place.zone", "id")
+    assert choose_identity(["place.zone", "id"], schema(), table="db.t", has_row_ids=False).columns == (
+        "place.zone",
+        "id",
+    )
 
 
 @pytest.mark.parametrize(
@@ -39,7 +47,7 @@ def test_columns_may_be_nested_and_keep_their_order() -> None:
 )
 def test_a_column_that_cannot_identify_rows_is_one_sentence(column: str, sentence: str) -> None:
     with pytest.raises(TerminalError, match=f"^identifier_columns does not fit table db.t: {sentence}"):
-        choose_identity([column], schema(), table="db.t")
+        choose_identity([column], schema(), table="db.t", has_row_ids=False)
 
 
 def test_a_pipeline_keeps_the_identity_that_it_began_with() -> None:

@@ -1,4 +1,5 @@
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from batch.touched_files import touched_file
@@ -6,6 +7,7 @@ from icefloe.audit.sums import AuditError
 from icefloe.batch.changed_rows import Effect
 from icefloe.batch.file_rows import FileRows
 from icefloe.batch.read_tally import FileTally, ReadTally
+from icefloe.batch.row_reader import ReadRows
 from icefloe.batch.row_set import RowSet
 
 FILES = [touched_file("a", 5, (0, -1)), touched_file("b", 7, (0, 1), (1, -1))]
@@ -13,7 +15,8 @@ FILES = [touched_file("a", 5, (0, -1)), touched_file("b", 7, (0, 1), (1, -1))]
 
 def read(file: FileRows, positions: range) -> FileTally:
     found = FileTally(file)
-    found.add(np.array(positions, np.int64))
+    batch = pa.RecordBatch.from_pydict({"id": list(positions)})
+    found.add(ReadRows(positions=np.array(positions, np.int64), batch=batch, rows_read=len(positions)))
     return found
 
 

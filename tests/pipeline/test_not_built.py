@@ -23,8 +23,6 @@ def test_what_is_built_passes(write):
 @pytest.mark.parametrize(
     ("keys", "key"),
     [
-        ({"columns": ["a"]}, "columns"),
-        ({"filter": "a > 1"}, "filter"),
         ({"pin": True}, "pin"),
         ({"checkpoint": "dynamodb://checkpoints"}, "checkpoint"),
         ({"row_lineage": "trust"}, "row_lineage"),
@@ -48,8 +46,8 @@ def test_what_is_not_built_names_file_line_and_key(write, keys, key):
 
 def test_all_of_them_are_reported_in_line_order(write):
     with pytest.raises(NotBuiltError) as caught:
-        refuse_unbuilt(load_pipeline(write(pin=True, filter="a > 1")))
-    assert [problem.key for problem in caught.value.problems] == ["pin", "filter"]
+        refuse_unbuilt(load_pipeline(write(pin=True, verify_sample=0.5)))
+    assert [problem.key for problem in caught.value.problems] == ["pin", "verify_sample"]
 
 
 def test_what_the_environment_hides_is_refused_once_it_is_known(write):
@@ -58,8 +56,3 @@ def test_what_the_environment_hides_is_refused_once_it_is_known(write):
     refuse_unbuilt(pipeline.expanded({"ENGINE": "local"}))
     with pytest.raises(NotBuiltError, match=r'engine is "\$\{ENGINE\}", but'):
         refuse_unbuilt(pipeline.expanded({"ENGINE": "auto"}))
-
-
-def test_a_filter_is_refused_whatever_the_environment_makes_of_it(write):
-    with pytest.raises(NotBuiltError):
-        refuse_unbuilt(load_pipeline(write(filter="${FILTER}")))

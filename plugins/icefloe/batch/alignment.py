@@ -83,6 +83,6 @@ def align(
 
 
 def _counted(tally: FileTally, reader: TableRowReader) -> Iterator[pa.RecordBatch]:
-    for positions, batch in reader.read(tally.file):
-        tally.add(positions)
-        yield batch
+    for rows in reader.read(tally.file):
+        tally.add(rows)
+        yield rows.batch

@@ -88,15 +88,15 @@ def hash_file(file: FileRows, reader: TableRowReader, *, budget: MemoryBudget, p
     places: list[Positions] = [np.zeros(0, np.int64)]
     kept: list[pa.RecordBatch] | None = [] if part.is_whole else None
     kept_bytes = 0
-    for positions, batch in reader.read(file):
-        tally.add(positions)
-        hashed = row_hashes_of_batch(batch)
+    for rows in reader.read(file):
+        tally.add(rows)
+        hashed = row_hashes_of_batch(rows.batch)
         here = part.positions(hashed)
         hashes.append(hashed if part.is_whole else hashed.take(here))
-        places.append(positions if part.is_whole else positions[here])
+        places.append(rows.positions if part.is_whole else rows.positions[here])
         if kept is not None:
-            kept.append(batch)
-            kept_bytes += batch.nbytes
+            kept.append(rows.batch)
+            kept_bytes += rows.batch.nbytes
             if kept_bytes > budget.free_bytes:
                 kept = None
     if kept is not None:

@@ -56,9 +56,10 @@ class CarryOver:
 
     def _every_row(self, file: FileRows) -> Iterator[ChangedRows]:
         tally = FileTally(file)
-        for positions, batch in self._reader.read(file):
-            tally.add(positions)
-            yield ChangedRows.of(self._reader.plain(batch), row_hashes_of_batch(batch), positions, file.effects)
+        for rows in self._reader.read(file):
+            tally.add(rows)
+            plain, hashes = self._reader.plain(rows.batch), row_hashes_of_batch(rows.batch)
+            yield ChangedRows.of(plain, hashes, rows.positions, file.effects)
         self.tally.add_file(tally)
 
     def _consolidated(self, files: Sequence[FileRows], contended: frozenset[int]) -> Iterator[ChangedRows]:
@@ -79,5 +80,7 @@ class CarryOver:
                 yield from candidates.pop(0).rows(effects.pop(0), self._reader)
 
     def _aligned(self, files: Sequence[FileRows], budget: MemoryBudget) -> list[Candidates]:
+        if self._reader.shape.row_filter is not None:
+            return []  # of which rows the filter leaves, other ones stand at equal positions
         pairs = (align(removed, added, self._reader, budget=budget) for removed, added in alignable_pairs(files))
         return [candidates for pair in pairs if pair is not None for candidates in pair]

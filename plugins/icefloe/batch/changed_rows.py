@@ -28,7 +28,7 @@ class ChangedRows:
     """Rows with weights.
 
     Attributes:
-        batch: the table's columns.
+        batch: compared rows (see `RowShape`).
         row_hashes: of each row.
         change_ordinals: int32, of each row.
         weights: int64, of each row.

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from icefloe.batch.context import BatchContext
 from icefloe.batch.extents import write_extents
 from icefloe.batch.layout import COALESCE_PLAN
-from icefloe.batch.map_outputs import whole_outputs
+from icefloe.batch.map_outputs import MAX_ROUNDS, unreliable_store, void_damaged, whole_outputs
+from icefloe.batch.reidentified_rows import write_reidentified
 from icefloe.batch.write_map_output import write_map_output
 from icefloe.documents import load_document
 from icefloe.errors import TerminalError
 from icefloe.shuffle.coalesce import coalesce
+from icefloe.shuffle.commit_record import CorruptMapOutputError
 from icefloe.shuffle.committed_output import partition_bytes
 from icefloe.shuffle.ranges import CoalescePlan, create_coalesce_plan
 from icefloe.storage.store import KeyMissingError
@@ -54,6 +56,8 @@ def coalesce_map_outputs(context: BatchContext) -> Coalesced:
         CoalescePlan(num_partitions=plan.num_partitions, target_size_bytes=plan.target_size_bytes, ranges=ranges),
     )
     epoch = write_extents(context, created, outputs)
+    if context.shape.is_identity_carried:
+        epoch = _compare_identities(context, created, epoch)
     logger.info("batch %d: %d ranges of %d partitions", plan.batch_number, len(created.ranges), plan.num_partitions)
     return Coalesced(plan=created, epoch=epoch)
 
@@ -69,6 +73,21 @@ def load_coalesce_plan(context: BatchContext) -> CoalescePlan:
         return load_document(CoalescePlan, context.store.get(COALESCE_PLAN), what=what)
     except KeyMissingError as cause:
         raise TerminalError(f"{what} is not there: run coalesce first", url=context.store.url) from cause
+
+
+def _compare_identities(context: BatchContext, plan: CoalescePlan, epoch: int) -> int:
+    """Reads every row between the phases; returns the epoch of map outputs that all could be read."""
+    for _ in range(MAX_ROUNDS):
+        try:
+            write_reidentified(context, plan, epoch)
+        except CorruptMapOutputError as damage:
+            void_damaged(context, [damage])
+            _redo(context, [damage.map_id])
+            outputs = whole_outputs(context, lambda map_ids: _redo(context, map_ids))
+            epoch = write_extents(context, plan, outputs)
+        else:
+            return epoch
+    raise unreliable_store(context)
 
 
 def _redo(context: BatchContext, map_ids: Sequence[int]) -> None:

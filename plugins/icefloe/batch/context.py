@@ -10,6 +10,7 @@ from icefloe.batch.equality_schemas import equality_schemas_from_json
 from icefloe.batch.file_rows import FileRows, task_file_rows
 from icefloe.batch.layout import PLAN, split_plan_url, task_key
 from icefloe.batch.row_reader import TableRowReader
+from icefloe.batch.row_shape import RowShape
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.documents import load_document
 from icefloe.errors import TerminalError
@@ -51,15 +52,22 @@ class BatchContext:
     sink: Sink | None
 
     @property
-    def schema(self) -> TableSchema:
-        """The schema rows are delivered in."""
-        return TableSchema.from_json(self.plan.table_schema, name_mapping=self.plan.name_mapping)
+    def shape(self) -> RowShape:
+        """What is read, compared and delivered of rows."""
+        plan = self.plan
+        return RowShape.of(
+            TableSchema.from_json(plan.table_schema, name_mapping=plan.name_mapping),
+            identity=plan.identity,
+            columns=plan.columns,
+            filter_text=plan.filter,
+            table=plan.table,
+        )
 
     def row_reader(self) -> TableRowReader:
-        """Reads the rows of the table's files in the schema of the batch."""
+        """Reads the rows of the table's files in the shape of the batch."""
         if self.io is None:
             raise TerminalError(f"batch {self.plan.batch_number} was opened without the table's files")
-        return TableRowReader(schema=self.schema, io=self.io, table=self.plan.table)
+        return TableRowReader(shape=self.shape, io=self.io, table=self.plan.table)
 
     @property
     def map_outputs(self) -> MapOutputLog:

@@ -42,7 +42,7 @@ class Delivery:
         self._timestamps_us = np.array([step.commit_timestamp_us for step in steps], np.int64)
         self._by_type = np.zeros(len(ChangeType), np.int64)
         self.sums = Sums()
-        self.schema = change_schema(context.schema.arrow, with_batch=context.sink is not None)
+        self.schema = change_schema(context.shape.delivered.arrow, with_batch=context.sink is not None)
 
     @property
     def counts(self) -> dict[str, int]:

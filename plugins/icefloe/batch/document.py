@@ -86,7 +86,9 @@ class Plan:
         map_task_bytes: file bytes of each map task, by map_id; tells engines which are the largest.
         partitions_reason: why ``num_partitions`` is what it is, for people.
         summary_row_deltas: per ordinal, inserts less deletes by the snapshot summaries; None where they do not say.
-        table_schema: Iceberg's JSON of the schema rows are delivered in.
+        table_schema: Iceberg's JSON of the table's schema at the batch's last snapshot.
+        columns: those that are delivered; None: all.
+        filter: which rows count, an Iceberg expression; None: all.
         equality_schemas: by the field ids of equality delete files, joined by commas, Iceberg's JSON of those columns.
         catalog: as the pipeline names it, ``${ENV}`` unexpanded.
     """
@@ -109,6 +111,8 @@ class Plan:
     up_to_snapshot_id: SnapshotId | None
     steps: tuple[Step, ...]
     changes: Literal["each", "net"] = "each"
+    columns: tuple[str, ...] | None = None
+    filter: str | None = None
     summary_row_deltas: tuple[int | None, ...]
     on_summary_mismatch: Literal["fail", "warn"]
     table_schema: Mapping[str, Any]

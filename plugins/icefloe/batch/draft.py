@@ -1,6 +1,6 @@
 """The plan of a batch, drafted: what its tasks read and how its shuffle is cut, before anything is written."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -10,9 +10,12 @@ from icefloe.batch.equality_schemas import equality_schemas, equality_schemas_to
 from icefloe.batch.map_task_documents import map_task_document
 from icefloe.batch.map_tasks import PlannedFile, map_tasks
 from icefloe.batch.partitions import partition_count
+from icefloe.batch.row_shape import RowShape
 from icefloe.changes.columns import refuse_reserved_columns
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.iceberg.bounds import comparable_bounds
+from icefloe.iceberg.filter_pruning import FilterPruning
+from icefloe.iceberg.manifest_entries import DataEntry
 from icefloe.iceberg.scan_tasks import ScanPlan, plan_scan_tasks
 from icefloe.iceberg.step import Step
 from icefloe.iceberg.summaries import summary_row_delta
@@ -59,6 +62,8 @@ def draft_plan(
     cores: int,
     on_summary_mismatch: Literal["fail", "warn"],
     changes: Literal["each", "net"],
+    columns: tuple[str, ...] | None,
+    filter_text: str | None,
 ) -> DraftPlan:
     """The plan of a batch; reads metadata and manifests only.
 
@@ -70,14 +75,17 @@ def draft_plan(
         cores: how many tasks run at once.
         on_summary_mismatch: of the pipeline.
         changes: of the pipeline.
+        columns: to deliver; None: all.
+        filter_text: which rows count, an Iceberg expression; None: all.
 
     Raises:
         NotBuiltError: a column that cannot be read.
-        TerminalError: a column has a name of ours; metadata is gone or damaged.
+        TerminalError: a column has a name of ours, or is not there; metadata is gone or damaged.
     """
     schema = TableSchema.at(table.metadata, offset.up_to_snapshot_id)
-    refuse_reserved_columns(schema.arrow.names, table=places.table)
-    scan = plan_scan_tasks(table, offset.steps)
+    shape = RowShape.of(schema, identity=offset.identity, columns=columns, filter_text=filter_text, table=places.table)
+    refuse_reserved_columns(shape.delivered.arrow.names, table=places.table)
+    scan = plan_scan_tasks(table, offset.steps, may_match=_may_match(shape, table))
     tasks = tuple(
         map_task_document(map_id, files, scan.delete_files)
         for map_id, files in enumerate(map_tasks(_files(scan, schema), map_task_bytes=shuffle.map_task_bytes))
@@ -104,7 +112,9 @@ def draft_plan(
         up_to_snapshot_id=offset.up_to_snapshot_id,
         steps=tuple(offset.steps),
         changes=changes,
-        summary_row_deltas=_summary_row_deltas(table, offset.steps, scan),
+        columns=columns,
+        filter=filter_text,
+        summary_row_deltas=_summary_row_deltas(table, offset.steps, scan, is_filtered=filter_text is not None),
         on_summary_mismatch=on_summary_mismatch,
         table_schema=schema.schema_json,
         name_mapping=schema.name_mapping_json,
@@ -128,10 +138,19 @@ def _files(scan: ScanPlan, schema: TableSchema) -> Sequence[PlannedFile]:
     return [PlannedFile(task=task, bounds=comparable_bounds(task, schema.columns)) for task in scan.tasks]
 
 
-def _summary_row_deltas(table: Table, steps: Sequence[Step], scan: ScanPlan) -> tuple[int | None, ...]:
-    """What summaries say of each step; None where they cannot, as they count records and not what deletes leave."""
-    hidden = scan.ordinals_with_deletes
+def _summary_row_deltas(
+    table: Table, steps: Sequence[Step], scan: ScanPlan, *, is_filtered: bool
+) -> tuple[int | None, ...]:
+    """What summaries say of each step; None where they cannot, as they count records and not what is left of them."""
+    hidden = {step.change_ordinal for step in steps} if is_filtered else scan.ordinals_with_deletes
     return tuple(None if step.change_ordinal in hidden else summary_row_delta(table, step) for step in steps)
+
+
+def _may_match(shape: RowShape, table: Table) -> Callable[[DataEntry], bool]:
+    """Whether a file has to be read for the rows that the filter lets pass."""
+    if shape.row_filter is None:
+        return lambda _: True
+    return FilterPruning(shape.row_filter, table.metadata.specs()).may_match
 
 
 def _route(scan: ScanPlan, *, changes: Literal["each", "net"], steps: int) -> Route:

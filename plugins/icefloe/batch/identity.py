@@ -1,22 +1,35 @@
 """Which columns make two rows the same row."""
 
 from collections.abc import Sequence
+from typing import Final, Literal
 
 from icefloe.checkpoint.records import Identity
 from icefloe.errors import TerminalError
 from icefloe.iceberg.identifier_columns import resolve_identifier_columns
+from icefloe.iceberg.table import Table
 from icefloe.iceberg.table_schema import TableSchema
 
-__all__ = ["choose_identity", "kept_identity"]
+__all__ = ["choose_identity", "has_row_ids", "identity_text", "kept_identity"]
+
+_ROW_LINEAGE: Final = 3
 
 
-def choose_identity(identifier_columns: Sequence[str] | None, schema: TableSchema, *, table: str) -> Identity:
-    """The identity of a pipeline or a read: the columns given, else the table's identifier fields, else none.
+def has_row_ids(table: Table, changes: Literal["each", "net"]) -> bool:
+    """Whether row ids can tell rows apart: V3 has them, and they hold inside of one step only."""
+    return table.metadata.format_version >= _ROW_LINEAGE and changes == "each"
+
+
+def choose_identity(
+    identifier_columns: Sequence[str] | None, schema: TableSchema, *, table: str, has_row_ids: bool
+) -> Identity:
+    """The identity of a pipeline or a read: the columns given, else the table's identifier fields, row ids, or none.
 
     Args:
         identifier_columns: dotted names; None where the caller gives none.
-        schema: that rows are delivered in.
+        schema: of the table at the end of the range.
         table: its name.
+        has_row_ids: whether rows may be told by their row ids: in a V3 table, and only inside of one step, since ids do
+            not survive every compaction.
 
     Raises:
         TerminalError: a column does not exist, naming the nearest ones, or cannot identify rows.
@@ -32,7 +45,14 @@ def choose_identity(identifier_columns: Sequence[str] | None, schema: TableSchem
         return Identity(policy="pipeline", columns=columns)
     if schema.identifier_columns:
         return Identity(policy="table", columns=tuple(schema.identifier_columns))
-    return Identity(policy="none")
+    return Identity(policy="row_id" if has_row_ids else "none")
+
+
+def identity_text(identity: Identity) -> str:
+    """For people."""
+    if identity.policy == "row_id":
+        return "_row_id, inside of a step"
+    return ", ".join(identity.columns) or "none: INSERT and DELETE only"
 
 
 def kept_identity(

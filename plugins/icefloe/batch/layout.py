@@ -2,7 +2,17 @@
 
 from typing import Final
 
-__all__ = ["COALESCE_PLAN", "PLAN", "error_key", "extents_key", "plan_url", "result_key", "split_plan_url", "task_key"]
+__all__ = [
+    "COALESCE_PLAN",
+    "PLAN",
+    "error_key",
+    "extents_key",
+    "plan_url",
+    "reidentified_key",
+    "result_key",
+    "split_plan_url",
+    "task_key",
+]
 
 PLAN: Final = "plan.json"
 COALESCE_PLAN: Final = "ranges.json"
@@ -40,6 +50,11 @@ def task_key(map_id: int) -> str:
 def extents_key(epoch: int, range_id: int) -> str:
     """What a reduce range fetches in an epoch of the map outputs."""
     return f"extents/{epoch}/{range_id:05d}.json"
+
+
+def reidentified_key(range_id: int) -> str:
+    """The rows of a reduce range that equal rows of other identities cancel."""
+    return f"reidentified/{range_id:05d}.block"
 
 
 def result_key(range_id: int) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from icefloe.batch.context import BatchContext
+from icefloe.batch.shuffled_rows import ShuffledRows
 from icefloe.errors import TerminalError
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.commit_record import CorruptMapOutputError
@@ -35,7 +36,7 @@ def whole_outputs(context: BatchContext, redo: Callable[[Sequence[int]], None]) 
         outputs, damaged = read_committed_outputs(
             context.store,
             context.map_outputs.records(range(context.plan.num_map_tasks)),
-            schema=block_schema(context.schema.arrow),
+            schema=block_schema(ShuffledRows(shape=context.shape).schema),
             num_partitions=context.plan.num_partitions,
         )
         if not damaged:

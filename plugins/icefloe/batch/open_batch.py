@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from icefloe.batch.backfill import backfill_id
-from icefloe.batch.identity import choose_identity, kept_identity
+from icefloe.batch.identity import choose_identity, has_row_ids, kept_identity
 from icefloe.batch.next_range import next_range
 from icefloe.batch.range_request import RangeRequest, plan_request
 from icefloe.batch.recorded_pipeline import pipeline_record, refuse_other_meaning, tuning_warnings
@@ -119,7 +119,12 @@ def _new(session: PipelineSession, snapshots: SnapshotRange, recorded: Identity 
     schema = TableSchema.at(session.table.metadata, snapshots.up_to_snapshot_id)
     warnings: tuple[str, ...] = ()
     if recorded is None:
-        identity = choose_identity(pipeline.identifier_columns, schema, table=pipeline.table)
+        identity = choose_identity(
+            pipeline.identifier_columns,
+            schema,
+            table=pipeline.table,
+            has_row_ids=has_row_ids(session.table, pipeline.changes),
+        )
     else:
         identity, warnings = kept_identity(recorded, schema, pipeline=pipeline.name, table=pipeline.table)
     latest = session.checkpoint.latest_batch()

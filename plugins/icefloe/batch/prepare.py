@@ -163,5 +163,7 @@ def draft(batch: NextBatch, *, cores: int | None = None) -> DraftPlan:
         shuffle=pipeline.shuffle,
         cores=cores or available_cores(pipeline),
         on_summary_mismatch=pipeline.on_summary_mismatch,
+        columns=pipeline.columns,
+        filter_text=pipeline.filter,
         changes=pipeline.changes,
     )

@@ -9,15 +9,15 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from icefloe.batch.shuffled_rows import ShuffledRows
 from icefloe.changes.hash_slice import HashSlice
-from icefloe.changes.row_hash import RowHashes, row_hashes
-from icefloe.iceberg.identifier_columns import ColumnPath, identity_columns
+from icefloe.changes.row_hash import RowHashes
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.extents import Extent, RangeExtents
 from icefloe.shuffle.fetch import FetchedBlock, fetch_blocks
 from icefloe.storage.store import Store
 
-__all__ = ["RangeRows", "identity_hashes"]
+__all__ = ["RangeRows"]
 
 logger = logging.getLogger(__name__)
 
@@ -35,8 +35,7 @@ class RangeRows:
     Args:
         store: the place of the shuffle's map outputs.
         extents: what to fetch.
-        schema: of the table's rows.
-        identity: the identifier columns; none: whole rows are their own identity.
+        shuffled: how rows are shuffled.
         memory_bytes: of the task; an eighth of it is for bytes fetched, a quarter for a piece.
     """
 
@@ -45,14 +44,13 @@ class RangeRows:
         store: Store,
         extents: RangeExtents,
         *,
-        schema: pa.Schema,
-        identity: tuple[ColumnPath, ...],
+        shuffled: ShuffledRows,
         memory_bytes: int,
     ) -> None:
         self._store = store
         self._extents = extents
-        self._schema = block_schema(schema)
-        self._identity = identity
+        self._schema = block_schema(shuffled.schema)
+        self._shuffled = shuffled
         self._fetch_bytes = max(1, memory_bytes // 8)
         self._piece_bytes = min(memory_bytes // 4, _LARGEST_PIECE_BYTES)
 
@@ -92,7 +90,7 @@ class RangeRows:
         return pa.Table.from_batches(kept, self._schema)
 
     def _rows_within(self, batch: pa.RecordBatch, part: HashSlice, seen: "_SeenHashes") -> pa.RecordBatch:
-        hashes = identity_hashes(batch.select(range(batch.num_columns - 2)), self._identity)
+        hashes = self._shuffled.identities(batch.select(range(batch.num_columns - 2)))
         here = part.positions(hashes)
         seen.add(hashes.take(here))
         return batch.take(pa.array(here))
@@ -112,16 +110,6 @@ class _SeenHashes:
         if len(hashes):
             self._first = hashes.high[0] if self._first is None else self._first
             self.differ = self.differ or bool((hashes.high != self._first).any())
-
-
-def identity_hashes(rows: pa.RecordBatch | pa.Table, identity: tuple[ColumnPath, ...]) -> RowHashes:
-    """The row hashes of the identifier columns; of all columns where there are none.
-
-    Args:
-        rows: the table's columns.
-        identity: the identifier columns.
-    """
-    return row_hashes(identity_columns(rows, identity) if identity else rows.columns)
 
 
 def _one_partition(extents: RangeExtents, reduce_id: int) -> RangeExtents:

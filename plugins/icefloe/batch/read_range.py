@@ -12,13 +12,15 @@ from icefloe.audit.sums import Sums
 from icefloe.batch.context import BatchContext
 from icefloe.batch.deliver import Delivery, deliver
 from icefloe.batch.extents import load_extents
-from icefloe.batch.range_rows import RangeRows, identity_hashes
+from icefloe.batch.range_rows import RangeRows
+from icefloe.batch.reidentified_rows import Reidentified, load_reidentified
 from icefloe.batch.results import RangeResult, delivered, record_delivered
+from icefloe.batch.shuffled_rows import ShuffledRows
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.net import net_changes
+from icefloe.changes.reidentified import combined_hashes
 from icefloe.changes.row_hash import RowHashes, row_hashes
 from icefloe.changes.updates import pair_updates
-from icefloe.iceberg.identifier_columns import ColumnPath, resolve_identifier_columns
 from icefloe.shuffle.extents import RangeExtents
 
 __all__ = ["range_changes", "read_range"]
@@ -71,49 +73,86 @@ def range_changes(context: BatchContext, extents: RangeExtents, delivery: Delive
         CorruptMapOutputError: names the map output to make again.
         AuditError: after the last batch, when the changes do not add up.
     """
-    schema = context.schema
-    identity = resolve_identifier_columns(schema.columns, context.plan.identity.columns)
-    rows = RangeRows(
-        context.store, extents, schema=schema.arrow, identity=identity, memory_bytes=context.plan.memory_bytes
-    )
+    shuffled = ShuffledRows(shape=context.shape)
+    expected = Sums(extents.ordinals)
+    cancelled = load_reidentified(context, extents.range_id) if context.shape.is_identity_carried else None
+    if cancelled is not None:
+        expected.add_rows(cancelled.row_hashes, cancelled.change_ordinals, cancelled.weights)
+    rows = RangeRows(context.store, extents, shuffled=shuffled, memory_bytes=context.plan.memory_bytes)
+    changes = _RangeChanges(shuffled, cancelled, is_net=context.plan.is_net)
     for piece in rows.pieces():
-        yield from _changes(piece, identity, delivery, is_net=context.plan.is_net)
+        yield from changes.of(piece, delivery)
     delivery.sums.require(
-        Sums(extents.ordinals),
+        expected,
         what=f"range {extents.range_id} of batch {context.plan.batch_number}",
         per_ordinal=not context.plan.is_net,
     )
 
 
-def _changes(
-    rows: pa.Table, identity: tuple[ColumnPath, ...], delivery: Delivery, *, is_net: bool
-) -> Iterator[pa.RecordBatch]:
-    """The changes of rows among which every identity stands with all its rows."""
-    weights, ordinals = (rows.column(index).to_numpy() for index in (-2, -1))
-    table = rows.select(range(rows.num_columns - 2))
-    hashes = row_hashes(table.columns)
-    identities = identity_hashes(table, identity) if identity else None
-    positions, weights = consolidate(hashes, ordinals, weights)
-    ordinals = ordinals[positions]
-    if is_net:
-        left, weights, ordinals = net_changes(
-            row_hashes=hashes.take(positions),
+class _RangeChanges:
+    """Turns the rows of pieces, in which every identity stands with all its rows, into changes."""
+
+    def __init__(self, shuffled: ShuffledRows, cancelled: Reidentified | None, *, is_net: bool) -> None:
+        self._shuffled = shuffled
+        self._cancelled = cancelled
+        self._is_net = is_net
+
+    def of(self, piece: pa.Table, delivery: Delivery) -> Iterator[pa.RecordBatch]:
+        """The changes of one piece, in delivery order."""
+        rows = piece.select(range(piece.num_columns - 2))
+        table = self._shuffled.delivered(rows)
+        hashes = row_hashes(table.columns)
+        identities = self._shuffled.identities(rows) if self._shuffled.has_identity else None
+        positions, weights, ordinals = self._left(piece, hashes, identities)
+        if not len(positions):
+            return
+        [survivors] = table.take(pa.array(positions)).combine_chunks().to_batches()
+        hashes = hashes.take(positions)
+        picks, change_types = pair_updates(
+            row_hashes=hashes,
             identity_hashes=_taken(identities, positions),
             change_ordinals=ordinals,
             weights=weights,
         )
-        positions = positions[left]
-    if not len(positions):
-        return
-    [survivors] = table.take(pa.array(positions)).combine_chunks().to_batches()
-    hashes = hashes.take(positions)
-    picks, change_types = pair_updates(
-        row_hashes=hashes,
-        identity_hashes=_taken(identities, positions),
-        change_ordinals=ordinals,
-        weights=weights,
-    )
-    yield from delivery.batches(survivors, hashes, picks, change_types, ordinals)
+        yield from delivery.batches(survivors, hashes, picks, change_types, ordinals)
+
+    def _left(
+        self, piece: pa.Table, hashes: RowHashes, identities: RowHashes | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+        """The rows whose weights do not cancel, with weights and ordinals."""
+        weights, ordinals = (piece.column(index).to_numpy() for index in (-2, -1))
+        keys = hashes if self._cancelled is None or identities is None else combined_hashes(hashes, identities)
+        positions, weights = consolidate(keys, ordinals, weights)
+        ordinals = ordinals[positions]
+        if self._is_net:
+            left, weights, ordinals = net_changes(
+                row_hashes=keys.take(positions),
+                identity_hashes=_taken(identities, positions),
+                change_ordinals=ordinals,
+                weights=weights,
+            )
+            positions = positions[left]
+        if self._cancelled is None:
+            return positions, weights, ordinals
+        left, weights = self._without_cancelled(self._cancelled, keys.take(positions), ordinals, weights)
+        return positions[left], weights, ordinals[left]
+
+    def _without_cancelled(
+        self,
+        cancelled: Reidentified,
+        keys: RowHashes,
+        ordinals: NDArray[np.int32],
+        weights: NDArray[np.int64],
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """What is left once equal rows of other identities are taken off; those of other pieces find nothing here."""
+        own = np.zeros_like(ordinals) if self._is_net else ordinals
+        positions, sums = consolidate(
+            RowHashes.concat([keys, combined_hashes(cancelled.row_hashes, cancelled.identity_hashes)]),
+            np.concatenate([own, cancelled.change_ordinals]),
+            np.concatenate([weights, cancelled.weights]),
+        )
+        here = positions < len(keys)
+        return positions[here], sums[here]
 
 
 def _taken(hashes: RowHashes | None, positions: NDArray[np.int64]) -> RowHashes | None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from icefloe.audit.sums import AuditError
 from icefloe.batch.file_rows import FileRows
-from icefloe.batch.row_set import Positions
+from icefloe.batch.row_reader import ReadRows
 
 __all__ = ["FileTally", "ReadTally"]
 
@@ -21,9 +21,10 @@ class FileTally:
         self.rows_read = 0
         self._rows = [0 for _ in file.effects]
 
-    def add(self, positions: Positions) -> None:
+    def add(self, rows: ReadRows) -> None:
         """Counts some rows, in the steps that touch them."""
-        self.rows_read += len(positions)
+        self.rows_read += rows.rows_read
+        positions = rows.positions
         for index, effect in enumerate(self.file.effects):
             self._rows[index] += len(positions) if effect.rows.is_all else len(effect.rows.among(positions))
 

@@ -1,4 +1,4 @@
-"""The rows of data files as a map task reads them: those that are touched, by position."""
+"""The rows of data files as a map task reads them: those that are touched and that the filter lets pass."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,36 +8,73 @@ import pyarrow as pa
 
 from icefloe.batch.file_rows import FileRows
 from icefloe.batch.row_set import Positions
+from icefloe.batch.row_shape import RowShape
 from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.reader import plain_batch, read_data_file, read_rows
+from icefloe.iceberg.reader import read_data_file, read_rows
+from icefloe.iceberg.row_lineage import ROW_ID, inherited_row_ids
 from icefloe.iceberg.table import FileIO
-from icefloe.iceberg.table_schema import TableSchema
 
-__all__ = ["TableRowReader"]
+__all__ = ["ReadRows", "TableRowReader"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ReadRows:
+    """Some rows of a file.
+
+    Attributes:
+        positions: of the rows in the file.
+        batch: compared rows, text still dictionary-encoded where the file has it so.
+        rows_read: how many were read for it; fewer are left where a filter is set.
+    """
+
+    positions: Positions
+    batch: pa.RecordBatch
+    rows_read: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRowReader:
-    """Reads the touched rows of files, text still dictionary-encoded where the file has it so, or rows by position.
+    """Reads the touched rows of files, or rows by position.
 
     Attributes:
-        schema: of the batch.
+        shape: of the batch's rows.
         io: opens the files.
         table: its name, for errors.
     """
 
-    schema: TableSchema
+    shape: RowShape
     io: FileIO
     table: str
 
-    def read(self, file: FileRows) -> Iterator[tuple[Positions, pa.RecordBatch]]:
-        """The rows that the file's effects touch, in order, with their positions; of the others little is decoded."""
+    def read(self, file: FileRows) -> Iterator[ReadRows]:
+        """The rows that the file's effects touch and the filter lets pass, in order, with their positions."""
+        for positions, batch in self._touched(file):
+            kept = positions
+            if self.shape.row_filter is not None:
+                here = np.flatnonzero(self.shape.row_filter.mask(batch))
+                kept = positions[here]
+                batch = batch.take(pa.array(here)) if len(here) < len(positions) else batch
+            yield ReadRows(positions=kept, batch=self._compared(batch, file.data_file, kept), rows_read=len(positions))
+
+    def read_rows(self, data_file: DataFile, positions: Positions) -> Iterator[pa.RecordBatch]:
+        """The rows at ascending positions: compared rows, text decoded."""
+        for here, batch in self._at(data_file, positions):
+            yield self.plain(self._compared(batch, data_file, here))
+
+    def plain(self, compared: pa.RecordBatch) -> pa.RecordBatch:
+        """Compared rows, text decoded."""
+        columns = [
+            column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in compared.columns
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.shape.compared_schema)
+
+    def _touched(self, file: FileRows) -> Iterator[tuple[Positions, pa.RecordBatch]]:
         touched = file.touched
         if not touched.is_all_but:
             yield from self._at(file.data_file, touched.positions)
             return
         for first, batch in read_data_file(
-            file.data_file, schema=self.schema, io=self.io, table=self.table, dictionary_columns=True
+            file.data_file, schema=self.shape.read, io=self.io, table=self.table, dictionary_columns=True
         ):
             positions = np.arange(first, first + batch.num_rows)
             here = touched.among(positions)
@@ -46,16 +83,15 @@ class TableRowReader:
             elif len(here):
                 yield positions[here], batch.take(pa.array(here))
 
-    def read_rows(self, data_file: DataFile, positions: Positions) -> Iterator[pa.RecordBatch]:
-        """The rows at ascending positions, in exactly the schema of the batch."""
-        return read_rows(data_file, positions, schema=self.schema, io=self.io, table=self.table)
-
-    def plain(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows of `read` in exactly the schema of the batch."""
-        return plain_batch(batch, self.schema)
-
     def _at(self, data_file: DataFile, positions: Positions) -> Iterator[tuple[Positions, pa.RecordBatch]]:
         start = 0
-        for batch in self.read_rows(data_file, positions):
+        for batch in read_rows(data_file, positions, schema=self.shape.read, io=self.io, table=self.table):
             yield positions[start : start + batch.num_rows], batch
             start += batch.num_rows
+
+    def _compared(self, batch: pa.RecordBatch, data_file: DataFile, positions: Positions) -> pa.RecordBatch:
+        if self.shape.has_row_id:
+            place = batch.schema.get_field_index(ROW_ID)
+            row_ids = inherited_row_ids(batch.column(place), data_file.first_row_id, positions)
+            batch = batch.set_column(place, ROW_ID, row_ids)
+        return self.shape.compared(batch)

@@ -17,12 +17,13 @@ from icefloe.batch.map_task_documents import map_task_document
 from icefloe.batch.map_tasks import PlannedFile, map_tasks
 from icefloe.batch.recorded_pipeline import refuse_other_meaning
 from icefloe.batch.row_reader import TableRowReader
+from icefloe.batch.row_shape import RowShape
 from icefloe.batch.segments import Segment, segments, since_last_start
 from icefloe.batch.session import PipelineSession
 from icefloe.changes.columns import CHANGE_TYPE, ChangeType, change_schema
 from icefloe.changes.hash_slice import HashSlice
 from icefloe.changes.row_hash import row_hashes_of_batch
-from icefloe.checkpoint.records import CommitRecord
+from icefloe.checkpoint.records import CommitRecord, Identity
 from icefloe.errors import NotBuiltError, TerminalError
 from icefloe.iceberg.scan_tasks import ScanPlan, plan_scan_tasks
 from icefloe.iceberg.step import Step, StepKind
@@ -117,7 +118,15 @@ class _SegmentReplay:
         self._session = session
         self._sink = sink
         self._segment = segment
-        self._schema = change_schema(segment.schema.arrow, with_batch=True)
+        pipeline = session.pipeline
+        self._shape = RowShape.of(
+            segment.schema,
+            identity=Identity(policy="none"),
+            columns=pipeline.columns,
+            filter_text=pipeline.filter,
+            table=pipeline.table,
+        )
+        self._schema = change_schema(self._shape.delivered.arrow, with_batch=True)
         self._sentences: list[str] = []
 
     def run(self, rows_per_slice: int) -> VerifyReport:
@@ -192,12 +201,12 @@ class _SegmentReplay:
 
     def _add_state(self, state: ScanPlan, sign: int, replay: Replay) -> None:
         session = self._session
-        reader = TableRowReader(schema=self._segment.schema, io=session.table.io, table=session.pipeline.table)
+        reader = TableRowReader(shape=self._shape, io=session.table.io, table=session.pipeline.table)
         for file in self._file_rows(state):
-            for positions, batch in reader.read(file):
+            for rows in reader.read(file):
                 for effect in file.effects:
-                    here = effect.rows.among(positions)
-                    hashes = row_hashes_of_batch(batch).take(here)
+                    here = effect.rows.among(rows.positions)
+                    hashes = row_hashes_of_batch(rows.batch).take(here)
                     replay.add(hashes, np.full(len(here), sign * effect.weight, np.int64))
 
     def _add_part(self, batch_number: int, part: Part, replay: Replay) -> None:
@@ -207,7 +216,7 @@ class _SegmentReplay:
         try:
             for batch in self._sink.read_part(batch_number, part):
                 self._require_schema(batch.schema, batch_number)
-                hashes = row_hashes_of_batch(batch, self._segment.schema.arrow.names)
+                hashes = row_hashes_of_batch(batch, self._shape.delivered.arrow.names)
                 weights = _weights(batch.column(CHANGE_TYPE))
                 replay.add(hashes, weights)
                 rows += batch.num_rows

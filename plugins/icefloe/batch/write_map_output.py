@@ -7,8 +7,7 @@ import time
 from icefloe.audit.sums import Sums
 from icefloe.batch.carryover import CarryOver
 from icefloe.batch.context import BatchContext
-from icefloe.changes.row_hash import row_hashes
-from icefloe.iceberg.identifier_columns import identity_columns, resolve_identifier_columns
+from icefloe.batch.shuffled_rows import ShuffledRows
 from icefloe.shuffle.commit_record import MapOutputRecord
 from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts, new_attempt
 from icefloe.shuffle.reduce_ids import reduce_ids
@@ -47,7 +46,7 @@ def write_map_output(context: BatchContext, map_id: int) -> MapOutputRecord:
         map_id=map_id,
         generation=state.generation,
         attempt=new_attempt(),
-        schema=context.schema.arrow,
+        schema=ShuffledRows(shape=context.shape).schema,
         num_partitions=plan.num_partitions,
         memory_bytes=memory_bytes,
         spill_folders=local_folders(os.environ),
@@ -71,18 +70,17 @@ def write_map_output(context: BatchContext, map_id: int) -> MapOutputRecord:
 
 def _hand_on(context: BatchContext, carryover: CarryOver, writer: MapOutputWriter, sums: Sums) -> int:
     """Routes every changed row by its identity; returns how many there are."""
-    plan = context.plan
-    identity = resolve_identifier_columns(context.schema.columns, plan.identity.columns)
+    shuffled = ShuffledRows(shape=context.shape)
     handed_on = 0
     for rows in carryover.changed_rows():
-        routing = row_hashes(identity_columns(rows.batch, identity)) if identity else rows.row_hashes
+        batch, hashes, identities = shuffled.of(rows)
         writer.write(
-            rows.batch,
-            reduce_ids=reduce_ids(routing, plan.num_partitions),
+            batch,
+            reduce_ids=reduce_ids(identities, context.plan.num_partitions),
             change_ordinals=rows.change_ordinals,
             weights=rows.weights,
-            row_hashes=rows.row_hashes,
+            row_hashes=hashes,
         )
-        sums.add_rows(rows.row_hashes, rows.change_ordinals, rows.weights)
-        handed_on += rows.batch.num_rows
+        sums.add_rows(hashes, rows.change_ordinals, rows.weights)
+        handed_on += batch.num_rows
     return handed_on

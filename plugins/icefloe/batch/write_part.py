@@ -11,6 +11,7 @@ import pyarrow as pa
 from icefloe.batch.carryover import CarryOver
 from icefloe.batch.context import BatchContext
 from icefloe.batch.deliver import Delivery, deliver
+from icefloe.batch.shuffled_rows import ShuffledRows
 from icefloe.changes.columns import ChangeType
 from icefloe.documents import dump_document
 from icefloe.shuffle.commit_record import MapOutputRecord
@@ -54,10 +55,12 @@ def inserted_rows(context: BatchContext, map_id: int, delivery: Delivery) -> Ite
         AuditError: after the last, when the rows do not add up to what was read.
     """
     carryover = CarryOver(context.file_rows(map_id), context.row_reader(), memory_bytes=context.plan.memory_bytes)
+    shuffled = ShuffledRows(shape=context.shape)
     for rows in carryover.changed_rows():
+        delivered, hashes = shuffled.delivered_of(rows)
         yield from delivery.batches(
-            rows.batch,
-            rows.row_hashes,
+            delivered,
+            hashes,
             np.arange(rows.batch.num_rows),
             np.full(rows.batch.num_rows, ChangeType.INSERT, np.uint8),
             rows.change_ordinals,

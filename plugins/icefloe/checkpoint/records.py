@@ -28,18 +28,19 @@ class Identity:
     """What makes two rows the same row, chosen once when a pipeline starts.
 
     Attributes:
-        policy: ``pipeline`` (its identifier_columns), ``table`` (its identifier fields) or ``none``.
-        columns: dotted column names; empty exactly when the policy is ``none``.
+        policy: ``pipeline`` (its identifier_columns), ``table`` (its identifier fields), ``row_id`` (the row ids of V3
+            tables) or ``none``.
+        columns: dotted column names; empty exactly when the policy is ``row_id`` or ``none``.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
-    policy: Literal["pipeline", "table", "none"]
+    policy: Literal["pipeline", "table", "row_id", "none"]
     columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse an identity that says two things."""
-        if (self.policy == "none") == bool(self.columns):
+        if (self.policy in ("row_id", "none")) == bool(self.columns):
             raise ValueError(f"an identity of policy {self.policy} cannot have the columns {list(self.columns)}")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from icefloe.batch.context import load_plan
 from icefloe.batch.document import Route
 from icefloe.batch.draft import DraftPlan
+from icefloe.batch.identity import identity_text
 from icefloe.batch.layout import PLAN
 from icefloe.batch.open_batch import NextBatch, next_batch
 from icefloe.batch.prepare import draft, refuse_excessive_scan
@@ -84,7 +85,7 @@ def _show(name: str, batch: NextBatch, drafted: DraftPlan, screen: Screen) -> No
             ("bytes", format_bytes(sum(planned.map_task_bytes))),
             ("map tasks", f"{planned.num_map_tasks:,}"),
             ("reduce partitions", _partitions(drafted)),
-            ("identity", ", ".join(planned.identity.columns) or "none: INSERT and DELETE only"),
+            ("identity", identity_text(planned.identity)),
             ("to", str(planned.sink["path"])),
         ]
     )

@@ -7,11 +7,13 @@ from dataclasses import asdict
 from functools import partial
 
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.identity import choose_identity
+from icefloe.batch.identity import choose_identity, has_row_ids, identity_text
 from icefloe.batch.open_batch import NextBatch, next_batch
 from icefloe.batch.prepare import refuse_unfit
+from icefloe.batch.row_shape import RowShape
 from icefloe.batch.session import PipelineSession
 from icefloe.changes.columns import refuse_reserved_columns
+from icefloe.checkpoint.records import Identity
 from icefloe.cli.checklist import Checklist
 from icefloe.cli.ids import id_text
 from icefloe.cli.pipeline_session import open_session, without_airflow
@@ -97,7 +99,7 @@ def _check_table(session: PipelineSession, checks: Checklist) -> None:
         lambda found: f"{len(found.arrow)} of types that can be read",
     )
     if schema is not None:
-        _check_columns(session.pipeline, schema, checks)
+        _check_columns(session, schema, checks)
     checks.run("checkpoint", lambda: (_plannable(session),), lambda found: _next_text(found[0]))
 
 
@@ -106,17 +108,40 @@ def _head_ids(session: PipelineSession) -> tuple[int | None]:
     return (None if newest is None else newest.snapshot_id,)
 
 
-def _check_columns(pipeline: Pipeline, schema: TableSchema, checks: Checklist) -> None:
+def _check_columns(session: PipelineSession, schema: TableSchema, checks: Checklist) -> None:
+    pipeline = session.pipeline
     checks.run(
         "identity",
-        lambda: choose_identity(pipeline.identifier_columns, schema, table=pipeline.table),
-        lambda found: ", ".join(found.columns) or "none: INSERT and DELETE only",
+        lambda: choose_identity(
+            pipeline.identifier_columns,
+            schema,
+            table=pipeline.table,
+            has_row_ids=has_row_ids(session.table, pipeline.changes),
+        ),
+        identity_text,
     )
-    checks.run(
-        "names",
-        partial(refuse_reserved_columns, schema.arrow.names, table=pipeline.table),
-        lambda _: "no column is called like one of icefloe's",
+    shape = checks.run(
+        "columns",
+        lambda: RowShape.of(
+            schema,
+            identity=Identity(policy="none"),
+            columns=pipeline.columns,
+            filter_text=pipeline.filter,
+            table=pipeline.table,
+        ),
+        _columns_text,
     )
+    if shape is not None:
+        checks.run(
+            "names",
+            partial(refuse_reserved_columns, shape.delivered.arrow.names, table=pipeline.table),
+            lambda _: "no column is called like one of icefloe's",
+        )
+
+
+def _columns_text(shape: RowShape) -> str:
+    delivered = f"{len(shape.delivered.arrow)} are delivered"
+    return delivered if shape.row_filter is None else f"{delivered}, of the rows where {shape.row_filter.text}"
 
 
 def _plannable(session: PipelineSession) -> NextBatch | None:

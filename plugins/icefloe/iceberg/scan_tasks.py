@@ -1,6 +1,6 @@
 """Scan tasks: each data file of a batch once, with the weights its rows have in the steps."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyiceberg.table import Table
@@ -87,12 +87,19 @@ class ScanPlan:
         return sum(task.data_file.record_count for task in self.tasks)
 
 
-def plan_scan_tasks(table: Table, steps: Sequence[Step]) -> ScanPlan:
+def _every_file(_: DataEntry) -> bool:
+    return True
+
+
+def plan_scan_tasks(
+    table: Table, steps: Sequence[Step], *, may_match: Callable[[DataEntry], bool] = _every_file
+) -> ScanPlan:
     """The data files that tell the changes of ``steps``; reads manifests only.
 
     Args:
         table: as loaded; has the snapshots that the steps name.
         steps: of one batch.
+        may_match: whether a file may hold rows that count; the others are not read.
 
     Raises:
         UnknownSnapshotError: a step's snapshot expired since the steps were planned.
@@ -102,7 +109,7 @@ def plan_scan_tasks(table: Table, steps: Sequence[Step]) -> ScanPlan:
     history, reader = History.of(table), ManifestReader(table)
     _read_manifest_lists(steps, history, reader)
     files = StepFiles(steps, history, reader)
-    terms = [(step.change_ordinal, files.terms(step)) for step in steps]
+    terms = [(step.change_ordinal, [term for term in files.terms(step) if may_match(term.entry)]) for step in steps]
     delete_files = {
         identity: entry.delete_file
         for _, of_step in terms

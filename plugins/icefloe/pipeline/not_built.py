@@ -38,8 +38,6 @@ def _one_of(*values: Any) -> Callable[[Any], bool]:
 
 
 _NOT_BUILT: Final = (
-    _Unbuilt("columns", _one_of(None), "a projection is"),
-    _Unbuilt("filter", _one_of(None), "a row filter is"),
     _Unbuilt("pin", _one_of(False), "pinning the cursor's snapshot is"),
     _Unbuilt("checkpoint", lambda url: not str(url).startswith("dynamodb:"), "a checkpoint in DynamoDB is"),
     _Unbuilt("row_lineage", _one_of("off"), "trusting row lineage is", "write off"),
