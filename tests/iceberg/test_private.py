@@ -1,12 +1,16 @@
 """Pins what we rely on of PyIceberg 0.12.0 beyond its public interface; an upgrade that breaks it must show here."""
 
+from decimal import Decimal
 from pathlib import Path
+from uuid import UUID
 
 from pyiceberg.avro.file import AvroFile
 from pyiceberg.manifest import MANIFEST_ENTRY_SCHEMAS, MANIFEST_LIST_FILE_SCHEMAS
-from pyiceberg.types import StructType
+from pyiceberg.types import DecimalType, DoubleType, StructType, TimestamptzNanoType, UUIDType
 
+from iceberg.avro_writing import record, write_avro
 from iceberg.planning_tables import make_table, rows
+from iceberg.written_tables import local_io
 from icefloe.iceberg.private import MANIFEST_FIELDS, read_manifest_entries, read_manifest_list
 
 
@@ -67,3 +71,44 @@ def test_manifests_of_v1_and_v2_are_read_with_the_v3_schemas(tmp_path: Path) -> 
         assert entry.file[103] == 2
         assert entry.file[101] == "PARQUET"
         assert entry.file[125][1] == (1).to_bytes(8, "little")
+
+
+def test_doubles_of_partitions_keep_every_bit_and_named_types_are_known_where_they_are_used_again(
+    tmp_path: Path,
+) -> None:
+    decimal = {"type": "fixed", "name": "decimal_9_2", "size": 4, "logicalType": "decimal", "precision": 9, "scale": 2}
+    partition = record(
+        ("x", ["null", "double"], 1000),
+        ("d", ["null", decimal], 1001),
+        ("e", ["null", "decimal_9_2"], 1002),
+        ("u", {"type": "fixed", "name": "uuid_fixed", "size": 16, "logicalType": "uuid"}, 1003),
+        ("v", ["null", "uuid_fixed"], 1004),
+        ("at", {"type": "long", "logicalType": "timestamp-nanos", "adjust-to-utc": True}, 1005),
+        name="r102",
+    )
+    file = record(
+        ("file_path", "string", 100), ("file_format", "string", 101), ("partition", partition, 102),
+        ("record_count", "long", 103), ("file_size_in_bytes", "long", 104), name="r2",
+    )  # fmt: skip
+    values = (
+        (1, 0.1),
+        (1, (-125).to_bytes(4, "big", signed=True)),
+        (0, None),
+        b"k" * 16,
+        (1, b"v" * 16),
+        1_700_000_000_123_456_789,
+    )
+    write_avro(
+        tmp_path / "manifest.avro",
+        record(("status", "int", 0), ("data_file", file, 2)),
+        [(1, ("f", "avro", values, 1, 1))],
+    )
+    (entry,) = read_manifest_entries(local_io(), str(tmp_path / "manifest.avro"))
+    assert entry.partition == [
+        (1000, DoubleType(), 0.1),
+        (1001, DecimalType(9, 2), Decimal("-1.25")),
+        (1002, DecimalType(9, 2), None),
+        (1003, UUIDType(), UUID(bytes=b"k" * 16)),
+        (1004, UUIDType(), UUID(bytes=b"v" * 16)),
+        (1005, TimestamptzNanoType(), 1_700_000_000_123_456_789),
+    ]

@@ -3,19 +3,36 @@
 PyIceberg's own manifest readers project to the V2 schema and so drop ``first_row_id``, ``referenced_data_file`` and
 the place of a deletion vector. This file opens the same Avro files with the V3 schemas, which also read V1 and V2, and
 looks every slot up by its field id (Iceberg spec, "Manifests" and "Manifest lists").
+
+They also make a float of every double, so that partitions of different values look like one, and cannot open a manifest
+with nanoseconds or with two decimals, uuids or fixed values of one type among its partition fields.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from struct import Struct
+from typing import Any, Final, Self
 
+from pyiceberg.avro.decoder import BinaryDecoder, new_decoder
 from pyiceberg.avro.file import AvroFile
+from pyiceberg.avro.reader import DoubleReader, Reader
+from pyiceberg.avro.resolver import ReadSchemaResolver, SchemaPartnerAccessor
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import MANIFEST_ENTRY_SCHEMAS, MANIFEST_LIST_FILE_SCHEMAS
-from pyiceberg.schema import Schema
+from pyiceberg.schema import Schema, visit_with_partner
 from pyiceberg.typedef import Record
-from pyiceberg.types import NestedField, PrimitiveType, StructType
+from pyiceberg.types import (
+    DoubleType,
+    IcebergType,
+    NestedField,
+    PrimitiveType,
+    StructType,
+    TimestampNanoType,
+    TimestamptzNanoType,
+)
+from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 __all__ = ["MANIFEST_FIELDS", "RawEntry", "read_manifest_entries", "read_manifest_list"]
 
@@ -32,6 +49,7 @@ MANIFEST_FIELDS: Final[Mapping[str, int]] = {
 _ENTRY_FIELDS: Final[Mapping[str, int]] = {
     "status": 0, "snapshot_id": 1, "sequence_number": 3, "file_sequence_number": 4,
 }  # fmt: skip
+_DOUBLE: Final = Struct("<d")
 _DATA_FILE: Final = 2
 _PARTITION: Final = 102
 
@@ -64,7 +82,7 @@ def read_manifest_list(io: FileIO, location: str) -> list[dict[str, Any]]:
     """
     slots = _slots(_MANIFEST_LIST.as_struct())
     wanted = {name: slots[field_id] for name, field_id in MANIFEST_FIELDS.items()}
-    with AvroFile[Record](io.new_input(location), _MANIFEST_LIST) as rows:
+    with _MetadataFile(io.new_input(location), _MANIFEST_LIST) as rows:
         return [{name: row[slot] for name, slot in wanted.items()} for row in rows]
 
 
@@ -76,13 +94,56 @@ def read_manifest_entries(io: FileIO, location: str) -> Iterator[RawEntry]:
     slots = _slots(_MANIFEST_ENTRY.as_struct())
     wanted = {name: slots[field_id] for name, field_id in _ENTRY_FIELDS.items()}
     file_slots = _slots(_struct_field(_MANIFEST_ENTRY.as_struct(), _DATA_FILE))
-    with AvroFile[Record](io.new_input(location), _MANIFEST_ENTRY) as rows:
+    with _MetadataFile(io.new_input(location), _MANIFEST_ENTRY) as rows:
         partition_types = _struct_field(_struct_field(rows.schema.as_struct(), _DATA_FILE), _PARTITION).fields
         for row in rows:
             values = row[slots[_DATA_FILE]]
             file = {field_id: values[slot] for field_id, slot in file_slots.items()}
             partition = [(f.field_id, _primitive(f), file[_PARTITION][i]) for i, f in enumerate(partition_types)]
             yield RawEntry(**{name: row[slot] for name, slot in wanted.items()}, file=file, partition=partition)
+
+
+class _MetadataFile(AvroFile[Record]):
+    """PyIceberg's reader of manifests and their lists, for every partition type."""
+
+    def __enter__(self) -> Self:
+        with self.input_file.open() as file:
+            self.decoder = new_decoder(file.read())
+        self.header = self._read_header()
+        self.schema = _SchemaConversion().avro_to_iceberg(json.loads(self.header.meta["avro.schema"]))
+        resolver, accessor = _ExactReaders(), SchemaPartnerAccessor()
+        self.reader = visit_with_partner(self.schema, self.read_schema, resolver, accessor)  # type: ignore[misc]
+        return self
+
+
+class _SchemaConversion(AvroSchemaConversion):
+    def __init__(self) -> None:
+        self._named: dict[str, IcebergType] = {}
+
+    def _convert_schema(self, avro_type: Any) -> IcebergType:
+        if isinstance(avro_type, str) and avro_type in self._named:
+            return self._named[avro_type]
+        found = super()._convert_schema(avro_type)
+        if isinstance(avro_type, dict) and "name" in avro_type:
+            self._named[avro_type["name"]] = found
+        return found
+
+    def _convert_logical_type(self, avro_logical_type: dict[str, Any]) -> IcebergType:
+        if avro_logical_type["logicalType"] == "timestamp-nanos":
+            return TimestamptzNanoType() if avro_logical_type.get("adjust-to-utc") else TimestampNanoType()
+        return super()._convert_logical_type(avro_logical_type)
+
+
+class _ExactReaders(ReadSchemaResolver):
+    def visit_double(self, double_type: DoubleType, partner: IcebergType | None) -> Reader:
+        del double_type, partner
+        return _ExactDoubleReader()  # type: ignore[no-untyped-call]
+
+
+class _ExactDoubleReader(DoubleReader):
+    def read(self, decoder: BinaryDecoder) -> float:
+        number: float = _DOUBLE.unpack(decoder.read(_DOUBLE.size))[0]
+        return number
 
 
 def _primitive(field: NestedField) -> PrimitiveType:
