@@ -292,6 +292,21 @@ def test_text_that_was_cut_inside_a_character_is_compared_by_its_bytes() -> None
     assert not may_match("c = 'z'", StringType(), "ü".encode()[:1], b"\xc4")
 
 
+def test_a_beginning_is_compared_with_the_beginning_of_the_bounds() -> None:
+    assert may_match("c like 'a%'", StringType(), b"ab", b"ab")
+    assert not may_match("c like 'b%'", StringType(), b"ab", b"ac")
+    assert not may_match("c not like 'a%'", StringType(), b"ab", b"ac")
+    assert may_match("c not like 'ab%'", StringType(), b"ab", b"ac")
+
+
+def test_the_smallest_number_is_found_where_truncating_it_overflows() -> None:
+    for column in ("i", "l"):
+        text = f"{column} = {SCHEMA.find_type(column).min}"
+        spec, files = partitions(column, TruncateTransform(1000))
+        pruning = FilterPruning(RowFilter.parse(text, SCHEMA, table="db.t"), {3: spec})
+        assert any(pruning.may_match(data_entry) for data_entry, _ in files)
+
+
 def test_null_counts_prune() -> None:
     assert not may_match("c is null", IntegerType(), nulls=0)
     assert may_match("c is null", IntegerType(), nulls=1)

@@ -1,4 +1,5 @@
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, IcebergType, LongType, NestedField, StringType, TimestampType
 
 from iceberg.filtered_rows import FILTERS, SCHEMA, Filter, rows
-from iceberg.written_tables import column
+from iceberg.written_tables import column, with_id
 from icefloe.iceberg.file_columns import file_columns
 from icefloe.iceberg.row_filter import RowFilter
 from icefloe.iceberg.row_group_pruning import matching_row_groups
@@ -89,3 +90,12 @@ def test_a_column_that_is_missing_or_without_statistics_prunes_nothing(tmp_path:
     values = pa.array([1, 2])
     assert groups_of(tmp_path, values, LongType(), "now = 7", field_id=2) == [0, 1]
     assert groups_of(tmp_path, values, LongType(), "now = 7", write_statistics=False) == [0, 1]
+
+
+def test_a_writer_s_nan_among_the_statistics_prunes_nothing() -> None:
+    statistics = SimpleNamespace(has_null_count=False, has_min_max=True, min=float("nan"), max=float("nan"))
+    group = SimpleNamespace(column=lambda _: SimpleNamespace(statistics=statistics, num_values=2))
+    metadata = SimpleNamespace(num_columns=1, num_row_groups=1, row_group=lambda _: group)
+    columns = file_columns(pa.schema([with_id(1, pa.field("now", pa.float64()))]), None)
+    row_filter = RowFilter.parse("now > 7", Schema(NestedField(1, "now", DoubleType())), table="db.t")
+    assert matching_row_groups(metadata, columns, row_filter) == [0]
