@@ -132,6 +132,17 @@ def test_updates_are_told_wherever_there_is_an_identity(create_table: CreateTabl
     assert view_of(table, before) == Counter([("DELETE", 0, after, 1, "a"), ("INSERT", 0, after, 1, "b")])
 
 
+def test_the_row_ids_of_a_v3_table_tell_updates(create_table: CreateTable) -> None:
+    table = create_table("id int, data string", format_version=3)
+    table.sql("INSERT INTO {table} SELECT /*+ COALESCE(1) */ * FROM VALUES (1, 'a'), (1, 'a'), (2, 'b') AS t(id, data)")
+    table.sql("UPDATE {table} SET id = 3, data = 'c' WHERE id = 2")
+    before, after = table.snapshot_ids()
+    assert changes_of(table, before) == Counter(
+        [("UPDATE_BEFORE", 0, after, 2, "b"), ("UPDATE_AFTER", 0, after, 3, "c")]
+    )
+    assert view_of(table, before) == Counter([("DELETE", 0, after, 2, "b"), ("INSERT", 0, after, 3, "c")])
+
+
 def _rows(*rows: tuple[int, str]) -> pa.Table:
     ids, data = zip(*rows, strict=True)
     return pa.table({"id": pa.array(ids, pa.int32()), "data": pa.array(data)})

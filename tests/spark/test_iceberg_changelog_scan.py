@@ -6,6 +6,7 @@ from create_changelog_view".
 
 | Iceberg's test | here |
 |---|---|
+| testDataFilters | test_a_filter_on_a_partition_reads_no_file_of_others (it reads manifests) |
 | testOverwrites | test_an_overwritten_file_is_deleted_and_the_new_one_inserted |
 | testFileDeletes, reader's testDelete | test_a_deleted_file_is_deleted_rows |
 | testExistingEntriesInNewDataManifestsAreIgnored | test_the_existing_entries_of_a_merged_manifest_are_no_change |
@@ -15,17 +16,23 @@ from create_changelog_view".
 | reader's testInsert | test_appended_files_are_inserted_rows |
 | reader's testMixDeleteAndInsert | test_a_file_that_came_and_went_is_told_in_both_steps |
 | reader's testDataFileRewrite | test_a_replace_that_changes_the_number_of_rows_is_refused (differs) |
+| testTableScanHonorsSelect | test_columns_are_selected_by_name |
+| testTableScanHonorsSelectWithoutCaseSensitivity | test_columns_are_selected_by_name (differs) |
+| testTableBothProjectAndSelect | none: there is one way to select columns |
+| testTableScanHonorsIgnoreResiduals | test_a_filter_holds_for_rows_not_for_files |
 | testReAddingPartitionField | test_files_of_every_partition_spec_are_read |
 | testDataFileSorted, testTableScanWithPlanExecutor | none: neither sort orders nor threads show in changes |
 """
 
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from icefloe import read_changes
 from icefloe.errors import TerminalError
-from spark.iceberg_changelog import agreed, changes_of, overwrite_partitions, view_of
+from spark.iceberg_changelog import agreed, changes_of, counted, overwrite_partitions, view_of
 from spark.java_writers import JavaWriters
 from spark.spark_table import SparkTable
 
@@ -49,6 +56,32 @@ def table(request: pytest.FixtureRequest, create_table: CreateTable) -> SparkTab
 
 
 EVERY_FORMAT = pytest.mark.parametrize("table", [(1, {}), (2, {}), (3, {})], ids=["V1", "V2", "V3"], indirect=True)
+
+
+def test_a_filter_on_a_partition_reads_no_file_of_others(table: SparkTable) -> None:
+    java = JavaWriters(table)
+    [other] = java.data_files([A])
+    java.append([other])
+    snap2 = java.append(java.data_files([B]))
+    Path(other.location().removeprefix("file:")).unlink()
+    assert changes_of(table, filter="data = 'k'") == Counter([("INSERT", 1, snap2, *B)])
+
+
+def test_a_filter_holds_for_rows_not_for_files(table: SparkTable) -> None:
+    java = JavaWriters(table)
+    snap1 = java.append(java.data_files([A, A2, B]))
+    assert changes_of(table, filter="id = 43") == Counter([("INSERT", 0, snap1, *A2)])
+    assert changes_of(table, filter="id = 5") == Counter()
+
+
+def test_columns_are_selected_by_name(table: SparkTable) -> None:
+    java = JavaWriters(table)
+    snap1 = java.append(java.data_files([A, A2]))
+    selected = read_changes(table.load(), columns=["id"])
+    assert selected.schema.names[4:] == ["id"]
+    assert counted(selected.read_all()) == Counter([("INSERT", 0, snap1, A[0]), ("INSERT", 0, snap1, A2[0])])
+    with pytest.raises(TerminalError, match="ID"):
+        read_changes(table.load(), columns=["ID"])
 
 
 def test_appended_files_are_inserted_rows(table: SparkTable) -> None:
@@ -160,6 +193,8 @@ def test_files_of_every_partition_spec_are_read(create_table: CreateTable) -> No
             ("INSERT", 0, second, 1, "1", 20), ("INSERT", 1, third, 1, "1", 30), ("INSERT", 2, fourth, 2, "1", 40)
         ]
     )  # fmt: skip
+    assert changes_of(table, first, filter="b = '1'") == agreed(table, first)
+    assert changes_of(table, filter="a = 2") == Counter([("INSERT", 3, fourth, 2, "1", 40)])
     overwrite_partitions(table, (1, "1", 31))
     assert agreed(table, fourth) == Counter(
         [("DELETE", 0, table.snapshot_ids()[-1], 1, "1", 30), ("INSERT", 0, table.snapshot_ids()[-1], 1, "1", 31)]

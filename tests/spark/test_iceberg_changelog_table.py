@@ -6,6 +6,7 @@ beside `read_changes`. Where icefloe differs, docs/semantics.md says why, under
 
 | Iceberg's test | here |
 |---|---|
+| testDataFilters | test_a_filter_leaves_the_ordinals_alone |
 | testOverwrites | test_an_overwrite_deletes_and_inserts_in_one_step |
 | testQueryWithTimeRange | test_times_bound_a_range_as_the_snapshots_current_then_do |
 | testTimeRangeValidation | test_a_range_that_ends_before_it_begins_is_refused |
@@ -27,7 +28,7 @@ import pytest
 from icefloe import read_changes
 from icefloe.errors import UsageError
 from icefloe.iceberg.history import UnknownSnapshotError
-from spark.iceberg_changelog import agreed, changes_of, committed_ms, insert, overwrite_partitions, view_of
+from spark.iceberg_changelog import agreed, changes_of, committed_ms, counted, insert, overwrite_partitions, view_of
 from spark.spark_table import SparkTable
 
 pytestmark = pytest.mark.spark
@@ -51,6 +52,15 @@ def table(empty: SparkTable) -> SparkTable:
     insert(empty, (1, "a"))
     insert(empty, (2, "b"))
     return empty
+
+
+def test_a_filter_leaves_the_ordinals_alone(table: SparkTable) -> None:
+    insert(table, (3, "c"))
+    table.sql("DELETE FROM {table} WHERE id = 3")
+    *_, snap3, snap4 = table.snapshot_ids()
+    expected = Counter([("INSERT", 2, snap3, 3, "c"), ("DELETE", 3, snap4, 3, "c")])
+    assert changes_of(table, filter="id = 3") == expected
+    assert counted(table.sql("SELECT * FROM {table}.changes WHERE id = 3")) == expected
 
 
 @EVERY_FORMAT

@@ -13,6 +13,7 @@ why, under "Where icefloe differs from create_changelog_view".
   testStartSnapshotIdEndTimestamp | test_a_time_bounds_one_end_and_a_snapshot_the_other |
 | testUpdate | test_an_overwritten_row_is_an_update_by_the_columns_named |
 | testUpdateWithIdentifierField | test_an_overwritten_row_is_an_update_by_the_identifier_fields_of_the_table |
+| testUpdateWithFilter | test_updates_beside_a_filter |
 | testUpdateWithMultipleIdentifierColumns | test_an_identity_of_two_columns |
 | testRemoveCarryOvers | test_carry_over_rows_are_removed_beside_updates |
 | testRemoveCarryOversWithoutUpdatedRows | test_carry_over_rows_are_removed_without_an_identity |
@@ -116,6 +117,21 @@ def test_an_overwritten_row_is_an_update_by_the_columns_named(create_table: Crea
             ("UPDATE_BEFORE", 1, snap2, 2, "b"), ("UPDATE_AFTER", 1, snap2, 2, "d"),
         ]
     )  # fmt: skip
+
+
+def test_updates_beside_a_filter(create_table: CreateTable) -> None:
+    table = create_table("id int, data string", partitioned_by="id")
+    snap1 = insert(table, (1, "a"), (2, "b"))
+    snap2 = overwrite_partitions(table, (3, "c"), (2, "d"))
+    found = changes_of(table, identifier_columns=["id"], filter="id != 3")
+    assert found == Counter(
+        [
+            ("INSERT", 0, snap1, 1, "a"), ("INSERT", 0, snap1, 2, "b"),
+            ("UPDATE_BEFORE", 1, snap2, 2, "b"), ("UPDATE_AFTER", 1, snap2, 2, "d"),
+        ]
+    )  # fmt: skip
+    theirs = view_of(table, identifier_columns=["id"])
+    assert found == Counter({change: count for change, count in theirs.items() if change[3] != 3})
 
 
 def test_an_overwritten_row_is_an_update_by_the_identifier_fields_of_the_table(create_table: CreateTable) -> None:
