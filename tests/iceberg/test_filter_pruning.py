@@ -1,15 +1,12 @@
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyiceberg.expressions.literals import literal
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -37,11 +34,11 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from iceberg.filtered_files import described
 from iceberg.filtered_rows import FILTERS, SCHEMA, Filter, rows
 from iceberg.written_tables import create_table
-from icefloe.iceberg.data_file import Constant, DataFile, constant_to_json
 from icefloe.iceberg.filter_pruning import FilterPruning
-from icefloe.iceberg.manifest_entries import DataEntry, EntryStatus
+from icefloe.iceberg.manifest_entries import DataEntry
 from icefloe.iceberg.manifests import ManifestReader
 from icefloe.iceberg.reader import read_data_file
 from icefloe.iceberg.row_filter import RowFilter
@@ -58,25 +55,6 @@ SPECS: tuple[tuple[tuple[str, Transform[Any, Any]], ...], ...] = (
     (("tz", HourTransform()), ("dec", BucketTransform(3))),
     (("day", YearTransform()), ("at", YearTransform()), ("i", VoidTransform())),
 )
-UNWRITTEN: tuple[tuple[str, Transform[Any, Any]], ...] = (
-    ("f", IdentityTransform()),
-    ("d", IdentityTransform()),
-    ("u", IdentityTransform()),
-    ("u", BucketTransform(2)),
-    ("place.in.x", IdentityTransform()),
-    ("place.in.x", BucketTransform(2)),
-    ("place.zip", TruncateTransform(1)),
-    ("t", IdentityTransform()),
-    ("b", IdentityTransform()),
-    ("s", TruncateTransform(2)),
-    ("tz", YearTransform()),
-    ("at", HourTransform()),
-    ("day", DayTransform()),
-    ("dec", TruncateTransform(50)),
-    ("i", TruncateTransform(10)),
-    ("l", TruncateTransform(1000)),
-)
-"""Partitions that PyIceberg does not write: of NaN, of nested fields and uuids; and a few that it does."""
 Files = list[tuple[DataEntry, list[pa.RecordBatch]]]
 
 
@@ -108,64 +86,6 @@ def files(table: Table) -> Files:
         (entry, [batch for _, batch in read_data_file(entry.data_file, schema=schema, io=table.io, table="db.t")])
         for entry in entries(table)
     ]
-
-
-def partitions(column: str, transform: Transform[Any, Any]) -> tuple[PartitionSpec, Files]:
-    """A file for each value of one partition field, by the transform's own word."""
-    field = SCHEMA.find_field(column)
-    spec = PartitionSpec(PartitionField(field.field_id, 1000, transform, "part"), spec_id=3)
-    batch = rows().cast(TableSchema.of(SCHEMA).arrow).combine_chunks().to_batches()[0]
-    kind = transform.result_type(field.field_type)
-    by_value: dict[Constant, list[int]] = {}
-    for row, value in enumerate(values_of(batch, column)):
-        internal = value if value is None or value != value else literal(value).to(field.field_type).value
-        partition = transform.transform(field.field_type)(internal)
-        by_value.setdefault(None if partition is None else constant_to_json(kind, written(kind, partition)), []).append(
-            row
-        )
-    is_identity = isinstance(transform, IdentityTransform)
-    return spec, [
-        (
-            replace(entry(constants={str(field.field_id): value} if is_identity else {}), partition=(3, (value,))),
-            [batch.take(numbers)],
-        )
-        for value, numbers in by_value.items()
-    ]
-
-
-def written(kind: Any, value: Any) -> Any:
-    """A partition value as a manifest has it; whole numbers overflow as in Java."""
-    if isinstance(kind, IntegerType | LongType) and value is not None and value < kind.min:
-        return value + 2 * (kind.max + 1)
-    return UUID(bytes=value) if isinstance(kind, UUIDType) and value is not None else value
-
-
-def values_of(batch: pa.RecordBatch, column: str) -> list[Any]:
-    top, *nested = column.split(".")
-    return (pc.struct_field(batch.column(top), nested) if nested else batch.column(top)).to_pylist()
-
-
-@settings(max_examples=10, deadline=None)
-@given(found=st.lists(FILTERS, min_size=10, max_size=10))
-@pytest.mark.parametrize(("column", "transform"), UNWRITTEN)
-def test_no_partition_with_a_row_that_passes_is_left_out(
-    column: str, transform: Transform[Any, Any], found: list[Filter]
-) -> None:
-    spec, files = partitions(column, transform)
-    for text in [one.text for one in found]:
-        row_filter = RowFilter.parse(text, SCHEMA, table="db.t")
-        pruning = FilterPruning(row_filter, {3: spec})
-        for data_entry, (batch,) in files:
-            assert pruning.may_match(data_entry) or not row_filter.mask(batch).any(), (text, data_entry.partition)
-
-
-@pytest.mark.parametrize(("column", "transform"), UNWRITTEN)
-def test_a_partition_of_nulls_is_told_from_the_others(column: str, transform: Transform[Any, Any]) -> None:
-    spec, files = partitions(column, transform)
-    for text, is_null in ((f"{column} is null", True), (f"{column} is not null", False)):
-        pruning = FilterPruning(RowFilter.parse(text, SCHEMA, table="db.t"), {3: spec})
-        for data_entry, _ in files:
-            assert pruning.may_match(data_entry) is ((data_entry.partition[1] == (None,)) is is_null)
 
 
 def entries(table: Table) -> Iterable[DataEntry]:
@@ -223,37 +143,10 @@ def test_true_leaves_no_file_out(table: Table, files: Files) -> None:
     assert pruned("s is null", table, files) == 0
 
 
-def entry(
-    lower: bytes | None = None,
-    upper: bytes | None = None,
-    *,
-    nulls: int | None = None,
-    constants: Mapping[str, Constant] | None = None,
-) -> DataEntry:
-    """A file of two rows of a column with id 1."""
-    file = DataFile(
-        path="f",
-        file_format="PARQUET",
-        spec_id=0,
-        record_count=2,
-        file_size_bytes=1,
-        constants={} if constants is None else constants,
-    )
-    return DataEntry(
-        status=EntryStatus.ADDED,
-        snapshot_id=1,
-        data_file=file,
-        partition=(0, ()),
-        lower_bounds={} if lower is None else {1: lower},
-        upper_bounds={} if upper is None else {1: upper},
-        null_value_counts={} if nulls is None else {1: nulls},
-    )
-
-
 def may_match(text: str, kind: Any, *arguments: Any, **options: Any) -> bool:
     schema = Schema(NestedField(1, "c", kind, required=False, initial_default=options.pop("default", None)))
     row_filter = RowFilter.parse(text, schema, table="db.t")
-    return FilterPruning(row_filter, {0: PartitionSpec()}).may_match(entry(*arguments, **options))
+    return FilterPruning(row_filter, {0: PartitionSpec()}).may_match(described(*arguments, **options))
 
 
 def test_bounds_of_before_a_promotion_still_prune() -> None:
@@ -297,14 +190,6 @@ def test_a_beginning_is_compared_with_the_beginning_of_the_bounds() -> None:
     assert not may_match("c like 'b%'", StringType(), b"ab", b"ac")
     assert not may_match("c not like 'a%'", StringType(), b"ab", b"ac")
     assert may_match("c not like 'ab%'", StringType(), b"ab", b"ac")
-
-
-def test_the_smallest_number_is_found_where_truncating_it_overflows() -> None:
-    for column in ("i", "l"):
-        text = f"{column} = {SCHEMA.find_type(column).min}"
-        spec, files = partitions(column, TruncateTransform(1000))
-        pruning = FilterPruning(RowFilter.parse(text, SCHEMA, table="db.t"), {3: spec})
-        assert any(pruning.may_match(data_entry) for data_entry, _ in files)
 
 
 def test_null_counts_prune() -> None:
@@ -354,4 +239,4 @@ def test_partition_values_of_another_number_than_the_spec_s_prune_nothing() -> N
     schema = Schema(NestedField(1, "c", IntegerType(), required=False))
     spec = PartitionSpec(PartitionField(1, 1000, BucketTransform(2), "c_bucket"))
     pruning = FilterPruning(RowFilter.parse("c = 1", schema, table="db.t"), {0: spec})
-    assert pruning.may_match(entry())
+    assert pruning.may_match(described())
