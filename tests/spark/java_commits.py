@@ -83,14 +83,16 @@ class JavaCommits(ABC):
         Args:
             removed: data files and delete files.
             added: data files and delete files.
-            sequence_number: of the added data files, so that later equality deletes still reach them.
+            sequence_number: of the added files, so that later equality deletes still reach added data, and added
+                equality deletes only what the removed ones reached; default: the commit's.
             options: see the class.
         """
         update = self.updates().newRewrite()
         for file in removed:
             update.deleteFile(file)
         for file in added:
-            update.addFile(file)
+            is_delete = file.content().name() != "DATA"
+            update.addFile(*((file, sequence_number) if is_delete and sequence_number is not None else (file,)))
         if sequence_number is not None:
             update.dataSequenceNumber(sequence_number)
         return _commit(self._on_head(update, options), **options)

@@ -4,8 +4,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from spark.java_writers import JavaWriters
@@ -275,6 +278,34 @@ def test_compaction_may_keep_the_sequence_number(create_table: CreateTable) -> N
     check_ranges(table)
 
 
+def test_rewritten_deletes_keep_their_sequence_number(create_table: CreateTable) -> None:
+    table = create_table("id bigint")
+    java = JavaWriters(table)
+    java.append(java.data_files([(1,), (2,), (3,)]))
+    delete(java, ["id"], 1)
+    delete(java, ["id"], 2)
+    java.append(java.data_files([(1,), (2,)]))
+    old = {file.location(): file for live in java.live_files() for file in live.delete_files}.values()
+    number = max(file.dataSequenceNumber() for file in old)
+    java.rewrite(removed=old, added=java.equality_deletes(["id"], [(1,), (2,)]), sequence_number=number)
+    assert java.rows_at(table.snapshot_ids()[-1]) == Counter([(1,), (2,), (3,)])
+    delete(java, ["id"], 2)
+    check_ranges(table)
+
+
+def test_deletes_are_turned_into_positions(create_table: CreateTable) -> None:
+    """What a maintenance job does to make reading cheaper."""
+    table = create_table("id bigint")
+    java = JavaWriters(table)
+    [file] = java.data_files([(1,), (2,), (3,)])
+    java.append([file])
+    delete(java, ["id"], 1, 3)
+    [live] = java.live_files()
+    java.rewrite(removed=live.delete_files, added=java.position_deletes({file: [0, 2]}))
+    java.row_delta(rows=java.data_files([(3,)]), deletes=java.position_deletes({file: [1]}))
+    check_ranges(table)
+
+
 def test_deletes_that_reach_nothing_are_dropped(create_table: CreateTable) -> None:
     table = create_table("id bigint")
     java = JavaWriters(table)
@@ -311,4 +342,33 @@ def test_copy_on_write_takes_deleted_rows_out(create_table: CreateTable) -> None
     delete(java, ["v"], 1)
     table.sql("DELETE FROM {table} WHERE id = 5")
     table.sql("INSERT OVERWRITE {table} SELECT id, v + 5 FROM {table}")
+    check_ranges(table)
+
+
+def test_files_of_many_row_groups(create_table: CreateTable) -> None:
+    """Keys at the ends of row groups and beyond the bounds of files."""
+    table = create_table("id bigint, v string", properties={"write.parquet.row-group-size-bytes": "4096"})
+    java = JavaWriters(table)
+    [file] = java.data_files([(n, f"v{n}" * 9) for n in range(2000)])
+    assert len(file.splitOffsets()) > 2
+    java.append([file, *java.data_files([(5000, None)])])
+    delete(java, ["id"], *range(90, 2000, 100), 1999, 0, 5001, None)
+    delete(java, ["v"], *(f"v{n}" * 9 for n in range(1000, 1010)), None)
+    check_ranges(table)
+
+
+def test_files_that_lack_the_column_of_their_partition(create_table: CreateTable, tmp_path: Path) -> None:
+    """As a Hive table leaves them: without field ids, and the partition's value only in the folder's name."""
+    table = create_table("id bigint, part string", partitioned_by="part")
+    for part in ("left", "right"):
+        (tmp_path / f"part={part}").mkdir()
+        pq.write_table(pa.table({"id": [1, 2, 3]}), tmp_path / f"part={part}" / "rows.parquet")
+    table.sql(f"CALL lab.system.add_files(table => '{table.identifier}', source_table => '`parquet`.`{tmp_path}`')")
+    java = JavaWriters(table)
+    left = java.live_files()[0].data_file
+    delete(java, ["part", "id"], ("left", 1), ("right", 2), partition_of=left)
+    with java.spec() as spec:
+        spec.removeField("part")
+    delete(java, ["part", "id"], ("left", 2), ("right", 3), (None, 1))
+    delete(java, ["part"], "left")
     check_ranges(table)

@@ -192,6 +192,47 @@ def test_where_a_vector_stands_older_position_deletes_do_not_count(create_table:
     check_ranges(table)
 
 
+@pytest.mark.parametrize("file_format", ["orc", "avro"])
+def test_data_files_of_other_formats(create_table: CreateTable, file_format: str) -> None:
+    table = create_table("id bigint, name string", format_version=3)
+    java = JavaWriters(table)
+    files = [
+        file for n in (0, 10) for file in java.data_files([(n + i, f"n{i}") for i in range(5)], file_format=file_format)
+    ]
+    java.append(files)
+    vectors = java.deletion_vectors({files[0]: [0, 4], files[1]: [2]})
+    java.row_delta(deletes=vectors.added)
+    java.row_delta(deletes=java.equality_deletes(["name"], [("n1",), ("n2",)]))
+    check_ranges(table)
+
+
+def test_positions_in_files_of_many_row_groups(create_table: CreateTable) -> None:
+    properties = {"write.parquet.row-group-size-bytes": "4096"}
+    table = create_table("id bigint, name string", format_version=3, properties=properties)
+    java = JavaWriters(table)
+    [file] = java.data_files([(n, f"name {n}" * 4) for n in range(3000)])
+    assert len(file.splitOffsets()) > 2
+    java.append([file])
+    for positions in ([0, 99, 100, 101, 2999], range(500, 1500), range(1, 3000, 7)):
+        vectors = java.deletion_vectors({file: positions})
+        java.row_delta(deletes=vectors.added, removed_deletes=vectors.rewritten)
+    check_ranges(table)
+
+
+def test_a_file_that_comes_back_is_free_of_its_old_deletes(create_table: CreateTable) -> None:
+    """A position delete counts for data of its sequence number or an older one."""
+    table = create_table("id bigint")
+    java = JavaWriters(table)
+    [file], [other] = java.data_files([(1,), (2,), (3,)]), java.data_files([(4,), (5,)])
+    java.append([file, other])
+    java.row_delta(deletes=java.position_deletes({file: [0], other: [1]}, granularity="partition"))
+    java.delete([file])
+    last = java.append([file])
+    assert ids_of(table.rows_at(last)) == [1, 2, 3, 4]
+    java.row_delta(deletes=java.position_deletes({file: [1]}))
+    check_ranges(table)
+
+
 @pytest.mark.parametrize("format_version", [2, 3])
 def test_copy_on_write_over_files_with_deletes_in_force(create_table: CreateTable, format_version: int) -> None:
     table = create_merge_on_read(create_table, format_version)
