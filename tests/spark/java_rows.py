@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -112,7 +113,53 @@ def arrow_rows(schema: Schema, columns: Sequence[str], rows: Iterable[Sequence[A
         rows: sequences of values, or mappings by column.
     """
     named = [row if isinstance(row, Mapping) else dict(zip(columns, row, strict=True)) for row in rows]
-    return pa.Table.from_pylist([_nested(row) for row in named], schema=schema_to_pyarrow(schema))
+    target = schema_to_pyarrow(schema)
+    stored = pa.schema([field.with_type(_stored(field.type)) for field in target])
+    table = pa.Table.from_pylist([_bytes(_nested(row)) for row in named], schema=stored)
+    columns = [_typed(column.combine_chunks(), field.type) for column, field in zip(table.columns, target, strict=True)]
+    return pa.Table.from_arrays(columns, schema=target)
+
+
+def _stored(kind: pa.DataType) -> pa.DataType:
+    """The type with bytes in the place of uuids, of which Arrow makes no arrays below the top."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return kind.storage_type
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_stored(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_stored(kind.key_type), kind.item_field.with_type(_stored(kind.item_type)))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(kind.value_field.with_type(_stored(kind.value_type)))
+    return kind
+
+
+def _typed(array: Any, kind: pa.DataType) -> Any:
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, array)
+    if pa.types.is_struct(kind):
+        children = [_typed(array.field(place), field.type) for place, field in enumerate(kind)]
+        return pa.StructArray.from_arrays(children, fields=list(kind), mask=array.is_null())
+    if pa.types.is_map(kind):
+        keys, items = _typed(array.keys, kind.key_type), _typed(array.items, kind.item_type)
+        return pa.MapArray.from_arrays(array.offsets, keys, items, type=kind, mask=array.is_null())
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        values = _typed(array.values, kind.value_type)
+        found = pa.ListArray.from_arrays(array.offsets, values, mask=array.is_null())
+        return (
+            found
+            if found.type == kind
+            else pa.LargeListArray.from_arrays(array.offsets.cast(pa.int64()), values, type=kind, mask=array.is_null())
+        )
+    return array
+
+
+def _bytes(value: Any) -> Any:
+    """The value with bytes in the place of uuids."""
+    if isinstance(value, UUID):
+        return value.bytes
+    if isinstance(value, dict):
+        return {name: _bytes(child) for name, child in value.items()}
+    return type(value)(map(_bytes, value)) if isinstance(value, list | tuple) else value
 
 
 def _nested(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -81,10 +81,11 @@ class RowShape:
     @property
     def compared_schema(self) -> pa.Schema:
         """Of compared rows, text decoded."""
-        carried = [
-            pa.field(f"_identity_{place}", column.type)
-            for place, column in enumerate(self._carried(self.read.arrow.empty_table()))
-        ]
+        # Arrow's own empty table cannot hold uuids inside other types.
+        nothing = pa.RecordBatch.from_arrays(
+            [pa.nulls(0, field.type) for field in self.read.arrow], self.read.arrow.names
+        )
+        carried = [pa.field(f"_identity_{place}", column.type) for place, column in enumerate(self._carried(nothing))]
         return pa.schema([*self.delivered.arrow, *carried])
 
     def compared(self, rows: pa.RecordBatch) -> pa.RecordBatch:
