@@ -58,7 +58,17 @@ def map_task_context(table: Table, attempt: int) -> BatchContext:
         batch_url=f"memory://benchmark-{attempt}",
         sink={},
     )
-    draft = draft_plan(table, offset, places=places, shuffle=ShuffleSettings(), cores=1, on_summary_mismatch="fail")
+    draft = draft_plan(
+        table,
+        offset,
+        places=places,
+        shuffle=ShuffleSettings(),
+        cores=1,
+        on_summary_mismatch="fail",
+        changes="each",
+        columns=None,
+        filter_text=None,
+    )
     store = open_store(draft.plan.batch_url)
     [task] = draft.tasks
     store.put(task_key(task.map_id), dump_document(task))
@@ -74,7 +84,7 @@ def run_map_task(context: BatchContext) -> BatchContext:
 def measure(context: BatchContext) -> MapTaskResult:
     """What the map task left, and the Arrow size of the rows in it."""
     [record] = MapOutputLog(context.store).records([0])
-    schema = block_schema(context.schema.arrow)
+    schema = block_schema(context.shape.delivered.arrow)
     partitions = context.plan.num_partitions
     output = read_committed_output(context.store, record, schema=schema, num_partitions=partitions)
     [extents] = plan_extents([ReduceRange(range_id=0, start=0, stop=partitions)], [output])
