@@ -6,5 +6,6 @@ __all__ = ["table_uuid"]
 
 
 def table_uuid(table: Table) -> str | None:
-    """The table's uuid; None for a V1 table, where PyIceberg makes one up when the metadata has none."""
-    return None if table.metadata.format_version == 1 else str(table.metadata.table_uuid)
+    """The uuid in a table's metadata; None where a V1 writer left it out, so that each load makes another up."""
+    is_written = "table_uuid" in table.metadata.model_fields_set
+    return str(table.metadata.table_uuid) if is_written else None
