@@ -24,6 +24,8 @@ why, under "Where icefloe differs from create_changelog_view".
 
 from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
 
 import pytest
 
@@ -147,6 +149,29 @@ def test_an_overwritten_row_is_an_update_by_the_identifier_fields_of_the_table(c
             ("UPDATE_BEFORE", 1, snap2, 2, "b"), ("UPDATE_AFTER", 1, snap2, 2, "d"),
         ]
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys"),
+    [
+        ("decimal(9, 2)", (Decimal("1.50"), Decimal("-1.50"))),
+        ("timestamp", (datetime(1969, 12, 31, 23, 59, 59, 1, UTC), datetime(2024, 2, 29, tzinfo=UTC))),
+        ("double", (0.1, float("inf"))),
+        ("string", ("a|b", "a")),
+        ("boolean", (True, None)),
+    ],
+    ids=["decimal", "timestamp", "double", "string", "boolean with null"],
+)
+def test_keys_of_many_types(create_table: CreateTable, kind: str, keys: tuple[object, object]) -> None:
+    table = create_table(f"k {kind}, v int, part int", partitioned_by="part")
+    one, other = keys
+    before = insert(table, (one, 1, 0), (other, 1, 0), (one, 9, 1))
+    insert(table, (other, 9, 2))
+    after = overwrite_partitions(table, (other, 1, 0), (one, 2, 0))
+    assert agreed(table, table.snapshot_ids()[1], identifier_columns=["k"]) == Counter(
+        [("UPDATE_BEFORE", 0, after, one, 1, 0), ("UPDATE_AFTER", 0, after, one, 2, 0)]
+    )
+    assert agreed(table, None, before, identifier_columns=["k"]).total() == 3
 
 
 def test_an_identity_of_two_columns(by_id: SparkTable) -> None:
