@@ -90,7 +90,7 @@ def read_changes(
         up_to_timestamp=up_to_timestamp,
     )
     snapshots = plan_request(table, request, branch=branch, on_rollback="compensate", commit_groups=commit_groups)
-    schema = TableSchema.at(table.metadata, snapshots.up_to_snapshot_id)
+    schema = TableSchema.at(table.metadata, snapshots.up_to_snapshot_id, after_snapshot_id=snapshots.after_snapshot_id)
     draft = draft_plan(
         table,
         OffsetRecord(

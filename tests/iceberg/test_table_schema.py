@@ -2,11 +2,24 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
-from pyiceberg.types import DateType, LongType, NestedField, StringType, StructType
+from pyiceberg.types import (
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+)
 
 from iceberg.written_tables import create_table
 from icefloe.errors import TerminalError
@@ -91,20 +104,32 @@ def test_the_arrow_schema_carries_no_metadata() -> None:
     assert arrow.field("place").type.field("city").metadata is None
 
 
-def test_a_column_that_any_schema_has_optional_is_delivered_nullable(tmp_path: Path) -> None:
+def test_columns_are_as_wide_as_at_the_start_of_the_range(tmp_path: Path) -> None:
     place = StructType(NestedField(4, "city", StringType(), required=True))
     table = create_table(
         tmp_path,
         Schema(
             NestedField(1, "id", LongType(), required=True), NestedField(2, "x", LongType(), required=True),
-            NestedField(3, "place", place, required=True), NestedField(5, "y", LongType(), required=True),
+            NestedField(3, "place", place, required=True), NestedField(5, "y", IntegerType(), required=True),
+            NestedField(6, "f", ListType(7, FloatType(), element_required=True)),
+            NestedField(8, "m", MapType(9, StringType(), 10, DecimalType(9, 2), value_required=True)),
         ),
     )  # fmt: skip
     table.append(table.scan().to_arrow())
     with table.update_schema() as update:
-        update.make_column_optional("x").make_column_optional(("place", "city"))
-    schema = TableSchema.at(table.metadata, table.snapshots()[0].snapshot_id)
-    assert [field.nullable for field in schema.arrow] == [False, True, False, False]
+        update.make_column_optional("x").make_column_optional(("place", "city")).rename_column("y", "z")
+        update.update_column("y", LongType()).update_column(("f", "element"), DoubleType())
+        update.update_column(("m", "value"), DecimalType(20, 2))
+    table.append(table.scan().to_arrow())
+    first, last = table.metadata.snapshots
+    narrow = TableSchema.at(table.metadata, first.snapshot_id)
+    assert narrow.columns == table.metadata.schemas[0]
+    schema = TableSchema.at(table.metadata, first.snapshot_id, after_snapshot_id=last.snapshot_id)
+    assert schema.arrow.names == narrow.arrow.names
+    assert schema.arrow.field("y").type == pa.int64()
+    assert schema.arrow.field("f").type.value_type == pa.float64()
+    assert schema.arrow.field("m").type.item_type == pa.decimal128(20, 2)
+    assert [field.nullable for field in schema.arrow] == [False, True, False, False, True, True]
     assert schema.arrow.field("place").type.field("city").nullable
     assert TableSchema.from_json(schema.schema_json, name_mapping=None).arrow == schema.arrow
 
@@ -112,10 +137,12 @@ def test_a_column_that_any_schema_has_optional_is_delivered_nullable(tmp_path: P
 def test_identifier_fields_stay_required(tmp_path: Path) -> None:
     place = StructType(NestedField(4, "city", StringType(), required=False), NestedField(5, "x", StringType()))
     table = create_table(tmp_path, Schema(NestedField(3, "place", place, required=False)))
+    table.append(table.scan().to_arrow())
     with table.update_schema(allow_incompatible_changes=True) as update:
         update.update_column("place", required=True).update_column(("place", "city"), required=True)
         update.update_column(("place", "x"), required=True).set_identifier_fields("place.city")
-    schema = TableSchema.at(table.metadata, None)
+    table.append(table.scan().to_arrow())
+    schema = TableSchema.at(table.metadata, table.metadata.current_snapshot_id)
     assert schema.identifier_columns == ("place.city",)
     assert not schema.arrow.field("place").nullable
     inner = schema.arrow.field("place").type

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from spark.evolving_ranges import check_evolving_ranges
@@ -143,18 +144,25 @@ def test_rows_with_nulls_are_delivered_behind_a_rollback_to_a_required_column(cr
     assert weights_of(found) == {(2, None, (("a", None),)): -1, (3, "c", None): -1}
 
 
-def test_rows_are_delivered_behind_a_rollback_to_a_narrower_type(create: CreateTable) -> None:
+def test_values_of_a_wider_type_are_delivered_behind_a_rollback_to_the_narrower_one(create: CreateTable) -> None:
     table = create("id int, f float, d decimal(9,2), s struct<a: int>")
     table.sql("INSERT INTO {table} VALUES (1, 0.5f, 1.25, named_struct('a', 1))")
     alter(table, "ALTER COLUMN id TYPE bigint", "ALTER COLUMN f TYPE double", "ALTER COLUMN d TYPE decimal(20,2)")
     alter(table, "ALTER COLUMN s.a TYPE bigint", "RENAME COLUMN d TO e", "ADD COLUMN new int")
-    table.sql("INSERT INTO {table} VALUES (2, 0.25d, 2.25, named_struct('a', 2), 5), (3, null, null, null, null)")
-    first, last = table.snapshot_ids()
+    table.sql("INSERT INTO {table} VALUES (5000000000, 0.1d, 12345678901.25, named_struct('a', 6000000000), 5)")
+    table.sql("INSERT INTO {table} VALUES (2, 0.25d, 2.25, null, null)")
+    first, _, last = table.snapshot_ids()
     table.sql(f"CALL lab.system.rollback_to_snapshot('{table.identifier}', {first})")
     found = changes_of(table, last)
     assert found.column_names[4:] == ["id", "f", "d", "s"]
-    rows = {(2, 0.25, Decimal("2.25"), (("a", 2),)): -1, (3, None, None, None): -1}
+    rows = {
+        (5_000_000_000, 0.1, Decimal("12345678901.25"), (("a", 6_000_000_000),)): -1,
+        (2, 0.25, Decimal("2.25"), None): -1,
+    }
     assert weights_of(found) == rows
+    table.sql("INSERT INTO {table} (id, f, e) VALUES (3, 0.5f, 3.25)")
+    assert changes_of(table, last).schema.types == found.schema.types
+    assert changes_of(table, first).schema.field("id").type == pa.int32()
 
 
 # Iceberg's own readers refuse default values of columns that an ORC file lacks.

@@ -82,7 +82,7 @@ def draft_plan(
         NotBuiltError: a column that cannot be read.
         TerminalError: a column has a name of ours, or is not there; metadata is gone or damaged.
     """
-    schema = TableSchema.at(table.metadata, offset.up_to_snapshot_id)
+    schema = TableSchema.at(table.metadata, offset.up_to_snapshot_id, after_snapshot_id=offset.after_snapshot_id)
     shape = RowShape.of(schema, identity=offset.identity, columns=columns, filter_text=filter_text, table=places.table)
     refuse_reserved_columns(shape.delivered.arrow.names, table=places.table)
     scan = plan_scan_tasks(table, offset.steps, may_match=_may_match(shape, table))

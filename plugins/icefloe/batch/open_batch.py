@@ -116,7 +116,9 @@ def _resumed(session: PipelineSession, opened: OffsetRecord) -> NextBatch:
 
 def _new(session: PipelineSession, snapshots: SnapshotRange, recorded: Identity | None) -> NextBatch:
     pipeline = session.pipeline
-    schema = TableSchema.at(session.table.metadata, snapshots.up_to_snapshot_id)
+    schema = TableSchema.at(
+        session.table.metadata, snapshots.up_to_snapshot_id, after_snapshot_id=snapshots.after_snapshot_id
+    )
     warnings: tuple[str, ...] = ()
     if recorded is None:
         identity = choose_identity(

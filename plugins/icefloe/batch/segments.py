@@ -57,9 +57,7 @@ def segments(table: Table, batches: Sequence[CommitRecord]) -> list[Segment]:
         if following is not None and (schema is None or _fields(schema) == _fields(following.schema)):
             found[-1] = Segment(schema=following.schema, batches=(batch, *following.batches))
         else:
-            found.append(
-                Segment(schema=schema or TableSchema.at(table.metadata, batch.up_to_snapshot_id), batches=(batch,))
-            )
+            found.append(Segment(schema=schema or _schema(table, batch), batches=(batch,)))
     return found[::-1]
 
 
@@ -67,7 +65,11 @@ def _schema_after(table: Table, batch: CommitRecord) -> TableSchema | None:
     """The schema that a batch was delivered in; None where its snapshot expired."""
     snapshot_id = batch.up_to_snapshot_id
     is_there = snapshot_id is None or snapshot_id in History.of(table).snapshots
-    return TableSchema.at(table.metadata, snapshot_id) if is_there else None
+    return _schema(table, batch) if is_there else None
+
+
+def _schema(table: Table, batch: CommitRecord) -> TableSchema:
+    return TableSchema.at(table.metadata, batch.up_to_snapshot_id, after_snapshot_id=batch.after_snapshot_id)
 
 
 def _fields(schema: TableSchema) -> object:

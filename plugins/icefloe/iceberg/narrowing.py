@@ -1,7 +1,7 @@
 """From a wider type in a file to the narrower one of an older schema: exact, or an error.
 
 A range that ends at a rollback is read in the schema of the snapshot that became current, and removes rows of files
-that were written after a column of it had been widened.
+that were written after a column of it had been widened, or had got a type at all.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.iceberg.array_steps import ArrayStep
+from icefloe.iceberg.array_steps import ArrayStep, Nulls
 from icefloe.iceberg.column_error import ColumnError
 
 __all__ = ["Narrow", "plan_narrowing"]
@@ -29,7 +29,11 @@ def plan_narrowing(source: pa.DataType, target: pa.DataType, *, column: str) -> 
     >>> plan_narrowing(pa.int32(), pa.int64(), column="id") is None
     True
     """
+    if pa.types.is_null(target):
+        return Nulls(target)
     is_wider = (source, target) in ((pa.int64(), pa.int32()), (pa.float64(), pa.float32()))
+    if pa.types.is_timestamp(source) and pa.types.is_date(target):
+        is_wider = True
     if pa.types.is_decimal(source) and pa.types.is_decimal(target):
         is_wider = source.scale == target.scale and source.precision > target.precision
     return Narrow(target, column) if is_wider else None
@@ -52,7 +56,7 @@ class Narrow:
             narrowed = array.cast(self.target)
         except pa.ArrowInvalid as cause:
             raise self._does_not_fit(array.type) from cause
-        if pa.types.is_floating(self.target) and not _same_numbers(array, narrowed.cast(array.type)):
+        if not _same_values(array, narrowed.cast(array.type)):
             raise self._does_not_fit(array.type)
         return narrowed
 
@@ -65,7 +69,9 @@ class Narrow:
         )
 
 
-def _same_numbers(one: Any, other: Any) -> bool:
-    """Whether floats are equal; Arrow casts what is too large to infinity, and rounds the rest."""
-    differs = pc.and_(pc.not_equal(one, other), pc.invert(pc.is_nan(one)))
+def _same_values(one: Any, other: Any) -> bool:
+    """Whether all are equal, NaN to itself: Arrow rounds floats, makes infinity of large ones and cuts times off."""
+    differs = pc.not_equal(one, other)
+    if pa.types.is_floating(one.type):
+        differs = pc.and_(differs, pc.invert(pc.is_nan(one)))
     return not pc.any(differs).as_py()

@@ -1,32 +1,58 @@
-"""The schema of one snapshot, as the rows of other snapshots fit into it."""
+"""The schema of one snapshot, made wide enough for the rows of others."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from pyiceberg.schema import Schema, index_by_id
-from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
+from pyiceberg.types import (
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StructType,
+    TimestampNanoType,
+    TimestampType,
+    UnknownType,
+)
 
 __all__ = ["relaxed_schema"]
 
+_PROMOTED: Final[Mapping[type[IcebergType], tuple[type[IcebergType], ...]]] = {
+    IntegerType: (LongType,),
+    FloatType: (DoubleType,),
+    DateType: (TimestampType, TimestampNanoType),
+}
+"""Iceberg spec, "Schema Evolution"."""
+
 
 def relaxed_schema(schema: Schema, others: Iterable[Schema]) -> Schema:
-    """The same columns, of which none is required that another schema of the table has optional.
+    """The same columns, optional or of a promoted type where another schema has them so.
 
-    A batch delivers rows of several states, and a null that one of them allowed must pass: before a column was made
-    required, or on the way back behind the commit that made it optional. Identifier fields stay required.
+    A batch delivers rows of several states, and what one of them allowed must pass: nulls of a column that was required
+    later, or that is required again after a rollback, and values that do not fit the type the column had before it
+    was promoted. Identifier fields stay required.
 
-    >>> from pyiceberg.types import LongType
-    >>> id, x = NestedField(1, "id", LongType(), required=True), NestedField(2, "x", LongType(), required=True)
-    >>> relaxed_schema(Schema(id, x), [Schema(id, x.model_copy(update={"required": False}))])
-    Schema(NestedField(field_id=1, name='id', field_type=LongType(), required=True), \
-NestedField(field_id=2, name='x', field_type=LongType(), required=False), schema_id=0, identifier_field_ids=[])
+    >>> id, x = NestedField(1, "id", LongType(), required=True), NestedField(2, "x", IntegerType(), required=True)
+    >>> later = Schema(id, NestedField(2, "y", LongType(), required=False))
+    >>> print(relaxed_schema(Schema(id, x), [later]))
+    table {
+      1: id: required long
+      2: x: optional long
+    }
     """
-    optional = {field_id for other in others for field_id, field in index_by_id(other).items() if field.optional}
-    optional -= _held(schema)
-    if not any(field.required and field_id in optional for field_id, field in index_by_id(schema).items()):
+    fields = [index_by_id(other) for other in others]
+    relaxed = _Relaxed({field_id for each in fields for field_id, field in each.items() if field.optional}, fields)
+    relaxed.optional -= _held(schema)
+    found = relaxed.fields(schema.fields)
+    if tuple(found) == schema.fields:
         return schema
-    return Schema(
-        *_fields(schema.fields, optional), schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids
-    )
+    return Schema(*found, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids)
 
 
 def _held(schema: Schema) -> set[int]:
@@ -37,34 +63,42 @@ def _held(schema: Schema) -> set[int]:
     return {field_id for field_id in schema.field_ids if schema.find_column_name(field_id) in around}
 
 
-def _fields(fields: Iterable[NestedField], optional: Collection[int]) -> list[NestedField]:
-    return [
-        field.model_copy(
-            update={
-                "required": field.required and field.field_id not in optional,
-                "field_type": _type(field.field_type, optional),
-            }
-        )
-        for field in fields
-    ]
+class _Relaxed:
+    def __init__(self, optional: set[int], others: Sequence[Mapping[int, NestedField]]) -> None:
+        self.optional = optional
+        self._others = others
+
+    def fields(self, fields: Iterable[NestedField]) -> list[NestedField]:
+        return [
+            field.model_copy(
+                update={
+                    "required": field.required and field.field_id not in self.optional,
+                    "field_type": self._type(field.field_id, field.field_type),
+                }
+            )
+            for field in fields
+        ]
+
+    def _type(self, field_id: int, kind: IcebergType) -> IcebergType:
+        match kind:
+            case StructType():
+                return StructType(*self.fields(kind.fields))
+            case ListType():
+                (element,) = self.fields([kind.element_field])
+                return ListType(kind.element_id, element.field_type, element_required=element.required)
+            case MapType():
+                key, value = self.fields([kind.key_field, kind.value_field])
+                return MapType(
+                    kind.key_id, key.field_type, kind.value_id, value.field_type, value_required=value.required
+                )
+        for other in self._others:
+            if field_id in other and _is_promoted(kind, other[field_id].field_type):
+                kind = other[field_id].field_type
+        return kind
 
 
-def _type(kind: IcebergType, optional: Collection[int]) -> IcebergType:
-    match kind:
-        case StructType():
-            return StructType(*_fields(kind.fields, optional))
-        case ListType():
-            return ListType(
-                kind.element_id,
-                _type(kind.element_type, optional),
-                element_required=kind.element_required and kind.element_id not in optional,
-            )
-        case MapType():
-            return MapType(
-                kind.key_id,
-                _type(kind.key_type, optional),
-                kind.value_id,
-                _type(kind.value_type, optional),
-                value_required=kind.value_required and kind.value_id not in optional,
-            )
-    return kind
+def _is_promoted(kind: IcebergType, other: IcebergType) -> bool:
+    """Whether the spec lets a column of one type become one of the other."""
+    if isinstance(kind, DecimalType) and isinstance(other, DecimalType):
+        return kind.scale == other.scale and kind.precision < other.precision
+    return isinstance(other, _PROMOTED.get(type(kind), ())) or (isinstance(kind, UnknownType) and other.is_primitive)

@@ -1,6 +1,6 @@
 """The schema in which a batch delivers a table's rows: that of one snapshot, with the names files without ids go by."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -32,16 +32,25 @@ class TableSchema:
     arrow: pa.Schema
 
     @classmethod
-    def at(cls, metadata: TableMetadata, snapshot_id: int | None) -> Self:
+    def at(cls, metadata: TableMetadata, snapshot_id: int | None, *, after_snapshot_id: int | None = None) -> Self:
         """The schema of a snapshot; the current one where the snapshot names none (V1) or is None (no snapshot yet).
 
-        A column is required only where every schema of the table has it required: rows of other states must fit.
+        Columns are as wide as any schema had them from which rows come: those of the snapshots that led to this one,
+        and to the start of a range that ends with it.
+
+        Args:
+            metadata: of the table.
+            snapshot_id: whose columns, names and order count.
+            after_snapshot_id: where the range starts.
 
         Raises:
             TerminalError: the table has no such snapshot, or its schema is gone.
             NotBuiltError: a column of a type that this release cannot read.
         """
-        return cls.of(relaxed_schema(_schema_at(metadata, snapshot_id), metadata.schemas), metadata.name_mapping())
+        columns = relaxed_schema(
+            _schema_at(metadata, snapshot_id), _schemas_before(metadata, (snapshot_id, after_snapshot_id))
+        )
+        return cls.of(columns, metadata.name_mapping())
 
     @classmethod
     def of(cls, columns: Schema, name_mapping: NameMapping | None = None) -> Self:
@@ -108,3 +117,22 @@ def _schema_at(metadata: TableMetadata, snapshot_id: int | None) -> Schema:
         snapshot_id=snapshot_id,
         schema_id=snapshot.schema_id,
     )
+
+
+def _schemas_before(metadata: TableMetadata, snapshot_ids: Iterable[int | None]) -> list[Schema]:
+    """The schemas of some snapshots and their ancestors; where one of these is gone, all that may have been its own."""
+    snapshots = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    seen: set[int] = set()
+    schema_ids: set[int] = set()
+    for snapshot_id in snapshot_ids:
+        snapshot = None if snapshot_id is None else snapshots.get(snapshot_id)
+        while snapshot is not None and snapshot.snapshot_id not in seen:
+            if snapshot.schema_id is None:
+                return metadata.schemas
+            seen.add(snapshot.snapshot_id)
+            schema_ids.add(snapshot.schema_id)
+            parent_id, youngest = snapshot.parent_snapshot_id, snapshot.schema_id
+            snapshot = None if parent_id is None else snapshots.get(parent_id)
+            if snapshot is None:
+                schema_ids.update(schema.schema_id for schema in metadata.schemas if schema.schema_id < youngest)
+    return [schema for schema in metadata.schemas if schema.schema_id in schema_ids]
