@@ -44,7 +44,7 @@ def cancelled_elsewhere(
     ...     change_ordinals=np.zeros(4, np.int32), weights=np.array([-1, 1, 1, 1]),
     ... )
     >>> [part.tolist() for part in found]
-    [[1, 0], [-1, 1]]
+    [[0, 1], [1, -1]]
     """
     groups = group_by_hash(row_hashes, change_ordinals)
     added, removed = (groups.sums(np.maximum(sign * weights, 0)) for sign in (1, -1))

@@ -1,0 +1,183 @@
+"""V3 tables without identifier columns: row ids make updates of the changes of one step."""
+
+from collections import Counter
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from spark.java_writers import JavaWriters
+from spark.range_check import changes_of, check_ranges
+from spark.row_counts import Row, difference, typed_changes_of, weights_of
+from spark.row_id_check import check_row_ids, rows_with_ids
+from spark.spark_table import SparkTable
+
+pytestmark = pytest.mark.spark
+
+CreateTable = Callable[..., SparkTable]
+MODES = pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+COLUMNS = "id bigint, name string, v int"
+
+
+def created(create_table: CreateTable, mode: str, rows: int = 10, **arguments: object) -> SparkTable:
+    table = create_table(COLUMNS, mode=mode, **{"format_version": 3, **arguments})
+    table.sql(f"INSERT INTO {{table}} SELECT /*+ COALESCE(1) */ id, concat('n', id), 0 FROM range({rows})")
+    return table
+
+
+def by_java(table: SparkTable) -> Callable[[int | None, int], Counter[Row]]:
+    """The states by Iceberg's generic reader, which needs no Spark job."""
+    java = JavaWriters(table)
+    return lambda snapshot_id, _: java.rows_at(snapshot_id)
+
+
+def types_of(changes: pa.Table) -> dict[str, int]:
+    return dict(Counter(changes["_change_type"].to_pylist()))
+
+
+def last_changes(table: SparkTable, **options: object) -> pa.Table:
+    return changes_of(table, table.snapshot_ids()[-2], **options)
+
+
+@MODES
+@pytest.mark.parametrize("partitioned_by", [None, "v"])
+def test_whatever_column_an_update_changes_it_is_one_update(
+    create_table: CreateTable, mode: str, partitioned_by: str | None
+) -> None:
+    table = created(create_table, mode, partitioned_by=partitioned_by)
+    table.sql("UPDATE {table} SET v = 1 WHERE id < 3")
+    table.sql("UPDATE {table} SET name = concat(name, 'x') WHERE id IN (2, 5)")
+    table.sql("UPDATE {table} SET id = id + 100 WHERE id IN (2, 3, 9)")
+    table.sql("UPDATE {table} SET id = null, name = null, v = null WHERE id = 7")
+    table.sql("DELETE FROM {table} WHERE id IN (1, 102)")
+    table.sql("INSERT INTO {table} VALUES (1, 'again', 9)")
+    table.sql(
+        "MERGE INTO {table} t USING (SELECT id, 'm' AS name FROM VALUES (0), (1), (4), (50) AS s(id)) s "
+        "ON t.id = s.id WHEN MATCHED AND s.id = 1 THEN DELETE WHEN MATCHED THEN UPDATE SET name = s.name "
+        "WHEN NOT MATCHED THEN INSERT (id, name, v) VALUES (s.id, s.name, 5)"
+    )
+    found = check_row_ids(table)
+    assert types_of(found) == {"INSERT": 12, "DELETE": 3, "UPDATE_BEFORE": 11, "UPDATE_AFTER": 11}
+    check_ranges(table, state=by_java(table))
+
+
+@MODES
+def test_of_equal_rows_only_the_changed_ones_are_told(create_table: CreateTable, mode: str) -> None:
+    table = create_table("id bigint, name string", mode=mode, format_version=3)
+    table.sql("INSERT INTO {table} SELECT /*+ COALESCE(1) */ id, 'a' FROM range(8)")
+    table.sql("UPDATE {table} SET name = 'b' WHERE id IN (0, 2)")
+    table.sql("DELETE FROM {table} WHERE id IN (2, 3)")
+    table.sql("ALTER TABLE {table} DROP COLUMN id")
+    table.sql("INSERT INTO {table} VALUES ('a')")
+    assert typed_changes_of(changes_of(table)) == Counter(
+        {
+            ("INSERT", 0, "a"): 8,
+            ("UPDATE_BEFORE", 1, "a"): 2,
+            ("UPDATE_AFTER", 1, "b"): 2,
+            ("DELETE", 2, "a"): 1,
+            ("DELETE", 2, "b"): 1,
+            ("INSERT", 3, "a"): 1,
+        }
+    )
+
+
+@MODES
+def test_equal_rows_written_anew_with_other_ids_are_no_change(create_table: CreateTable, mode: str) -> None:
+    table = created(create_table, mode, rows=40)
+    ids = rows_with_ids(table, table.snapshot_ids()[-1])
+    table.sql("INSERT OVERWRITE {table} SELECT id, name, CASE WHEN id = 7 THEN 1 ELSE v END FROM {table}")
+    assert not ids & rows_with_ids(table, table.snapshot_ids()[-1])
+    assert typed_changes_of(last_changes(table), columns=["_change_type"]) == Counter(
+        {("DELETE", 7, "n7", 0): 1, ("INSERT", 7, "n7", 1): 1}
+    )
+    check_ranges(table, state=by_java(table))
+
+
+@MODES
+def test_rows_that_are_exchanged_are_no_change(create_table: CreateTable, mode: str) -> None:
+    table = create_table("v int", mode=mode, format_version=3)
+    table.sql("INSERT INTO {table} SELECT /*+ COALESCE(1) */ CAST(id AS int) FROM range(4)")
+    table.sql("UPDATE {table} SET v = 3 - v")
+    assert last_changes(table).num_rows == 0
+    table.sql("UPDATE {table} SET v = v + 1")
+    # A chain of updates of which only the ends differ.
+    assert weights_of(last_changes(table)) == Counter({(0,): -1, (4,): 1})
+    check_ranges(table, identifier_columns=["v"], state=by_java(table))
+
+
+@MODES
+def test_rows_of_before_the_upgrade_have_no_ids(create_table: CreateTable, mode: str) -> None:
+    table = created(create_table, mode, format_version=2)
+    table.sql("UPDATE {table} SET v = 1 WHERE id = 1")
+    table.sql("ALTER TABLE {table} SET TBLPROPERTIES ('format-version' = '3')")
+    table.sql("UPDATE {table} SET v = 2 WHERE id IN (1, 2)")
+    table.sql("INSERT INTO {table} VALUES (20, 'n20', 0), (21, 'n21', 0)")
+    assert all(row[0] is not None for row in rows_with_ids(table, table.snapshot_ids()[-1]))
+    table.sql("UPDATE {table} SET v = 3 WHERE id IN (1, 5, 20)")
+    assert types_of(last_changes(table)) == {"UPDATE_BEFORE": 3, "UPDATE_AFTER": 3}
+    found = changes_of(table)
+    assert set(found.filter(pc.less(found["_change_ordinal"], 3))["_change_type"].to_pylist()) == {
+        "INSERT", "DELETE",
+    }  # fmt: skip
+    check_ranges(table, state=by_java(table))
+
+
+@MODES
+def test_compaction_between_steps_takes_no_update_apart(create_table: CreateTable, mode: str) -> None:
+    table = created(create_table, mode)
+    table.sql("INSERT INTO {table} SELECT /*+ COALESCE(1) */ id, 'late', 0 FROM range(10, 15)")
+    table.sql("UPDATE {table} SET v = 1 WHERE id IN (1, 12)")
+    options = "map('min-input-files', '1', 'rewrite-all', 'true')"
+    table.lab.sql(f"CALL lab.system.rewrite_data_files(table => '{table.identifier}', options => {options})")
+    table.sql("UPDATE {table} SET v = 2 WHERE id IN (1, 2)")
+    table.lab.sql(f"CALL lab.system.rewrite_manifests('{table.identifier}')")
+    table.sql("UPDATE {table} SET v = 3 WHERE id IN (2, 12)")
+    found = changes_of(table)
+    assert types_of(found) == {"INSERT": 15, "UPDATE_BEFORE": 6, "UPDATE_AFTER": 6}
+    assert weights_of(found) == table.rows_at(table.snapshot_ids()[-1])
+    check_ranges(table, state=by_java(table))
+
+
+@MODES
+def test_a_rollback_takes_updates_back_as_updates(create_table: CreateTable, mode: str) -> None:
+    table = created(create_table, mode)
+    first = table.snapshot_ids()[-1]
+    table.sql("UPDATE {table} SET v = 1 WHERE id IN (1, 2)")
+    table.sql("DELETE FROM {table} WHERE id = 3")
+    left = table.snapshot_ids()[-1]
+    table.sql(f"CALL lab.system.rollback_to_snapshot('{table.identifier}', {first})")
+    found = changes_of(table, left)
+    assert types_of(found) == {"UPDATE_BEFORE": 2, "UPDATE_AFTER": 2, "INSERT": 1}
+    assert weights_of(found) == difference(table.rows_at(left), table.rows_at(first))
+
+
+@MODES
+def test_net_changes_are_those_of_whole_rows(create_table: CreateTable, mode: str) -> None:
+    table = created(create_table, mode)
+    first = table.snapshot_ids()[-1]
+    table.sql("UPDATE {table} SET v = 1 WHERE id IN (1, 2)")
+    table.sql("UPDATE {table} SET v = 0 WHERE id = 2")
+    found = changes_of(table, first, changes="net")
+    assert typed_changes_of(found) == Counter({("DELETE", 0, 1, "n1", 0): 1, ("INSERT", 0, 1, "n1", 1): 1})
+
+
+@pytest.mark.parametrize("file_format", ["orc", "avro"])
+@MODES
+def test_files_of_other_formats_have_row_ids_too(create_table: CreateTable, mode: str, file_format: str) -> None:
+    table = created(create_table, mode, properties={"write.format.default": file_format})
+    table.sql("UPDATE {table} SET v = 1 WHERE id IN (1, 2)")
+    table.sql("UPDATE {table} SET name = 'u' WHERE id IN (2, 3)")
+    found = check_row_ids(table)
+    assert types_of(found) == {"INSERT": 10, "UPDATE_BEFORE": 4, "UPDATE_AFTER": 4}
+
+
+@MODES
+def test_columns_that_come_and_go(create_table: CreateTable, mode: str) -> None:
+    table = created(create_table, mode)
+    table.sql("ALTER TABLE {table} ADD COLUMN w string")
+    table.sql("UPDATE {table} SET w = 'w' WHERE id IN (1, 2)")
+    table.sql("ALTER TABLE {table} RENAME COLUMN v TO u")
+    table.sql("ALTER TABLE {table} DROP COLUMN name")
+    table.sql("UPDATE {table} SET u = 5 WHERE id IN (2, 3)")
+    assert types_of(changes_of(table)) == {"INSERT": 10, "UPDATE_BEFORE": 4, "UPDATE_AFTER": 4}
