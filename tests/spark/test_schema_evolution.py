@@ -161,8 +161,9 @@ def test_values_of_a_wider_type_are_delivered_behind_a_rollback_to_the_narrower_
     }
     assert weights_of(found) == rows
     table.sql("INSERT INTO {table} (id, f, e) VALUES (3, 0.5f, 3.25)")
-    assert changes_of(table, last).schema.types == found.schema.types
-    assert changes_of(table, first).schema.field("id").type == pa.int32()
+    # A rollback leaves the table's own schema as it is, and the next commit has that.
+    assert changes_of(table, last).column_names[4:] == ["id", "f", "e", "s", "new"]
+    assert changes_of(table, None, first).schema.field("id").type == pa.int32()
 
 
 # Iceberg's own readers refuse default values of columns that an ORC file lacks.
