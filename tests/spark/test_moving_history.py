@@ -12,6 +12,7 @@ from batch.workshop import Workshop
 from icefloe.batch.document import Route
 from icefloe.batch.recorded_pipeline import ConfigurationChangedError
 from icefloe.batch.verify import verify
+from icefloe.errors import TerminalError
 from icefloe.iceberg.history import ExpiredHistoryError, NotAnAncestorError, UnknownBranchError, is_replace
 from icefloe.iceberg.step import StepKind
 from icefloe.iceberg.steps import plan_range
@@ -321,6 +322,35 @@ def test_a_table_that_was_replaced_is_compensated(table: SparkTable, tmp_path: P
     replaced, inserted = table.snapshot_ids()
     check_steps(table, last, replaced, inserted)
     check_batch(workshop, table, [replaced, inserted], [StepKind.STATES, StepKind.COMMIT])
+
+
+def test_a_table_that_was_replaced_by_an_empty_one_waits_for_its_first_commit(
+    table: SparkTable, tmp_path: Path
+) -> None:
+    workshop = followed(table, tmp_path)
+    workshop.deliver()
+    last = head(table)
+    table.sql("CREATE OR REPLACE TABLE {table} (id bigint, v int) USING iceberg")
+    with pytest.raises(NotAnAncestorError, match="as soon as something is committed to it"):
+        workshop.prepare()
+    insert(table, 3, 5)
+    check_steps(table, last, head(table))
+    check_batch(workshop, table, [head(table)], [StepKind.STATES])
+
+
+def test_a_table_that_was_replaced_by_one_of_other_types_is_refused_before_a_batch_is_opened(
+    table: SparkTable, tmp_path: Path
+) -> None:
+    workshop = followed(table, tmp_path)
+    workshop.deliver()
+    last = head(table)
+    table.sql("CREATE OR REPLACE TABLE {table} USING iceberg AS SELECT id, concat('x', v) AS v FROM {table}")
+    sentence = f"column 'v' is string at snapshot {head(table)} and was int at snapshot {last}"
+    with pytest.raises(TerminalError, match=sentence):
+        changes_of(table, last)
+    with pytest.raises(TerminalError, match=sentence):
+        workshop.prepare()
+    assert workshop.session().checkpoint.open_batch() is None
 
 
 @pytest.mark.parametrize("table", ["V1", "V2"], indirect=True)

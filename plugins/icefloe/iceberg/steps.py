@@ -7,6 +7,7 @@ from typing import Literal
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
+from icefloe.iceberg.comparable_states import require_comparable_states
 from icefloe.iceberg.expired_start import require_removed_files
 from icefloe.iceberg.history import MAIN, NotAnAncestorError, UnknownSnapshotError, is_replace
 from icefloe.iceberg.origin import Origin, origin_of
@@ -68,7 +69,8 @@ def plan_range(
         UnknownSnapshotError: the end is no snapshot of the branch.
         NotAnAncestorError: the start is no ancestor of the end, and no rollback to compensate.
         ExpiredHistoryError: the range reaches behind the oldest snapshot still there.
-        TerminalError: damaged metadata, or a ``replace`` that changed the number of rows.
+        TerminalError: damaged metadata, a ``replace`` that changed the number of rows, or a table replaced by one whose
+            columns have other types.
         TransientError: the store did not answer.
     """
     if load != "changes" and after_snapshot_id is not None:
@@ -96,7 +98,7 @@ class _RangePlanner:
     ) -> None:
         self._collector = StepCollector(table, commit_groups=commit_groups, max_steps=max_steps)
         self._history = self._collector.history
-        self._io = table.io
+        self._table = table
         self._branch = branch
 
     def resolve_end(self, up_to_snapshot_id: int | None) -> Snapshot | None:
@@ -117,7 +119,11 @@ class _RangePlanner:
     def without_snapshots(self, after_snapshot_id: int | None) -> SnapshotRange:
         if after_snapshot_id is None:
             return SnapshotRange(after_snapshot_id=None, up_to_snapshot_id=None)
-        raise self._not_an_ancestor(after_snapshot_id, None, "the branch has no snapshot any more")
+        raise self._not_an_ancestor(
+            after_snapshot_id,
+            None,
+            "the branch has no snapshot any more; the difference can be told as soon as something is committed to it",
+        )
 
     def add_initial(self, snapshot: Snapshot) -> None:
         self._collector.add_state(snapshot)
@@ -141,7 +147,7 @@ class _RangePlanner:
         if since is None:
             since = self._compensate(after_snapshot_id, lineage, on_rollback=on_rollback)
         elif after_snapshot_id not in self._history.snapshots and not is_replace(since[0]):
-            require_removed_files(since[0], self._history, self._collector.reader, self._io)
+            require_removed_files(since[0], self._history, self._collector.reader, self._table.io)
         self._collector.add_commits(since)
 
     def finish(self, after_snapshot_id: int | None, up_to: Snapshot) -> SnapshotRange:
@@ -184,6 +190,7 @@ class _RangePlanner:
             raise self._not_an_ancestor(
                 after_snapshot_id, up_to, f"the branch was moved to snapshot {landing.snapshot_id}"
             )
+        require_comparable_states(self._table, after_snapshot_id, landing.snapshot_id)
         self._collector.add_move(
             self._history.snapshot(landing.snapshot_id),
             start_snapshot_id=after_snapshot_id,

@@ -5,6 +5,7 @@ from typing import Literal
 
 from pyiceberg.table import Table
 
+from icefloe.iceberg.comparable_states import require_comparable_states
 from icefloe.iceberg.history import NotAnAncestorError, is_replace
 from icefloe.iceberg.metadata_log import MetadataLog
 from icefloe.iceberg.step_collector import StepCollector
@@ -31,6 +32,7 @@ def plan_tag_move(
         UnknownBranchError: there is no such tag.
         ExpiredHistoryError: what it pointed to has expired.
         NotAnAncestorError: it was moved back or aside, and ``on_rollback`` is ``fail``.
+        TerminalError: it was moved to where the table's columns have other types.
     """
     collector = StepCollector(table, commit_groups="fuse", max_steps=None)
     history = collector.history
@@ -52,6 +54,7 @@ def plan_tag_move(
     if is_forward and all(map(is_replace, passed)):
         collector.add_commits(passed[::-1])
     else:
+        require_comparable_states(table, after_snapshot_id, tagged.snapshot_id)
         moved_ms = _moved_at(collector.log, tag, tagged.snapshot_id)
         collector.add_move(tagged, start_snapshot_id=after_snapshot_id, timestamp_ms=moved_ms)
     return SnapshotRange(
