@@ -5,6 +5,7 @@ import pytest
 from pyiceberg.expressions import EqualTo
 from pyiceberg.table import Table
 from pyiceberg.transforms import BucketTransform
+from pyroaring import FrozenBitMap
 
 from iceberg.planning_tables import expected_weights, make_table, planned_weights, rows, snapshot_ids
 from icefloe.iceberg.data_file import DataFile
@@ -144,7 +145,7 @@ def test_steps_whose_rows_delete_files_decide_are_told(tmp_path: Path) -> None:
     data_file = DataFile(
         path="a", file_format="PARQUET", spec_id=0, record_count=1, file_size_bytes=1, sequence_number=1
     )
-    vector = frozenset({("v.puffin", 4)})
+    vector = FrozenBitMap([4])
     terms = (
         Term(change_ordinal=0, weight=1),
         Term(change_ordinal=2, weight=-1),

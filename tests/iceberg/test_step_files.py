@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.types import PrimitiveType
 
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile, FileContent
@@ -22,6 +23,7 @@ class FakeReader:
     lists: dict[int, list[Manifest]] = field(default_factory=dict)
     entries: dict[str, list[Any]] = field(default_factory=dict)
     read: list[str] = field(default_factory=list)
+    key_types: dict[int, PrimitiveType] = field(default_factory=dict)
 
     def manifests(self, snapshot: Snapshot) -> tuple[Manifest, ...]:
         return tuple(self.lists[snapshot.snapshot_id])
@@ -169,7 +171,7 @@ def terms(reader: FakeReader, *of: Step) -> list[dict[str, list[tuple[int, list[
     for each in of:
         by_path: dict[str, list[tuple[int, list[str]]]] = {}
         for term in step_files.terms(each):
-            in_force = sorted(path for path, _ in term.delete_files)
+            in_force = sorted(step_files.delete_file(number).path for number in term.delete_files)
             by_path.setdefault(term.entry.data_file.path, []).append((term.weight, in_force))
         found.append(by_path)
     return found

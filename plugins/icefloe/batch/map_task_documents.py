@@ -1,17 +1,17 @@
 """Map task documents: files to read, with their delete states told by what changes from one to the next."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from icefloe.batch.document import DeleteState, FileWork, MapTask
 from icefloe.iceberg.delete_file import DeleteFile
-from icefloe.iceberg.manifest_entries import DeleteId
+from icefloe.iceberg.delete_files import NO_DELETES, DeleteNumbers
 from icefloe.iceberg.scan_tasks import ScanTask
 
 __all__ = ["delete_sets", "map_task_document"]
 
 
-def map_task_document(map_id: int, tasks: Sequence[ScanTask], delete_files: Mapping[DeleteId, DeleteFile]) -> MapTask:
+def map_task_document(map_id: int, tasks: Sequence[ScanTask], delete_files: Mapping[int, DeleteFile]) -> MapTask:
     """The document of a map task.
 
     Args:
@@ -19,12 +19,12 @@ def map_task_document(map_id: int, tasks: Sequence[ScanTask], delete_files: Mapp
         tasks: the files it reads.
         delete_files: at least those that their terms name.
     """
-    named = dict.fromkeys(identity for task in tasks for term in task.terms for identity in _sorted(term.delete_files))
-    places = {identity: place for place, identity in enumerate(named)}
+    named = NO_DELETES.union(*(term.delete_files for task in tasks for term in task.terms))
+    places = {number: place for place, number in enumerate(named)}
     return MapTask(
         map_id=map_id,
         files=tuple(_file_work(task, places) for task in tasks),
-        delete_files=tuple(delete_files[identity] for identity in named),
+        delete_files=tuple(delete_files[number] for number in named),
     )
 
 
@@ -43,23 +43,20 @@ def delete_sets(work: FileWork) -> list[frozenset[int]]:
     return sets
 
 
-def _sorted(identities: Iterable[DeleteId]) -> list[DeleteId]:
-    return sorted(identities, key=lambda identity: (identity[0], identity[1] or 0))
-
-
-def _file_work(task: ScanTask, places: Mapping[DeleteId, int]) -> FileWork:
-    sets = [frozenset[int]()]
-    terms = []
-    for term in task.terms:
-        in_force = frozenset(places[identity] for identity in term.delete_files)
-        if in_force not in sets:
-            sets.append(in_force)
-        terms.append((term.change_ordinal, term.weight, sets.index(in_force)))
+def _file_work(task: ScanTask, places: Mapping[int, int]) -> FileWork:
+    states: dict[DeleteNumbers, int] = {NO_DELETES: 0}
+    terms = [
+        (term.change_ordinal, term.weight, states.setdefault(term.delete_files, len(states))) for term in task.terms
+    ]
     return FileWork(
         data_file=task.data_file,
         terms=tuple(terms),
         delete_states=tuple(
-            DeleteState(added=tuple(sorted(after - before)), dropped=tuple(sorted(before - after)))
-            for before, after in pairwise(sets)
+            DeleteState(added=_places(after - before, places), dropped=_places(before - after, places))
+            for before, after in pairwise(states)
         ),
     )
+
+
+def _places(numbers: DeleteNumbers, places: Mapping[int, int]) -> tuple[int, ...]:
+    return tuple(places[number] for number in numbers)

@@ -1,7 +1,7 @@
 """Column bounds of data files, as values that compare."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from pyiceberg.conversions import from_bytes
 from pyiceberg.schema import Schema
@@ -21,9 +21,7 @@ from pyiceberg.types import (
     TimeType,
 )
 
-from icefloe.iceberg.scan_tasks import ScanTask
-
-__all__ = ["comparable_bounds", "decoded_bound"]
+__all__ = ["Bounded", "comparable_bounds", "decoded_bound"]
 
 _DECODED = (DateType, DecimalType, IntegerType, LongType, TimestampType, TimestamptzType, TimeType)
 _BYTEWISE = (BinaryType, StringType)
@@ -37,17 +35,29 @@ _WIDTHS: Final[tuple[tuple[Any, Mapping[int, PrimitiveType]], ...]] = (
 """Types that compare with each other, and by how many bytes a bound takes the type it was written in."""
 
 
-def comparable_bounds(task: ScanTask, schema: Schema) -> Mapping[int, tuple[Any, Any]]:
+class Bounded(Protocol):
+    """A file with column bounds in Iceberg's binary form, in the type each column had when the file was written."""
+
+    @property
+    def lower_bounds(self) -> Mapping[int, bytes]:
+        """By field id."""
+
+    @property
+    def upper_bounds(self) -> Mapping[int, bytes]:
+        """By field id."""
+
+
+def comparable_bounds(file: Bounded, schema: Schema) -> Mapping[int, tuple[Any, Any]]:
     """(lower, upper) by field id for the columns whose bounds order files; floats, with their NaNs, are left out.
 
     Args:
-        task: with bounds in Iceberg's binary form, in the type the column had when the file was written.
+        file: whose bounds are wanted.
         schema: whose columns are wanted.
     """
     bounds: dict[int, tuple[Any, Any]] = {}
-    for field_id in task.lower_bounds.keys() & task.upper_bounds.keys() & set(schema.field_ids):
+    for field_id in file.lower_bounds.keys() & file.upper_bounds.keys() & set(schema.field_ids):
         field_type = schema.find_type(field_id)
-        lower, upper = task.lower_bounds[field_id], task.upper_bounds[field_id]
+        lower, upper = file.lower_bounds[field_id], file.upper_bounds[field_id]
         if isinstance(field_type, _BYTEWISE):
             bounds[field_id] = (lower, upper)
         elif isinstance(field_type, _DECODED):

@@ -10,6 +10,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.errors import TerminalError
+from icefloe.iceberg.key_bounds import KeyTypes, key_types
 from icefloe.iceberg.manifest_entries import DataEntry, DeleteEntry, Manifest, data_entries, delete_entries
 from icefloe.iceberg.metadata_errors import reading_metadata
 from icefloe.iceberg.private import RawEntry, read_manifest_entries, read_manifest_list
@@ -39,6 +40,7 @@ class ManifestReader:
         self._delete_entries: dict[str, tuple[DeleteEntry, ...]] = {}
         self._lock = Lock()
         self.manifests_read = 0
+        self.key_types: KeyTypes = key_types(table.metadata.schemas)
 
     def manifests(self, snapshot: Snapshot) -> tuple[Manifest, ...]:
         """The manifests of a snapshot, in the order of its manifest list.

@@ -32,17 +32,22 @@ def check_replace(snapshot: Snapshot, history: History, reader: ManifestReader) 
     if before is not None and after is not None and not has_deletes:
         _require_equal(before, after, snapshot, history, "before it")
         return None
-    terms = _terms(snapshot, history, reader)
+    files = StepFiles([_step(snapshot)], history, reader)
+    terms = files.terms(_step(snapshot))
+
+    def live_rows(term: FileTerm) -> int | None:
+        return _live_rows(term, files)
+
     if before is not None and after is not None:
         kept = "of the data files that it left alone"
         _require_equal(before - _sum(terms, -1, _all_rows), after - _sum(terms, 1, _all_rows), snapshot, history, kept)
-    if any(_live_rows(term) is None for term in terms):
+    if any(live_rows(term) is None for term in terms):
         return (
             f"replace snapshot {snapshot.snapshot_id} of table {history.table_name} was skipped, and it could not be "
             "checked that it kept every row: position or equality deletes are in force on files that it replaced"
         )
     replaced = "of the files that it replaced"
-    _require_equal(_sum(terms, -1, _live_rows), _sum(terms, 1, _live_rows), snapshot, history, replaced)
+    _require_equal(_sum(terms, -1, live_rows), _sum(terms, 1, live_rows), snapshot, history, replaced)
     return None
 
 
@@ -67,9 +72,9 @@ def _has_deletes(snapshot: Snapshot, reader: ManifestReader) -> bool:
     return any(manifest.may_list_live_files for manifest in reader.manifests(snapshot) if manifest.holds_deletes)
 
 
-def _terms(snapshot: Snapshot, history: History, reader: ManifestReader) -> list[FileTerm]:
-    """What the snapshot did, were it no ``replace``."""
-    step = Step(
+def _step(snapshot: Snapshot) -> Step:
+    """What the snapshot would be, were it no ``replace``."""
+    return Step(
         change_ordinal=0,
         kind=StepKind.COMMIT,
         start_snapshot_id=None,
@@ -78,7 +83,6 @@ def _terms(snapshot: Snapshot, history: History, reader: ManifestReader) -> list
         commit_snapshot_id=snapshot.snapshot_id,
         commit_timestamp_us=0,
     )
-    return StepFiles([step], history, reader).terms(step)
 
 
 def _sum(terms: Iterable[FileTerm], sign: int, rows: Callable[[FileTerm], int | None]) -> int:
@@ -89,10 +93,10 @@ def _all_rows(term: FileTerm) -> int:
     return term.entry.data_file.record_count
 
 
-def _live_rows(term: FileTerm) -> int | None:
+def _live_rows(term: FileTerm, files: StepFiles) -> int | None:
     """The live rows of one data file; None where something else than one deletion vector deletes them."""
     if not term.delete_files:
         return _all_rows(term)
-    [first, *others] = term.delete_files.values()
-    is_known = first.delete_file.is_deletion_vector and not others
-    return _all_rows(term) - first.delete_file.record_count if is_known else None
+    [first, *others] = map(files.delete_file, term.delete_files)
+    is_known = first.is_deletion_vector and not others
+    return _all_rows(term) - first.record_count if is_known else None

@@ -7,8 +7,9 @@ from pyiceberg.table import Table
 
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile
+from icefloe.iceberg.delete_files import NO_DELETES, DeleteNumbers
 from icefloe.iceberg.history import History
-from icefloe.iceberg.manifest_entries import DataEntry, DeleteId, Partition
+from icefloe.iceberg.manifest_entries import DataEntry, Partition
 from icefloe.iceberg.manifests import ManifestReader
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.iceberg.step_files import FileTerm, StepFiles
@@ -22,12 +23,12 @@ class Term:
 
     Attributes:
         weight: never 0; the terms of one step add up.
-        delete_files: in force on the data file.
+        delete_files: in force on the data file, by their numbers in the plan.
     """
 
     change_ordinal: int
     weight: int
-    delete_files: frozenset[DeleteId] = frozenset()
+    delete_files: DeleteNumbers = NO_DELETES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +56,13 @@ class ScanPlan:
 
     Attributes:
         tasks: each data file once, in the order of the steps and manifests that name it first.
-        delete_files: those that terms name.
+        delete_files: those that terms name, by number.
         warnings: one sentence each.
         manifests_read: how many manifests were opened for it.
     """
 
     tasks: tuple[ScanTask, ...]
-    delete_files: Mapping[DeleteId, DeleteFile] = field(default_factory=dict)
+    delete_files: Mapping[int, DeleteFile] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     manifests_read: int = 0
 
@@ -110,15 +111,10 @@ def plan_scan_tasks(
     _read_manifest_lists(steps, history, reader)
     files = StepFiles(steps, history, reader)
     terms = [(step.change_ordinal, [term for term in files.terms(step) if may_match(term.entry)]) for step in steps]
-    delete_files = {
-        identity: entry.delete_file
-        for _, of_step in terms
-        for term in of_step
-        for identity, entry in term.delete_files.items()
-    }
+    named = NO_DELETES.union(*(term.delete_files for _, of_step in terms for term in of_step))
     return ScanPlan(
         tasks=scan_tasks(terms),
-        delete_files=delete_files,
+        delete_files={number: files.delete_file(number) for number in named},
         warnings=tuple(files.warnings),
         manifests_read=reader.manifests_read,
     )
@@ -134,7 +130,7 @@ def scan_tasks(terms_by_ordinal: Iterable[tuple[int, Iterable[FileTerm]]]) -> tu
             known = entries.get(path)
             if known is None or known.data_file.first_row_id is None:
                 entries[path] = term.entry
-            found = Term(change_ordinal=ordinal, weight=term.weight, delete_files=frozenset(term.delete_files))
+            found = Term(change_ordinal=ordinal, weight=term.weight, delete_files=term.delete_files)
             terms.setdefault(path, []).append(found)
     return tuple(
         ScanTask(

@@ -4,15 +4,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from icefloe.iceberg.delete_files import DeleteFiles
+from icefloe.iceberg.delete_file import DeleteFile
+from icefloe.iceberg.delete_files import NO_DELETES, DeleteFiles, DeleteNumbers
 from icefloe.iceberg.history import History
-from icefloe.iceberg.manifest_entries import DataEntry, DeleteEntry, DeleteId, EntryStatus, Manifest
+from icefloe.iceberg.manifest_entries import DataEntry, DeleteEntry, EntryStatus, Manifest
 from icefloe.iceberg.manifests import ManifestReader
 from icefloe.iceberg.step import Step, StepKind
 
 __all__ = ["FileTerm", "StepFiles"]
-
-DeletesById = dict[DeleteId, DeleteEntry]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,17 +24,17 @@ class FileTerm:
     Attributes:
         entry: the data file.
         weight: +1 or -1, or more where a table lists a file more than once.
-        delete_files: in force on the data file, by what tells them apart.
+        delete_files: in force on the data file, by their numbers in the batch.
     """
 
     entry: DataEntry
     weight: int
-    delete_files: DeletesById
+    delete_files: DeleteNumbers
 
     @property
-    def key(self) -> tuple[str, frozenset[DeleteId]]:
+    def key(self) -> tuple[str, DeleteNumbers]:
         """Terms of one key are of the same rows."""
-        return self.entry.data_file.path, frozenset(self.delete_files)
+        return self.entry.data_file.path, self.delete_files
 
 
 class StepFiles:
@@ -51,8 +50,14 @@ class StepFiles:
         self._history = history
         self._reader = reader
         self._reached: dict[str, list[DataEntry]] = {}
-        self._changed = DeleteFiles(chain.from_iterable(self._changed_deletes(step) for step in steps))
+        self._deletes = DeleteFiles(reader.key_types)
+        self._live_in: dict[str, DeleteNumbers] = {}
+        self._changed = NO_DELETES.union(*(self._changed_deletes(step) for step in steps))
         self.warnings: list[str] = []
+
+    def delete_file(self, number: int) -> DeleteFile:
+        """A delete file by the number that terms have of it."""
+        return self._deletes[number]
 
     def terms(self, step: Step) -> list[FileTerm]:
         """The terms that a step's change is the sum of; those that cancel are left out.
@@ -65,29 +70,30 @@ class StepFiles:
             return _net(chain.from_iterable(self._committed(snapshot_id) for snapshot_id in step.snapshot_ids))
         if step.kind is StepKind.STATES:
             return _net(self._difference(step))
-        in_force = DeleteFiles(self._live_deletes(step.end_snapshot_id).values())
-        live = self._live(self._manifests(step.end_snapshot_id))
-        return _net(FileTerm(entry=entry, weight=1, delete_files=in_force.of(entry)) for entry in live)
+        state = self._live_deletes(step.end_snapshot_id)
+        return _net(self._term(entry, 1, state) for entry in self._live(self._manifests(step.end_snapshot_id)))
 
     def _committed(self, snapshot_id: int) -> Iterator[FileTerm]:
         """What one snapshot did; the manifests that it wrote hold all its ADDED and DELETED entries."""
         own, (added, removed) = list(self._own_entries(snapshot_id)), self._own_deletes(snapshot_id)
         if not own and not added and not removed:
             return
-        in_force = self._live_deletes(snapshot_id)
-        after = DeleteFiles(in_force.values())
+        after = self._live_deletes(snapshot_id)
         # Not from its parent, which may have expired.
-        before = DeleteFiles((removed | {key: entry for key, entry in in_force.items() if key not in added}).values())
+        before = removed | (after - added)
         for entry in own:
             # A DELETED entry is the manifest's own whatever id it has: PyIceberg up to 0.11.1 wrote the adding one.
             if entry.status is EntryStatus.DELETED:
-                yield FileTerm(entry=entry, weight=-1, delete_files=before.of(entry))
+                yield self._term(entry, -1, before)
             elif entry.status is EntryStatus.ADDED and entry.snapshot_id == snapshot_id:
-                yield FileTerm(entry=entry, weight=1, delete_files=after.of(entry))
+                yield self._term(entry, 1, after)
         for entry in self._reached_entries(self._manifests(snapshot_id)) if added or removed else ():
-            if not _is_own(entry, snapshot_id):
-                yield FileTerm(entry=entry, weight=-1, delete_files=before.of(entry))
-                yield FileTerm(entry=entry, weight=1, delete_files=after.of(entry))
+            if not _is_own(entry, snapshot_id) and self._deletes.in_force(entry, added | removed):
+                yield self._term(entry, -1, before)
+                yield self._term(entry, 1, after)
+
+    def _term(self, entry: DataEntry, weight: int, state: DeleteNumbers) -> FileTerm:
+        return FileTerm(entry=entry, weight=weight, delete_files=self._deletes.in_force(entry, state))
 
     def _own_entries(self, snapshot_id: int) -> Iterator[DataEntry]:
         own = [m for m in self._own_manifests(snapshot_id) if not m.holds_deletes]
@@ -111,13 +117,12 @@ class StepFiles:
         manifests = {snapshot_id: self._manifests(snapshot_id) for snapshot_id, _ in ends}
         shared = set.intersection(*({manifest.path for manifest in each} for each in manifests.values()))
         deletes = {snapshot_id: self._live_deletes(snapshot_id) for snapshot_id, _ in ends}
-        deletes_differ = deletes[step.start_snapshot_id].keys() != deletes[step.end_snapshot_id].keys()
+        deletes_differ = deletes[step.start_snapshot_id] != deletes[step.end_snapshot_id]
         for snapshot_id, weight in ends:
-            in_force = DeleteFiles(deletes[snapshot_id].values())
             kept = [manifest for manifest in manifests[snapshot_id] if manifest.path in shared and deletes_differ]
             alone = [manifest for manifest in manifests[snapshot_id] if manifest.path not in shared]
             for entry in chain(self._live(alone), self._reached_entries(kept)):
-                yield FileTerm(entry=entry, weight=weight, delete_files=in_force.of(entry))
+                yield self._term(entry, weight, deletes[snapshot_id])
 
     def _live(self, manifests: Iterable[Manifest]) -> Iterator[DataEntry]:
         for entries in self._read(_live_data(manifests)):
@@ -129,35 +134,35 @@ class StepFiles:
         unread = [manifest for manifest in wanted if manifest.path not in self._reached]
         for manifest, entries in zip(unread, self._read(unread), strict=True):
             live = (entry for entry in entries if entry.status is not EntryStatus.DELETED)
-            self._reached[manifest.path] = [entry for entry in live if self._changed.of(entry)]
+            self._reached[manifest.path] = [entry for entry in live if self._deletes.in_force(entry, self._changed)]
         for manifest in wanted:
             yield from self._reached[manifest.path]
 
-    def _changed_deletes(self, step: Step) -> Iterator[DeleteEntry]:
+    def _changed_deletes(self, step: Step) -> DeleteNumbers:
         """The delete files that a step adds or removes."""
         if step.kind is StepKind.COMMIT:
-            for snapshot_id in step.snapshot_ids:
-                for changed in self._own_deletes(snapshot_id):
-                    yield from changed.values()
-        elif step.kind is StepKind.STATES and step.start_snapshot_id is not None:
-            before, after = (self._live_deletes(each) for each in (step.start_snapshot_id, step.end_snapshot_id))
-            yield from ((before | after)[identity] for identity in before.keys() ^ after.keys())
+            own = (self._own_deletes(snapshot_id) for snapshot_id in step.snapshot_ids)
+            return NO_DELETES.union(*chain.from_iterable(own))
+        if step.kind is StepKind.STATES and step.start_snapshot_id is not None:
+            return self._live_deletes(step.start_snapshot_id) ^ self._live_deletes(step.end_snapshot_id)
+        return NO_DELETES
 
-    def _own_deletes(self, snapshot_id: int) -> tuple[DeletesById, DeletesById]:
+    def _own_deletes(self, snapshot_id: int) -> tuple[DeleteNumbers, DeleteNumbers]:
         """The delete files that a snapshot added and removed."""
-        entries = [
-            entry
-            for manifest in self._own_manifests(snapshot_id)
-            if manifest.holds_deletes
-            for entry in self._reader.delete_entries(manifest)
-        ]
-        added = {entry.identity: entry for entry in entries if _is_own(entry, snapshot_id)}
-        return added, {entry.identity: entry for entry in entries if entry.status is EntryStatus.DELETED}
+        manifests = [manifest for manifest in self._own_manifests(snapshot_id) if manifest.holds_deletes]
+        entries = list(chain.from_iterable(self._reader.in_parallel(self._reader.delete_entries, manifests)))
+        added = self._deletes.numbers(entry for entry in entries if _is_own(entry, snapshot_id))
+        return added, self._deletes.numbers(entry for entry in entries if entry.status is EntryStatus.DELETED)
 
-    def _live_deletes(self, snapshot_id: int) -> DeletesById:
+    def _live_deletes(self, snapshot_id: int) -> DeleteNumbers:
         manifests = [m for m in self._manifests(snapshot_id) if m.holds_deletes and m.may_list_live_files]
-        entries = (entry for manifest in manifests for entry in self._reader.delete_entries(manifest))
-        return {entry.identity: entry for entry in entries if entry.status is not EntryStatus.DELETED}
+        unread = [manifest for manifest in manifests if manifest.path not in self._live_in]
+        for manifest, entries in zip(
+            unread, self._reader.in_parallel(self._reader.delete_entries, unread), strict=True
+        ):
+            live = (entry for entry in entries if entry.status is not EntryStatus.DELETED)
+            self._live_in[manifest.path] = self._deletes.numbers(live)
+        return NO_DELETES.union(*(self._live_in[manifest.path] for manifest in manifests))
 
     def _own_manifests(self, snapshot_id: int) -> list[Manifest]:
         return [manifest for manifest in self._manifests(snapshot_id) if manifest.added_snapshot_id == snapshot_id]
@@ -179,7 +184,7 @@ def _live_data(manifests: Iterable[Manifest]) -> list[Manifest]:
 
 def _net(terms: Iterable[FileTerm]) -> list[FileTerm]:
     """One term per data file and delete files in force, in the order of appearance; those that cancel are dropped."""
-    by_key: dict[tuple[str, frozenset[DeleteId]], FileTerm] = {}
+    by_key: dict[tuple[str, DeleteNumbers], FileTerm] = {}
     for term in terms:
         earlier = by_key.get(term.key)
         if earlier is not None:

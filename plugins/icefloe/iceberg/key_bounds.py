@@ -1,0 +1,89 @@
+"""Whether an equality delete file can delete rows of a data file, by what manifests say of the key columns of both."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from pyiceberg.schema import Schema
+from pyiceberg.types import DoubleType, FloatType, PrimitiveType
+
+from icefloe.iceberg.bounds import Bounded, decoded_bound
+from icefloe.iceberg.column_range import ColumnRange
+
+__all__ = ["KeyTypes", "key_ranges", "key_types", "may_meet", "may_share_key"]
+
+KeyTypes = Mapping[int, PrimitiveType]
+"""By field id."""
+
+_UNORDERED: Final = (DoubleType, FloatType)
+"""Bounds leave NaN out, which equals NaN."""
+
+
+def key_types(schemas: Iterable[Schema]) -> KeyTypes:
+    """The types that the bounds of key columns are compared in: those of the newest schema that has the column.
+
+    Columns inside of structs are left out: whether their null counts include those of the struct is up to the writer.
+    """
+    found: dict[int, PrimitiveType] = {}
+    for schema in sorted(schemas, key=lambda schema: schema.schema_id):
+        found |= {
+            field.field_id: field.field_type for field in schema.fields if isinstance(field.field_type, PrimitiveType)
+        }
+    return found
+
+
+def key_ranges(
+    file: Bounded,
+    *,
+    field_ids: Sequence[int],
+    record_count: int,
+    null_value_counts: Mapping[int, int],
+    types: KeyTypes,
+) -> tuple[ColumnRange, ...]:
+    """What is known of the key columns of a data file or equality delete file.
+
+    Args:
+        file: with its bounds, which may be cut.
+        field_ids: of the key.
+        record_count: of the file.
+        null_value_counts: by field id; a column that is missing may hold nulls, or be missing in the file.
+        types: of columns that compare; of others nothing is known.
+    """
+
+    def known(field_id: int) -> ColumnRange:
+        field_type = types.get(field_id)
+        if field_type is None:
+            return ColumnRange()
+        nulls = null_value_counts.get(field_id)
+        lower, upper = file.lower_bounds.get(field_id), file.upper_bounds.get(field_id)
+        if isinstance(field_type, _UNORDERED):
+            lower = upper = None
+        return ColumnRange(
+            lower=None if lower is None else decoded_bound(field_type, lower),
+            upper=None if upper is None else decoded_bound(field_type, upper),
+            may_hold_nulls=nulls != 0,
+            may_hold_values=nulls is None or nulls < record_count,
+        )
+
+    return tuple(known(field_id) for field_id in field_ids)
+
+
+def may_share_key(data: Iterable[ColumnRange], deletes: Iterable[ColumnRange]) -> bool:
+    """Whether some row may have a key that is deleted, given the ranges of the key's columns in the same order.
+
+    >>> small, large = ColumnRange(lower=1, upper=4), ColumnRange(lower=5, upper=9, may_hold_nulls=False)
+    >>> may_share_key([small], [large]), may_share_key([small], [small]), may_share_key([small], [ColumnRange()])
+    (False, True, True)
+    """
+    return all(may_meet(one, other) for one, other in zip(data, deletes, strict=True))
+
+
+def may_meet(one: ColumnRange, other: ColumnRange) -> bool:
+    """Whether two columns may hold an equal value, null included."""
+    if one.may_hold_nulls and other.may_hold_nulls:
+        return True
+    return one.may_hold_values and other.may_hold_values and not (_is_below(one, other) or _is_below(other, one))
+
+
+def _is_below(one: ColumnRange, other: ColumnRange) -> bool:
+    """Whether all values of one column are known to be below those of another."""
+    return one.upper is not None and other.lower is not None and bool(one.upper < other.lower)
