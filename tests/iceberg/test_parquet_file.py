@@ -26,6 +26,13 @@ def test_small_row_groups_are_read_together(group: int, runs: list[tuple[int, in
     assert list(opened(pa.table({"a": range(1000)}), row_group_size=group).group_runs()) == runs
 
 
+def test_row_groups_that_are_left_out_stand_apart_without_groups() -> None:
+    rows = opened(pa.table({"a": range(420)}), row_group_size=60)
+    assert list(rows.group_runs({0, 3, 4})) == [(0, 60, []), (60, 120, [1, 2]), (180, 120, []), (300, 120, [5, 6])]
+    assert [first for first, _, groups in rows.group_runs(range(7)) if not groups] == [0, 120, 240, 360]
+    assert list(rows.group_runs({6}))[-1] == (360, 60, [])
+
+
 def test_no_columns_still_give_the_rows() -> None:
     rows = opened(pa.table({"a": range(250)}))
     names, places = rows.selection([])

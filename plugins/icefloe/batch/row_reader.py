@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -10,11 +11,13 @@ from icefloe.batch.file_rows import FileRows
 from icefloe.batch.row_set import Positions
 from icefloe.batch.row_shape import RowShape
 from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.reader import read_data_file, read_rows
+from icefloe.iceberg.reader import read_data_file, read_matching_rows, read_rows
 from icefloe.iceberg.row_lineage import ROW_ID, inherited_row_ids
 from icefloe.iceberg.table import FileIO
 
 __all__ = ["ReadRows", "TableRowReader"]
+
+_NO_ROWS: Final[Positions] = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -24,7 +27,8 @@ class ReadRows:
     Attributes:
         positions: of the rows in the file.
         batch: compared rows, text still dictionary-encoded where the file has it so.
-        rows_read: how many were read for it; fewer are left where a filter is set.
+        rows_read: how many this stands for; fewer are left where a filter is set, whether they were decoded to know it
+            or left out with their row group.
     """
 
     positions: Positions
@@ -48,13 +52,13 @@ class TableRowReader:
 
     def read(self, file: FileRows) -> Iterator[ReadRows]:
         """The rows that the file's effects touch and the filter lets pass, in order, with their positions."""
-        for positions, batch in self._touched(file):
+        for positions, batch, rows_read in self._touched(file):
             kept = positions
             if self.shape.row_filter is not None:
                 here = np.flatnonzero(self.shape.row_filter.mask(batch))
                 kept = positions[here]
                 batch = batch.take(pa.array(here)) if len(here) < len(positions) else batch
-            yield ReadRows(positions=kept, batch=self._compared(batch, file.data_file, kept), rows_read=len(positions))
+            yield ReadRows(positions=kept, batch=self._compared(batch, file.data_file, kept), rows_read=rows_read)
 
     def read_rows(self, data_file: DataFile, positions: Positions) -> Iterator[pa.RecordBatch]:
         """The rows at ascending positions: compared rows, text decoded."""
@@ -68,20 +72,34 @@ class TableRowReader:
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self.shape.compared_schema)
 
-    def _touched(self, file: FileRows) -> Iterator[tuple[Positions, pa.RecordBatch]]:
+    def _touched(self, file: FileRows) -> Iterator[tuple[Positions, pa.RecordBatch, int]]:
+        """Positions, their rows, and how many of the touched rows these stand for."""
         touched = file.touched
         if not touched.is_all_but:
-            yield from self._at(file.data_file, touched.positions)
+            for positions, batch in self._at(file.data_file, touched.positions):
+                yield positions, batch, len(positions)
             return
-        for first, batch in read_data_file(
-            file.data_file, schema=self.shape.read, io=self.io, table=self.table, dictionary_columns=True
-        ):
-            positions = np.arange(first, first + batch.num_rows)
+        for first, num_rows, batch in self._whole(file.data_file):
+            if batch is None:
+                yield _NO_ROWS, _empty(self.shape.read.arrow), touched.count_between(first, first + num_rows)
+                continue
+            positions = np.arange(first, first + num_rows)
             here = touched.among(positions)
             if len(here) == len(positions):
-                yield positions, batch
+                yield positions, batch, num_rows
             elif len(here):
-                yield positions[here], batch.take(pa.array(here))
+                yield positions[here], batch.take(pa.array(here)), len(here)
+
+    def _whole(self, data_file: DataFile) -> Iterator[tuple[int, int, pa.RecordBatch | None]]:
+        """The rows of a file as (first position, rows, batch); no batch where none of them can pass the filter."""
+        schema, row_filter = self.shape.read, self.shape.row_filter
+        if row_filter is not None:
+            yield from read_matching_rows(data_file, row_filter=row_filter, schema=schema, io=self.io, table=self.table)
+            return
+        for first, batch in read_data_file(
+            data_file, schema=schema, io=self.io, table=self.table, dictionary_columns=True
+        ):
+            yield first, batch.num_rows, batch
 
     def _at(self, data_file: DataFile, positions: Positions) -> Iterator[tuple[Positions, pa.RecordBatch]]:
         start = 0
@@ -95,3 +113,8 @@ class TableRowReader:
             row_ids = inherited_row_ids(batch.column(place), data_file.first_row_id, positions)
             batch = batch.set_column(place, ROW_ID, row_ids)
         return self.shape.compared(batch)
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    # Arrow's own empty table cannot hold uuids inside other types.
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema.names)

@@ -35,6 +35,11 @@ class RowSet:
         """How many rows there are of a file of ``num_rows``."""
         return num_rows - len(self.positions) if self.is_all_but else len(self.positions)
 
+    def count_between(self, first: int, stop: int) -> int:
+        """How many rows there are from one position to another, exclusive."""
+        listed = int(np.diff(np.searchsorted(self.positions, (first, stop)))[0])
+        return stop - first - listed if self.is_all_but else listed
+
     def among(self, positions: Positions) -> Positions:
         """Which of some ascending positions are in it: their indices.
 

@@ -9,7 +9,9 @@ import pyarrow as pa
 from icefloe.iceberg.avro_container import AvroContainer, decoding
 from icefloe.iceberg.avro_decoder import AvroDecoder
 from icefloe.iceberg.avro_types import record_fields
+from icefloe.iceberg.file_columns import FileColumn
 from icefloe.iceberg.opened_file import BATCH_BYTES, selected_columns
+from icefloe.iceberg.row_filter import RowFilter
 
 __all__ = ["AvroRows"]
 
@@ -49,8 +51,14 @@ class AvroRows:
         """The rows of the file, by its blocks."""
         return sum(block.num_rows for block in self.container.blocks)
 
-    def group_runs(self) -> Iterator[tuple[int, int, list[int]]]:
+    def groups_without(self, row_filter: RowFilter, columns: Sequence[FileColumn]) -> Collection[int]:
+        """None: Avro has no statistics."""
+        del row_filter, columns
+        return ()
+
+    def group_runs(self, left_out: Collection[int] = ()) -> Iterator[tuple[int, int, list[int]]]:
         """Blocks that are read together, as (first row, rows, blocks): one, or several small ones."""
+        del left_out
         first = rows = 0
         numbers: list[int] = []
         for number, block in enumerate(self.container.blocks):

@@ -1,9 +1,13 @@
 """What the reader needs of an opened data file, whatever its format."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from icefloe.iceberg.file_columns import FileColumn
+    from icefloe.iceberg.row_filter import RowFilter
 
 __all__ = ["BATCH_BYTES", "OpenedFile", "UndecodableError", "selected_columns"]
 
@@ -26,8 +30,11 @@ class OpenedFile(Protocol):
     def num_rows(self) -> int | None:
         """The rows of the file; None where only reading all of it tells."""
 
-    def group_runs(self) -> Iterator[tuple[int, int, list[int]]]:
-        """What is read together, in order, as (first row, rows, groups)."""
+    def groups_without(self, row_filter: "RowFilter", columns: Sequence["FileColumn"]) -> Collection[int]:
+        """Groups of which the file itself says that no row passes a filter; ``columns`` are all of the file's."""
+
+    def group_runs(self, left_out: Collection[int] = ()) -> Iterator[tuple[int, int, list[int]]]:
+        """What is read together, in order, as (first row, rows, groups); no groups for rows that are left out."""
 
     def batches(self, groups: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """The rows of the run that ``group_runs`` gave last, in order."""

@@ -14,7 +14,9 @@ from pyarrow import orc
 
 from icefloe.errors import one_line
 from icefloe.iceberg.column_error import ColumnError
+from icefloe.iceberg.file_columns import FileColumn
 from icefloe.iceberg.opened_file import BATCH_BYTES, UndecodableError, selected_columns
+from icefloe.iceberg.row_filter import RowFilter
 
 __all__ = ["OrcRows"]
 
@@ -58,8 +60,14 @@ class OrcRows:
         """The file's columns as they are read; the attributes of their ORC types stand in their metadata."""
         return self.fragment.physical_schema
 
-    def group_runs(self) -> Iterator[tuple[int, int, list[int]]]:
+    def groups_without(self, row_filter: RowFilter, columns: Sequence[FileColumn]) -> Collection[int]:
+        """None: pyarrow does not show the statistics of stripes."""
+        del row_filter, columns
+        return ()
+
+    def group_runs(self, left_out: Collection[int] = ()) -> Iterator[tuple[int, int, list[int]]]:
         """All rows in one run: pyarrow does not say which of them a stripe has."""
+        del left_out
         if self.num_rows:
             yield 0, self.num_rows, [0]
 

@@ -1,14 +1,18 @@
 """A Parquet data file, opened: its rows as Arrow batches of the file's own columns, with bounded memory."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import Any, Final, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from icefloe.iceberg.file_columns import FileColumn
 from icefloe.iceberg.opened_file import BATCH_BYTES, selected_columns
+from icefloe.iceberg.row_filter import RowFilter
+from icefloe.iceberg.row_group_pruning import matching_row_groups
 from icefloe.iceberg.row_size import largest_row_bytes
 
 __all__ = ["ParquetRows"]
@@ -65,18 +69,34 @@ class ParquetRows:
         """The rows of the file, by its footer."""
         return int(self.file.metadata.num_rows)
 
-    def group_runs(self) -> Iterator[tuple[int, int, list[int]]]:
-        """Row groups that are read together, as (first row, rows, row groups): one, or several small ones."""
-        first = rows = 0
-        groups: list[int] = []
-        for group in range(self.file.metadata.num_row_groups):
-            groups.append(group)
+    def groups_without(self, row_filter: RowFilter, columns: Sequence[FileColumn]) -> Collection[int]:
+        """Row groups in which no row passes, by their statistics."""
+        metadata = self.file.metadata
+        return frozenset(range(metadata.num_row_groups)).difference(matching_row_groups(metadata, columns, row_filter))
+
+    def group_runs(self, left_out: Collection[int] = ()) -> Iterator[tuple[int, int, list[int]]]:
+        """Row groups that are read together, as (first row, rows, row groups): one, or several small ones.
+
+        Those that are left out make runs of their own, without row groups.
+        """
+        first = 0
+        groups = range(self.file.metadata.num_row_groups)
+        for is_left_out, neighbours in groupby(groups, key=lambda group: group in left_out):
+            for rows, run in self._runs(neighbours):
+                yield first, rows, [] if is_left_out else run
+                first += rows
+
+    def _runs(self, groups: Iterable[int]) -> Iterator[tuple[int, list[int]]]:
+        rows = 0
+        run: list[int] = []
+        for group in groups:
+            run.append(group)
             rows += self.file.metadata.row_group(group).num_rows
             if rows >= self.batch_rows:
-                yield first, rows, groups
-                first, rows, groups = first + rows, 0, []
+                yield rows, run
+                rows, run = 0, []
         if rows:
-            yield first, rows, groups
+            yield rows, run
 
     def batches(self, groups: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """The rows of consecutive row groups, in order."""

@@ -14,14 +14,15 @@ from icefloe.errors import NotBuiltError, TerminalError
 from icefloe.iceberg.column_error import ColumnError
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile
-from icefloe.iceberg.file_columns import file_columns
+from icefloe.iceberg.file_columns import FileColumn, file_columns
 from icefloe.iceberg.file_formats import READABLE_FORMATS, open_rows
 from icefloe.iceberg.file_io import data_file_input, is_local, reading_data_file
 from icefloe.iceberg.opened_file import OpenedFile
 from icefloe.iceberg.projection import Projection, plan_projection
+from icefloe.iceberg.row_filter import RowFilter
 from icefloe.iceberg.table_schema import TableSchema
 
-__all__ = ["BATCH_ROWS", "RecordCountError", "plain_batch", "read_data_file", "read_rows"]
+__all__ = ["BATCH_ROWS", "RecordCountError", "plain_batch", "read_data_file", "read_matching_rows", "read_rows"]
 
 BATCH_ROWS: Final = 131_072
 
@@ -63,6 +64,36 @@ def read_data_file(
             position = first
             for batch in opened.batches(groups):
                 yield position, opened.project(batch)
+                position += batch.num_rows
+
+
+def read_matching_rows(
+    file: DataFile, *, row_filter: RowFilter, schema: TableSchema, io: FileIO, table: str, batch_rows: int = BATCH_ROWS
+) -> Iterator[tuple[int, int, pa.RecordBatch | None]]:
+    """The rows of a data file, in order, but those of row groups of which the footer says that none passes a filter.
+
+    Text columns stay dictionary-encoded where the file's are, as by ``dictionary_columns`` of `read_data_file`.
+
+    Args:
+        file: a data file of the table.
+        row_filter: bound to the schema; rows that do not pass are read with those that do.
+        schema: as for ``read_data_file``; so are the other arguments and the errors.
+        io: opens the file.
+        table: its name, for errors.
+        batch_rows: the most rows in a batch.
+
+    Yields:
+        The position of the first row, how many rows there are, and the rows; None where they are left out.
+    """
+    with _opened(file, schema, io, table, batch_rows, dictionary_columns=True) as opened:
+        left_out = opened.rows.groups_without(row_filter, opened.file_columns)
+        for first, rows, groups in opened.rows.group_runs(left_out):
+            if left_out and not groups:
+                yield first, rows, None
+                continue
+            position = first
+            for batch in opened.batches(groups):
+                yield position, batch.num_rows, opened.project(batch)
                 position += batch.num_rows
 
 
@@ -108,6 +139,7 @@ def plain_batch(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opened:
     rows: OpenedFile
+    file_columns: tuple[FileColumn, ...]
     projection: Projection
     columns: list[str] | None
     places: Any
@@ -162,14 +194,15 @@ def _opened(
         ):
             if rows.num_rows is not None:
                 _check_count(file, rows.num_rows, table)
+            found = file_columns(rows.schema, schema.name_mapping)
             projection = plan_projection(
-                file_columns(rows.schema, schema.name_mapping),
+                found,
                 schema.columns,
                 file.constants,
                 keep_dictionaries=dictionary_columns,
             )
             columns, places = rows.selection(projection.positions)
-            yield _Opened(rows=rows, projection=projection, columns=columns, places=places)
+            yield _Opened(rows=rows, file_columns=found, projection=projection, columns=columns, places=places)
     except ColumnError as error:
         raise error.in_file(file.path, table=table, noun=file.noun) from error
 
