@@ -5,6 +5,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Summary
 
 from iceberg.planning_tables import edit_metadata, make_table, rows, snapshot_ids
+from icefloe.iceberg.metadata_log import MetadataLog
 from icefloe.iceberg.step import StepKind
 from icefloe.iceberg.steps import SnapshotRange, plan_range
 
@@ -86,6 +87,30 @@ def test_unknown_boundaries_of_what_is_left_out_are_no_warning(tmp_path: Path) -
     assert plan_range(table, max_steps=1).warnings == ()
     [warning] = plan_range(table, max_steps=2).warnings
     assert f"between {ids[0]} and {ids[1]} (1 boundaries)" in warning
+
+
+def test_a_commit_of_many_snapshots_is_found_whole_however_few_steps_fit(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    table.append(rows(0))
+    with table.transaction() as transaction:
+        for number in range(20):
+            transaction.append(rows(100 + number))
+    table.append(rows(1))
+    found = [len(step.snapshot_ids) for each in in_batches(table, max_steps=1) for step in each.steps]
+    assert found == [1, 20, 1]
+
+
+def test_far_behind_only_the_metadata_files_of_the_first_commits_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make_table(tmp_path)
+    for number in range(40):
+        table.append(rows(number))
+    read: list[str] = []
+    read_file = MetadataLog._read
+    monkeypatch.setattr(MetadataLog, "_read", lambda log, path: (read.append(path), read_file(log, path))[1])
+    assert len(plan_range(table, max_steps=2).steps) == 2
+    assert 2 < len(read) < 20
 
 
 def as_replace(table: Table, snapshot_id: int) -> None:

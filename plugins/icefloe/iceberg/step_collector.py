@@ -1,11 +1,12 @@
 """Collects the steps of a range, numbered, until there are as many as one batch may have."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
+from icefloe.iceberg.commit_groups import CommitGroups
 from icefloe.iceberg.commit_groups import commit_groups as group_commits
 from icefloe.iceberg.history import History, is_replace
 from icefloe.iceberg.manifests import ManifestReader
@@ -14,6 +15,9 @@ from icefloe.iceberg.replace_check import check_replace
 from icefloe.iceberg.step import Step, StepKind
 
 __all__ = ["StepCollector"]
+
+_SNAPSHOTS_PER_COMMIT: Final = 4
+"""The most that a call of PyIceberg makes."""
 
 
 class StepCollector:
@@ -52,10 +56,10 @@ class StepCollector:
 
     def add_commits(self, snapshots: Sequence[Snapshot]) -> None:
         """Add the commits of a lineage, oldest first, as many as fit; raises as ``check_replace``."""
-        groups = group_commits(snapshots, self.log, commit_groups=self._commit_groups)
+        groups = self._groups(snapshots)
         taken = 0
         for group in groups.groups:
-            changing = [snapshot for snapshot in group if not is_replace(snapshot)]
+            changing = _changing(group)
             if changing and len(self.steps) == self._max_steps:
                 break
             for snapshot in group:
@@ -66,6 +70,17 @@ class StepCollector:
             self.last_snapshot_id = group[-1].snapshot_id
             taken += 1
         self.warnings += groups.first(taken).warnings(self.history.table_name)
+
+    def _groups(self, snapshots: Sequence[Snapshot]) -> CommitGroups:
+        """The commits of the oldest snapshots, at least as many as fit: telling them apart reads metadata files."""
+        room = len(snapshots) if self._max_steps is None else self._max_steps - len(self.steps)
+        size = _SNAPSHOTS_PER_COMMIT * (room + 1)
+        while True:
+            groups = group_commits(snapshots[:size], self.log, commit_groups=self._commit_groups)
+            # More than fit: the last one may be cut, and is not taken.
+            if size >= len(snapshots) or sum(bool(_changing(group)) for group in groups.groups) > room:
+                return groups
+            size *= 2
 
     def _add(
         self,
@@ -95,3 +110,7 @@ class StepCollector:
 
     def _if_there(self, snapshot_id: int | None) -> int | None:
         return snapshot_id if snapshot_id in self.history.snapshots else None
+
+
+def _changing(group: Sequence[Snapshot]) -> list[Snapshot]:
+    return [snapshot for snapshot in group if not is_replace(snapshot)]
