@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 from pyiceberg.io.pyarrow import (
     compute_statistics_plan,
@@ -74,6 +74,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     modes=st.tuples(*[st.sampled_from(["full", "truncate(1)", "truncate(2)", "counts", "none"])] * 2),
     field_ids=st.sampled_from([(1,), (2,), (3,), (1, 2), (1, 2, 3)]),
 )
+@example(
+    rows=[(0, "", nan), (0, "", 1.5)], keys=[(0, "", nan), (0, "", -2.0)], schema=TABLE, modes=("full",) * 2,
+    field_ids=(3,),
+)  # fmt: skip
 def test_delete_files_that_delete_a_row_are_never_left_out(
     folder: Path, rows: list[Row], keys: list[Row], schema: Schema, modes: tuple[str, str], field_ids: tuple[int, ...]
 ) -> None:
