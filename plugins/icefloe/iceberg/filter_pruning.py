@@ -4,26 +4,24 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression, BoundPredicate, LiteralPredicate
-from pyiceberg.expressions.literals import AboveMax, BelowMin, literal
+from pyiceberg.expressions.literals import AboveMax, BelowMin
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform, TruncateTransform
 from pyiceberg.types import (
-    DateType,
     IcebergType,
     IntegerType,
     LongType,
     NestedField,
     PrimitiveType,
-    TimestampType,
-    TimestamptzType,
 )
 
 from icefloe.iceberg.bounds import decoded_bound
-from icefloe.iceberg.column_range import ColumnRange, RangeCondition, comparable, range_condition
-from icefloe.iceberg.data_file import Constant, constant_from_json
+from icefloe.iceberg.column_range import ColumnRange, RangeCondition, range_condition
+from icefloe.iceberg.data_file import Constant
 from icefloe.iceberg.filter_tree import fold
 from icefloe.iceberg.manifest_entries import DataEntry
+from icefloe.iceberg.partition_values import partition_range
 from icefloe.iceberg.row_filter import RowFilter
 
 __all__ = ["FilterPruning"]
@@ -80,7 +78,7 @@ class FilterPruning:
         field_id = field.field_id
         constants = entry.data_file.constants
         if str(field_id) in constants:
-            return _exact(field_type, constants[str(field_id)])
+            return partition_range(field_type, constants[str(field_id)])
         lower, upper = entry.lower_bounds.get(field_id), entry.upper_bounds.get(field_id)
         nulls = entry.null_value_counts.get(field_id)
         return ColumnRange(
@@ -120,28 +118,8 @@ def _part_range(part: PartitionField, kind: Any, value: Constant) -> ColumnRange
     if isinstance(kind, IntegerType | LongType) and isinstance(value, int) and value > kind.max - width:
         # Writers in Java truncate the smallest numbers to the largest ones, by overflow.
         return ColumnRange(may_hold_nulls=False)
-    return _exact(kind, value)
+    return partition_range(kind, value)
 
 
 def _result_type(part: PartitionField, source: NestedField) -> IcebergType:
     return part.transform.result_type(source.field_type)
-
-
-def _exact(kind: Any, value: Constant) -> ColumnRange:
-    """The range of a column with one value in every row."""
-    if value is None:
-        return ColumnRange(may_hold_values=False)
-    known = _partition_value(kind, value)
-    if known is None:
-        return ColumnRange(may_hold_nulls=False)
-    return ColumnRange(lower=known, upper=known, may_hold_nulls=False, is_one_value=True)
-
-
-def _partition_value(kind: Any, value: Constant) -> Any:
-    """A partition value as it compares with literals; None where it does not: NaN, or a date of before a promotion."""
-    if isinstance(kind, DateType) and isinstance(value, int):
-        return value
-    if isinstance(kind, TimestampType | TimestamptzType) and "T" not in str(value):
-        return None
-    plain = constant_from_json(kind, value)
-    return None if plain != plain else comparable(literal(plain).value)
