@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyiceberg.table import Table
@@ -242,6 +243,23 @@ def test_the_bytes_of_a_batch_are_bounded_too_and_one_step_is_always_taken(works
         workshop.open().deliver()
     assert workshop.session().checkpoint.latest_batch() == 2
     assert verify(workshop.session()).is_equal
+
+
+@pytest.mark.parametrize(("schedule", "warns"), [("0 3 * * *", True), ("@continuous", False), ({"asset": "x"}, True)])
+def test_a_schedule_that_may_not_keep_up_is_warned_of(workshop: Workshop, schedule: Any, warns: bool) -> None:
+    workshop.set(initial_load="from_earliest", max_steps_per_batch=2, schedule=schedule)
+    for start in range(0, 30, 10):
+        workshop.append(range(start, start + 10))
+    first = workshop.deliver()
+    last = workshop.deliver()
+    assert first is not None
+    assert last is not None
+    assert last.warnings == ()
+    if warns:
+        [warning] = first.warnings
+        assert warning.startswith(f"1 snapshots behind snapshot {workshop.snapshot_ids()[1]} are left to later batches")
+    else:
+        assert first.warnings == ()
 
 
 def test_a_backfill_is_one_batch_whatever_the_bounds(workshop: Workshop) -> None:

@@ -90,6 +90,17 @@ def test_what_reads_too_much_is_planned_all_the_same_and_said_to_be_refused(work
     assert icefloe("plan", workspace.pipeline(max_scan_bytes="1MiB"), "--json").document["refusal"] is None
 
 
+def test_what_is_left_to_later_batches_is_counted(workspace: Workspace) -> None:
+    pipeline = workspace.pipeline(initial_load="from_earliest", max_steps_per_batch=2)
+    for number in range(10, 13):
+        workspace.append(number)
+    document = icefloe("plan", pipeline, "--json").document
+    assert (len(document["steps"]), document["snapshots_after"], document["delete_files"]) == (2, 2, 0)
+    assert ["snapshots", "after", "it", "2"] in [line.split() for line in icefloe("plan", pipeline).out.splitlines()]
+    backfill = icefloe("plan", pipeline, "--up-to-snapshot-id", workspace.head(), "--json").document
+    assert (len(backfill["steps"]), backfill["snapshots_after"]) == (4, None)
+
+
 def test_what_run_refuses_is_refused(workspace: Workspace) -> None:
     assert icefloe("plan", workspace.pipeline(pin=True)).code == 65
     assert icefloe("plan", workspace.pipeline(table="db.evnts")).code == 65

@@ -6,7 +6,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
 from iceberg.planning_tables import edit_metadata, make_table, rows, snapshot_ids
 from icefloe.iceberg.steps import plan_range
-from icefloe.iceberg.summaries import changed_records, record_delta, summary_row_delta, total_records
+from icefloe.iceberg.summaries import changed_records, deletes_added, record_delta, summary_row_delta, total_records
 
 
 def snapshot(**summary: str) -> Snapshot:
@@ -36,6 +36,19 @@ def test_a_count_that_is_left_out_is_zero_only_where_its_files_are_left_out_too(
     summary: dict[str, str], delta: int | None
 ) -> None:
     assert record_delta(snapshot(**summary)) == delta
+
+
+@pytest.mark.parametrize(
+    ("summary", "count"),
+    [
+        ({}, 0),
+        ({"added-position-deletes": "5"}, 5),
+        ({"added-position-deletes": "5", "removed-position-deletes": "3"}, 2),
+        ({"removed-position-deletes": "3", "added-equality-deletes": "4"}, 4),
+    ],
+)
+def test_deletes_that_were_only_rewritten_do_not_count(summary: dict[str, str], count: int) -> None:
+    assert deletes_added(snapshot(**summary)) == count
 
 
 def test_a_snapshot_that_is_gone_or_has_no_summary_says_nothing() -> None:

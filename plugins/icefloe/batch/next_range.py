@@ -7,6 +7,7 @@ from typing import Final, Literal, Protocol
 from icefloe.batch.batch_bounds import steps_within
 from icefloe.checkpoint.log import Cursor
 from icefloe.iceberg.history import ExpiredHistoryError, History
+from icefloe.iceberg.lag import lag
 from icefloe.iceberg.steps import SnapshotRange, plan_range
 from icefloe.iceberg.table import Table
 from icefloe.iceberg.tag_moves import plan_tag_move
@@ -16,6 +17,7 @@ __all__ = ["next_range"]
 
 logger = logging.getLogger(__name__)
 
+_CONTINUOUS: Final = "@continuous"
 _LOADS: Final[dict[str, Literal["full", "from_earliest"]]] = {"full": "full", "from_earliest": "from_earliest"}
 
 
@@ -85,7 +87,21 @@ def _initial_range(table: Table, pipeline: Pipeline) -> SnapshotRange | None:
 def _bounded(table: Table, pipeline: Pipeline, plan: _Planner) -> SnapshotRange:
     snapshots = plan(max_steps=pipeline.max_steps_per_batch)
     fitting = steps_within(table, snapshots.steps, max_bytes=pipeline.max_bytes_per_batch)
-    return snapshots if fitting == len(snapshots.steps) else plan(max_steps=fitting)
+    bounded = snapshots if fitting == len(snapshots.steps) else plan(max_steps=fitting)
+    return bounded if pipeline.schedule == _CONTINUOUS else _with_rest(bounded, table, pipeline)
+
+
+def _with_rest(snapshots: SnapshotRange, table: Table, pipeline: Pipeline) -> SnapshotRange:
+    """The range with a warning where it leaves commits to later batches: under a schedule one batch is one run."""
+    rest = lag(table, branch=pipeline.branch, cursor_snapshot_id=snapshots.up_to_snapshot_id).snapshots
+    if not rest:
+        return snapshots
+    warning = (
+        f"{rest} snapshots behind snapshot {snapshots.up_to_snapshot_id} are left to later batches, and under this "
+        "schedule each run delivers one: if the pipeline does not catch up, raise max_steps_per_batch and "
+        f"max_bytes_per_batch, or set schedule: '{_CONTINUOUS}'"
+    )
+    return replace(snapshots, warnings=(*snapshots.warnings, warning))
 
 
 def _across(gap: ExpiredHistoryError, table: Table, pipeline: Pipeline) -> SnapshotRange:

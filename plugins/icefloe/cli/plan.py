@@ -18,6 +18,7 @@ from icefloe.cli.screen import Screen
 from icefloe.cli.times import time_of_us
 from icefloe.engines.run_batch import phase_runner
 from icefloe.errors import IcefloeError
+from icefloe.iceberg.lag import lag
 from icefloe.units import format_bytes
 
 __all__ = ["plan"]
@@ -80,7 +81,9 @@ def _show(name: str, batch: NextBatch, drafted: DraftPlan, screen: Screen) -> No
             ("after snapshot", id_text(planned.after_snapshot_id)),
             ("up to snapshot", id_text(planned.up_to_snapshot_id)),
             ("replace snapshots skipped", f"{planned.skipped_replace_snapshots:,}"),
-            ("files", f"{_files(drafted):,}"),
+            ("snapshots after it", "-" if (rest := _rest(batch, drafted)) is None else f"{rest:,}"),
+            ("data files", f"{_files(drafted):,}"),
+            ("delete files", f"{_delete_files(drafted):,}"),
             ("rows", f"{planned.input_rows:,}"),
             ("bytes", format_bytes(sum(planned.map_task_bytes))),
             ("map tasks", f"{planned.num_map_tasks:,}"),
@@ -130,7 +133,9 @@ def _document(batch: NextBatch, drafted: DraftPlan) -> dict[str, Any]:
             for step in planned.steps
         ],
         "skipped_replace_snapshots": planned.skipped_replace_snapshots,
+        "snapshots_after": _rest(batch, drafted),
         "files": _files(drafted),
+        "delete_files": _delete_files(drafted),
         "rows": planned.input_rows,
         "bytes": sum(planned.map_task_bytes),
         "map_tasks": planned.num_map_tasks,
@@ -144,6 +149,19 @@ def _document(batch: NextBatch, drafted: DraftPlan) -> dict[str, Any]:
 
 def _files(drafted: DraftPlan) -> int:
     return sum(len(task.files) for task in drafted.tasks)
+
+
+def _delete_files(drafted: DraftPlan) -> int:
+    """Deletion vectors too, each of them."""
+    return len({(file.path, file.content_offset) for task in drafted.tasks for file in task.delete_files})
+
+
+def _rest(batch: NextBatch, drafted: DraftPlan) -> int | None:
+    """How many snapshots are left to later batches; None for a backfill, and where the branch went elsewhere."""
+    if drafted.plan.backfill_id is not None:
+        return None
+    session, up_to = batch.session, drafted.plan.up_to_snapshot_id
+    return lag(session.table, branch=session.pipeline.branch, cursor_snapshot_id=up_to).snapshots
 
 
 def _partitions(drafted: DraftPlan) -> str:

@@ -6,7 +6,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.iceberg.history import MAIN, History, is_replace
-from icefloe.iceberg.summaries import changed_records
+from icefloe.iceberg.summaries import changed_records, deletes_added
 
 __all__ = ["Lag", "lag"]
 
@@ -17,7 +17,8 @@ class Lag:
 
     Attributes:
         snapshots: snapshots between the two, without ``replace``; None where the cursor is not in the branch's history.
-        rows: records in the data files they added and deleted, carried-over ones too; None where a summary is silent.
+        rows: records in the data files they added and deleted, carried-over ones too, and what their delete files
+            delete; None where a summary is silent.
         since_timestamp_ms: when the oldest of them was committed; None when there are none.
     """
 
@@ -47,9 +48,14 @@ def lag(table: Table, *, branch: str = MAIN, cursor_snapshot_id: int | None) -> 
     if not is_found:
         return Lag(snapshots=None, rows=None)
     changing = [snapshot for snapshot in pending if not is_replace(snapshot)]
-    counts = [changed_records(snapshot) for snapshot in changing]
+    counts = [_touched_records(snapshot) for snapshot in changing]
     return Lag(
         snapshots=len(changing),
-        rows=None if None in counts else sum(sum(count) for count in counts if count is not None),
+        rows=None if None in counts else sum(count for count in counts if count is not None),
         since_timestamp_ms=changing[-1].timestamp_ms if changing else None,
     )
+
+
+def _touched_records(snapshot: Snapshot) -> int | None:
+    records = changed_records(snapshot)
+    return None if records is None else sum(records) + deletes_added(snapshot)

@@ -9,7 +9,7 @@ from pyiceberg.table.snapshots import Snapshot
 from icefloe.iceberg.history import History
 from icefloe.iceberg.step import Step, StepKind
 
-__all__ = ["changed_records", "file_bytes_bound", "record_delta", "summary_row_delta", "total_records"]
+__all__ = ["changed_records", "deletes_added", "file_bytes_bound", "record_delta", "summary_row_delta", "total_records"]
 
 _ADDED: Final = ("added-records", "added-data-files")
 _DELETED: Final = ("deleted-records", "deleted-data-files")
@@ -52,6 +52,13 @@ def changed_records(snapshot: Snapshot | None) -> tuple[int, int] | None:
         return None
     added, deleted = _count(summary, *_ADDED), _count(summary, *_DELETED)
     return None if added is None or deleted is None else (added, deleted)
+
+
+def deletes_added(snapshot: Snapshot | None) -> int:
+    """Positions and keys in the delete files of a snapshot, less those that it took over from older ones."""
+    summary = _properties(snapshot)
+    added, removed = (_number(summary, f"{verb}-position-deletes") or 0 for verb in ("added", "removed"))
+    return max(0, added - removed) + (_number(summary, "added-equality-deletes") or 0)
 
 
 def total_records(snapshot: Snapshot | None) -> int | None:
