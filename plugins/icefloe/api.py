@@ -28,6 +28,7 @@ from icefloe.checkpoint.records import OffsetRecord
 from icefloe.documents import dump_document
 from icefloe.engines.local import LocalEngine
 from icefloe.errors import UsageError
+from icefloe.iceberg.encryption import refuse_encrypted
 from icefloe.iceberg.table import Table
 from icefloe.iceberg.table_schema import TableSchema
 from icefloe.pipeline.settings import ShuffleSettings
@@ -83,6 +84,7 @@ def read_changes(
     """
     _refuse_misuse(table, identifier_columns=identifier_columns, columns=columns)
     _refuse_unknown(changes=changes, commit_groups=commit_groups)
+    refuse_encrypted(table.metadata, table=".".join(table.name()))
     request = RangeRequest(
         after_snapshot_id=after_snapshot_id,
         up_to_snapshot_id=up_to_snapshot_id,

@@ -13,6 +13,7 @@ from pyiceberg.types import StructType
 from iceberg.planning_tables import edit_metadata, make_table, rows
 from icefloe.errors import TerminalError, TransientError
 from icefloe.iceberg.delete_files import FileContent
+from icefloe.iceberg.encryption import EncryptedError
 from icefloe.iceberg.manifest_entries import EntryStatus
 from icefloe.iceberg.manifests import ManifestReader
 from icefloe.iceberg.metadata_errors import MissingMetadataError
@@ -103,6 +104,16 @@ def test_delete_files_keep_what_tells_where_they_apply(tmp_path: Path) -> None:
     assert (found[1].lower_bounds, found[1].upper_bounds) == (bounds, bounds)
     assert (third.content, third.equality_field_ids) == (FileContent.EQUALITY_DELETES, (1, 2))
     assert found[2].is_unpartitioned
+
+
+def test_a_file_with_key_metadata_is_refused_by_its_name(tmp_path: Path) -> None:
+    entries = [
+        {0: 1, 1: 77, 2: file(name, 10, f131=key)} for name, key in (("a", b""), ("b", None), ("secret", b"key"))
+    ]
+    table = v3_table(tmp_path, holds_deletes=False, first_row_id=None, entries=entries)
+    reader = ManifestReader(table)
+    with pytest.raises(EncryptedError, match="file secret is encrypted"):
+        reader.data_entries(head_manifest(table, reader))
 
 
 def test_a_manifest_with_fewer_entries_than_its_list_says_is_damaged(tmp_path: Path) -> None:

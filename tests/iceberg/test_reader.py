@@ -10,7 +10,6 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
     DecimalType,
-    GeometryType,
     IcebergType,
     ListType,
     LongType,
@@ -193,7 +192,6 @@ NOON = datetime(2024, 2, 29, 12, 0, 0, 123000)
         (pa.array([b"k" * 16], pa.uuid()), UUIDType(), UUID(bytes=b"k" * 16)),
         (pa.array(["a"]).dictionary_encode(), StringType(), "a"),
         (pa.array(["a"], pa.string_view()), StringType(), "a"),
-        (pa.array([b"\x01"]), GeometryType(), b"\x01"),
         (pa.array([[1, 2]], pa.list_(pa.int32(), 2)), LONGS, [1, 2]),
         (pa.array([[1, 2]], pa.list_view(pa.int64())), LONGS, [1, 2]),
         (pa.array([[1, 2]], pa.large_list_view(pa.int64())), LONGS, [1, 2]),

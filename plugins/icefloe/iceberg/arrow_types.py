@@ -13,8 +13,6 @@ from pyiceberg.types import (
     DoubleType,
     FixedType,
     FloatType,
-    GeographyType,
-    GeometryType,
     IcebergType,
     IntegerType,
     ListType,
@@ -51,8 +49,6 @@ _BY_TYPE: Final[Mapping[type[IcebergType], pa.DataType]] = {
     StringType: pa.large_string(),
     UUIDType: pa.uuid(),
     BinaryType: pa.large_binary(),
-    GeometryType: pa.large_binary(),
-    GeographyType: pa.large_binary(),
     UnknownType: pa.null(),
 }
 
@@ -60,7 +56,7 @@ _BY_TYPE: Final[Mapping[type[IcebergType], pa.DataType]] = {
 def arrow_schema(schema: Schema) -> pa.Schema:
     """The Arrow schema of a table's rows: one for every file, whatever the writer's choices were.
 
-    Strings, binaries and lists have 64-bit offsets, nothing is dictionary-encoded; geometries are WKB.
+    Strings, binaries and lists have 64-bit offsets, nothing is dictionary-encoded.
 
     >>> arrow_schema(Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "name", StringType())))
     id: int64 not null

@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
+import pydantic
 from pyiceberg.catalog import AVAILABLE_CATALOGS, PY_CATALOG_IMPL, TYPE, URI, Catalog, CatalogType, infer_catalog_type
-from pyiceberg.exceptions import NoSuchIdentifierError, NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.exceptions import NoSuchIdentifierError, NoSuchNamespaceError, NoSuchTableError, ValidationError
 from pyiceberg.table import Table
 from pyiceberg.utils.config import Config
 
-from icefloe.errors import TerminalError, TransientError
+from icefloe.errors import NotBuiltError, TerminalError, TransientError
 from icefloe.iceberg.catalog_errors import catalog_errors
+from icefloe.iceberg.encryption import refuse_encrypted
+from icefloe.iceberg.unknown_types import unknown_column_type
 
 __all__ = ["UnknownCatalogError", "UnknownTableError", "load_catalog", "load_table"]
 
@@ -46,6 +49,7 @@ def load_table(catalog: str | Mapping[str, str], table: str, *, properties: Mapp
     Raises:
         UnknownCatalogError: no such catalog in the configuration.
         UnknownTableError: no such table; names near ones of its namespace.
+        NotBuiltError: a column of a type that PyIceberg does not know, or an encrypted table.
         TransientError: the catalog, or the store of the metadata file, did not answer.
         TerminalError: wrong properties, refused access, or a table that PyIceberg cannot load.
     """
@@ -57,11 +61,13 @@ def load_table(catalog: str | Mapping[str, str], table: str, *, properties: Mapp
         )  # fmt: skip
     try:
         with catalog_errors(opened.name, f"load table {table}"):
-            return _load(opened, table)
+            loaded = _load(opened, table)
     except _NOT_THERE as cause:
         raise UnknownTableError(
             f"catalog {opened.name!r} has no table {table}{_hint(opened, table)}", catalog=opened.name, table=table
         ) from cause
+    refuse_encrypted(loaded.metadata, table=table)
+    return loaded
 
 
 def load_catalog(catalog: str | Mapping[str, str], *, properties: Mapping[str, str] | None = None) -> Catalog:
@@ -123,6 +129,16 @@ def _load(catalog: Catalog, table: str) -> Table:
         raise TerminalError(
             f"catalog {catalog.name!r} names a metadata file of table {table} that is not there: {cause}",
             catalog=catalog.name, table=table,
+        ) from cause  # fmt: skip
+    except (ValidationError, pydantic.ValidationError) as cause:
+        unknown = unknown_column_type(cause)
+        if unknown is None:
+            raise
+        raise NotBuiltError(
+            f"table {table} of catalog {catalog.name!r} cannot be loaded: column {unknown.column_index + 1} of its "
+            f"schema is of type {unknown.type}, or holds it, which this release cannot read: drop the column and expire "
+            "the snapshots that had it, or use a release that knows the type",
+            catalog=catalog.name, table=table, type=unknown.type, column_number=unknown.column_index + 1,
         ) from cause  # fmt: skip
 
 

@@ -1,21 +1,24 @@
 """Opening a file of rows by its format."""
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from icefloe.iceberg.avro_file import AvroRows
+from icefloe.iceberg.encryption import EncryptedRowsError
 from icefloe.iceberg.opened_file import OpenedFile
 from icefloe.iceberg.orc_file import OrcRows
 from icefloe.iceberg.parquet_file import ParquetRows
 
 __all__ = ["READABLE_FORMATS", "open_rows"]
 
-READABLE_FORMATS = frozenset({"PARQUET", "ORC", "AVRO"})
+_ENCRYPTED_FOOTER: Final = b"PARE"
+READABLE_FORMATS: Final = frozenset({"PARQUET", "ORC", "AVRO"})
 
 
 @contextmanager
@@ -32,9 +35,7 @@ def open_rows(
         dictionary_columns: keep text columns encoded where the file's are and the format tells.
     """
     if file_format == "PARQUET":
-        yield ParquetRows.open(
-            source, batch_rows=batch_rows, pre_buffer=not is_near, dictionary_columns=dictionary_columns
-        )
+        yield _parquet(source, batch_rows=batch_rows, pre_buffer=not is_near, dictionary_columns=dictionary_columns)
         return
     open_near = OrcRows.open if file_format == "ORC" else AvroRows.open
     if is_near:
@@ -42,6 +43,16 @@ def open_rows(
     else:
         with _copied(source) as near:
             yield open_near(near, batch_rows=batch_rows)
+
+
+def _parquet(source: Any, **options: Any) -> ParquetRows:
+    try:
+        return ParquetRows.open(source, **options)
+    except (pa.ArrowInvalid, OSError) as error:
+        source.seek(max(0, source.seek(0, os.SEEK_END) - len(_ENCRYPTED_FOOTER)))
+        if source.read() == _ENCRYPTED_FOOTER:
+            raise EncryptedRowsError from error
+        raise
 
 
 @contextmanager

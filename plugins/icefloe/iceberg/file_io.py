@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyiceberg.io import FileIO, InputFile, load_file_io
 
 from icefloe.errors import TerminalError, TransientError, one_line
+from icefloe.iceberg.encryption import EncryptedRowsError, encrypted_file
 from icefloe.iceberg.opened_file import UndecodableError
 
 __all__ = ["FileGoneError", "data_file_input", "is_local", "open_file_io", "reading_data_file"]
@@ -92,6 +93,8 @@ def reading_data_file(path: str, *, table: str, noun: str = "data file") -> Iter
             path=path,
             table=table,
         ) from cause
+    except EncryptedRowsError as cause:
+        raise encrypted_file(path, noun=noun) from cause
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UndecodableError) as cause:
         raise _damaged(path, table, noun, cause) from cause
     except OSError as cause:

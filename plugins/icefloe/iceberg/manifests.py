@@ -10,6 +10,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.errors import TerminalError
+from icefloe.iceberg.encryption import encrypted_file
 from icefloe.iceberg.key_bounds import KeyTypes, key_types
 from icefloe.iceberg.manifest_entries import DataEntry, DeleteEntry, Manifest, data_entries, delete_entries
 from icefloe.iceberg.metadata_errors import reading_metadata
@@ -18,6 +19,8 @@ from icefloe.iceberg.table_name import table_name
 
 __all__ = ["ManifestReader"]
 
+_FILE_PATH: Final = 100
+_KEY_METADATA: Final = 131
 _PARALLEL_READS: Final = 8
 """Decoding holds the GIL: more threads only help where a store takes its time to answer."""
 
@@ -92,6 +95,9 @@ class ManifestReader:
                 f"{expected} entries, found {len(raw_entries)}",
                 table=self._table_name, path=manifest.path,
             )  # fmt: skip
+        for raw in raw_entries:
+            if raw.file[_KEY_METADATA]:
+                raise encrypted_file(raw.file[_FILE_PATH])
         return raw_entries
 
     def _spec(self, manifest: Manifest) -> PartitionSpec:

@@ -34,6 +34,8 @@ from pyiceberg.types import (
 )
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
+from icefloe.iceberg.encryption import encrypted_file, is_encrypted_stream
+
 __all__ = ["MANIFEST_FIELDS", "RawEntry", "read_manifest_entries", "read_manifest_list"]
 
 _MANIFEST_ENTRY: Final[Schema] = MANIFEST_ENTRY_SCHEMAS[3]
@@ -108,7 +110,10 @@ class _MetadataFile(AvroFile[Record]):
 
     def __enter__(self) -> Self:
         with self.input_file.open() as file:
-            self.decoder = new_decoder(file.read())
+            content = file.read()
+        if is_encrypted_stream(content):
+            raise encrypted_file(self.input_file.location)
+        self.decoder = new_decoder(content)
         self.header = self._read_header()
         self.schema = _SchemaConversion().avro_to_iceberg(json.loads(self.header.meta["avro.schema"]))
         resolver, accessor = _ExactReaders(), SchemaPartnerAccessor()

@@ -9,7 +9,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.name_mapping import NameMapping
 
-from icefloe.errors import TerminalError
+from icefloe.errors import NotBuiltError, TerminalError
 from icefloe.iceberg.arrow_types import arrow_schema
 from icefloe.iceberg.relaxed_schema import relaxed_schema
 from icefloe.iceberg.selected_schema import selected_schema
@@ -50,7 +50,12 @@ class TableSchema:
         columns = relaxed_schema(
             _schema_at(metadata, snapshot_id), _schemas_before(metadata, (snapshot_id, after_snapshot_id))
         )
-        return cls.of(columns, metadata.name_mapping())
+        try:
+            return cls.of(columns, metadata.name_mapping())
+        except NotBuiltError as error:
+            raise NotBuiltError(
+                f"the table at {metadata.location} cannot be read: {error.sentence}", **error.facts
+            ) from error
 
     @classmethod
     def of(cls, columns: Schema, name_mapping: NameMapping | None = None) -> Self:

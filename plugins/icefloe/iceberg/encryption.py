@@ -1,0 +1,53 @@
+"""Encrypted tables and files, which this release cannot read."""
+
+from typing import Final
+
+from pyiceberg.table.metadata import TableMetadata
+
+from icefloe.errors import NotBuiltError
+
+__all__ = ["EncryptedError", "EncryptedRowsError", "encrypted_file", "is_encrypted_stream", "refuse_encrypted"]
+
+_KEY_ID: Final = "encryption.key-id"
+_STREAM_MAGIC: Final = b"AGS1"
+
+
+class EncryptedError(NotBuiltError):
+    """A table or a file of it is encrypted; carries ``table`` or ``path``."""
+
+
+class EncryptedRowsError(Exception):
+    """The rows of a file are encrypted; whoever knows the file adds its name."""
+
+
+def refuse_encrypted(metadata: TableMetadata, *, table: str) -> None:
+    """Refuses a table whose files are encrypted with keys that only its catalog's key service hands out.
+
+    Source: https://iceberg.apache.org/docs/latest/encryption/
+
+    Raises:
+        EncryptedError: it is encrypted.
+    """
+    if _KEY_ID in metadata.properties:
+        raise EncryptedError(
+            f"table {table} is encrypted (it has the property {_KEY_ID}), which this release cannot read: copy it into "
+            "a table without encryption, or wait for a release that decrypts",
+            table=table,
+        )
+
+
+def encrypted_file(path: str, *, noun: str = "file") -> EncryptedError:
+    """What is said of an encrypted file of a table."""
+    return EncryptedError(
+        f"{noun} {path} is encrypted, which this release cannot read: copy its table into one without encryption, or "
+        "wait for a release that decrypts",
+        path=path,
+    )
+
+
+def is_encrypted_stream(content: bytes) -> bool:
+    """Whether a manifest, or a list of them, begins as an encrypted one does.
+
+    Source: https://iceberg.apache.org/gcm-stream-spec/
+    """
+    return content.startswith(_STREAM_MAGIC)
