@@ -77,6 +77,15 @@ def test_a_quiet_table_is_nothing_to_do_and_exits_0(workspace: Workspace) -> Non
     assert list(done.document) == KEYS
 
 
+def test_a_run_that_leaves_snapshots_to_later_batches_says_so(workspace: Workspace) -> None:
+    pipeline = workspace.pipeline(initial_load="from_earliest", max_steps_per_batch=2)
+    for number in range(10, 13):
+        workspace.append(number)
+    assert "2 snapshots are left to later batches: run again" in icefloe("run", pipeline).out.splitlines()
+    assert "run again" not in icefloe("run", pipeline).out
+    assert icefloe("run", pipeline).document["batch"] is None
+
+
 def test_rows_rewritten_unchanged_make_a_batch_without_changes(workspace: Workspace) -> None:
     icefloe("run", workspace.folder / "events.yaml")
     workspace.update(3, value=1.0)

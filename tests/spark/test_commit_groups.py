@@ -90,6 +90,21 @@ def test_every_call_of_pyiceberg_that_makes_several_snapshots_is_one_step(table:
     check_split(table, None)
 
 
+def test_a_rollback_into_a_commit_and_the_rest_of_it(table: SparkTable) -> None:
+    before = table.snapshot_ids()[-1]
+    group = committed(table, lambda loaded: loaded.upsert(rows(2, 50, v=1), ["id"]))
+    java = JavaStates(table)
+    table.lab.sql(f"CALL lab.system.rollback_to_snapshot('{table.identifier}', {group[0]})")
+    check_every_range(table)
+    for after, ends in ((group[-1], [group[0]]), (before, [group[0]])):
+        states = {each: java.rows_at(each) for each in (after, *ends)}
+        check_range(changes_of(table, after, identifier_columns=["id"]), states, [after, *ends], ["id"])
+    table.lab.sql(f"CALL lab.system.set_current_snapshot('{table.identifier}', {group[-1]})")
+    states = {each: java.rows_at(each) for each in (group[0], group[-1])}
+    check_range(changes_of(table, group[0], identifier_columns=["id"]), states, [group[0], group[-1]], ["id"])
+    check_every_range(table, group)
+
+
 def test_a_row_that_leaves_and_comes_back_inside_a_commit_is_no_change(table: SparkTable) -> None:
     before = table.snapshot_ids()[-1]
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 from icefloe.batch.document import Route
 from icefloe.batch.range_request import RangeRequest
 from icefloe.batch.report import BatchReport
+from icefloe.batch.session import PipelineSession
 from icefloe.cli.ids import batch_text, id_json, id_text
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session
 from icefloe.cli.range_arguments import range_request
@@ -14,6 +15,7 @@ from icefloe.cli.screen import Screen
 from icefloe.engines.run_batch import BatchRun, run_batch
 from icefloe.iceberg.catalogs import UnknownTableError
 from icefloe.iceberg.history import UnknownBranchError
+from icefloe.iceberg.lag import lag
 from icefloe.pipeline.model import Pipeline
 from icefloe.units import format_bytes
 
@@ -25,22 +27,36 @@ _CHANGES: Final = ("insert", "delete", "update_before", "update_after")
 def run(arguments: Namespace, screen: Screen) -> int:
     """Delivers one batch; its JSON object is the last line on standard output."""
     request, pipeline = range_request(arguments), load_named_pipeline(arguments)
-    done = _deliver(pipeline, request, screen)
+    done, left = _deliver(pipeline, request, screen)
     _show(pipeline.name, done, screen)
+    if left:
+        screen.say(f"{left:,} snapshots are left to later batches: run again")
     screen.json(_document(done.report))
     return 0
 
 
-def _deliver(pipeline: Pipeline, request: RangeRequest | None, screen: Screen) -> BatchRun:
-    """A table or branch that is not there is nothing to do, where the pipeline waits for it."""
+def _deliver(pipeline: Pipeline, request: RangeRequest | None, screen: Screen) -> tuple[BatchRun, int]:
+    """What was done, and how many snapshots that left to later batches.
+
+    A table or branch that is not there is nothing to do, where the pipeline waits for it.
+    """
     try:
         with screen.under_way("opening the table"):
             session = open_session(pipeline)
-        return run_batch(session, request, environ=os.environ, observe=screen.under_way)
+        done = run_batch(session, request, environ=os.environ, observe=screen.under_way)
     except (UnknownTableError, UnknownBranchError):
         if pipeline.wait_for_table:
-            return BatchRun()
+            return BatchRun(), 0
         raise
+    return done, _left(session, done.report)
+
+
+def _left(session: PipelineSession, report: BatchReport | None) -> int:
+    """Of the table as the run found it; none behind a backfill."""
+    if report is None or report.backfill_id is not None:
+        return 0
+    behind = lag(session.table, branch=session.pipeline.branch, cursor_snapshot_id=report.up_to_snapshot_id)
+    return behind.snapshots or 0
 
 
 def _show(name: str, done: BatchRun, screen: Screen) -> None:
