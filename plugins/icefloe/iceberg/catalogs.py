@@ -136,8 +136,8 @@ def _load(catalog: Catalog, table: str) -> Table:
             raise
         raise NotBuiltError(
             f"table {table} of catalog {catalog.name!r} cannot be loaded: column {unknown.column_index + 1} of its "
-            f"schema is of type {unknown.type}, or holds it, which this release cannot read: drop the column and expire "
-            "the snapshots that had it, or use a release that knows the type",
+            f"schema is of type {unknown.type}, or holds it, which this release cannot read: drop the column and "
+            "expire the snapshots that had it, or use a release that knows the type",
             catalog=catalog.name, table=table, type=unknown.type, column_number=unknown.column_index + 1,
         ) from cause  # fmt: skip
 
