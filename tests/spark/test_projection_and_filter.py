@@ -1,0 +1,79 @@
+"""Selected columns and filtered rows: every step is the difference of what Spark selects of its two states."""
+
+from collections.abc import Callable
+
+import pytest
+
+from icefloe import read_changes
+from spark.java_writers import JavaWriters
+from spark.selected_states import Selection, States, check_selection
+from spark.spark_lab import SparkLab
+from spark.spark_table import SparkTable
+
+pytestmark = pytest.mark.spark
+
+CreateTable = Callable[..., SparkTable]
+COLUMNS = "id bigint, place struct<city: string, zip: int>, v int, note string"
+KINDS = {
+    "copy-on-write V2": ("copy-on-write", 2, None),
+    "copy-on-write V3, partitioned": ("copy-on-write", 3, "v"),
+    "merge-on-read V2": ("merge-on-read", 2, "bucket(2, id)"),
+    "merge-on-read V3": ("merge-on-read", 3, None),
+    "equality deletes": ("merge-on-read", 2, None),
+}
+SELECTIONS = (
+    Selection(columns=("v", "id"), identifier_columns=("id",)),
+    Selection(columns=("place.city",)),
+    Selection(columns=("place.city",), identifier_columns=("id",)),
+    Selection(columns=("place.zip", "note"), identifier_columns=("place.city", "id")),
+    Selection(columns=("v",), identifier_columns=("place.zip",)),
+    Selection(filter="v = 1", identifier_columns=("id",)),
+    Selection(filter="v = 1"),
+    Selection(filter="place.city = 'a' AND v < 2", identifier_columns=("id",)),
+    Selection(filter="NOT (place.zip > 12)", columns=("id", "v"), identifier_columns=("id",)),
+    Selection(filter="place IS NULL OR note LIKE 'x%'", columns=("place",), identifier_columns=("id",)),
+    Selection(filter="id >= 5", columns=("v",), identifier_columns=("place.zip",)),
+    Selection(filter="id > 1000", columns=("id",)),
+)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def states(spark_lab: SparkLab, request: pytest.FixtureRequest) -> States:
+    mode, format_version, partitioned_by = KINDS[request.param]
+    table = spark_lab.create_table(
+        f"selected_{list(KINDS).index(request.param)}",
+        COLUMNS, mode=mode, format_version=format_version, partitioned_by=partitioned_by,
+    )  # fmt: skip
+    table.sql(
+        "INSERT INTO {table} SELECT /*+ COALESCE(1) */ id, CASE WHEN id % 7 = 3 THEN null ELSE named_struct('city', "
+        "substr('abc', CAST(id % 3 AS int) + 1, 1), 'zip', CAST(id AS int)) END, CAST(id % 3 AS int), 'n' "
+        "FROM range(20)"
+    )
+    table.sql(
+        "INSERT INTO {table} VALUES (3, null, 0, 'x'), (4, named_struct('city', 'a', 'zip', null), 1, 'x'), "
+        "(null, null, 1, null)"
+    )
+    table.sql("UPDATE {table} SET note = concat('x', note) WHERE id BETWEEN 4 AND 8")
+    table.sql("UPDATE {table} SET v = v + 1, note = 'y' WHERE id IN (1, 2, 4, 6)")
+    if request.param == "equality deletes":
+        java = JavaWriters(table)
+        rows = [(5, {"city": "c", "zip": 12}, 1, "x"), (9, {"city": "a", "zip": 9}, 1, "n"), (None, None, 2, "x")]
+        java.row_delta(rows=java.data_files(rows), deletes=java.equality_deletes(["id"], [(5,), (9,), (None,)]))
+        java.row_delta(deletes=java.equality_deletes(["place.city", "v"], [("a", 2), ("b", 1)]))
+    table.sql("UPDATE {table} SET place = named_struct('city', 'a', 'zip', place.zip) WHERE id IN (7, 8, 13, 17)")
+    table.sql("DELETE FROM {table} WHERE id IN (0, 8, 19) OR v > 2")
+    table.sql("UPDATE {table} SET id = id + 100 WHERE id IN (10, 11)")
+    table.sql("UPDATE {table} SET id = 21 - id WHERE id IN (5, 16)")
+    return States(table, [each.filter for each in SELECTIONS if each.filter])
+
+
+@pytest.mark.parametrize("selection", SELECTIONS, ids=str)
+def test_changes_are_the_difference_of_what_is_selected(states: States, selection: Selection) -> None:
+    check_selection(states, selection)
+
+
+def test_columns_come_in_the_order_of_the_table(states: States) -> None:
+    reader = read_changes(states.table.load(), columns=["note", "place.zip", "id"])
+    assert reader.schema.names[4:] == ["id", "place", "note"]
+    assert [field.name for field in reader.schema.field("place").type] == ["zip"]
+    assert reader.read_all().schema == reader.schema
