@@ -6,12 +6,18 @@ from uuid import UUID
 
 from pyiceberg.avro.file import AvroFile
 from pyiceberg.manifest import MANIFEST_ENTRY_SCHEMAS, MANIFEST_LIST_FILE_SCHEMAS
-from pyiceberg.types import DecimalType, DoubleType, StructType, TimestamptzNanoType, UUIDType
+from pyiceberg.types import DecimalType, DoubleType, ListType, StructType, TimestamptzNanoType, UUIDType
 
 from iceberg.avro_writing import record, write_avro
 from iceberg.planning_tables import make_table, rows
 from iceberg.written_tables import local_io
-from icefloe.iceberg.private import MANIFEST_FIELDS, read_manifest_entries, read_manifest_list
+from icefloe.iceberg.private import (
+    MANIFEST_FIELDS,
+    SUMMARY_FIELDS,
+    FieldSummary,
+    read_manifest_entries,
+    read_manifest_list,
+)
 
 
 def test_the_v3_schemas_have_the_fields_that_the_readers_of_pyiceberg_drop() -> None:
@@ -47,6 +53,29 @@ def test_the_manifest_list_has_our_fields() -> None:
     assert {name: fields[field_id] for name, field_id in MANIFEST_FIELDS.items()} == {
         name: name for name in MANIFEST_FIELDS
     }
+
+
+def test_what_a_manifest_list_says_of_partitions_has_our_fields() -> None:
+    summaries = MANIFEST_LIST_FILE_SCHEMAS[3].find_field(507).field_type
+    assert isinstance(summaries, ListType)
+    fields = {field.field_id: field.name for field in summaries.element_type.fields}
+    assert {name: fields[field_id] for name, field_id in SUMMARY_FIELDS.items()} == {
+        name: name for name in SUMMARY_FIELDS
+    }
+
+
+def test_partitions_of_a_manifest_are_read_from_its_list(tmp_path: Path) -> None:
+    for version in (1, 2):
+        table = make_table(tmp_path, name=f"v{version}", format_version=version)
+        with table.update_spec() as update:
+            update.add_identity("value")
+            update.add_identity("day")
+        table.append(rows(1, value="a"))
+        table.append(rows(2, value="bc"))
+        newest, oldest = read_manifest_list(table.io, table.current_snapshot().manifest_list)
+        day = FieldSummary(contains_null=False, lower_bound=b"\1\0\0\0", upper_bound=b"\1\0\0\0")
+        assert newest["partitions"] == (FieldSummary(contains_null=False, lower_bound=b"bc", upper_bound=b"bc"), day)
+        assert oldest["partitions"] == (FieldSummary(contains_null=False, lower_bound=b"a", upper_bound=b"a"), day)
 
 
 def test_an_avro_file_tells_the_schema_it_was_written_with(tmp_path: Path) -> None:

@@ -1,15 +1,16 @@
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 from pyiceberg.table.snapshots import Snapshot
-from pyiceberg.types import PrimitiveType
+from pyiceberg.types import IntegerType, PrimitiveType
 
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile, FileContent
 from icefloe.iceberg.history import History, UnknownSnapshotError
 from icefloe.iceberg.manifest_entries import DataEntry, DeleteEntry, EntryStatus, Manifest
+from icefloe.iceberg.private import FieldSummary
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.iceberg.step_files import StepFiles
 
@@ -24,13 +25,14 @@ class FakeReader:
     entries: dict[str, list[Any]] = field(default_factory=dict)
     read: list[str] = field(default_factory=list)
     key_types: dict[int, PrimitiveType] = field(default_factory=dict)
+    partition_types: dict[int, list[PrimitiveType]] = field(default_factory=dict)
 
     def manifests(self, snapshot: Snapshot) -> tuple[Manifest, ...]:
         return tuple(self.lists[snapshot.snapshot_id])
 
-    def data_entries(self, manifest: Manifest) -> list[DataEntry]:
+    def data_entries(self, manifest: Manifest, paths: Collection[str] | None = None) -> list[DataEntry]:
         self.read.append(manifest.path)
-        return self.entries[manifest.path]
+        return [entry for entry in self.entries[manifest.path] if paths is None or entry.data_file.path in paths]
 
     def delete_entries(self, manifest: Manifest) -> tuple[DeleteEntry, ...]:
         self.read.append(manifest.path)
@@ -268,3 +270,52 @@ def test_delete_manifests_are_not_read_where_nothing_is_read() -> None:
     reader.lists = {2: [reader.write("deletes", 1, delete("d", ADDED, 1, 5))]}
     assert terms(reader, step(StepKind.COMMIT, 2)) == [{}]
     assert reader.read == []
+
+
+def in_partition(entry: Any, value: int) -> Any:
+    return replace(entry, partition=(1, (value,)))
+
+
+def days(manifest: Manifest, first: int, last: int) -> Manifest:
+    lower, upper = (day.to_bytes(4, "little") for day in (first, last))
+    summary = FieldSummary(contains_null=False, lower_bound=lower, upper_bound=upper)
+    return replace(manifest, spec_id=1, partitions=(summary,))
+
+
+def test_of_the_manifests_that_a_commit_left_alone_only_those_are_read_that_list_files_of_changed_partitions() -> None:
+    reader = FakeReader(partition_types={0: [], 1: [IntegerType()]})
+    old = [
+        days(reader.write(f"day{day}", 1, in_partition(data(f"f{day}", ADDED, 1), day)), day, day) for day in range(9)
+    ]
+    unpartitioned = reader.write("unpartitioned", 1, data("u", ADDED, 1))
+    changed = reader.write("changed", 2, in_partition(delete("d", ADDED, 2, 2), 4))
+    reader.lists = {1: [*old, unpartitioned], 2: [*old, unpartitioned, changed]}
+    assert terms(reader, step(StepKind.COMMIT, 2)) == [{"f4": [(-1, []), (1, ["d"])]}]
+    assert set(reader.read) == {"changed", "day4"}
+    reader.read.clear()
+    assert terms(reader, step(StepKind.STATES, 2, start=1)) == [{"f4": [(-1, []), (1, ["d"])]}]
+    assert set(reader.read) == {"changed", "day4"}
+
+
+def test_equality_deletes_of_no_partition_reach_files_of_every_spec() -> None:
+    reader = FakeReader(partition_types={0: [], 1: [IntegerType()]})
+    old = [days(reader.write(f"day{day}", 1, in_partition(data(f"f{day}", ADDED, 1), day)), day, day) for day in (1, 2)]
+    entry = delete("d", ADDED, 2, 2)
+    entry = replace(entry, delete_file=replace(entry.delete_file, content=FileContent.EQUALITY_DELETES))
+    reader.lists = {2: [*old, reader.write("changed", 2, entry)]}
+    assert terms(reader, step(StepKind.COMMIT, 2)) == [{f"f{n}": [(-1, []), (1, ["d"])] for n in (1, 2)}]
+
+
+def test_entries_of_files_that_no_changed_delete_file_names_are_not_built() -> None:
+    asked = []
+
+    class AskedReader(FakeReader):
+        def data_entries(self, manifest: Manifest, paths: Collection[str] | None = None) -> list[DataEntry]:
+            asked.append((manifest.path, paths))
+            return super().data_entries(manifest, paths)
+
+    reader = AskedReader()
+    old = reader.write("old", 1, data("a", ADDED, 1), data("b", ADDED, 1))
+    reader.lists = {2: [old, reader.write("new", 2, delete("d", ADDED, 2, 2, referenced_data_file="a"))]}
+    assert terms(reader, step(StepKind.COMMIT, 2)) == [{"a": [(-1, []), (1, ["d"])]}]
+    assert asked == [("old", {"a"})]

@@ -5,7 +5,7 @@ Source: https://iceberg.apache.org/spec/#scan-planning
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,15 +14,13 @@ from pyroaring import BitMap, FrozenBitMap
 from icefloe.iceberg.column_range import ColumnRange
 from icefloe.iceberg.delete_file import DeleteFile, FileContent
 from icefloe.iceberg.key_bounds import KeyTypes, key_ranges, may_share_key
-from icefloe.iceberg.manifest_entries import DataEntry, DeleteEntry, DeleteId, Partition
+from icefloe.iceberg.manifest_entries import DELETED_FILE_PATH, DataEntry, DeleteEntry, DeleteId, Partition
 
 __all__ = ["NO_DELETES", "DeleteFiles", "DeleteNumbers"]
 
 DeleteNumbers = FrozenBitMap
 """Some of the delete files of a batch, by the numbers that `DeleteFiles` gave them."""
 NO_DELETES: Final = FrozenBitMap()
-_FILE_PATH: Final = 2147483546
-"""The reserved field id of the data file's path in a position delete file."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,6 +63,10 @@ class DeleteFiles:
         """The numbers of some delete files, which need not be known yet."""
         return FrozenBitMap([self._number(entry) for entry in entries])
 
+    def entries(self, numbers: DeleteNumbers) -> Iterator[DeleteEntry]:
+        """The manifest entries behind some numbers."""
+        return (self._entries[number] for number in numbers)
+
     def in_force(self, data: DataEntry, state: DeleteNumbers) -> DeleteNumbers:
         """Of the delete files that are live at a state those that can remove rows of a data file.
 
@@ -94,8 +96,8 @@ class DeleteFiles:
             self._position_delete_files.add(number)
         if entry.delete_file.content is FileContent.EQUALITY_DELETES and entry.is_unpartitioned:
             self._global.append(number)
-        elif entry.delete_file.referenced_data_file is not None:
-            self._by_path[entry.delete_file.referenced_data_file].append(number)
+        elif entry.only_data_file is not None:
+            self._by_path[entry.only_data_file].append(number)
         else:
             self._by_partition[entry.partition].append(number)
 
@@ -161,7 +163,7 @@ def _can_apply(entry: DeleteEntry, data: DataEntry) -> bool:
 
 
 def _may_name(entry: DeleteEntry, path: bytes) -> bool:
-    lower, upper = entry.lower_bounds.get(_FILE_PATH), entry.upper_bounds.get(_FILE_PATH)
+    lower, upper = entry.lower_bounds.get(DELETED_FILE_PATH), entry.upper_bounds.get(DELETED_FILE_PATH)
     if lower is not None and path < lower:
         return False
     # An upper bound may be cut: then it is the prefix's successor, still not below any path it bounds.

@@ -3,7 +3,7 @@
 Source: https://iceberg.apache.org/spec/#sequence-number-inheritance and #first-row-id-inheritance
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final
@@ -13,9 +13,10 @@ from pyiceberg.transforms import IdentityTransform, VoidTransform
 
 from icefloe.iceberg.data_file import Constant, DataFile, constant_to_json
 from icefloe.iceberg.delete_file import DeleteFile, FileContent
-from icefloe.iceberg.private import RawEntry
+from icefloe.iceberg.private import FieldSummary, RawEntry
 
 __all__ = [
+    "DELETED_FILE_PATH",
     "DataEntry",
     "DeleteEntry",
     "DeleteId",
@@ -30,6 +31,9 @@ Partition = tuple[int, tuple[Constant, ...]]
 """A spec id and the partition values of that spec."""
 DeleteId = tuple[str, int | None]
 """The path of a delete file and, of a deletion vector, where it starts: several share a file."""
+
+DELETED_FILE_PATH: Final = 2147483546
+"""The reserved field id of the data file's path in a position delete file."""
 
 _CONTENT: Final = 134
 _FILE_PATH: Final = 100
@@ -70,6 +74,7 @@ class Manifest:
         added_rows_count: rows in the files ADDED.
         existing_rows_count: rows in the files EXISTING.
         first_row_id: on V3 tables the first ``_row_id`` of its data files without one.
+        partitions: what its files have in each partition field.
     """
 
     path: str
@@ -83,6 +88,7 @@ class Manifest:
     added_rows_count: int | None = None
     existing_rows_count: int | None = None
     first_row_id: int | None = None
+    partitions: tuple[FieldSummary, ...] | None = None
 
     @property
     def may_list_live_files(self) -> bool:
@@ -155,9 +161,31 @@ class DeleteEntry:
         """What tells it from other delete files of the table."""
         return self.delete_file.path, self.delete_file.content_offset
 
+    @property
+    def only_data_file(self) -> str | None:
+        """The only data file that position deletes reach, if they are of one; only the bounds of paths may say so."""
+        deletes = self.delete_file
+        if deletes.referenced_data_file is not None or deletes.content is FileContent.EQUALITY_DELETES:
+            return deletes.referenced_data_file
+        lower = self.lower_bounds.get(DELETED_FILE_PATH)
+        return (
+            None
+            if lower is None or lower != self.upper_bounds.get(DELETED_FILE_PATH)
+            else lower.decode(errors="replace")
+        )
 
-def data_entries(manifest: Manifest, raw_entries: Iterable[RawEntry], spec: PartitionSpec) -> Iterator[DataEntry]:
-    """The entries of a data manifest, in its order, with inherited ids and numbers."""
+
+def data_entries(
+    manifest: Manifest, raw_entries: Iterable[RawEntry], spec: PartitionSpec, paths: Collection[str] | None = None
+) -> Iterator[DataEntry]:
+    """The entries of a data manifest, in its order, with inherited ids and numbers.
+
+    Args:
+        manifest: which it is.
+        raw_entries: all of them.
+        spec: of its files.
+        paths: of the data files that are wanted; None: of all.
+    """
     sources = _identity_sources(spec)
     next_row_id = manifest.first_row_id
     for raw in raw_entries:
@@ -165,6 +193,8 @@ def data_entries(manifest: Manifest, raw_entries: Iterable[RawEntry], spec: Part
         if next_row_id is not None and first_row_id is None and raw.status != EntryStatus.DELETED:
             first_row_id = next_row_id
             next_row_id += raw.file[_RECORD_COUNT]
+        if paths is not None and raw.file[_FILE_PATH] not in paths:
+            continue
         values = _partition_values(raw)
         yield DataEntry(
             status=EntryStatus(raw.status),

@@ -1,6 +1,6 @@
 """Reading a table's manifest lists and manifests, several at a time."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import Any, Final, TypeVar
@@ -10,6 +10,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.errors import TerminalError
+from icefloe.iceberg.delete_reach import PartitionTypes, partition_types
 from icefloe.iceberg.encryption import encrypted_file
 from icefloe.iceberg.key_bounds import KeyTypes, key_types
 from icefloe.iceberg.manifest_entries import DataEntry, DeleteEntry, Manifest, data_entries, delete_entries
@@ -44,6 +45,7 @@ class ManifestReader:
         self._lock = Lock()
         self.manifests_read = 0
         self.key_types: KeyTypes = key_types(table.metadata.schemas)
+        self.partition_types: PartitionTypes = partition_types(self._specs, table.metadata.schemas)
 
     def manifests(self, snapshot: Snapshot) -> tuple[Manifest, ...]:
         """The manifests of a snapshot, in the order of its manifest list.
@@ -61,10 +63,10 @@ class ManifestReader:
             self._lists[snapshot.snapshot_id] = found
         return found
 
-    def data_entries(self, manifest: Manifest) -> list[DataEntry]:
-        """Every entry of a data manifest, DELETED ones too; raises as ``manifests``."""
+    def data_entries(self, manifest: Manifest, paths: Collection[str] | None = None) -> list[DataEntry]:
+        """Every entry of a data manifest, DELETED ones too, or those of some data files; raises as ``manifests``."""
         with reading_metadata(self._table_name, "manifest", manifest.path):
-            return list(data_entries(manifest, self._raw_entries(manifest), self._spec(manifest)))
+            return list(data_entries(manifest, self._raw_entries(manifest), self._spec(manifest), paths))
 
     def delete_entries(self, manifest: Manifest) -> tuple[DeleteEntry, ...]:
         """Every entry of a delete manifest, DELETED ones too; raises as ``manifests``."""

@@ -26,6 +26,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import (
     DoubleType,
     IcebergType,
+    ListType,
     NestedField,
     PrimitiveType,
     StructType,
@@ -36,17 +37,27 @@ from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 from icefloe.iceberg.encryption import encrypted_file, is_encrypted_stream
 
-__all__ = ["MANIFEST_FIELDS", "RawEntry", "read_manifest_entries", "read_manifest_list"]
+__all__ = [
+    "MANIFEST_FIELDS",
+    "SUMMARY_FIELDS",
+    "FieldSummary",
+    "RawEntry",
+    "read_manifest_entries",
+    "read_manifest_list",
+]
 
 _MANIFEST_ENTRY: Final[Schema] = MANIFEST_ENTRY_SCHEMAS[3]
 _MANIFEST_LIST: Final[Schema] = MANIFEST_LIST_FILE_SCHEMAS[3]
 
 MANIFEST_FIELDS: Final[Mapping[str, int]] = {
     "manifest_path": 500, "partition_spec_id": 502, "added_snapshot_id": 503, "added_files_count": 504,
-    "existing_files_count": 505, "deleted_files_count": 506, "added_rows_count": 512, "existing_rows_count": 513,
-    "sequence_number": 515, "content": 517, "first_row_id": 520,
+    "existing_files_count": 505, "deleted_files_count": 506, "partitions": 507, "added_rows_count": 512,
+    "existing_rows_count": 513, "sequence_number": 515, "content": 517, "first_row_id": 520,
 }  # fmt: skip
 """Field ids of a manifest list that planning reads."""
+
+SUMMARY_FIELDS: Final[Mapping[str, int]] = {"contains_null": 509, "lower_bound": 510, "upper_bound": 511}
+"""Field ids of what a manifest list says of one partition field."""
 
 _ENTRY_FIELDS: Final[Mapping[str, int]] = {
     "status": 0, "snapshot_id": 1, "sequence_number": 3, "file_sequence_number": 4,
@@ -54,6 +65,21 @@ _ENTRY_FIELDS: Final[Mapping[str, int]] = {
 _DOUBLE: Final = Struct("<d")
 _DATA_FILE: Final = 2
 _PARTITION: Final = 102
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldSummary:
+    """What the files of a manifest have in one partition field.
+
+    Attributes:
+        contains_null: whether some file has null.
+        lower_bound: of the others, in the spec's binary single-value form; None where all are null or NaN.
+        upper_bound: the same.
+    """
+
+    contains_null: bool
+    lower_bound: bytes | None = None
+    upper_bound: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,14 +104,31 @@ class RawEntry:
 
 
 def read_manifest_list(io: FileIO, location: str) -> list[dict[str, Any]]:
-    """The manifests that a manifest list names: for each the values of MANIFEST_FIELDS.
+    """The manifests that a manifest list names: for each the values of MANIFEST_FIELDS, ``partitions`` as FieldSummary.
 
     Source: https://iceberg.apache.org/spec/#manifest-lists
     """
     slots = _slots(_MANIFEST_LIST.as_struct())
     wanted = {name: slots[field_id] for name, field_id in MANIFEST_FIELDS.items()}
     with _MetadataFile(io.new_input(location), _MANIFEST_LIST) as rows:
-        return [{name: row[slot] for name, slot in wanted.items()} for row in rows]
+        found = [{name: row[slot] for name, slot in wanted.items()} for row in rows]
+    return [values | {"partitions": _summaries(values["partitions"])} for values in found]
+
+
+def _summaries(written: Sequence[Record] | None) -> tuple[FieldSummary, ...] | None:
+    if written is None:
+        return None
+    slots = _slots(_summary_struct())
+    wanted = {name: slots[field_id] for name, field_id in SUMMARY_FIELDS.items()}
+    return tuple(FieldSummary(**{name: summary[slot] for name, slot in wanted.items()}) for summary in written)
+
+
+@cache
+def _summary_struct() -> StructType:
+    summaries = _MANIFEST_LIST.find_field(MANIFEST_FIELDS["partitions"]).field_type
+    if not isinstance(summaries, ListType) or not isinstance(summaries.element_type, StructType):
+        raise TypeError(f"the partitions of a manifest list are structs by the Iceberg spec, found {summaries}")
+    return summaries.element_type
 
 
 def read_manifest_entries(io: FileIO, location: str) -> Iterator[RawEntry]:

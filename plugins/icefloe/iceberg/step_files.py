@@ -6,6 +6,7 @@ from itertools import chain
 
 from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.delete_files import NO_DELETES, DeleteFiles, DeleteNumbers
+from icefloe.iceberg.delete_reach import DeleteReach
 from icefloe.iceberg.history import History
 from icefloe.iceberg.manifest_entries import DataEntry, DeleteEntry, EntryStatus, Manifest
 from icefloe.iceberg.manifests import ManifestReader
@@ -53,6 +54,7 @@ class StepFiles:
         self._deletes = DeleteFiles(reader.key_types)
         self._live_in: dict[str, DeleteNumbers] = {}
         self._changed = NO_DELETES.union(*(self._changed_deletes(step) for step in steps))
+        self._reach = DeleteReach(self._deletes.entries(self._changed), reader.partition_types)
         self.warnings: list[str] = []
 
     def delete_file(self, number: int) -> DeleteFile:
@@ -130,13 +132,16 @@ class StepFiles:
 
     def _reached_entries(self, manifests: Iterable[Manifest]) -> Iterator[DataEntry]:
         """The live files of some manifests that a delete file which the batch adds or removes can reach."""
-        wanted = _live_data(manifests)
+        wanted = [manifest for manifest in _live_data(manifests) if self._reach.includes(manifest)]
         unread = [manifest for manifest in wanted if manifest.path not in self._reached]
-        for manifest, entries in zip(unread, self._read(unread), strict=True):
+        for manifest, entries in zip(unread, self._reader.in_parallel(self._reached_of, unread), strict=True):
             live = (entry for entry in entries if entry.status is not EntryStatus.DELETED)
             self._reached[manifest.path] = [entry for entry in live if self._deletes.in_force(entry, self._changed)]
         for manifest in wanted:
             yield from self._reached[manifest.path]
+
+    def _reached_of(self, manifest: Manifest) -> list[DataEntry]:
+        return self._reader.data_entries(manifest, self._reach.paths(manifest.spec_id))
 
     def _changed_deletes(self, step: Step) -> DeleteNumbers:
         """The delete files that a step adds or removes."""
