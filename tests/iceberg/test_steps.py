@@ -109,6 +109,15 @@ def test_a_tag_has_the_history_of_its_snapshot(tmp_path: Path) -> None:
         plan_range(table, branch="v1", up_to_snapshot_id=third)
 
 
+def test_a_range_may_end_at_what_the_branch_left_behind(tmp_path: Path) -> None:
+    table = appended(tmp_path, 3)
+    first, second, third = snapshot_ids(table)
+    table.manage_snapshots().rollback_to_snapshot(first).commit()
+    table.append(rows(8))
+    assert ends(table, after_snapshot_id=first, up_to_snapshot_id=third) == [second, third]
+    assert ends(table, up_to_snapshot_id=second) == [first, second]
+
+
 def test_a_branch_has_its_own_history(tmp_path: Path) -> None:
     table = appended(tmp_path, 2)
     first, second = snapshot_ids(table)

@@ -16,8 +16,8 @@ One JVM serves the whole suite (Spark 4.1.3, Iceberg 1.11.0). Mark each test wit
 - ``create_table(columns, ...)`` makes a table with a name of its own; arguments of `SparkLab.create_table`.
 - `SparkTable`: ``sql``, ``append`` (Arrow rows), ``load`` (PyIceberg), ``java_table`` (py4j), ``snapshot_ids``,
   ``rows_at`` (a Counter), ``changelog`` (``create_changelog_view`` as Arrow).
-- ``spark.java_writers``: `JavaWriters(table)` writes what SQL cannot, in milliseconds: data files in any format, position
-  and equality deletes, deletion vectors, and their commits; its ``rows_at`` is a faster `SparkTable.rows_at`.
+- ``spark.java_writers``: `JavaWriters(table)` writes what SQL cannot, in milliseconds: data files in any format,
+  position and equality deletes, deletion vectors, and their commits; its ``rows_at`` is a faster `SparkTable.rows_at`.
 - ``spark.row_counts``: ``rows_of``, ``typed_changes_of``, ``weights_of``, ``difference``, all with icefloe's equality.
 - ``spark_lab``: the session (``spark``, ``sql``), PyIceberg's ``catalog`` and its ``catalog_properties``: what a
   pipeline file's ``catalog:`` takes, with ``name: lab``.

@@ -109,12 +109,20 @@ class _RangePlanner:
         for snapshot in on_branch:
             if snapshot.snapshot_id == up_to_snapshot_id:
                 return snapshot
-        self._history.snapshot(up_to_snapshot_id)
+        end = self._history.snapshot(up_to_snapshot_id)
+        if self._was_on_branch(up_to_snapshot_id):
+            return end
         raise UnknownSnapshotError(
             f"snapshot {up_to_snapshot_id} of table {self._history.table_name} is not in the history of branch "
-            f"{self._branch!r}: a range ends at the branch's head or one of its ancestors",
+            f"{self._branch!r}: a range ends at a snapshot that the branch points to, or did before it was moved, or at "
+            "one of its ancestors",
             table=self._history.table_name, snapshot_id=up_to_snapshot_id, branch=self._branch,
         )  # fmt: skip
+
+    def _was_on_branch(self, snapshot_id: int) -> bool:
+        """Whether the branch led to a snapshot before it was rolled back or set to another one."""
+        moves = branch_log(self._history, self._collector.log, branch=self._branch, after_snapshot_id=snapshot_id)
+        return any(self._history.is_ancestor(snapshot_id, move.snapshot_id) for move in moves)
 
     def without_snapshots(self, after_snapshot_id: int | None) -> SnapshotRange:
         if after_snapshot_id is None:
