@@ -114,8 +114,7 @@ class _RangePlanner:
             return end
         raise UnknownSnapshotError(
             f"snapshot {up_to_snapshot_id} of table {self._history.table_name} is not in the history of branch "
-            f"{self._branch!r}: a range ends at a snapshot that the branch points to, or did before it was moved, or at "
-            "one of its ancestors",
+            f"{self._branch!r}: a range ends where the branch is, or was before it was moved, or at an ancestor",
             table=self._history.table_name, snapshot_id=up_to_snapshot_id, branch=self._branch,
         )  # fmt: skip
 
