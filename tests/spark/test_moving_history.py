@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from batch.workshop import Workshop
+from icefloe.batch.batch_bounds import ScanTooLargeError, steps_within
 from icefloe.batch.document import Route
 from icefloe.batch.recorded_pipeline import ConfigurationChangedError
 from icefloe.batch.verify import verify
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history import ExpiredHistoryError, NotAnAncestorError, UnknownBranchError, is_replace
+from icefloe.iceberg.scan_tasks import plan_scan_tasks
 from icefloe.iceberg.step import StepKind
 from icefloe.iceberg.steps import plan_range
 from spark.java_states import JavaStates
@@ -200,6 +202,22 @@ def test_a_tag_as_source_that_is_moved(table: SparkTable, tmp_path: Path) -> Non
         insert(table, 70, 72)
         check_batch(workshop, table, [target], [StepKind.STATES])
     check_steps(table, None, first, branch="release")
+
+
+@WITH_DELETE_FILES
+def test_the_bytes_of_a_batch_are_those_of_its_data_files_and_delete_files_each_once(
+    table: SparkTable, tmp_path: Path
+) -> None:
+    loaded = table.load()
+    steps = plan_range(loaded).steps
+    sizes = [plan_scan_tasks(loaded, steps[:count]).file_size_bytes for count in range(1, len(steps) + 1)]
+    assert sizes == sorted(sizes)
+    for bound in {size + more for size in sizes for more in (-1, 0)}:
+        assert steps_within(loaded, steps, max_bytes=bound) == max(1, sum(size <= bound for size in sizes))
+    workshop = followed(table, tmp_path, initial_load="from_earliest", max_bytes_per_batch=sizes[2])
+    check_batch(workshop, table, table.snapshot_ids()[:3])
+    with pytest.raises(ScanTooLargeError, match="would read"):
+        workshop.set(max_scan_bytes=1).prepare()
 
 
 @EVERY_VARIANT

@@ -1,10 +1,10 @@
 """The bounds of a batch: how many of its steps fit, and whether it may be read at all."""
 
-from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.scan_tasks import plan_scan_tasks
+from icefloe.iceberg.scan_tasks import ScanPlan, plan_scan_tasks
 from icefloe.iceberg.step import Step
 from icefloe.iceberg.summaries import file_bytes_bound
 from icefloe.iceberg.table import Table
@@ -28,12 +28,22 @@ def steps_within(table: Table, steps: Sequence[Step], *, max_bytes: int) -> int:
     if bound is not None and bound <= max_bytes:
         return len(steps)
 
-    def file_bytes(count: int) -> int:
-        return plan_scan_tasks(table, steps[:count]).file_size_bytes
+    totals = accumulate(_new_bytes(plan_scan_tasks(table, steps), steps))
+    return max(1, sum(total <= max_bytes for total in totals))
 
-    if file_bytes(len(steps)) <= max_bytes:
-        return len(steps)
-    return bisect_right(range(2, len(steps)), max_bytes, key=file_bytes) + 1
+
+def _new_bytes(scan: ScanPlan, steps: Sequence[Step]) -> Iterable[int]:
+    """The bytes of the files that each step is the first to read."""
+    sizes = {step.change_ordinal: 0 for step in steps}
+    first_steps: dict[int, int] = {}
+    for task in scan.tasks:
+        sizes[task.terms[0].change_ordinal] += task.data_file.file_size_bytes
+        for term in task.terms:
+            for number in term.delete_files:
+                first_steps[number] = min(term.change_ordinal, first_steps.get(number, term.change_ordinal))
+    for number, ordinal in first_steps.items():
+        sizes[ordinal] += scan.delete_files[number].size_bytes
+    return sizes.values()
 
 
 def refuse_large_scan(scan_bytes: int, *, max_scan_bytes: int | None, batch: str) -> None:
