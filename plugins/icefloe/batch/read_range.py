@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from icefloe.audit.sums import Sums
 from icefloe.batch.context import BatchContext
 from icefloe.batch.deliver import Delivery, deliver
+from icefloe.batch.document import Plan
 from icefloe.batch.extents import load_extents
 from icefloe.batch.range_rows import RangeRows
-from icefloe.batch.reidentified_rows import Reidentified, load_reidentified
+from icefloe.batch.reidentified import Reidentified
+from icefloe.batch.reidentified_rows import load_reidentified
 from icefloe.batch.results import RangeResult, delivered, record_delivered
 from icefloe.batch.shuffled_rows import ShuffledRows
 from icefloe.changes.consolidate import consolidate
@@ -22,6 +24,7 @@ from icefloe.changes.reidentified import combined_hashes
 from icefloe.changes.row_hash import RowHashes, row_hashes
 from icefloe.changes.updates import pair_updates
 from icefloe.shuffle.extents import RangeExtents
+from icefloe.shuffle.reduce_ids import reduce_ids
 
 __all__ = ["range_changes", "read_range"]
 
@@ -79,7 +82,8 @@ def range_changes(context: BatchContext, extents: RangeExtents, delivery: Delive
     if cancelled is not None:
         expected.add_rows(cancelled.row_hashes, cancelled.change_ordinals, cancelled.weights)
     rows = RangeRows(context.store, extents, shuffled=shuffled, memory_bytes=context.plan.memory_bytes)
-    changes = _RangeChanges(shuffled, cancelled, is_net=context.plan.is_net)
+    by_partition = None if cancelled is None else cancelled.by_partition(context.plan.num_partitions)
+    changes = _RangeChanges(context.plan, shuffled, by_partition)
     for piece in rows.pieces():
         yield from changes.of(piece, delivery)
     delivery.sums.require(
@@ -92,10 +96,10 @@ def range_changes(context: BatchContext, extents: RangeExtents, delivery: Delive
 class _RangeChanges:
     """Turns the rows of pieces, in which every identity stands with all its rows, into changes."""
 
-    def __init__(self, shuffled: ShuffledRows, cancelled: Reidentified | None, *, is_net: bool) -> None:
+    def __init__(self, plan: Plan, shuffled: ShuffledRows, cancelled: Mapping[int, Reidentified] | None) -> None:
+        self._plan = plan
         self._shuffled = shuffled
         self._cancelled = cancelled
-        self._is_net = is_net
 
     def of(self, piece: pa.Table, delivery: Delivery) -> Iterator[pa.RecordBatch]:
         """The changes of one piece, in delivery order."""
@@ -124,7 +128,7 @@ class _RangeChanges:
         keys = hashes if self._cancelled is None or identities is None else combined_hashes(hashes, identities)
         positions, weights = consolidate(keys, ordinals, weights)
         ordinals = ordinals[positions]
-        if self._is_net:
+        if self._plan.is_net:
             left, weights, ordinals = net_changes(
                 row_hashes=keys.take(positions),
                 identity_hashes=_taken(identities, positions),
@@ -132,12 +136,20 @@ class _RangeChanges:
                 weights=weights,
             )
             positions = positions[left]
-        if self._cancelled is None:
+        cancelled = self._cancelled_of(identities)
+        if cancelled is None:
             return positions, weights, ordinals
-        left, weights = self._without_cancelled(self._cancelled, keys.take(positions), ordinals, weights)
+        left, weights = self._without(cancelled, keys.take(positions), ordinals, weights)
         return positions[left], weights, ordinals[left]
 
-    def _without_cancelled(
+    def _cancelled_of(self, identities: RowHashes | None) -> Reidentified | None:
+        """What is cancelled in the reduce partition of a piece's rows, which is one."""
+        if not self._cancelled or not identities:
+            return None
+        [partition] = reduce_ids(identities.slice(0, 1), self._plan.num_partitions)
+        return self._cancelled.get(int(partition))
+
+    def _without(
         self,
         cancelled: Reidentified,
         keys: RowHashes,
@@ -145,7 +157,7 @@ class _RangeChanges:
         weights: NDArray[np.int64],
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """What is left once equal rows of other identities are taken off; those of other pieces find nothing here."""
-        own = np.zeros_like(ordinals) if self._is_net else ordinals
+        own = np.zeros_like(ordinals) if self._plan.is_net else ordinals
         positions, sums = consolidate(
             RowHashes.concat([keys, combined_hashes(cancelled.row_hashes, cancelled.identity_hashes)]),
             np.concatenate([own, cancelled.change_ordinals]),

@@ -6,104 +6,46 @@ Coalesce finds these, over all map outputs, and tells each range which of its ro
 """
 
 import logging
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Final, Self
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.batch.context import BatchContext
 from icefloe.batch.extents import load_extents
 from icefloe.batch.layout import reidentified_key
 from icefloe.batch.range_rows import RangeRows
+from icefloe.batch.reidentified import Reidentified, ReidentifiedFiles
 from icefloe.batch.shuffled_rows import ShuffledRows
 from icefloe.changes.consolidate import consolidate
-from icefloe.changes.hash_slice import HashSlice
 from icefloe.changes.reidentified import cancelled_elsewhere, combined_hashes
 from icefloe.changes.row_hash import RowHashes, row_hashes
-from icefloe.shuffle.blocks import decode_block, encode_block
+from icefloe.errors import TerminalError
+from icefloe.shuffle.blocks import CorruptBlockError
 from icefloe.shuffle.extents import RangeExtents
 from icefloe.shuffle.ranges import CoalescePlan
 from icefloe.shuffle.reduce_ids import reduce_ids
+from icefloe.storage.local_folders import local_folders
+from icefloe.storage.store import KeyMissingError
 
-__all__ = ["Reidentified", "load_reidentified", "write_reidentified"]
+__all__ = ["load_reidentified", "write_reidentified"]
 
 logger = logging.getLogger(__name__)
 
 _BYTES_PER_ROW: Final = 128
 """Two hashes, ordinal and weight of a row, and what comparing them needs."""
-_MAX_BYTES: Final = 1 << 31
-_SCHEMA: Final = pa.schema(
-    [
-        *(pa.field(name, pa.uint64()) for name in ("row_high", "row_low", "identity_high", "identity_low")),
-        pa.field("change_ordinal", pa.int32()),
-        pa.field("weight", pa.int64()),
-    ]
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Reidentified:
-    """What to add to the weights of rows of one range; all arrays have one length.
-
-    Attributes:
-        row_hashes: of what is delivered of the rows.
-        identity_hashes: that routed them.
-        change_ordinals: of each; 0 where changes are net.
-        weights: to add.
-    """
-
-    row_hashes: RowHashes
-    identity_hashes: RowHashes
-    change_ordinals: NDArray[np.int32]
-    weights: NDArray[np.int64]
-
-    @classmethod
-    def concat(cls, parts: Sequence[Self]) -> Self:
-        """All of them."""
-        return cls(
-            row_hashes=RowHashes.concat([part.row_hashes for part in parts]),
-            identity_hashes=RowHashes.concat([part.identity_hashes for part in parts]),
-            change_ordinals=np.concatenate([np.zeros(0, np.int32), *(part.change_ordinals for part in parts)]),
-            weights=np.concatenate([np.zeros(0, np.int64), *(part.weights for part in parts)]),
-        )
-
-    def take(self, positions: NDArray[np.int64]) -> Self:
-        """Those at some positions."""
-        return type(self)(
-            row_hashes=self.row_hashes.take(positions),
-            identity_hashes=self.identity_hashes.take(positions),
-            change_ordinals=self.change_ordinals[positions],
-            weights=self.weights[positions],
-        )
-
-    def to_bytes(self) -> bytes:
-        """As one shuffle block, with its checksum."""
-        lanes = (self.row_hashes.high, self.row_hashes.low, self.identity_hashes.high, self.identity_hashes.low)
-        columns = [pa.array(values) for values in (*lanes, self.change_ordinals, self.weights)]
-        return encode_block([pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)])
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """What ``to_bytes`` gave.
-
-        Raises:
-            CorruptBlockError: the bytes are other ones.
-        """
-        rows = pa.Table.from_batches(decode_block(data, _SCHEMA, max_bytes=_MAX_BYTES) if data else [], _SCHEMA)
-        row_high, row_low, identity_high, identity_low, ordinals, weights = (each.to_numpy() for each in rows.columns)
-        return cls(
-            row_hashes=RowHashes(row_high, row_low),
-            identity_hashes=RowHashes(identity_high, identity_low),
-            change_ordinals=ordinals,
-            weights=weights,
-        )
+_MAX_SLICE_BITS: Final = 10
+_REQUESTS_AT_ONCE: Final = 8
 
 
 def write_reidentified(context: BatchContext, plan: CoalescePlan, epoch: int) -> None:
     """Compares the rows of all map outputs across reduce partitions and writes for each range what is cancelled.
+
+    The map outputs are read once; what is compared of a row goes by a local disk, slice of the row hashes by slice.
 
     Args:
         context: of the batch.
@@ -113,24 +55,54 @@ def write_reidentified(context: BatchContext, plan: CoalescePlan, epoch: int) ->
     Raises:
         CorruptMapOutputError: names the map output to make again.
     """
+    if _is_written(context, plan):
+        return
     extents = [load_extents(context, each.range_id, epoch) for each in plan.ranges]
     rows = sum(extent.rows for each in extents for extent in each.extents)
-    parts = HashSlice.slices(-(-rows * _BYTES_PER_ROW // context.plan.memory_bytes))
-    found = Reidentified.concat([_cancelled(context, extents, part) for part in parts])
-    partitions = reduce_ids(found.identity_hashes, plan.num_partitions)
-    for each in plan.ranges:
-        here = np.flatnonzero((partitions >= each.start) & (partitions < each.stop))
-        context.store.create(reidentified_key(each.range_id), found.take(here).to_bytes())
-    logger.info("batch %d: %d rows changed their identity only", context.plan.batch_number, len(found.weights) // 2)
+    bits = min(_MAX_SLICE_BITS, (max(1, -(-rows * _BYTES_PER_ROW // context.plan.memory_bytes)) - 1).bit_length())
+    folder = next(iter(local_folders(os.environ)), None)
+    with ReidentifiedFiles(folder) as slices, ReidentifiedFiles(folder) as found:
+        for part in (part for each in extents for part in _rows(context, each)):
+            slices.add(part, _first_bits(part.row_hashes, bits), 1 << bits)
+        cancelled_rows = 0
+        for number in range(1 << bits):
+            cancelled = _cancelled(slices.of(number))
+            cancelled_rows += len(cancelled.weights)
+            found.add(cancelled, _range_ids(cancelled.identity_hashes, plan), len(plan.ranges))
+        with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
+            list(pool.map(lambda each: _create(context, each.range_id, found), plan.ranges))
+    logger.info("batch %d: %d rows changed their identity only", context.plan.batch_number, cancelled_rows // 2)
 
 
 def load_reidentified(context: BatchContext, range_id: int) -> Reidentified:
-    """What is cancelled of a range's rows."""
-    return Reidentified.from_bytes(context.store.get(reidentified_key(range_id)))
+    """What is cancelled of a range's rows.
+
+    Raises:
+        TerminalError: that is gone or damaged.
+    """
+    key = reidentified_key(range_id)
+    what = f"{context.store.url}/{key}, which says what range {range_id} has in common with other ranges,"
+    try:
+        return Reidentified.from_bytes(context.store.get(key))
+    except KeyMissingError as cause:
+        raise TerminalError(f"{what} is not there: run coalesce again", url=context.store.url, key=key) from cause
+    except CorruptBlockError as cause:
+        raise TerminalError(
+            f"{what} is damaged: delete it and run coalesce again", url=context.store.url, key=key
+        ) from cause
 
 
-def _cancelled(context: BatchContext, extents: Sequence[RangeExtents], part: HashSlice) -> Reidentified:
-    rows = Reidentified.concat([rows for each in extents for rows in _rows(context, each, part)])
+def _is_written(context: BatchContext, plan: CoalescePlan) -> bool:
+    with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
+        sizes = pool.map(lambda each: context.store.size(reidentified_key(each.range_id)), plan.ranges)
+        return all(size is not None for size in sizes)
+
+
+def _create(context: BatchContext, range_id: int, found: ReidentifiedFiles) -> None:
+    context.store.create(reidentified_key(range_id), found.of(range_id).to_bytes())
+
+
+def _cancelled(rows: Reidentified) -> Reidentified:
     positions, changes = cancelled_elsewhere(
         row_hashes=rows.row_hashes,
         identity_hashes=rows.identity_hashes,
@@ -140,8 +112,8 @@ def _cancelled(context: BatchContext, extents: Sequence[RangeExtents], part: Has
     return replace(rows.take(positions), weights=changes)
 
 
-def _rows(context: BatchContext, extents: RangeExtents, part: HashSlice) -> Iterator[Reidentified]:
-    """The rows of a range, consolidated by row and identity, whose row hashes lie in a slice."""
+def _rows(context: BatchContext, extents: RangeExtents) -> Iterator[Reidentified]:
+    """The rows of a range, consolidated by row and identity, piece by piece."""
     shuffled = ShuffledRows(shape=context.shape)
     pieces = RangeRows(context.store, extents, shuffled=shuffled, memory_bytes=context.plan.memory_bytes).pieces()
     for piece in pieces:
@@ -151,11 +123,21 @@ def _rows(context: BatchContext, extents: RangeExtents, part: HashSlice) -> Iter
         rows = piece.select(range(piece.num_columns - 2))
         hashes, identities = row_hashes(shuffled.delivered(rows).columns), shuffled.identities(rows)
         positions, weights = consolidate(combined_hashes(hashes, identities), ordinals, weights)
-        here = part.positions(hashes.take(positions))
-        positions = positions[here]
         yield Reidentified(
             row_hashes=hashes.take(positions),
             identity_hashes=identities.take(positions),
             change_ordinals=ordinals[positions],
-            weights=weights[here],
+            weights=weights,
         )
+
+
+def _first_bits(hashes: RowHashes, bits: int) -> NDArray[np.int32]:
+    """The slice of each hash; equal ones are in one."""
+    return (hashes.high >> np.uint64(64 - bits)).astype(np.int32) if bits else np.zeros(len(hashes), np.int32)
+
+
+def _range_ids(identity_hashes: RowHashes, plan: CoalescePlan) -> NDArray[np.int32]:
+    """The range that each row is in; its reduce partition holds rows, so there is one."""
+    partitions = reduce_ids(identity_hashes, plan.num_partitions)
+    starts = np.array([each.start for each in plan.ranges])
+    return (np.searchsorted(starts, partitions, side="right") - 1).astype(np.int32)
