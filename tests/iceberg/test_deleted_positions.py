@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ from pyiceberg.types import LongType
 from pyroaring import BitMap64
 
 from iceberg.counting_io import CountingIO
+from iceberg.far_io import FAR, FarIO
 from iceberg.written_deletes import write_deletion_vector, write_equality_deletes, write_position_deletes
 from iceberg.written_tables import column, local_io, optional, write_file
 from icefloe.iceberg.data_file import DataFile
@@ -23,7 +25,7 @@ def data_file(folder: Path, name: str, rows: int) -> DataFile:
 
 
 def deleted(delete_files: list[DeleteFile], *data_files: DataFile, **options: Any) -> DeletedPositions:
-    options = {"io": local_io()} | options
+    options = {"io": local_io(), "memory_bytes": 1 << 20} | options
     return DeletedPositions(delete_files, equality_schemas=SCHEMAS, table="db.t", data_files=data_files, **options)
 
 
@@ -83,3 +85,22 @@ def test_a_data_file_of_another_task_is_refused(tmp_path: Path) -> None:
     one, two = data_file(tmp_path, "one", 5), data_file(tmp_path, "two", 9)
     with pytest.raises(ValueError, match="two is not among the 1 data files of the task"):
         deleted([], one).of(two, [])
+
+
+def test_position_delete_files_are_read_ahead_where_storage_is_far(tmp_path: Path) -> None:
+    files = [data_file(tmp_path, f"data-{number}", 9) for number in range(3)]
+    written = [
+        write_position_deletes(tmp_path / f"positions-{number}", [(file.path, number), (file.path, 8)])
+        for number, file in enumerate(files)
+    ]
+    keys = write_equality_deletes(tmp_path / "keys", column("id", pa.array([7])), [1])
+    far = [replace(each, path=FAR + each.path) for each in written]
+    io = FarIO(at_once=3)
+    positions = deleted([far[0], keys, *far[1:]], *files, io=io)
+    assert positions.of(files[0], [0]) == {0: BitMap64([0, 8])}
+    assert sorted(io.opened) == [each.path for each in far]
+    assert [positions.of(files[place], [place + 1]) for place in (1, 2)] == [
+        {2: BitMap64([1, 8])},
+        {3: BitMap64([2, 8])},
+    ]
+    assert len(io.opened) == 3

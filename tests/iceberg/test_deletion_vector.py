@@ -9,7 +9,7 @@ from iceberg.written_deletes import MAGIC, blob_of, framed, write_blob, write_de
 from iceberg.written_tables import local_io
 from icefloe.errors import TerminalError
 from icefloe.iceberg.delete_file import DeleteFile
-from icefloe.iceberg.deletion_vector import decode_deletion_vector, read_deletion_vector
+from icefloe.iceberg.deletion_vector import decode_deletion_vector, read_deletion_vectors
 from icefloe.iceberg.file_io import FileGoneError
 
 DATA_FILE = "s3://lake/t/data.parquet"
@@ -24,7 +24,8 @@ GOLDEN = [(ARRAYS, BitMap64([0, 3, 4, 5, 70_000, 2**32 + 5])), (RUNS, BitMap64(r
 
 
 def read(delete_file: DeleteFile) -> BitMap64:
-    return read_deletion_vector(delete_file, io=local_io(), table="db.t")
+    [positions] = read_deletion_vectors([delete_file], io=local_io(), table="db.t")
+    return positions
 
 
 @pytest.mark.parametrize(("blob", "positions"), GOLDEN, ids=["arrays", "runs"])

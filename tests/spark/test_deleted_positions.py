@@ -60,6 +60,7 @@ def hidden_by_icefloe(table: SparkTable) -> dict[str, BitMap64]:
         io=found.io,
         table=table.name,
         data_files=[file for file, _ in live],
+        memory_bytes=1 << 20,
     )
     return {
         file.path: BitMap64().union(

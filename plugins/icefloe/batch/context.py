@@ -95,7 +95,13 @@ class BatchContext:
         if self.io is None:
             raise TerminalError(f"batch {self.plan.batch_number} was opened without the table's files")
         schemas = equality_schemas_from_json(self.plan.equality_schemas, name_mapping=self.plan.name_mapping)
-        return task_file_rows(self.map_task(map_id), equality_schemas=schemas, io=self.io, table=self.plan.table)
+        return task_file_rows(
+            self.map_task(map_id),
+            equality_schemas=schemas,
+            io=self.io,
+            table=self.plan.table,
+            memory_bytes=self.plan.memory_bytes,
+        )
 
     def refuse_committed(self) -> None:
         """Stops a zombie.

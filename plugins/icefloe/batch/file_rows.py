@@ -40,7 +40,9 @@ class FileRows:
         return self.touched.count(self.data_file.record_count)
 
 
-def task_file_rows(task: MapTask, *, equality_schemas: EqualitySchemas, io: FileIO, table: str) -> list[FileRows]:
+def task_file_rows(
+    task: MapTask, *, equality_schemas: EqualitySchemas, io: FileIO, table: str, memory_bytes: int
+) -> list[FileRows]:
     """The files of a map task, each with the effects that its terms add up to.
 
     Args:
@@ -48,6 +50,7 @@ def task_file_rows(task: MapTask, *, equality_schemas: EqualitySchemas, io: File
         equality_schemas: of its equality delete files.
         io: opens the files.
         table: its name, for errors.
+        memory_bytes: of the map task, which reads no row before this is done.
 
     Raises:
         FileGoneError: a delete file does not exist, or a data file whose keys are needed.
@@ -60,6 +63,7 @@ def task_file_rows(task: MapTask, *, equality_schemas: EqualitySchemas, io: File
         io=io,
         table=table,
         data_files=[work.data_file for work in task.files],
+        memory_bytes=memory_bytes // 2,
     )
     return [file_rows(work, partial(deleted.of, work.data_file)) for work in task.files]
 

@@ -193,11 +193,14 @@ class _SegmentReplay:
 
     def _file_rows(self, state: ScanPlan) -> Iterator[FileRows]:
         table, name = self._session.table, self._session.pipeline.table
+        memory_bytes = self._session.pipeline.shuffle.memory_bytes
         schemas = equality_schemas(table, state.delete_files.values())
         files = [PlannedFile(task=task, bounds={}) for task in state.tasks]
         for map_id, tasks in enumerate(map_tasks(files, map_task_bytes=_READ_AT_ONCE_BYTES)):
             document = map_task_document(map_id, tasks, state.delete_files)
-            yield from task_file_rows(document, equality_schemas=schemas, io=table.io, table=name)
+            yield from task_file_rows(
+                document, equality_schemas=schemas, io=table.io, table=name, memory_bytes=memory_bytes
+            )
 
     def _add_state(self, state: ScanPlan, sign: int, replay: Replay) -> None:
         session = self._session

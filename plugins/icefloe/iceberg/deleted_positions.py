@@ -1,6 +1,7 @@
 """The positions that delete files delete from the data files of one map task."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from pyiceberg.io import FileIO
@@ -8,14 +9,17 @@ from pyroaring import BitMap64
 
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile, FileContent
-from icefloe.iceberg.deletion_vector import read_deletion_vector
+from icefloe.iceberg.deletion_vectors import DeletionVectors
 from icefloe.iceberg.equality_deletes import EqualityDeletes
+from icefloe.iceberg.file_io import is_local
 from icefloe.iceberg.position_deletes import read_position_deletes
 from icefloe.iceberg.table_schema import TableSchema
 
 __all__ = ["DeletedPositions"]
 
-_MEMORY_BYTES: Final = 256 << 20
+_PARALLEL_READS: Final = 8
+_READ_AHEAD_BYTES: Final = 32 << 20
+"""Of position delete files, which are read whole."""
 
 
 class DeletedPositions:
@@ -27,8 +31,8 @@ class DeletedPositions:
         io: opens the files.
         table: its name, for errors.
         data_files: those of the task.
-        memory_bytes: what the keys of equality delete files may take; those that do not fit are read again for each
-            data file. Positions are kept as compressed bitmaps beside them.
+        memory_bytes: half of it for the keys of equality delete files (those that do not fit are read again for each
+            data file), half for deletion vectors. Positions of delete files are kept as compressed bitmaps beside them.
     """
 
     def __init__(
@@ -39,7 +43,7 @@ class DeletedPositions:
         io: FileIO,
         table: str,
         data_files: Sequence[DataFile],
-        memory_bytes: int = _MEMORY_BYTES,
+        memory_bytes: int,
     ) -> None:
         self._delete_files = delete_files
         self._io = io
@@ -55,7 +59,18 @@ class DeletedPositions:
             schemas=equality_schemas,
             io=io,
             table=table,
-            memory_bytes=memory_bytes,
+            memory_bytes=memory_bytes // 2,
+        )
+        self._vectors = DeletionVectors(
+            {
+                delete_id: delete_file
+                for delete_id, delete_file in enumerate(delete_files)
+                if delete_file.is_deletion_vector
+            },
+            data_files=[file.path for file in data_files],
+            io=io,
+            table=table,
+            memory_bytes=memory_bytes // 2,
         )
 
     def of(self, data_file: DataFile, delete_ids: Iterable[int]) -> dict[int, BitMap64]:
@@ -93,17 +108,39 @@ class DeletedPositions:
         if delete_file.referenced_data_file not in {None, data_file.path}:
             return BitMap64()
         if delete_file.is_deletion_vector:
-            positions = read_deletion_vector(delete_file, io=self._io, table=self._table)
+            positions = self._vectors[delete_id]
         else:
             positions = self._named_in(delete_id).get(data_file.path, BitMap64())
         return _below(data_file.record_count, positions)
 
     def _named_in(self, delete_id: int) -> Mapping[str, BitMap64]:
         if delete_id not in self._named:
-            self._named[delete_id] = read_position_deletes(
-                self._delete_files[delete_id], data_files=self._data_files, io=self._io, table=self._table
-            )
+            ahead = self._read_ahead(delete_id)
+            with ThreadPoolExecutor(len(ahead), thread_name_prefix="icefloe-position-deletes") as pool:
+                self._named |= zip(ahead, pool.map(self._read, ahead), strict=True)
         return self._named[delete_id]
+
+    def _read(self, delete_id: int) -> Mapping[str, BitMap64]:
+        return read_position_deletes(
+            self._delete_files[delete_id], data_files=self._data_files, io=self._io, table=self._table
+        )
+
+    def _read_ahead(self, delete_id: int) -> list[int]:
+        """A position delete file and, where storage is far, the next ones that are not read yet."""
+        if is_local(self._delete_files[delete_id].path):
+            return [delete_id]
+        ahead: list[int] = []
+        size_bytes = 0
+        for number in range(delete_id, len(self._delete_files)):
+            delete_file = self._delete_files[number]
+            is_of_keys = delete_file.content is FileContent.EQUALITY_DELETES
+            if is_of_keys or delete_file.is_deletion_vector or number in self._named:
+                continue
+            size_bytes += delete_file.file_size_bytes
+            if ahead and (size_bytes > _READ_AHEAD_BYTES or len(ahead) == _PARALLEL_READS):
+                break
+            ahead.append(number)
+        return ahead
 
 
 def _below(record_count: int, positions: BitMap64) -> BitMap64:

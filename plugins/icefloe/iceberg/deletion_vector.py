@@ -12,7 +12,9 @@ Source: https://iceberg.apache.org/puffin-spec/#deletion-vector-v1-blob-type
 
 import os
 import zlib
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, TypeVar
 
 from pyiceberg.io import FileIO
 from pyroaring import BitMap64
@@ -21,32 +23,43 @@ from icefloe.errors import TerminalError
 from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.file_io import data_file_input, reading_data_file
 
-__all__ = ["decode_deletion_vector", "read_deletion_vector"]
+__all__ = ["decode_deletion_vector", "read_deletion_vectors"]
+
+Found = TypeVar("Found")
 
 _MAGIC: Final = b"\xd1\xd3\x39\x64"
 _MIN_BYTES: Final = 20
 """Length, magic, a vector of nothing, which is a count of 8 bytes, and checksum."""
 
 
-def read_deletion_vector(delete_file: DeleteFile, *, io: FileIO, table: str) -> BitMap64:
-    """The positions that a deletion vector deletes from its data file; reads only its part of the Puffin file.
+def read_deletion_vectors(vectors: Sequence[DeleteFile], *, io: FileIO, table: str) -> list[BitMap64]:
+    """The positions that deletion vectors of one Puffin file delete from their data files, by one ranged read.
 
     Args:
-        delete_file: a deletion vector of the table.
+        vectors: of the table, in one file; what lies between them is read too.
         io: opens the file.
         table: its name, for errors.
 
     Raises:
         FileGoneError: the file does not exist.
-        TerminalError: the vector is damaged, is not what the table's metadata says, or may not be read.
+        TerminalError: a vector is damaged, is not what the table's metadata says, or may not be read.
         TransientError: the storage did not answer.
     """
-    opener = data_file_input(io, delete_file.path, table=table, noun=delete_file.noun)
-    with reading_data_file(delete_file.path, table=table, noun=delete_file.noun), opener.open() as source:
-        try:
-            return decode_deletion_vector(_read_blob(source, delete_file), record_count=delete_file.record_count)
-        except ValueError as cause:
-            raise _damaged(delete_file, cause, table) from cause
+    first = vectors[0]
+    opener = data_file_input(io, first.path, table=table, noun=first.noun)
+    with reading_data_file(first.path, table=table, noun=first.noun), opener.open() as source:
+        file_size = source.seek(0, os.SEEK_END)
+        places = [_of_vector(vector, table, partial(_place, vector, file_size)) for vector in vectors]
+        start, stop = min(start for start, _ in places), max(stop for _, stop in places)
+        source.seek(start)
+        content = source.read(stop - start)
+
+    def decoded(vector: DeleteFile, place: tuple[int, int]) -> BitMap64:
+        blob = bytes(content[place[0] - start : place[1] - start])
+        decode = partial(decode_deletion_vector, blob, record_count=vector.record_count)
+        return _of_vector(vector, table, decode)
+
+    return [decoded(vector, place) for vector, place in zip(vectors, places, strict=True)]
 
 
 def decode_deletion_vector(blob: bytes, *, record_count: int) -> BitMap64:
@@ -83,16 +96,21 @@ def decode_deletion_vector(blob: bytes, *, record_count: int) -> BitMap64:
     return positions
 
 
-def _read_blob(source: Any, delete_file: DeleteFile) -> bytes:
-    """The blob, held against the size of the file first: a wrong length must not decide how much is allocated."""
-    offset, size = delete_file.content_offset, delete_file.content_size_bytes
+def _of_vector(vector: DeleteFile, table: str, find: Callable[[], Found]) -> Found:
+    try:
+        return find()
+    except ValueError as cause:
+        raise _damaged(vector, cause, table) from cause
+
+
+def _place(vector: DeleteFile, file_size: int) -> tuple[int, int]:
+    """Where the blob lies, held against the size of the file: a wrong length must not decide how much is allocated."""
+    offset, size = vector.content_offset, vector.content_size_bytes
     if offset is None or size is None:
         raise ValueError("the table's metadata does not say where it lies in its file")
-    file_size = source.seek(0, os.SEEK_END)
     if min(offset, size) < 0 or offset + size > file_size:
         raise ValueError(f"it lies at {offset} with {size} bytes in a file of {file_size}")
-    source.seek(offset)
-    return bytes(source.read(size))
+    return offset, offset + size
 
 
 def _damaged(delete_file: DeleteFile, cause: ValueError, table: str) -> TerminalError:
