@@ -103,6 +103,38 @@ def test_every_type_reaches_the_files_of_the_sink(typed: SparkTable, spark_lab: 
     assert {kind: delivered.schema.field(name).type for kind, name in NAMES.items()} == ARROW
 
 
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_columns_of_unknown_type_are_null_at_every_depth(
+    create_table: CreateTable, spark_lab: SparkLab, tmp_path: Path, file_format: str
+) -> None:
+    nested = "s struct<x: int>, l array<struct<x: int>>, m map<string, struct<x: int>>"
+    table = create_table(f"id int, {nested}", format_version=3)
+    java = JavaWriters(table)
+    rows = [
+        {"id": 1, "s": {"x": 1}, "l": [{"x": 1}, None], "m": [("k", {"x": None})]},
+        {"id": 2, "s": None, "l": None, "m": None},
+    ]
+    [first] = java.data_files(rows, file_format=file_format)
+    java.append([first])
+    with java.schema() as update:
+        update.addColumn("nothing", java.type("unknown"))
+        for parent in ("s", "l", "m"):
+            update.addColumn(parent, "nothing", java.type("unknown"))
+    java.append(java.data_files([{"id": 3}], file_format=file_format, schema_id=0))
+    expected = [
+        {"id": 1, "s": {"x": 1, "nothing": None}, "l": [{"x": 1, "nothing": None}, None],
+         "m": [("k", {"x": None, "nothing": None})], "nothing": None},
+        {"id": 2, "s": None, "l": None, "m": None, "nothing": None},
+        {"id": 3, "s": None, "l": None, "m": None, "nothing": None},
+    ]  # fmt: skip
+    found = changes_of(table)
+    delivered = deliver(table, spark_lab, tmp_path, initial_load="from_earliest")
+    for changes, first_column in ((found, 4), (delivered, 5)):
+        read = changes.select(changes.column_names[first_column:])
+        assert sorted(read.to_pylist(), key=lambda row: row["id"]) == expected
+        assert read.schema.field("nothing").type == pa.null()
+
+
 @pytest.mark.parametrize("kind", TYPES)
 def test_every_type_can_be_the_identity(create_table: CreateTable, kind: str) -> None:
     table = create_table("v int", format_version=3)
