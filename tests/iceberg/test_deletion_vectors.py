@@ -57,6 +57,7 @@ def test_no_more_vectors_are_held_than_fit_and_each_is_still_right(tmp_path: Pat
     assert [held[number] for number in vectors] == list(bitmaps.values())
     assert dict(io.opened) == {"dv.puffin": 3}
     assert held[0] == bitmaps["data-0"]
+    assert dict(io.opened) == {"dv.puffin": 4}
 
 
 def test_requests_go_out_together_where_storage_is_far(tmp_path: Path) -> None:
@@ -90,6 +91,7 @@ def test_what_one_request_fetches_is_near_and_not_too_much() -> None:
         6: vector("r", None, None),
     }  # fmt: skip
     assert list(neighbours(vectors)) == [(0, 1), (2,), (3,), (4,), (5,), (6,)]
+    assert list(neighbours({0: vector("p", 50 * MIB, 7), 1: vector("p", 50 * MIB + 7, 7)})) == [(0, 1)]
     assert list(neighbours({})) == []
 
 
