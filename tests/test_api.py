@@ -141,6 +141,30 @@ def test_arguments_of_another_type_are_refused(workshop: Workshop) -> None:
         read_changes("nyc.flights")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"a list of column names, such as \['id'\], not a string"):
         changes_of(workshop, identifier_columns="id")
+    with pytest.raises(UsageError, match=r"^columns must be a list of column names, not \[1\]$"):
+        changes_of(workshop, columns=[1])
+    with pytest.raises(UsageError, match=r"^columns must be a list of column names, not <list_iterator"):
+        changes_of(workshop, columns=iter(["id"]))
+    with pytest.raises(UsageError, match=r"^filter must be a text such as .*, not 5$"):
+        changes_of(workshop, filter=5)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"columns": []}, "columns is empty: name at least one column"),
+        ({"columns": ["vlue"]}, "columns names 'vlue', which the table does not have; did you mean 'value'"),
+        ({"filter": " "}, "filter is empty"),
+        ({"filter": "id >"}, "filter 'id >' cannot be read"),
+        ({"filter": "ids = 1"}, "filter names column 'ids', which table .*events does not have; did you mean 'id'"),
+        ({"filter": "id = 'a'"}, "filter compares column 'id' of table .*events, of type long, with 'a'"),
+    ],
+)
+def test_columns_and_filters_that_do_not_fit_are_refused_before_anything_is_read(
+    workshop: Workshop, options: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(TerminalError, match=f"^{sentence}"):
+        read_changes(workshop.table, **options)
 
 
 def test_errors_of_reading_reach_the_reader(workshop: Workshop) -> None:

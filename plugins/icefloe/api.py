@@ -82,7 +82,7 @@ def read_changes(
         TerminalError: the range cannot be read, and why; while reading, a damaged file or an audit that fails.
         NotBuiltError: a column or a data file that this release cannot read.
     """
-    _refuse_misuse(table, identifier_columns=identifier_columns, columns=columns)
+    _refuse_misuse(table, filter, identifier_columns=identifier_columns, columns=columns)
     _refuse_unknown(changes=changes, commit_groups=commit_groups)
     refuse_encrypted(table.metadata, table=".".join(table.name()))
     request = RangeRequest(
@@ -154,13 +154,18 @@ def _places(table: Table) -> Places:
     )
 
 
-def _refuse_misuse(table: object, **lists: object) -> None:
+def _refuse_misuse(table: object, filter_text: object, **lists: object) -> None:
     """These mistakes would otherwise be told by the first thing inside that stumbles over them."""
     if not isinstance(table, Table):
         raise UsageError(f"read_changes takes a pyiceberg.table.Table, as catalog.load_table gives it, not {table!r}")
     for name, given in lists.items():
         if isinstance(given, str):
             raise UsageError(f"{name} must be a list of column names, such as [{given!r}], not a string")
+        is_list = isinstance(given, Sequence) and all(isinstance(each, str) for each in given)
+        if given is not None and not is_list:
+            raise UsageError(f"{name} must be a list of column names, not {given!r}")
+    if filter_text is not None and not isinstance(filter_text, str):
+        raise UsageError(f"filter must be a text such as \"status = 'open' and amount > 10\", not {filter_text!r}")
 
 
 def _refuse_unknown(**given: object) -> None:

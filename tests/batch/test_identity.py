@@ -60,6 +60,9 @@ def test_a_pipeline_keeps_the_identity_that_it_began_with() -> None:
     kept, [warning] = kept_identity(nothing, schema(1), pipeline="p", table="db.t")
     assert kept == nothing
     assert warning == "the table's identifier fields are id now; pipeline p goes on with none, as it began"
+    kept, [warning] = kept_identity(Identity(policy="row_id"), schema(1), pipeline="p", table="db.t")
+    assert kept == Identity(policy="row_id")
+    assert warning == "the table's identifier fields are id now; pipeline p goes on with _row_id, as it began"
     given = Identity(policy="pipeline", columns=("word",))
     assert kept_identity(given, schema(1), pipeline="p", table="db.t") == (given, ())
 

@@ -61,6 +61,35 @@ def test_a_missing_identifier_column(workspace: Workspace) -> None:
     assert "'id'" in sentence
 
 
+@pytest.mark.parametrize(
+    ("keys", "sentence"),
+    [
+        ({"columns": ["vlue"]}, "columns names 'vlue', which the table does not have; did you mean 'value'?"),
+        ({"filter": "id >"}, "filter 'id >' cannot be read at character 1"),
+        ({"filter": "ids = 1"}, "filter names column 'ids', which table db.events does not have; did you mean 'id'?"),
+        ({"filter": "id = 'a'"}, "filter compares column 'id' of table db.events, of type long, with 'a'"),
+    ],
+)
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_columns_and_filters_that_do_not_fit_the_table(
+    workspace: Workspace, command: str, keys: dict[str, object], sentence: str
+) -> None:
+    pipeline = workspace.pipeline(**keys)
+    before = workspace.files()
+    done = icefloe(command, pipeline)
+    assert (done.code, done.out) == (65, "")
+    assert done.sentence.startswith(sentence)
+    assert workspace.files() == before
+
+
+@pytest.mark.parametrize("keys", [{"columns": []}, {"columns": ["id", "id"]}, {"columns": "id"}, {"filter": " "}])
+def test_columns_and_filters_of_no_form_name_file_line_and_key(workspace: Workspace, keys: dict[str, object]) -> None:
+    pipeline = workspace.pipeline(**keys)
+    [key] = keys
+    [line] = [place for place, text in enumerate(pipeline.read_text().splitlines(), 1) if text.startswith(f"{key}:")]
+    assert refused(workspace, pipeline).startswith(f"{pipeline}:{line}: {key} must be ")
+
+
 def test_a_column_called_like_one_of_ours(workspace: Workspace) -> None:
     with workspace.table.update_schema() as update:
         update.rename_column("word", "_Change_Type")

@@ -105,3 +105,25 @@ def test_what_run_refuses_is_refused(workspace: Workspace) -> None:
     assert icefloe("plan", workspace.pipeline(pin=True)).code == 65
     assert icefloe("plan", workspace.pipeline(table="db.evnts")).code == 65
     assert icefloe("plan", "no/such.yaml").code == 2
+
+
+def test_what_is_selected_stands_in_the_plan(workspace: Workspace) -> None:
+    pipeline = workspace.pipeline(columns=["word", "value"], filter="id < 5")
+    document = icefloe("plan", pipeline, "--json").document
+    assert (document["columns"], document["filter"]) == (["word", "value"], "id < 5")
+    out = icefloe("plan", pipeline).out
+    assert "word, value" in out
+    assert "id < 5" in out
+    everything = icefloe("plan", workspace.pipeline(), "--json").document
+    assert (everything["columns"], everything["filter"]) == (None, None)
+
+
+def test_files_that_hold_no_row_that_passes_are_not_planned(workspace: Workspace) -> None:
+    workspace.append(*range(100, 120))
+    everything = icefloe("plan", workspace.pipeline(), "--json").document
+    late = icefloe("plan", workspace.pipeline(filter="id >= 100"), "--json").document
+    assert (everything["files"], late["files"], late["rows"]) == (2, 1, 20)
+    assert 0 < late["bytes"] < everything["bytes"]
+    none = icefloe("run", workspace.pipeline(filter="id > 1000"))
+    assert (none.code, none.document["insert"]) == (0, 0)
+    assert icefloe("verify", workspace.folder / "events.yaml").code == 0

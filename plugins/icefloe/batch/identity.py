@@ -82,7 +82,7 @@ def kept_identity(
         return recorded, ()
     warning = (
         f"the table's identifier fields are {_named(schema.identifier_columns)} now; pipeline {pipeline} goes on with "
-        f"{_named(recorded.columns)}, as it began"
+        f"{'_row_id' if recorded.policy == 'row_id' else _named(recorded.columns)}, as it began"
     )
     return recorded, (warning,)
 

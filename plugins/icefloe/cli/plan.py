@@ -89,6 +89,8 @@ def _show(name: str, batch: NextBatch, drafted: DraftPlan, screen: Screen) -> No
             ("map tasks", f"{planned.num_map_tasks:,}"),
             ("reduce partitions", _partitions(drafted)),
             ("identity", identity_text(planned.identity)),
+            ("columns", "all" if planned.columns is None else ", ".join(planned.columns)),
+            ("filter", planned.filter or "none"),
             ("to", str(planned.sink["path"])),
         ]
     )
@@ -142,6 +144,8 @@ def _document(batch: NextBatch, drafted: DraftPlan) -> dict[str, Any]:
         "partitions": planned.num_partitions,
         "partitions_reason": planned.partitions_reason,
         "identifier_columns": list(planned.identity.columns),
+        "columns": None if planned.columns is None else list(planned.columns),
+        "filter": planned.filter,
         "warnings": list(planned.warnings),
         "refusal": _refusal(batch, drafted),
     }
