@@ -1,0 +1,49 @@
+"""What files of each format that Iceberg writes hold beside the table's columns."""
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
+
+from icefloe.iceberg.history import History
+from icefloe.iceberg.manifests import ManifestReader
+from icefloe.iceberg.reader import read_data_file
+from icefloe.iceberg.table_schema import TableSchema
+from spark.row_counts import rows_of
+from spark.spark_table import SparkTable
+
+pytestmark = pytest.mark.spark
+
+LINEAGE = (
+    NestedField(2147483540, "_row_id", LongType()),
+    NestedField(2147483539, "_last_updated_sequence_number", LongType()),
+)
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_row_ids_that_a_rewrite_carried_over_are_read_by_their_field_ids(
+    create_table: Callable[..., SparkTable], file_format: str
+) -> None:
+    table = create_table("id bigint, v int", format_version=3, properties={"write.format.default": file_format})
+    table.append(pa.table({"id": range(20), "v": pa.array([0] * 20, pa.int32())}))
+    table.sql("UPDATE {table} SET v = 1 WHERE id IN (3, 7)")
+    loaded = table.load()
+    reader = ManifestReader(loaded)
+    snapshot = History.of(loaded).snapshot(table.snapshot_ids()[-1])
+    entries = [entry for manifest in reader.manifests(snapshot) for entry in reader.data_entries(manifest)]
+    files = [entry.data_file for entry in entries if entry.status.name == "ADDED"]
+    assert files
+    assert {file.file_format for file in files} == {file_format.upper()}
+    schema = TableSchema.of(Schema(*loaded.schema().fields, *LINEAGE))
+    batches = [
+        batch for file in files for _, batch in read_data_file(file, schema=schema, io=loaded.io, table=table.name)
+    ]
+    found = pa.Table.from_batches(batches)
+    # Changed rows inherit the sequence number of their file, which leaves it null.
+    changed = [row["id"] for row in found.to_pylist() if row["_last_updated_sequence_number"] is None]
+    assert sorted(changed) == [3, 7]
+    rewritten = ", ".join(map(str, found["id"].to_pylist()))
+    expected = table.sql(f"SELECT id, v, _row_id FROM {{table}} WHERE id IN ({rewritten})")
+    assert rows_of(found.select(["id", "v", "_row_id"])) == rows_of(expected)
