@@ -13,7 +13,7 @@ from icefloe.iceberg.scan_tasks import plan_scan_tasks
 from icefloe.iceberg.step import StepKind
 from icefloe.iceberg.steps import SnapshotRange, plan_range
 
-_STEPS = 14
+_STEPS = 18
 
 
 def write(table: Table, random: Random, number: int) -> None:
@@ -69,7 +69,9 @@ def test_whatever_moves_a_branch_the_cursor_reaches_its_head_by_steps_that_add_u
     cursor = lineage(table)[0]
     for number in range(_STEPS):
         write(table, random, number)
-        while random.random() < 0.5 and cursor != lineage(table)[0]:
+        # Asleep most of the time, so that moves and commits gather between two ranges.
+        is_awake = random.random() < 0.3
+        while is_awake and cursor != lineage(table)[0]:
             planned = plan_range(
                 table,
                 after_snapshot_id=cursor,
@@ -80,3 +82,4 @@ def test_whatever_moves_a_branch_the_cursor_reaches_its_head_by_steps_that_add_u
             assert planned.up_to_snapshot_id not in (None, cursor)
             check_range(table, planned)
             cursor = planned.up_to_snapshot_id or cursor
+            is_awake = random.random() < 0.7
