@@ -1,6 +1,7 @@
 """What files of each format that Iceberg writes hold beside the table's columns."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
@@ -11,10 +12,14 @@ from icefloe.iceberg.history import History
 from icefloe.iceberg.manifests import ManifestReader
 from icefloe.iceberg.reader import read_data_file
 from icefloe.iceberg.table_schema import TableSchema
-from spark.row_counts import rows_of
+from spark.range_check import changes_of
+from spark.row_counts import rows_of, weights_of
+from spark.spark_lab import SparkLab
 from spark.spark_table import SparkTable
 
 pytestmark = pytest.mark.spark
+
+CreateTable = Callable[..., SparkTable]
 
 LINEAGE = (
     NestedField(2147483540, "_row_id", LongType()),
@@ -24,7 +29,7 @@ LINEAGE = (
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 def test_row_ids_that_a_rewrite_carried_over_are_read_by_their_field_ids(
-    create_table: Callable[..., SparkTable], file_format: str
+    create_table: CreateTable, file_format: str
 ) -> None:
     table = create_table("id bigint, v int", format_version=3, properties={"write.format.default": file_format})
     table.append(pa.table({"id": range(20), "v": pa.array([0] * 20, pa.int32())}))
@@ -47,3 +52,24 @@ def test_row_ids_that_a_rewrite_carried_over_are_read_by_their_field_ids(
     rewritten = ", ".join(map(str, found["id"].to_pylist()))
     expected = table.sql(f"SELECT id, v, _row_id FROM {{table}} WHERE id IN ({rewritten})")
     assert rows_of(found.select(["id", "v", "_row_id"])) == rows_of(expected)
+
+
+@pytest.fixture
+def _jvm_in_new_york(spark_lab: SparkLab) -> Iterator[None]:
+    zones = spark_lab.spark._jvm.java.util.TimeZone
+    before = zones.getDefault()
+    zones.setDefault(zones.getTimeZone("America/New_York"))
+    yield
+    zones.setDefault(before)
+
+
+@pytest.mark.usefixtures("_jvm_in_new_york")
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_times_do_not_depend_on_the_zone_of_the_writer(create_table: CreateTable, file_format: str) -> None:
+    table = create_table("id int, a timestamp_ntz, b timestamp", properties={"write.format.default": file_format})
+    texts = ("2024-07-01 12:00:00.5", "2024-01-01 12:00:00", "1950-01-01 00:00:00")
+    rows = ", ".join(f"({n}, timestamp_ntz'{text}', timestamp'{text}')" for n, text in enumerate(texts))
+    table.sql(f"INSERT INTO {{table}} VALUES {rows}")
+    times = [datetime.fromisoformat(text) for text in texts]
+    expected = {(n, at, at.replace(tzinfo=UTC)): 1 for n, at in enumerate(times)}
+    assert weights_of(changes_of(table)) == expected
