@@ -1,10 +1,13 @@
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from pyroaring import FrozenBitMap
 
 from icefloe.batch.map_tasks import PlannedFile, map_tasks
 from icefloe.iceberg.data_file import Constant, DataFile
+from icefloe.iceberg.delete_file import DeleteFile, FileContent
 from icefloe.iceberg.scan_tasks import ScanTask, Term
 
 ID = 1
@@ -87,6 +90,35 @@ def test_one_file_may_be_larger_than_a_task() -> None:
 
 def test_no_files_are_no_tasks() -> None:
     assert map_tasks([], map_task_bytes=1) == []
+
+
+MIB = 1 << 20
+
+
+def touched(terms: Sequence[tuple[int, set[int]]], *, size: int = 1000 * MIB) -> int:
+    """What is read of a file with its own deletion vectors 0 and 1, of 2 rows, and equality deletes 2."""
+    file = DataFile(path="f", file_format="PARQUET", spec_id=0, record_count=10**6, file_size_bytes=size)
+    known: dict[str, Any] = {"spec_id": 0, "record_count": 2, "file_size_bytes": 10**9, "sequence_number": 1}
+    vector = DeleteFile(
+        path="v", content=FileContent.POSITION_DELETES, file_format="PUFFIN", referenced_data_file="f",
+        content_offset=4, content_size_bytes=50, **known,
+    )  # fmt: skip
+    keys = DeleteFile(path="k", content=FileContent.EQUALITY_DELETES, file_format="PARQUET", **known)
+    found = [Term(change_ordinal=0, weight=weight, delete_files=FrozenBitMap(numbers)) for weight, numbers in terms]
+    task = ScanTask(data_file=file, terms=tuple(found), partition=(0, ()))
+    return PlannedFile(task=task, bounds={}, delete_files={0: vector, 1: vector, 2: keys}).read_bytes
+
+
+def test_a_file_of_which_few_rows_are_touched_counts_for_their_row_groups_and_its_own_delete_files() -> None:
+    assert touched([(-1, set()), (1, {0})]) == 2 * 128 * MIB + 50
+    assert touched([(-1, {0}), (1, {1})]) == 4 * 128 * MIB + 100
+    assert touched([(-1, {0, 2}), (1, {0, 1, 2})]) == 2 * 128 * MIB + 100
+    assert touched([(-1, set()), (1, {0})], size=MIB) == MIB + 50
+
+
+def test_a_file_counts_in_full_where_it_is_added_or_nobody_knows_how_many_rows_are_touched() -> None:
+    assert touched([(1, {0})]) == 1000 * MIB + 50
+    assert touched([(-1, {0}), (1, {0, 2})]) == 1000 * MIB + 50
 
 
 FILES = st.lists(

@@ -135,7 +135,10 @@ def draft_plan(
 
 
 def _files(scan: ScanPlan, schema: TableSchema) -> Sequence[PlannedFile]:
-    return [PlannedFile(task=task, bounds=comparable_bounds(task, schema.columns)) for task in scan.tasks]
+    return [
+        PlannedFile(task=task, bounds=comparable_bounds(task, schema.columns), delete_files=scan.delete_files)
+        for task in scan.tasks
+    ]
 
 
 def _summary_row_deltas(

@@ -1,15 +1,19 @@
 """Which data files one map task reads: those that probably hold the same rows, bounded by bytes."""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby, zip_longest
 from typing import Any, Final
 
-from icefloe.iceberg.scan_tasks import ScanTask
+from icefloe.iceberg.delete_file import DeleteFile
+from icefloe.iceberg.delete_files import NO_DELETES, DeleteNumbers
+from icefloe.iceberg.scan_tasks import ScanTask, Term
 
 __all__ = ["PlannedFile", "map_tasks"]
 
 Bounds = tuple[Any, Any]
+_ROW_GROUP_BYTES: Final = 128 << 20
+"""What is read of a file for one row of it, unless the file is smaller; the row group size that writers aim at."""
 _MOST_TASKS_AT_ONCE: Final = 8
 """How many tasks' bytes one task may read at most for files that belong together; else it would run alone for long."""
 
@@ -20,10 +24,12 @@ class PlannedFile:
 
     Attributes:
         bounds: (lower, upper) by field id, of values that compare.
+        delete_files: by the numbers that terms have of them.
     """
 
     task: ScanTask
     bounds: Mapping[int, Bounds]
+    delete_files: Mapping[int, DeleteFile] = field(repr=False, default_factory=dict)
 
     @property
     def partition(self) -> Hashable:
@@ -31,9 +37,16 @@ class PlannedFile:
         return self.task.partition
 
     @property
-    def size_bytes(self) -> int:
-        """Of the file."""
-        return self.task.data_file.file_size_bytes
+    def read_bytes(self) -> int:
+        """About what is read of the file and of the delete files that are its own.
+
+        Those that reach other files too are left out: smaller tasks would read them more often.
+        """
+        own = [
+            number for number in NO_DELETES.union(*(t.delete_files for t in self.task.terms)) if self._is_own(number)
+        ]
+        rows, size_bytes = self._most_rows_touched(), self.task.data_file.file_size_bytes
+        return min(size_bytes, rows * _ROW_GROUP_BYTES) + sum(self.delete_files[number].size_bytes for number in own)
 
     @property
     def is_removed(self) -> bool:
@@ -43,10 +56,28 @@ class PlannedFile:
     @property
     def is_added(self) -> bool:
         """Whether a step adds it; delete files that change on a file that stays add next to nothing."""
-        sums: dict[int, int] = {}
+        return any(sum(term.weight for term in terms) > 0 for terms in self._terms_by_ordinal())
+
+    def _terms_by_ordinal(self) -> Iterable[list[Term]]:
+        by_ordinal: dict[int, list[Term]] = {}
         for term in self.task.terms:
-            sums[term.change_ordinal] = sums.get(term.change_ordinal, 0) + term.weight
-        return any(weight > 0 for weight in sums.values())
+            by_ordinal.setdefault(term.change_ordinal, []).append(term)
+        return by_ordinal.values()
+
+    def _most_rows_touched(self) -> int:
+        """All, unless only delete files change that are of this file alone: then no more than these delete."""
+        changed = NO_DELETES
+        for terms in self._terms_by_ordinal():
+            if sum(term.weight for term in terms):
+                return self.task.data_file.record_count
+            changed |= _differing([term.delete_files for term in terms])
+        if not all(self._is_own(number) for number in changed):
+            return self.task.data_file.record_count
+        return sum(self.delete_files[number].record_count for number in changed)
+
+    def _is_own(self, number: int) -> bool:
+        delete_file = self.delete_files.get(number)
+        return delete_file is not None and delete_file.referenced_data_file is not None
 
 
 def map_tasks(files: Sequence[PlannedFile], *, map_task_bytes: int) -> list[tuple[ScanTask, ...]]:
@@ -71,6 +102,11 @@ def map_tasks(files: Sequence[PlannedFile], *, map_task_bytes: int) -> list[tupl
     return [tuple(file.task for file in task) for task in _packed(units, map_task_bytes)]
 
 
+def _differing(sets: Sequence[DeleteNumbers]) -> DeleteNumbers:
+    """What is in some of the sets and not in all."""
+    return NO_DELETES.union(*sets) - sets[0].intersection(*sets)
+
+
 def _by_partition(file: PlannedFile) -> str:
     return repr(file.partition)
 
@@ -82,7 +118,7 @@ def _units(files: list[PlannedFile], map_task_bytes: int) -> Iterator[list[Plann
         yield from ([file] for file in files)
         return
     for component in _overlapping(sorted(files, key=lambda file: file.bounds[field_id]), field_id):
-        if sum(file.size_bytes for file in component) <= map_task_bytes:
+        if sum(file.read_bytes for file in component) <= map_task_bytes:
             yield component
         else:
             for _, same in groupby(component, key=lambda file: file.bounds[field_id]):
@@ -91,7 +127,7 @@ def _units(files: list[PlannedFile], map_task_bytes: int) -> Iterator[list[Plann
 
 def _torn(files: list[PlannedFile], most_bytes: int) -> Iterator[list[PlannedFile]]:
     """Files that no bound tells apart: one unit, or, where they are too many, pairs that may be of like rows."""
-    if sum(file.size_bytes for file in files) <= most_bytes:
+    if sum(file.read_bytes for file in files) <= most_bytes:
         yield files
         return
     by_rows = sorted(files, key=lambda file: file.task.data_file.record_count)
@@ -139,7 +175,7 @@ def _packed(units: Iterable[list[PlannedFile]], map_task_bytes: int) -> Iterator
     task: list[PlannedFile] = []
     size_bytes = 0
     for unit in units:
-        unit_bytes = sum(file.size_bytes for file in unit)
+        unit_bytes = sum(file.read_bytes for file in unit)
         if task and size_bytes + unit_bytes > map_task_bytes:
             yield task
             task, size_bytes = [], 0
