@@ -40,6 +40,14 @@ def test_a_snapshot_counts_from_the_very_millisecond_on(tmp_path: Path) -> None:
     assert snapshot_at(table, elsewhere) == ids[0]
 
 
+def test_on_a_tag_the_times_of_its_snapshot_s_lineage_count(tmp_path: Path) -> None:
+    table, ids = logged(tmp_path, 0, 1, 2)
+    table.manage_snapshots().create_tag(ids[1], "v1").commit()
+    committed = [snapshot.timestamp_ms for snapshot in table.metadata.snapshots]
+    times = [datetime.fromtimestamp(each / 1000, UTC) for each in committed]
+    assert [snapshot_at(table, each, branch="v1") for each in times] == [ids[0], ids[1], ids[1]]
+
+
 def test_a_time_without_an_offset_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="needs an offset"):
         snapshot_at(make_table(tmp_path), NOON.replace(tzinfo=None))

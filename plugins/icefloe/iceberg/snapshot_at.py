@@ -22,7 +22,7 @@ def snapshot_at(table: Table, timestamp: datetime, *, branch: str = MAIN) -> int
     Args:
         table: as loaded.
         timestamp: with an offset; a snapshot committed in that very millisecond counts.
-        branch: a branch.
+        branch: a branch or a tag.
 
     Returns:
         None when the table had no snapshot yet: the start of a range is then the history's start, and a range that ends
@@ -30,7 +30,7 @@ def snapshot_at(table: Table, timestamp: datetime, *, branch: str = MAIN) -> int
 
     Raises:
         ValueError: the timestamp has no offset.
-        UnknownBranchError: there is no such branch.
+        UnknownBranchError: there is neither a branch nor a tag of that name.
         ExpiredHistoryError: what was current then has expired.
         TerminalError, TransientError: the oldest snapshot's manifests, which tell a start from a gap, cannot be read.
     """
