@@ -51,3 +51,17 @@ def test_a_table_that_cannot_be_read_is_refused_in_one_sentence(
     assert len(said) == 1, done.out + done.err
     assert "which this release cannot read: " in said[0]
     assert {path for path in workspace.files() if path.is_file()} == before
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_nanosecond_default_that_pyiceberg_does_not_load_is_one_sentence(workspace: Workspace, command: str) -> None:
+    def edit(document: dict[str, Any]) -> None:
+        field = document["schemas"][0]["fields"][2]
+        field.update({"type": "timestamp_ns", "initial-default": "2024-01-01T00:00:00.123456789"})
+
+    edit_metadata(workspace, edit)
+    done = icefloe(command, workspace.folder / "events.yaml")
+    assert done.code == 65
+    said = [line for line in (done.out + done.err).splitlines() if "cannot load table db.events" in line]
+    assert len(said) == 1, done.out + done.err
+    assert "timestamp_ns" in said[0]
