@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -104,7 +104,7 @@ def pruned(text: str, table: Table, files: Files) -> int:
     return len(left_out)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(found=FILTERS, is_renamed=st.booleans())
 def test_no_file_with_a_row_that_passes_is_left_out(
     table: Table, files: Files, found: Filter, is_renamed: bool

@@ -4,7 +4,7 @@ import re
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from icefloe.pipeline.problems import PipelineFileError
@@ -29,6 +29,7 @@ def refusal(call, *arguments, **keywords):
     return caught.value.sentence
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(KEYS, VALUES, max_size=5), st.booleans())
 def test_what_pyyaml_writes_is_read_back(data, is_flow):
     text = yaml.safe_dump(data, default_flow_style=is_flow, allow_unicode=True)
