@@ -9,7 +9,7 @@ from pyiceberg.table import Table
 
 from spark.spark_lab import SparkLab
 
-__all__ = ["ROWS", "rewritten_table"]
+__all__ = ["ROWS", "flight_columns", "rewritten_table"]
 
 ROWS: Final = 2_000_000
 IDENTIFIER: Final = "db.rewritten"
@@ -34,7 +34,7 @@ def _write(folder: Path) -> None:
     lab = SparkLab.start(folder, cores=1, heap="2g")
     try:
         name = f"{lab.catalog.name}.{IDENTIFIER}"
-        columns = [f"{expression} AS {column}" for column, expression in _columns().items()]
+        columns = [f"{expression} AS {column}" for column, expression in flight_columns().items()]
         rows = lab.spark.range(0, ROWS, 1, 1).selectExpr(*columns).writeTo(name).using("iceberg")
         rows.tableProperty("format-version", "2").tableProperty("write.distribution-mode", "none").create()
         scattered = "pmod(xxhash64(flight_id, 'chosen'), 100) = 0"
@@ -43,7 +43,7 @@ def _write(folder: Path) -> None:
         lab.stop()
 
 
-def _columns() -> dict[str, str]:
+def flight_columns() -> dict[str, str]:
     """The columns of the flights data set with about its widths, cardinalities and nulls."""
     return {
         # Nullable for Spark, so that both files hold it as an optional column and its chunks come out equal.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 
 import numpy as np
 from pyroaring import BitMap64
@@ -33,7 +33,7 @@ class FileRows:
     @property
     def touched(self) -> RowSet:
         """The rows that any effect needs."""
-        return reduce(RowSet.union, (effect.rows for effect in self.effects), RowSet(positions=np.zeros(0, np.int64)))
+        return RowSet.union_of([effect.rows for effect in self.effects])
 
     def rows_touched(self) -> int:
         """How many."""
@@ -79,9 +79,9 @@ def file_rows(work: FileWork, deleted_by: Callable[[Iterable[int]], Mapping[int,
     used = sorted(frozenset[int]().union(*(sets[state] for _, _, state in work.terms)))
     deleted = deleted_by(used) if used else {}
     by_ordinal: dict[int, list[tuple[int, BitMap64]]] = {}
+    gone = _gone_by_state(work, sets, deleted)
     for ordinal, weight, state in work.terms:
-        gone = BitMap64.union(*(deleted[place] for place in sets[state])) if sets[state] else BitMap64()
-        by_ordinal.setdefault(ordinal, []).append((weight, gone))
+        by_ordinal.setdefault(ordinal, []).append((weight, gone[state]))
     return FileRows(
         data_file=work.data_file,
         effects=tuple(
@@ -92,10 +92,24 @@ def file_rows(work: FileWork, deleted_by: Callable[[Iterable[int]], Mapping[int,
     )
 
 
+def _gone_by_state(
+    work: FileWork, sets: Sequence[frozenset[int]], deleted: Mapping[int, BitMap64]
+) -> Mapping[int, BitMap64]:
+    """The positions that are deleted in each delete state that a term names."""
+    gone: dict[int, BitMap64] = {0: BitMap64()}
+    named = {state for _, _, state in work.terms}
+    for state in sorted(named - {0}):
+        before, now = sets[state - 1], sets[state]
+        is_growing = state - 1 in gone and before <= now
+        fresh = (deleted[place] for place in (now - before if is_growing else now))
+        gone[state] = BitMap64.union(gone[state - 1] if is_growing else BitMap64(), *fresh)
+    return gone
+
+
 def _effects(ordinal: int, terms: Sequence[tuple[int, BitMap64]], num_rows: int) -> list[Effect]:
     """Of each weight that rows have in one step, those rows: the weight of live rows less that of rows deleted."""
     everywhere = sum(weight for weight, _ in terms)
-    positions, less = _summed(terms)
+    positions, less = _summed(terms if everywhere else _without_common(terms))
     found = []
     if everywhere:
         rows = RowSet(positions=positions, is_all_but=True)
@@ -107,6 +121,12 @@ def _effects(ordinal: int, terms: Sequence[tuple[int, BitMap64]], num_rows: int)
         if weight
     ]
     return [effect for effect in found if effect.rows.count(num_rows)]
+
+
+def _without_common(terms: Sequence[tuple[int, BitMap64]]) -> list[tuple[int, BitMap64]]:
+    """What is deleted in every term has the sum of all weights less, which is nothing."""
+    common = BitMap64.intersection(*(gone for _, gone in terms))
+    return [(weight, gone - common) for weight, gone in terms]
 
 
 def _summed(terms: Sequence[tuple[int, BitMap64]]) -> tuple[np.ndarray, np.ndarray]:

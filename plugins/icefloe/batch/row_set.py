@@ -1,6 +1,8 @@
 """Row sets: some rows of a file, by their positions or by those that are left out."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import ClassVar, Self
 
 import numpy as np
@@ -69,6 +71,17 @@ class RowSet:
             case False, True:
                 return other.union(self)
         return RowSet(positions=np.union1d(self.positions, other.positions))
+
+    @classmethod
+    def union_of(cls, sets: Sequence[Self]) -> "RowSet":
+        """The rows in any of them.
+
+        >>> RowSet.union_of([RowSet(positions=np.array([each])) for each in (5, 2, 5)]).positions.tolist()
+        [2, 5]
+        """
+        listed = [each.positions for each in sets if not each.is_all_but]
+        rows = RowSet(positions=np.unique(np.concatenate([np.zeros(0, np.int64), *listed])))
+        return reduce(RowSet.union, (each for each in sets if each.is_all_but), rows)
 
 
 RowSet.ALL = RowSet(positions=np.zeros(0, np.int64), is_all_but=True)

@@ -11,7 +11,7 @@ with nanoseconds or with two decimals, uuids or fixed values of one type among i
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from struct import Struct
 from typing import Any, Final, Self
 
@@ -158,10 +158,19 @@ class _MetadataFile(AvroFile[Record]):
             raise encrypted_file(self.input_file.location)
         self.decoder = new_decoder(content)
         self.header = self._read_header()
-        self.schema = _SchemaConversion().avro_to_iceberg(json.loads(self.header.meta["avro.schema"]))
-        resolver, accessor = _ExactReaders(), SchemaPartnerAccessor()
-        self.reader = visit_with_partner(self.schema, self.read_schema, resolver, accessor)  # type: ignore[misc]
+        self.schema, self.reader = _resolved(
+            self.header.meta["avro.schema"], is_list=self.read_schema is _MANIFEST_LIST
+        )
         return self
+
+
+@lru_cache(maxsize=64)
+def _resolved(avro_schema: str, *, is_list: bool) -> tuple[Schema, Reader]:
+    """The schema of a file and what reads it; both never change, and the manifests of a table share few."""
+    schema = _SchemaConversion().avro_to_iceberg(json.loads(avro_schema))
+    resolver, accessor = _ExactReaders(), SchemaPartnerAccessor()
+    read_schema = _MANIFEST_LIST if is_list else _MANIFEST_ENTRY
+    return schema, visit_with_partner(schema, read_schema, resolver, accessor)  # type: ignore[misc]
 
 
 class _SchemaConversion(AvroSchemaConversion):
