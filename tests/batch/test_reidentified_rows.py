@@ -222,3 +222,17 @@ def test_the_cancelled_rows_of_all_ranges_add_up_to_nothing(workshop: Workshop) 
     assert sum(abs(each.weights).sum() for each in found) == 2 * 10
     assert sum(each.weights.sum() for each in found) == 0
     assert sum(each.row_hashes.signed_sum(each.weights) for each in found) % (1 << 128) == 0
+
+
+def test_ranges_of_many_partitions_are_told_their_own_rows(workshop: Workshop) -> None:
+    batch = edited(workshop, shuffle={"map_task_bytes": 1, "partitions": 64, "target_size_bytes": 1 << 20}).open()
+    batch.run(Phase.SHUFFLE_WRITE)
+    plan = batch.coalesce().plan
+    assert any(each.stop - each.start > 1 for each in plan.ranges)
+    for each in plan.ranges:
+        partitions = load_reidentified(batch.context, each.range_id).by_partition(plan.num_partitions)
+        assert partitions.keys() <= set(range(each.start, each.stop))
+    batch.run(Phase.SHUFFLE_READ)
+    batch.commit()
+    require_selected(workshop, batch)
+    assert verify(workshop.session()).is_equal

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from py4j.java_gateway import JavaPackage
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 from pyspark.sql import SparkSession
@@ -29,8 +30,8 @@ class JavaRows:
     @classmethod
     def of(cls, spark: SparkSession, java_table: Any) -> Self:
         """Through the session's JVM, with the class loader that Iceberg's runtime came in by."""
-        context = spark.sparkContext
-        return cls(jvm=spark._jvm, gateway=context._gateway, loader=java_table.getClass().getClassLoader())
+        gateway = spark.sparkContext._gateway
+        return cls(jvm=_Package(spark._jvm), gateway=gateway, loader=java_table.getClass().getClassLoader())
 
     @property
     def iceberg(self) -> Any:
@@ -91,7 +92,7 @@ class JavaRows:
 
     def ints(self, values: Sequence[int]) -> Any:
         """A Java ``int[]``."""
-        array = self.gateway.new_array(self.jvm.int, len(values))
+        array = self.gateway.new_array(self.gateway.jvm.int, len(values))
         for index, value in enumerate(values):
             array[index] = value
         return array
@@ -101,6 +102,19 @@ class JavaRows:
         found = self.jvm.java.util.ArrayList()
         for value in values:
             found.add(value)
+        return found
+
+
+class _Package:
+    """A Java package or the JVM, which remembers what was looked up: py4j asks Java each time."""
+
+    def __init__(self, package: Any) -> None:
+        self._package = package
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._package, name)
+        found = _Package(found) if isinstance(found, JavaPackage) else found
+        setattr(self, name, found)
         return found
 
 

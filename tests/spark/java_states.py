@@ -69,6 +69,10 @@ class JavaStates:
         """A primitive type: ``long``, ``decimal(10, 2)``."""
         return self._iceberg.types.Types.fromPrimitiveString(name)
 
+    def literal(self, value: Any) -> Any:
+        """A literal, such as the default of a column."""
+        return self._iceberg.expressions.Literal.of(value)
+
     def term(self, transform: str, *arguments: Any) -> Any:
         """A partition term: ``term("bucket", "id", 4)``, ``term("day", "at")``."""
         return getattr(self._iceberg.expressions.Expressions, transform)(*arguments)

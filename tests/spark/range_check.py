@@ -1,9 +1,9 @@
 """Every range of a history, held to the states that Iceberg reads at its ends."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import combinations, pairwise
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pyiceberg.table.snapshots import Operation
 
 from icefloe import read_changes
+from spark.java_states import JavaStates
 from spark.row_counts import Row, difference, typed_changes_of, weights_of
 from spark.spark_table import SparkTable
 
@@ -32,25 +33,25 @@ def check_ranges(
     commits: Iterable[Sequence[int]] = (),
     **options: Any,
 ) -> None:
-    """In every range of the current lineage each step is the difference of its states, and its pairs are by identity.
+    """In each range of the current lineage each step is the difference of its states, and its pairs are by identity.
+
+    Every snapshot is once the start and once the end of a range.
 
     Args:
         table: at least one snapshot.
         identifier_columns: top-level columns.
-        state: the rows at a snapshot by the schema of another; default: by Spark's time travel, which knows one schema.
+        state: the rows at a snapshot by the schema of another; default: as Iceberg's generic reader has them, which
+            must agree with Spark's time travel at the head.
         commits: snapshots that one commit published together; the others were published alone.
         options: of `read_changes`.
     """
-    lineage: list[int | None] = [None, *table.snapshot_ids()]
-    by_time_travel, read = cache(table.rows_at), state and cache(state)
-    for after, up_to in combinations(lineage, 2):
-        assert up_to is not None
+    lineage = table.snapshot_ids()
+    read = cache(state or _generic_reader(table, lineage[-1]))
+    for after, up_to, identity in _ranges(lineage, identifier_columns):
         ends = [after, *_steps(table, lineage, after, up_to, commits)]
-        states = {each: read(each, up_to) if read else by_time_travel(each) for each in ends}
-        # Without identity only what leads to the head: it differs in the types alone.
-        for identity in (list(identifier_columns), []) if up_to == lineage[-1] else (list(identifier_columns),):
-            found = changes_of(table, after, up_to, identifier_columns=identity, **options)
-            check_range(found, states, ends, identity)
+        states = {each: read(each, up_to) for each in ends}
+        found = changes_of(table, after, up_to, identifier_columns=list(identity), **options)
+        check_range(found, states, ends, identity)
 
 
 def check_range(
@@ -69,19 +70,32 @@ def check_range(
     assert not found.num_rows or max(found["_change_ordinal"].to_pylist()) < len(ends) - 1
 
 
+def _generic_reader(table: SparkTable, head: int) -> State:
+    java, metadata = JavaStates(table), table.load().metadata
+    schema_ids = {snapshot.snapshot_id: snapshot.schema_id for snapshot in metadata.snapshots}
+    first_of_schema = {schema_id: snapshot_id for snapshot_id, schema_id in reversed(schema_ids.items())}
+    read = cache(lambda snapshot_id, schema_of: java.rows_at(snapshot_id, schema_of=schema_of))
+    assert read(head, first_of_schema[schema_ids[head]]) == table.rows_at(head)
+    return lambda snapshot_id, up_to: read(snapshot_id, first_of_schema[schema_ids[up_to]])
+
+
+def _ranges(lineage: Sequence[int], identity: Sequence[str]) -> Iterator[tuple[int | None, int, Sequence[str]]]:
+    """From everywhere to the head by identity, from the start to everywhere without, and what lies between the ends."""
+    yield from ((after, lineage[-1], identity) for after in (None, *lineage[:-1]))
+    yield from ((None, up_to, []) for up_to in lineage)
+    if len(lineage) > 3:
+        yield lineage[1], lineage[-2], identity
+
+
 def _steps(
-    table: SparkTable,
-    lineage: Sequence[int | None],
-    after: int | None,
-    up_to: int | None,
-    commits: Iterable[Sequence[int]],
+    table: SparkTable, lineage: Sequence[int], after: int | None, up_to: int, commits: Iterable[Sequence[int]]
 ) -> list[int]:
     """The last snapshot of each step of the range."""
     last_of = {snapshot_id: commit[-1] for commit in commits for snapshot_id in commit}
     metadata = table.load().metadata
-    members: dict[int | None, int] = {}
-    for snapshot_id in lineage[lineage.index(after) + 1 : lineage.index(up_to) + 1]:
-        assert snapshot_id is not None
+    members: dict[int, int] = {}
+    start = 0 if after is None else lineage.index(after) + 1
+    for snapshot_id in lineage[start : lineage.index(up_to) + 1]:
         snapshot = metadata.snapshot_by_id(snapshot_id)
         assert snapshot is not None
         assert snapshot.summary is not None

@@ -140,7 +140,7 @@ def test_compaction_between_checkpoints(create_table: CreateTable, format_versio
     check_ranges(table)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_random_stream_of_upserts(create_table: CreateTable, seed: int) -> None:
     random = Random(seed)
     table = create_table("id bigint, v int", format_version=random.choice([2, 3]))

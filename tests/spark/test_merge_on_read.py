@@ -1,7 +1,8 @@
 """Position deletes and deletion vectors: every range of every history against the states that Spark reads."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -46,15 +47,10 @@ def in_force(java: JavaWriters) -> list[int]:
     return [len(live.delete_files) for live in java.live_files()]
 
 
-def ids_of(rows: Counter[tuple[Any, ...]]) -> list[Any]:
-    return sorted(row[0] for row in rows.elements())
-
-
 VARIANTS = [
     pytest.param(2, "file", None, id="V2 by file"),
     pytest.param(2, "partition", "v", id="V2 by partition, partitioned"),
-    pytest.param(3, "file", None, id="V3"),
-    pytest.param(3, "file", "bucket(2, id)", id="V3, partitioned"),
+    pytest.param(3, "file", "bucket(2, id)", id="V3"),
 ]
 
 
@@ -88,81 +84,6 @@ def test_a_second_delete_rewrites_the_delete_file_of_the_first(create_table: Cre
     check_ranges(table)
 
 
-@pytest.mark.parametrize("granularity", ["file", "partition"])
-def test_several_delete_files_of_one_data_file_may_name_the_same_position(
-    create_table: CreateTable, granularity: str
-) -> None:
-    table = create_table("id bigint")
-    java = JavaWriters(table)
-    files = [*java.data_files([(n,) for n in range(6)]), *java.data_files([(n,) for n in range(10, 14)])]
-    java.append(files)
-    first, second = files
-    for positions in ({first: [1, 2], second: [0]}, {first: [2, 3]}, {first: [3, 1], second: [0, 1]}, {second: [1]}):
-        java.row_delta(deletes=java.position_deletes(positions, granularity=granularity))
-    assert in_force(java) == [3, 3] if granularity == "file" else [4, 4]
-    check_ranges(table)
-    assert changes_of(table, *table.snapshot_ids()[-2:]).num_rows == 0
-
-
-@pytest.mark.parametrize("referenced", [False, True])
-@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
-def test_position_deletes_of_every_format_and_reference(
-    create_table: CreateTable, file_format: str, referenced: bool
-) -> None:
-    table = create_table("id bigint")
-    java = JavaWriters(table)
-    files = [*java.data_files([(1,), (2,), (3,)]), *java.data_files([(4,), (5,)])]
-    java.append(files)
-    positions = {files[0]: [2, 0], files[1]: [1]}
-    deletes = java.position_deletes(positions, file_format=file_format, referenced=referenced)
-    java.row_delta(deletes=deletes[:1])
-    last = java.row_delta(deletes=deletes[1:])
-    assert ids_of(table.rows_at(last)) == [2, 4]
-    check_ranges(table)
-
-
-def test_deletes_of_rows_that_the_same_commit_or_range_brought(create_table: CreateTable) -> None:
-    table = create_table("id bigint")
-    java = JavaWriters(table)
-    [first] = java.data_files([(1,), (2,), (3,)])
-    java.row_delta(rows=[first], deletes=java.position_deletes({first: [0]}))
-    [second] = java.data_files([(4,), (5,)])
-    java.row_delta(rows=[second], deletes=java.position_deletes({first: [1], second: [1]}, granularity="partition"))
-    [third] = java.data_files([(6,)])
-    last = java.row_delta(rows=[third], deletes=java.position_deletes({third: [0]}))
-    assert ids_of(table.rows_at(last)) == [3, 4]
-    check_ranges(table)
-
-
-def test_vectors_share_a_puffin_file_and_grow_over_commits(create_table: CreateTable) -> None:
-    table = create_table("id bigint", format_version=3)
-    java = JavaWriters(table)
-    files = [file for start in (0, 10, 20) for file in java.data_files([(start + n,) for n in range(5)])]
-    java.append(files)
-    first, second, third = files
-    for positions in (
-        {first: [0], second: [1], third: [2]},
-        {first: [4]},
-        {first: [3], third: [0, 1]},
-        {first: [1, 2]},
-    ):
-        vectors = java.deletion_vectors(positions)
-        java.row_delta(deletes=vectors.added, removed_deletes=vectors.rewritten)
-    assert ids_of(table.rows_at(table.snapshot_ids()[-1])) == [10, 12, 13, 14, 23, 24]
-    check_ranges(table)
-
-
-def test_a_vector_comes_with_the_file_that_it_deletes_from(create_table: CreateTable) -> None:
-    table = create_table("id bigint", format_version=3)
-    java = JavaWriters(table)
-    [first] = java.data_files([(1,), (2,), (3,)])
-    java.row_delta(rows=[first], deletes=java.deletion_vectors({first: [0]}).added)
-    [second] = java.data_files([(4,), (5,)])
-    vectors = java.deletion_vectors({first: [2], second: [0]})
-    java.row_delta(rows=[second], deletes=vectors.added, removed_deletes=vectors.rewritten)
-    check_ranges(table)
-
-
 @pytest.mark.parametrize("upgraded_granularity", ["file", "partition"])
 def test_a_vector_of_an_upgraded_table_takes_over_old_position_deletes(
     create_table: CreateTable, upgraded_granularity: str
@@ -176,60 +97,6 @@ def test_a_vector_of_an_upgraded_table_takes_over_old_position_deletes(
     table.sql("UPDATE {table} SET v = 7 WHERE id IN (5, 13)")
     formats = {file.format().name() for live in JavaWriters(table).live_files() for file in live.delete_files}
     assert "PUFFIN" in formats
-    check_ranges(table)
-
-
-def test_where_a_vector_stands_older_position_deletes_do_not_count(create_table: CreateTable) -> None:
-    """The spec lets readers ignore them; a writer that did not take them over so brings rows back."""
-    table = create_table("id bigint")
-    java = JavaWriters(table)
-    [file], [other] = java.data_files([(1,), (2,), (3,)]), java.data_files([(4,), (5,)])
-    java.append([file, other])
-    java.row_delta(deletes=java.position_deletes({file: [0], other: [0]}, granularity="partition"))
-    table.sql("ALTER TABLE {table} SET TBLPROPERTIES ('format-version' = '3')")
-    last = java.row_delta(deletes=java.deletion_vectors({file: [2]}, merge=False).added)
-    assert ids_of(table.rows_at(last)) == [1, 2, 5]
-    check_ranges(table)
-
-
-@pytest.mark.parametrize("file_format", ["orc", "avro"])
-def test_data_files_of_other_formats(create_table: CreateTable, file_format: str) -> None:
-    table = create_table("id bigint, name string", format_version=3)
-    java = JavaWriters(table)
-    files = [
-        file for n in (0, 10) for file in java.data_files([(n + i, f"n{i}") for i in range(5)], file_format=file_format)
-    ]
-    java.append(files)
-    vectors = java.deletion_vectors({files[0]: [0, 4], files[1]: [2]})
-    java.row_delta(deletes=vectors.added)
-    java.row_delta(deletes=java.equality_deletes(["name"], [("n1",), ("n2",)]))
-    check_ranges(table)
-
-
-def test_positions_in_files_of_many_row_groups(create_table: CreateTable) -> None:
-    properties = {"write.parquet.row-group-size-bytes": "4096"}
-    table = create_table("id bigint, name string", format_version=3, properties=properties)
-    java = JavaWriters(table)
-    [file] = java.data_files([(n, f"name {n}" * 4) for n in range(3000)])
-    assert len(file.splitOffsets()) > 2
-    java.append([file])
-    for positions in ([0, 99, 100, 101, 2999], range(500, 1500), range(1, 3000, 7)):
-        vectors = java.deletion_vectors({file: positions})
-        java.row_delta(deletes=vectors.added, removed_deletes=vectors.rewritten)
-    check_ranges(table)
-
-
-def test_a_file_that_comes_back_is_free_of_its_old_deletes(create_table: CreateTable) -> None:
-    """A position delete counts for data of its sequence number or an older one."""
-    table = create_table("id bigint")
-    java = JavaWriters(table)
-    [file], [other] = java.data_files([(1,), (2,), (3,)]), java.data_files([(4,), (5,)])
-    java.append([file, other])
-    java.row_delta(deletes=java.position_deletes({file: [0], other: [1]}, granularity="partition"))
-    java.delete([file])
-    last = java.append([file])
-    assert ids_of(table.rows_at(last)) == [1, 2, 3, 4]
-    java.row_delta(deletes=java.position_deletes({file: [1]}))
     check_ranges(table)
 
 
@@ -297,7 +164,6 @@ def test_deletes_in_an_old_partition_spec(create_table: CreateTable) -> None:
 
 def test_the_schema_moves_while_deletes_are_in_force(create_table: CreateTable) -> None:
     table = create_merge_on_read(create_table)
-    java = JavaWriters(table)
     insert(table, 0, 10)
     table.sql("DELETE FROM {table} WHERE id = 1")
     table.sql("ALTER TABLE {table} RENAME COLUMN name TO title")
@@ -306,7 +172,7 @@ def test_the_schema_moves_while_deletes_are_in_force(create_table: CreateTable) 
     table.sql("ALTER TABLE {table} DROP COLUMN title")
     table.sql("ALTER TABLE {table} ALTER COLUMN v TYPE bigint")
     table.sql("DELETE FROM {table} WHERE id IN (2, 3)")
-    check_ranges(table, state=lambda snapshot_id, up_to: java.rows_at(snapshot_id, schema_of=up_to))
+    check_ranges(table)
 
 
 @pytest.mark.parametrize("format_version", [2, 3])
@@ -329,46 +195,48 @@ def test_a_rollback_brings_deleted_rows_back(create_table: CreateTable, format_v
         check_range(changes_of(table, start, identifier_columns=["id"]), states, [start, first, last], ["id"])
 
 
-def test_deletes_on_a_branch_that_main_takes_over(create_table: CreateTable) -> None:
-    table = create_table("id bigint")
-    java = JavaWriters(table)
-    [file] = java.data_files([(1,), (2,), (3,)])
-    first = java.append([file])
-    java.manage("createBranch", "audit", first)
-    java.row_delta(deletes=java.position_deletes({file: [0]}), branch="audit")
-    [newer] = java.data_files([(4,)])
-    second = java.row_delta(rows=[newer], deletes=java.position_deletes({file: [1]}), branch="audit")
-    found = changes_of(table, first, branch="audit")
-    assert weights_of(found) == Counter({(1,): -1, (2,): -1, (4,): 1})
-    java.manage("fastForwardBranch", "main", "audit")
-    assert table.snapshot_ids()[-1] == second
+def test_net_changes_where_deletes_are_in_force(create_table: CreateTable) -> None:
+    table = create_merge_on_read(create_table, 3)
+    insert(table, 0, 8)
+    table.sql("DELETE FROM {table} WHERE id IN (1, 2)")
+    table.sql("UPDATE {table} SET v = 1 WHERE id IN (3, 4)")
+    table.sql("UPDATE {table} SET v = 0 WHERE id = 3")
+    table.sql("INSERT INTO {table} VALUES (1, 'n1', 0), (2, 'n2', 7)")
+    table.sql("DELETE FROM {table} WHERE id = 7")
+    lineage = table.snapshot_ids()
+    for after in lineage[:-1]:
+        states = {each: table.rows_at(each) for each in (after, lineage[-1])}
+        for identity in (["id"], []):
+            found = changes_of(table, after, identifier_columns=identity, changes="net")
+            assert weights_of(found) == difference(states[after], states[lineage[-1]])
+    found = changes_of(table, lineage[0], identifier_columns=["id"], changes="net")
+    assert Counter(zip(found["id"].to_pylist(), found["_change_type"].to_pylist(), strict=True)) == Counter(
+        [(number, kind) for number in (2, 4) for kind in ("UPDATE_BEFORE", "UPDATE_AFTER")] + [(7, "DELETE")]
+    )
+
+
+def test_selected_columns_and_a_filter_where_deletes_are_in_force(create_table: CreateTable) -> None:
+    table = create_merge_on_read(create_table)
+    insert(table, 0, 10)
+    table.sql("DELETE FROM {table} WHERE id IN (1, 2)")
+    table.sql("UPDATE {table} SET v = 1, name = 'x' WHERE id IN (3, 4, 8)")
+    JavaWriters(table).row_delta(deletes=JavaWriters(table).equality_deletes(["id"], [(4,), (5,)]))
+    lineage = table.snapshot_ids()
+
+    def seen(snapshot_id: int) -> Counter[Any]:
+        return Counter([(name, v) for id_, name, v in table.rows_at(snapshot_id).elements() if id_ < 7])
+
+    states = {each: seen(each) for each in lineage}
+    for after, up_to in combinations(lineage, 2):
+        ends = lineage[lineage.index(after) : lineage.index(up_to) + 1]
+        check_range(changes_of(table, after, up_to, columns=["name", "v"], filter="id < 7"), states, ends, [])
+
+
+def test_row_ids_make_an_update_of_what_a_vector_took_out(create_table: CreateTable) -> None:
+    table = create_merge_on_read(create_table, 3)
+    insert(table, 0, 10)
+    table.sql("UPDATE {table} SET id = id + 100 WHERE id IN (3, 4)")
+    table.sql("DELETE FROM {table} WHERE id = 5")
+    found = changes_of(table, table.snapshot_ids()[0])
+    assert Counter(found["_change_type"].to_pylist()) == {"UPDATE_BEFORE": 2, "UPDATE_AFTER": 2, "DELETE": 1}
     check_ranges(table)
-
-
-def _publish(java: JavaWriters) -> list[int]:
-    """Row deltas and a rewrite in one transaction: what was there, then 2 and 5 go, 9 comes."""
-    [file] = java.data_files([(1,), (2,), (3,)])
-    [other] = java.data_files([(4,), (5,)])
-    java.append([file, other])
-    [compacted], [newer] = java.data_files([(1,), (3,)]), java.data_files([(9,)])
-    with java.transaction() as transaction:
-        return [
-            transaction.row_delta(deletes=java.position_deletes({file: [1]})),
-            transaction.rewrite(removed=[file], added=[compacted]),
-            transaction.row_delta(rows=[newer], deletes=java.position_deletes({other: [1], compacted: [0]})),
-        ]
-
-
-@pytest.mark.parametrize("commit_groups", ["fuse", "split"])
-def test_a_transaction_of_row_deltas_and_a_rewrite(create_table: CreateTable, commit_groups: str) -> None:
-    table = create_table("id bigint")
-    java = JavaWriters(table)
-    published = _publish(java)
-    java.append(java.data_files([(10,)]))
-    assert ids_of(table.rows_at(published[-1])) == [3, 4, 9]
-    commits: Sequence[Sequence[int]] = [published] if commit_groups == "fuse" else []
-    check_ranges(table, commits=commits, commit_groups=commit_groups)
-    first, *_, before, last = table.snapshot_ids()
-    steps = set(changes_of(table, first, before, commit_groups=commit_groups)["_change_ordinal"].to_pylist())
-    assert steps == ({0} if commit_groups == "fuse" else {0, 1})
-    assert weights_of(changes_of(table, before)) == difference(table.rows_at(before), table.rows_at(last))

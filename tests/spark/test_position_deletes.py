@@ -1,0 +1,227 @@
+"""Position deletes and deletion vectors as many writers leave them: every range against the states that Spark reads."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from spark.java_writers import JavaWriters
+from spark.range_check import changes_of, check_ranges
+from spark.row_counts import difference, weights_of
+from spark.spark_table import SparkTable
+
+pytestmark = pytest.mark.spark
+
+CreateTable = Callable[..., SparkTable]
+
+
+def in_force(java: JavaWriters) -> list[int]:
+    """How many delete files are in force on each data file of the head."""
+    return [len(live.delete_files) for live in java.live_files()]
+
+
+def ids_of(rows: Counter[tuple[Any, ...]]) -> list[Any]:
+    return sorted(row[0] for row in rows.elements())
+
+
+@pytest.mark.parametrize("granularity", ["file", "partition"])
+def test_several_delete_files_of_one_data_file_may_name_the_same_position(
+    create_table: CreateTable, granularity: str
+) -> None:
+    table = create_table("id bigint")
+    java = JavaWriters(table)
+    files = [*java.data_files([(n,) for n in range(6)]), *java.data_files([(n,) for n in range(10, 14)])]
+    java.append(files)
+    first, second = files
+    for positions in ({first: [1, 2], second: [0]}, {first: [2, 3]}, {first: [3, 1], second: [0, 1]}, {second: [1]}):
+        java.row_delta(deletes=java.position_deletes(positions, granularity=granularity))
+    assert in_force(java) == [3, 3] if granularity == "file" else [4, 4]
+    check_ranges(table)
+    assert changes_of(table, *table.snapshot_ids()[-2:]).num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("file_format", "referenced"), [("parquet", False), ("parquet", True), ("orc", False), ("avro", True)]
+)
+def test_position_deletes_of_every_format_and_reference(
+    create_table: CreateTable, file_format: str, referenced: bool
+) -> None:
+    table = create_table("id bigint")
+    java = JavaWriters(table)
+    files = [*java.data_files([(1,), (2,), (3,)]), *java.data_files([(4,), (5,)])]
+    java.append(files)
+    positions = {files[0]: [2, 0], files[1]: [1]}
+    deletes = java.position_deletes(positions, file_format=file_format, referenced=referenced)
+    java.row_delta(deletes=deletes[:1])
+    last = java.row_delta(deletes=deletes[1:])
+    assert ids_of(table.rows_at(last)) == [2, 4]
+    check_ranges(table)
+
+
+def test_deletes_of_rows_that_the_same_commit_or_range_brought(create_table: CreateTable) -> None:
+    table = create_table("id bigint")
+    java = JavaWriters(table)
+    [first] = java.data_files([(1,), (2,), (3,)])
+    java.row_delta(rows=[first], deletes=java.position_deletes({first: [0]}))
+    [second] = java.data_files([(4,), (5,)])
+    java.row_delta(rows=[second], deletes=java.position_deletes({first: [1], second: [1]}, granularity="partition"))
+    [third] = java.data_files([(6,)])
+    last = java.row_delta(rows=[third], deletes=java.position_deletes({third: [0]}))
+    assert ids_of(table.rows_at(last)) == [3, 4]
+    check_ranges(table)
+
+
+def test_vectors_share_a_puffin_file_and_grow_over_commits(create_table: CreateTable) -> None:
+    table = create_table("id bigint", format_version=3)
+    java = JavaWriters(table)
+    files = [file for start in (0, 10, 20) for file in java.data_files([(start + n,) for n in range(5)])]
+    java.append(files)
+    first, second, third = files
+    for positions in (
+        {first: [0], second: [1], third: [2]},
+        {first: [4]},
+        {first: [3], third: [0, 1]},
+        {first: [1, 2]},
+    ):
+        vectors = java.deletion_vectors(positions)
+        java.row_delta(deletes=vectors.added, removed_deletes=vectors.rewritten)
+    assert ids_of(table.rows_at(table.snapshot_ids()[-1])) == [10, 12, 13, 14, 23, 24]
+    check_ranges(table)
+
+
+def test_a_vector_comes_with_the_file_that_it_deletes_from(create_table: CreateTable) -> None:
+    table = create_table("id bigint", format_version=3)
+    java = JavaWriters(table)
+    [first] = java.data_files([(1,), (2,), (3,)])
+    java.row_delta(rows=[first], deletes=java.deletion_vectors({first: [0]}).added)
+    [second] = java.data_files([(4,), (5,)])
+    vectors = java.deletion_vectors({first: [2], second: [0]})
+    java.row_delta(rows=[second], deletes=vectors.added, removed_deletes=vectors.rewritten)
+    check_ranges(table)
+
+
+def test_where_a_vector_stands_older_position_deletes_do_not_count(create_table: CreateTable) -> None:
+    """The spec lets readers ignore them; a writer that did not take them over so brings rows back."""
+    table = create_table("id bigint")
+    java = JavaWriters(table)
+    [file], [other] = java.data_files([(1,), (2,), (3,)]), java.data_files([(4,), (5,)])
+    java.append([file, other])
+    java.row_delta(deletes=java.position_deletes({file: [0], other: [0]}, granularity="partition"))
+    table.sql("ALTER TABLE {table} SET TBLPROPERTIES ('format-version' = '3')")
+    last = java.row_delta(deletes=java.deletion_vectors({file: [2]}, merge=False).added)
+    assert ids_of(table.rows_at(last)) == [1, 2, 5]
+    check_ranges(table)
+
+
+@pytest.mark.parametrize("file_format", ["orc", "avro"])
+def test_data_files_of_other_formats(create_table: CreateTable, file_format: str) -> None:
+    table = create_table("id bigint, name string", format_version=3)
+    java = JavaWriters(table)
+    files = [
+        file for n in (0, 10) for file in java.data_files([(n + i, f"n{i}") for i in range(5)], file_format=file_format)
+    ]
+    java.append(files)
+    vectors = java.deletion_vectors({files[0]: [0, 4], files[1]: [2]})
+    java.row_delta(deletes=vectors.added)
+    java.row_delta(deletes=java.equality_deletes(["name"], [("n1",), ("n2",)]))
+    check_ranges(table)
+
+
+def test_positions_in_files_of_many_row_groups(create_table: CreateTable) -> None:
+    properties = {"write.parquet.row-group-size-bytes": "4096"}
+    table = create_table("id bigint, name string", format_version=3, properties=properties)
+    java = JavaWriters(table)
+    [file] = java.data_files([(n, f"name {n}" * 4) for n in range(3000)])
+    assert len(file.splitOffsets()) > 2
+    java.append([file])
+    for positions in ([0, 99, 100, 101, 2999], range(500, 1500), range(1, 3000, 7)):
+        vectors = java.deletion_vectors({file: positions})
+        java.row_delta(deletes=vectors.added, removed_deletes=vectors.rewritten)
+    check_ranges(table)
+
+
+def test_a_file_that_comes_back_is_free_of_its_old_deletes(create_table: CreateTable) -> None:
+    """A position delete counts for data of its sequence number or an older one."""
+    table = create_table("id bigint")
+    java = JavaWriters(table)
+    [file], [other] = java.data_files([(1,), (2,), (3,)]), java.data_files([(4,), (5,)])
+    java.append([file, other])
+    java.row_delta(deletes=java.position_deletes({file: [0], other: [1]}, granularity="partition"))
+    java.delete([file])
+    last = java.append([file])
+    assert ids_of(table.rows_at(last)) == [1, 2, 3, 4]
+    java.row_delta(deletes=java.position_deletes({file: [1]}))
+    check_ranges(table)
+
+
+def test_a_file_that_a_table_lists_twice_is_deleted_from_twice(create_table: CreateTable) -> None:
+    table = create_table("id bigint")
+    java = JavaWriters(table)
+    [file] = java.data_files([(1,), (2,), (3,)])
+    java.append([file])
+    java.row_delta(deletes=java.equality_deletes(["id"], [(1,)]))
+    last = java.append([file])
+    assert table.rows_at(last) == Counter({(1,): 1, (2,): 2, (3,): 2})
+    java.row_delta(deletes=java.position_deletes({file: [1]}))
+    java.row_delta(deletes=java.equality_deletes(["id"], [(1,)]))
+    check_ranges(table)
+
+
+def test_partitions_of_nan_null_and_negative_zero(create_table: CreateTable) -> None:
+    table = create_table("id bigint, part double", partitioned_by="part")
+    java = JavaWriters(table)
+    parts = [float("nan"), None, 0.0, -0.0]
+    files = [file for number, part in enumerate(parts) for file in java.data_files([(number, part), (9, part)])]
+    java.append(files)
+    for file in files:
+        java.row_delta(deletes=java.position_deletes({file: [0]}, granularity="partition"))
+    for file in files[:2]:
+        java.row_delta(deletes=java.equality_deletes(["id"], [(9,)], partition_of=file))
+    assert len(ids_of(table.rows_at(table.snapshot_ids()[-1]))) == 2
+    check_ranges(table)
+
+
+def test_deletes_on_a_branch_that_main_takes_over(create_table: CreateTable) -> None:
+    table = create_table("id bigint")
+    java = JavaWriters(table)
+    [file] = java.data_files([(1,), (2,), (3,)])
+    first = java.append([file])
+    java.manage("createBranch", "audit", first)
+    java.row_delta(deletes=java.position_deletes({file: [0]}), branch="audit")
+    [newer] = java.data_files([(4,)])
+    second = java.row_delta(rows=[newer], deletes=java.position_deletes({file: [1]}), branch="audit")
+    found = changes_of(table, first, branch="audit")
+    assert weights_of(found) == Counter({(1,): -1, (2,): -1, (4,): 1})
+    java.manage("fastForwardBranch", "main", "audit")
+    assert table.snapshot_ids()[-1] == second
+    check_ranges(table)
+
+
+def _publish(java: JavaWriters) -> list[int]:
+    """Row deltas and a rewrite in one transaction: what was there, then 2 and 5 go, 9 comes."""
+    [file] = java.data_files([(1,), (2,), (3,)])
+    [other] = java.data_files([(4,), (5,)])
+    java.append([file, other])
+    [compacted], [newer] = java.data_files([(1,), (3,)]), java.data_files([(9,)])
+    with java.transaction() as transaction:
+        return [
+            transaction.row_delta(deletes=java.position_deletes({file: [1]})),
+            transaction.rewrite(removed=[file], added=[compacted]),
+            transaction.row_delta(rows=[newer], deletes=java.position_deletes({other: [1], compacted: [0]})),
+        ]
+
+
+@pytest.mark.parametrize("commit_groups", ["fuse", "split"])
+def test_a_transaction_of_row_deltas_and_a_rewrite(create_table: CreateTable, commit_groups: str) -> None:
+    table = create_table("id bigint")
+    java = JavaWriters(table)
+    published = _publish(java)
+    java.append(java.data_files([(10,)]))
+    assert ids_of(table.rows_at(published[-1])) == [3, 4, 9]
+    commits: Sequence[Sequence[int]] = [published] if commit_groups == "fuse" else []
+    check_ranges(table, commits=commits, commit_groups=commit_groups)
+    first, *_, before, last = table.snapshot_ids()
+    steps = set(changes_of(table, first, before, commit_groups=commit_groups)["_change_ordinal"].to_pylist())
+    assert steps == ({0} if commit_groups == "fuse" else {0, 1})
+    assert weights_of(changes_of(table, before)) == difference(table.rows_at(before), table.rows_at(last))
