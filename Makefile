@@ -1,7 +1,7 @@
 # Everything a developer runs; `make` alone lists it. Needs Python 3.11 to 3.13 and make, nothing else.
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check bench lock clean
+.PHONY: help venv demo test check mutants soak bench lock clean
 .DELETE_ON_ERROR:
 
 VENV := .venv
@@ -40,8 +40,16 @@ check: $(VENV)/.developer  ## formatting, lint, types and the direction of impor
 	$(VENV)/bin/mypy $(TYPED)
 	$(VENV)/bin/lint-imports --no-logo
 
-bench: $(VENV)/.developer  ## rows per second and shuffled bytes on 2 million rows rewritten by Spark
+mutants: $(VENV)/.developer  ## break the library in one place after another and see that the tests notice
+	@$(WITH_JAVA) PYTHONPATH=tests $(VENV)/bin/python -m mutations.run
+
+# COUNT histories for each kind of writer, from SEED on; SOAK takes further options, such as "--writers java --thorough".
+soak: $(VENV)/.developer  ## thousands of random histories of tables, held to Iceberg's own reader
+	@$(WITH_JAVA) PYTHONPATH=tests $(VENV)/bin/python -m histories.soak $(COUNT:%=--count %) $(SEED:%=--seed %) $(SOAK)
+
+bench: $(VENV)/.developer  ## speed on 2 million rows rewritten by Spark, and on as many with delete files
 	@$(WITH_JAVA) PYTHONPATH=tests $(VENV)/bin/python -m benchmarks.run
+	@$(WITH_JAVA) PYTHONPATH=tests $(VENV)/bin/python -m benchmarks.merge_on_read --spark
 
 lock: $(VENV)/.uv  ## resolve the exact versions anew
 	$(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --custom-compile-command 'make lock' \

@@ -1,4 +1,24 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
 import airflow_environment  # noqa: F401 - doctests and tests import airflow; its home must be chosen before
 
 # Collected for doctests it would run once more, after airflow was imported.
 collect_ignore = ["airflow_environment.py"]
+
+if TYPE_CHECKING:
+    from spark.spark_lab import SparkLab
+
+
+@pytest.fixture(scope="session")
+def spark_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkLab]:
+    """The one Spark session of a run, and the catalog that Spark and PyIceberg share."""
+    from spark.spark_lab import SparkLab
+
+    lab = SparkLab.start(tmp_path_factory.mktemp("spark_lab"))
+    yield lab
+    lab.stop()

@@ -24,7 +24,7 @@ One JVM serves the whole suite (Spark 4.1.3, Iceberg 1.11.0). Mark each test wit
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 
 import pytest
@@ -33,14 +33,6 @@ from spark.spark_lab import SparkLab
 from spark.spark_table import SparkTable
 
 _numbers = count()
-
-
-@pytest.fixture(scope="session")
-def spark_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkLab]:
-    """The one session and the catalog that Spark and PyIceberg share."""
-    lab = SparkLab.start(tmp_path_factory.mktemp("spark_lab"))
-    yield lab
-    lab.stop()
 
 
 @pytest.fixture

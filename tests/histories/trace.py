@@ -1,0 +1,141 @@
+"""What was seen of a table while a history was applied to it: the truth about its steps, kept without icefloe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation, Snapshot
+
+from histories.full_schema import full_schema
+
+__all__ = ["ExpectedStep", "Trace"]
+
+_ROW_LINEAGE: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedStep:
+    """One step: the states that bound it, the ids that its changes may carry, and the time they must."""
+
+    start: int | None
+    end: int
+    commit_snapshot_ids: frozenset[int]
+    timestamp_ms: int | None
+
+
+@dataclass(slots=True)
+class Trace:
+    """The heads of each branch, in the order in which they were seen, and when each snapshot appeared.
+
+    ``schemas``, ``metadata_locations`` and ``format_versions`` are those of the table when a snapshot was new;
+    ``full_schemas`` have the columns too that were dropped before, whose values files still hold.
+
+    `observe` is called after every commit of metadata: what appears between two calls was published together.
+    """
+
+    heads: dict[str, list[int]] = field(default_factory=dict)
+    published: dict[int, int] = field(default_factory=dict)
+    snapshots: dict[int, Snapshot] = field(default_factory=dict)
+    schemas: dict[int, Schema] = field(default_factory=dict)
+    full_schemas: dict[int, Schema] = field(default_factory=dict)
+    metadata_locations: dict[int, str] = field(default_factory=dict)
+    format_versions: dict[int, int] = field(default_factory=dict)
+    _calls: int = 0
+
+    def observe(self, table: Table) -> None:
+        """Take down what is new."""
+        self._calls += 1
+        for snapshot in table.metadata.snapshots:
+            self.published.setdefault(snapshot.snapshot_id, self._calls)
+            if snapshot.snapshot_id not in self.snapshots:
+                self._first_seen(table, snapshot)
+        for name, ref in table.metadata.refs.items():
+            seen = self.heads.setdefault(name, [])
+            if not seen or seen[-1] != ref.snapshot_id:
+                seen.append(ref.snapshot_id)
+
+    def _first_seen(self, table: Table, snapshot: Snapshot) -> None:
+        schema = None if snapshot.schema_id is None else table.metadata.schema_by_id(snapshot.schema_id)
+        self.snapshots[snapshot.snapshot_id] = snapshot
+        self.schemas[snapshot.snapshot_id] = schema or table.schema()
+        self.full_schemas[snapshot.snapshot_id] = full_schema(table.metadata, schema or table.schema())
+        self.metadata_locations[snapshot.snapshot_id] = table.metadata_location
+        self.format_versions[snapshot.snapshot_id] = table.metadata.format_version
+
+    def lineage(self, snapshot_id: int | None) -> list[int]:
+        """The snapshot and all its ancestors, oldest first, expired ones too."""
+        found: list[int] = []
+        while snapshot_id is not None:
+            found.append(snapshot_id)
+            snapshot_id = self.snapshots[snapshot_id].parent_snapshot_id
+        return found[::-1]
+
+    def steps(
+        self, after: int | None, up_to: int, *, split: bool = False, branch: str = "main"
+    ) -> list[ExpectedStep] | None:
+        """The steps of a range; None where the branch never went from one to the other."""
+        lineage = self.lineage(up_to)
+        if after is None or after in lineage:
+            return self._commits(lineage[0 if after is None else lineage.index(after) + 1 :], split=split)
+        landing = self._landing(after, up_to, branch)
+        if landing is None:
+            return None
+        move = ExpectedStep(start=after, end=landing, commit_snapshot_ids=frozenset([landing]), timestamp_ms=None)
+        return [move, *self._commits(lineage[lineage.index(landing) + 1 :], split=split)]
+
+    def has_row_ids(self, snapshot_id: int) -> bool:
+        """Whether the table had row lineage when the snapshot was new."""
+        return self.format_versions[snapshot_id] >= _ROW_LINEAGE
+
+    def left_behind(self, branch: str = "main") -> list[int]:
+        """Former heads of the branch that its present head does not descend from, oldest first."""
+        heads = self.heads.get(branch, [])
+        kept = set(self.lineage(heads[-1])) if heads else set()
+        return [head for head in dict.fromkeys(heads) if head not in kept]
+
+    def is_replace(self, snapshot_id: int) -> bool:
+        """Whether the snapshot says that it changed no row."""
+        summary = self.snapshots[snapshot_id].summary
+        return summary is not None and summary.operation is Operation.REPLACE
+
+    def _commits(self, lineage: Sequence[int], *, split: bool) -> list[ExpectedStep]:
+        groups: list[list[int]] = []
+        for snapshot_id in lineage:
+            together = groups and self.published[groups[-1][-1]] == self.published[snapshot_id] and not split
+            if together:
+                groups[-1].append(snapshot_id)
+            else:
+                groups.append([snapshot_id])
+        return [step for group in groups if (step := self._step(group))]
+
+    def _step(self, group: Sequence[int]) -> ExpectedStep | None:
+        changing = [snapshot_id for snapshot_id in group if not self.is_replace(snapshot_id)]
+        if not changing:
+            return None
+        last = self.snapshots[changing[-1]]
+        return ExpectedStep(
+            start=self.snapshots[group[0]].parent_snapshot_id,
+            end=group[-1],
+            commit_snapshot_ids=frozenset([last.snapshot_id]),
+            timestamp_ms=last.timestamp_ms,
+        )
+
+    def _landing(self, after: int, up_to: int, branch: str) -> int | None:
+        """Where the last move that was no commit took the branch on its way from one snapshot to the other."""
+        heads = self.heads.get(branch, [])
+        arrivals = [index for index, head in enumerate(heads) if up_to in self.lineage(head)]
+        exact = [index for index in arrivals if heads[index] == up_to]
+        if not arrivals:
+            return None
+        arrival = exact[-1] if exact else arrivals[0]
+        departures = [index for index in range(arrival) if heads[index] == after]
+        if not departures:
+            return None
+        for index in range(arrival, departures[-1], -1):
+            if heads[index - 1] not in self.lineage(heads[index]):
+                return heads[index] if heads[index] in self.lineage(up_to) else None
+        return None

@@ -1,0 +1,123 @@
+"""A copy of the checkout in which tests run while one place of the library is broken."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Final, Self
+
+from mutations.mutation import HISTORIES, Mutation, StaleMutationError
+
+__all__ = ["Checkout", "Outcome", "Verdict"]
+
+_LEFT_OUT: Final = (".git", ".venv", ".cache", ".demo", ".hypothesis", ".*_cache", "__pycache__", "*.egg-info")
+_LIBRARY: Final = "plugins/icefloe"
+_FAILURE: Final = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+_SHOWN: Final = 2_000
+_STOPPED: Final = -1
+
+
+class Outcome(Enum):
+    """What came of a run."""
+
+    CAUGHT = "caught"
+    SURVIVED = "SURVIVED"
+    STALE = "STALE"
+    GREEN = "green"
+    RED = "RED"
+    UNCLEAR = "UNCLEAR"
+    """No test ran to its end: neither caught nor survived."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What came of one run of a suite.
+
+    Attributes:
+        name: of the mutation, or of the suite where nothing was broken.
+        by: the test that failed.
+        output: the end of what was printed.
+    """
+
+    name: str
+    outcome: Outcome
+    by: str = ""
+    seconds: float = 0
+    output: str = ""
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the suite is as good as it should be."""
+        return self.outcome in (Outcome.CAUGHT, Outcome.GREEN)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """A folder with the repository's files."""
+
+    folder: Path
+
+    @classmethod
+    def copied(cls, root: Path, folder: Path) -> Self:
+        """A copy that shares the folder of downloads with the original."""
+        shutil.copytree(root, folder, ignore=shutil.ignore_patterns(*_LEFT_OUT), symlinks=True)
+        (root / ".cache").mkdir(exist_ok=True)
+        (folder / ".cache").symlink_to(root / ".cache", target_is_directory=True)
+        return cls(folder)
+
+    def run(self, suite: Sequence[str], mutation: Mutation | None, *, timeout_seconds: float) -> Verdict:
+        """Run tests until one fails, with one place of the library broken, or none."""
+        if mutation is None:
+            return self._verdict(f"nothing, {' '.join(suite)}", suite, timeout_seconds, Outcome.GREEN, Outcome.RED)
+        path = self.folder / _LIBRARY / mutation.path
+        source = path.read_text() if path.exists() else ""
+        try:
+            broken = mutation.broken(source)
+        except StaleMutationError as stale:
+            return Verdict(name=mutation.name, outcome=Outcome.STALE, output=str(stale))
+        path.write_text(broken)
+        try:
+            return self._verdict(mutation.name, suite, timeout_seconds, Outcome.SURVIVED, Outcome.CAUGHT)
+        finally:
+            path.write_text(source)
+
+    def _verdict(
+        self, name: str, suite: Sequence[str], timeout_seconds: float, passed: Outcome, failed: Outcome
+    ) -> Verdict:
+        started = time.monotonic()
+        code, output = self._pytest(suite, timeout_seconds)
+        failure = _FAILURE.search(output)
+        # Code 1 is a test that failed; where pytest could not even collect tests, that says nothing of them.
+        outcome = {0: passed, 1: failed}.get(code, Outcome.UNCLEAR)
+        return Verdict(
+            name=name,
+            outcome=outcome,
+            by=failure.group(1) if failure and outcome is failed else "",
+            seconds=time.monotonic() - started,
+            output=output[-_SHOWN:],
+        )
+
+    def _pytest(self, suite: Sequence[str], timeout_seconds: float) -> tuple[int, str]:
+        plugins = ["no:cacheprovider", *(["mutations.hurried_histories"] if suite == HISTORIES else [])]
+        options = ["-x", "-rfE", "--tb=short", *(f"-p{plugin}" for plugin in plugins)]
+        command = [sys.executable, "-m", "pytest", *options, *suite]
+        paths = os.pathsep.join(str(self.folder / each) for each in ("plugins", "tests"))
+        # Bytecode of a file that was broken and mended within a second would be taken for the other's.
+        environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200"}
+        with (self.folder / ".output").open("w+") as output:
+            try:
+                code = subprocess.run(
+                    command, cwd=self.folder, env=environment, stdout=output, stderr=subprocess.STDOUT,
+                    timeout=timeout_seconds, check=False,
+                ).returncode  # fmt: skip
+            except subprocess.TimeoutExpired:
+                code = _STOPPED
+                output.write(f"\nstopped after {timeout_seconds:.0f} s")
+            output.seek(0)
+            return code, output.read()

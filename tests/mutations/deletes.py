@@ -1,0 +1,135 @@
+"""Mutations of delete files: which of them are in force, what they reach, what they delete."""
+
+from typing import Final
+
+from mutations.mutation import Mutation
+
+__all__ = ["DELETES"]
+
+DELETES: Final = (
+    Mutation(
+        name="a deletion vector deletes nothing",
+        path="iceberg/deleted_positions.py",
+        before="positions = self._vectors[delete_id]",
+        after="positions = BitMap64()",
+    ),
+    Mutation(
+        name="what was deleted from a file before is deleted again with what is deleted now",
+        path="iceberg/step_files.py",
+        before="yield self._term(entry, -1, before)\n                yield",
+        after="yield self._term(entry, -1, NO_DELETES)\n                yield",
+    ),
+    Mutation(
+        name="what was deleted from a file before is deleted again with the file",
+        path="iceberg/step_files.py",
+        before="yield self._term(entry, -1, before)\n            elif",
+        after="yield self._term(entry, -1, NO_DELETES)\n            elif",
+    ),
+    Mutation(
+        name="a file brings the rows that its own commit deletes from it",
+        path="iceberg/step_files.py",
+        before="yield self._term(entry, 1, after)\n        for",
+        after="yield self._term(entry, 1, NO_DELETES)\n        for",
+    ),
+    Mutation(
+        name="a delete file that a commit takes away was not in force before it",
+        path="iceberg/step_files.py",
+        before="before = removed | (after - added)",
+        after="before = after - added",
+    ),
+    Mutation(
+        name="a delete file that was taken away stays in force",
+        path="iceberg/step_files.py",
+        before="if entry.status is not EntryStatus.DELETED)\n            self._live_in[",
+        after=")\n            self._live_in[",
+    ),
+    Mutation(
+        name="deletes in force are forgotten when a table is loaded",
+        path="iceberg/step_files.py",
+        before="self._term(entry, 1, state) for entry",
+        after="self._term(entry, 1, NO_DELETES) for entry",
+    ),
+    Mutation(
+        name="a move of a branch shows no deletes on files that both states list in one manifest",
+        path="iceberg/step_files.py",
+        before="if manifest.path in shared and deletes_differ]",
+        after="if False]",
+    ),
+    Mutation(
+        name="an equality delete reaches rows of its own commit",
+        path="iceberg/delete_files.py",
+        before="data_file.sequence_number < deletes.sequence_number",
+        after="data_file.sequence_number <= deletes.sequence_number",
+    ),
+    Mutation(
+        name="a position delete does not reach rows of its own commit",
+        path="iceberg/delete_files.py",
+        before="if data_file.sequence_number > deletes.sequence_number:",
+        after="if data_file.sequence_number >= deletes.sequence_number:",
+    ),
+    Mutation(
+        name="deletes reach all partitions of their spec",
+        path="iceberg/manifest_entries.py",
+        before="for field_id, value_type, value in raw.partition}",
+        after="for field_id, value_type, value in ()}",
+    ),
+    Mutation(
+        name="a global equality delete counts as one of a partition",
+        path="iceberg/delete_files.py",
+        before="is_in_scope = entry.is_unpartitioned or entry.partition == data.partition",
+        after="is_in_scope = entry.partition == data.partition",
+    ),
+    Mutation(
+        name="a position delete file does not reach the first of the files that it names",
+        path="iceberg/delete_files.py",
+        before="if lower is not None and path < lower:",
+        after="if lower is not None and path <= lower:",
+    ),
+    Mutation(
+        name="a deletion vector gives way to older position delete files",
+        path="iceberg/delete_files.py",
+        before="""\
+        if found.intersect(self._vectors):
+            found -= self._position_delete_files""",
+        after="""\
+        if found.intersect(self._position_delete_files):
+            found -= self._vectors""",
+    ),
+    Mutation(
+        name="an equality delete does not reach files whose least key is its greatest",
+        path="iceberg/key_bounds.py",
+        before="bool(one.upper < other.lower)",
+        after="bool(one.upper <= other.lower)",
+    ),
+    Mutation(
+        name="the deletion vectors of one Puffin file are taken for one",
+        path="iceberg/manifest_entries.py",
+        before="return self.delete_file.path, self.delete_file.content_offset",
+        after="return self.delete_file.path, None",
+    ),
+    Mutation(
+        name="an equality delete with a null in its key deletes nothing",
+        path="iceberg/equality_deletes.py",
+        before="yield first, key_hashes(batch)",
+        after="yield first, key_hashes(batch.drop_null() if isinstance(file, DeleteFile) else batch)",
+    ),
+    Mutation(
+        name="an equality delete compares the first of its columns alone",
+        path="iceberg/equality_keys.py",
+        before="for column in keys.columns])",
+        after="for column in keys.columns[:1]])",
+    ),
+    Mutation(
+        name="0.0 as the key of an equality delete deletes -0.0",
+        path="iceberg/equality_keys.py",
+        before="_by_bits(column) if _has_floats(column.type) else column for",
+        after="column for",
+    ),
+    Mutation(
+        name="an equality delete finds rows at their place in the batch, not in the file",
+        path="iceberg/equality_deletes.py",
+        before="_add_positions(found, rows + first, numbers)",
+        after="_add_positions(found, rows, numbers)",
+        suite=("tests/iceberg/test_equality_deletes.py",),
+    ),
+)

@@ -1,0 +1,131 @@
+"""Mutations of rows: which are read, which are equal, what is left of them, how they are delivered."""
+
+from typing import Final
+
+from mutations.mutation import Mutation
+
+__all__ = ["ROWS"]
+
+ROWS: Final = (
+    Mutation(
+        name="rows are looked for one position too far",
+        path="batch/row_reader.py",
+        before="here = touched.among(positions)",
+        after="here = touched.among(positions + 1)",
+    ),
+    Mutation(
+        name="rows that are read again are looked for by their number among the candidates",
+        path="batch/candidates.py",
+        before="wanted if self.places is None else self.places[wanted]",
+        after="wanted",
+    ),
+    Mutation(
+        name="rows that one step touches are forgotten where another touches all but them",
+        path="batch/row_set.py",
+        before="left_out = np.setdiff1d(self.positions, other.positions, assume_unique=True)",
+        after="left_out = self.positions",
+    ),
+    Mutation(
+        name="all rows but some are just those",
+        path="batch/row_set.py",
+        before="return np.flatnonzero(is_listed != self.is_all_but)",
+        after="return np.flatnonzero(is_listed)",
+    ),
+    Mutation(
+        name="the weight of a file is lost where delete files are in force on it",
+        path="batch/file_rows.py",
+        before="weights = everywhere - less",
+        after="weights = -less",
+    ),
+    Mutation(
+        name="files that two steps remove and add are compared by position",
+        path="batch/alignment.py",
+        before="return file.effects[0].change_ordinal, file.data_file.record_count",
+        after="return 0, file.data_file.record_count",
+    ),
+    Mutation(
+        name="NaN is not NaN",
+        path="changes/canonical.py",
+        before="low[is_nan] = _NAN",
+        after="low[is_nan] = np.random.default_rng().integers(1 << 62, size=is_nan.sum()).view(np.uint64)",
+    ),
+    Mutation(
+        name="-0.0 is not 0.0",
+        path="changes/canonical.py",
+        before="values = np.add(_values(array, dtype), 0.0, dtype=np.float64)",
+        after="values = np.array(_values(array, dtype), np.float64)",
+    ),
+    Mutation(
+        name="null is the value that lies behind it",
+        path="changes/canonical.py",
+        before="if array.null_count == 0:",
+        after="if True:",
+    ),
+    Mutation(
+        name="equal rows count once",
+        path="changes/consolidate.py",
+        before="return positions[ascending], sums[kept[ascending]]",
+        after="return positions[ascending], np.sign(sums[kept[ascending]])",
+    ),
+    Mutation(
+        name="one row removed cancels all equal rows added",
+        path="changes/consolidate.py",
+        before="kept_added = _first_of(groups.starts + removed_rows, added_rows - removed_rows)",
+        after="kept_added = _first_of(groups.starts + removed_rows, np.where(removed_rows, 0, added_rows))",
+    ),
+    Mutation(
+        name="as many rows are paired as the larger side has",
+        path="changes/updates.py",
+        before="np.repeat(np.minimum(group_inserts, sizes - group_inserts), sizes)",
+        after="np.repeat(np.maximum(group_inserts, sizes - group_inserts), sizes)",
+    ),
+    Mutation(
+        name="rows are paired across steps",
+        path="changes/updates.py",
+        before="starts = _starts(take, (identity_hashes.high, identity_hashes.low, change_ordinals))",
+        after="starts = _starts(take, (identity_hashes.high, identity_hashes.low))",
+    ),
+    Mutation(
+        name="the images of an update are swapped",
+        path="changes/updates.py",
+        before="[ChangeType.UPDATE_BEFORE, ChangeType.UPDATE_AFTER]]",
+        after="[ChangeType.UPDATE_AFTER, ChangeType.UPDATE_BEFORE]]",
+    ),
+    Mutation(
+        name="a null key is paired with nothing",
+        path="batch/shuffled_rows.py",
+        before="identities = row_hashes(self.shape.identity_of(rows.batch))",
+        after="identities = hashes",
+    ),
+    Mutation(
+        name="net changes carry the first step that changed their identity",
+        path="changes/net.py",
+        before="np.maximum.reduceat(",
+        after="np.minimum.reduceat(",
+    ),
+    Mutation(
+        name="net changes carry the last step that changed their row, not their identity",
+        path="changes/net.py",
+        before="_last_of_each(rows if identity_hashes is None else group_by_hash(identity_hashes), change_ordinals)",
+        after="_last_of_each(rows, change_ordinals)",
+    ),
+    Mutation(
+        name="a row that got another row id is a change",
+        path="changes/reidentified.py",
+        before="common = np.minimum(added, removed)",
+        after="common = np.zeros_like(added)",
+    ),
+    Mutation(
+        name="an inherited row id is one too great",
+        path="iceberg/row_lineage.py",
+        before="pa.array(positions + first_row_id, pa.int64())",
+        after="pa.array(positions + first_row_id + 1, pa.int64())",
+        suite=("tests/spark/test_merge_on_read.py::test_row_ids_make_an_update_of_what_a_vector_took_out",),
+    ),
+    Mutation(
+        name="the filter does not look at removed rows",
+        path="batch/row_reader.py",
+        before="if self.shape.row_filter is not None:",
+        after="if self.shape.row_filter is not None and any(each.weight > 0 for each in file.effects):",
+    ),
+)

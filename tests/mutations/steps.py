@@ -1,0 +1,126 @@
+"""Mutations of steps: which commits are one, what they carry, which files and schema they have."""
+
+from typing import Final
+
+from mutations.mutation import Mutation
+
+__all__ = ["STEPS"]
+
+STEPS: Final = (
+    Mutation(
+        name="a change ordinal is one too great",
+        path="changes/columns.py",
+        before="pa.array(change_ordinals, pa.int32()),",
+        after="pa.array(change_ordinals + 1, pa.int32()),",
+    ),
+    Mutation(
+        name="a compaction is a step",
+        path="iceberg/step_collector.py",
+        before="return [snapshot for snapshot in group if not is_replace(snapshot)]",
+        after="return list(group)",
+    ),
+    Mutation(
+        name="the snapshots of one commit are steps of their own",
+        path="iceberg/commit_groups.py",
+        before="if previous is not None and previous.is_exact and previous == current:",
+        after="if False:",
+    ),
+    Mutation(
+        name="snapshots of which nobody knows how they were committed are one step",
+        path="iceberg/commit_groups.py",
+        before="if previous is not None and previous.is_exact and previous == current:",
+        after="if previous is not None and previous == current:",
+        suite=("tests/iceberg/test_commit_groups.py",),
+    ),
+    Mutation(
+        name="a step has the time of the first of its snapshots",
+        path="iceberg/step_collector.py",
+        before="commit_timestamp_us=1000 * (last.timestamp_ms if",
+        after="commit_timestamp_us=1000 * (snapshots[0].timestamp_ms if",
+    ),
+    Mutation(
+        name="a step has the id of the first of its snapshots",
+        path="iceberg/step_collector.py",
+        before="commit_snapshot_id=last.snapshot_id,",
+        after="commit_snapshot_id=snapshots[0].snapshot_id,",
+    ),
+    Mutation(
+        name="a file that one snapshot of a commit adds and another removes is removed",
+        path="iceberg/step_files.py",
+        before="weight=earlier.weight + term.weight)",
+        after="weight=term.weight)",
+    ),
+    Mutation(
+        name="a file counts as added by every snapshot whose manifests list it as added",
+        path="iceberg/step_files.py",
+        before="elif entry.status is EntryStatus.ADDED and entry.snapshot_id == snapshot_id:",
+        after="elif entry.status is not EntryStatus.DELETED:",
+    ),
+    Mutation(
+        name="a rollback begins at the snapshot that it goes back to",
+        path="iceberg/steps.py",
+        before="start_snapshot_id=after_snapshot_id,",
+        after="start_snapshot_id=landing.snapshot_id,",
+    ),
+    Mutation(
+        name="the commits since a rollback are left out",
+        path="iceberg/steps.py",
+        before="return _since(lineage, landing.snapshot_id) or []",
+        after="return []",
+    ),
+    Mutation(
+        name="the end of a range on a branch is the head of main",
+        path="iceberg/steps.py",
+        before="head = self._history.head(self._branch)",
+        after="head = self._history.head()",
+        suite=("tests/spark/test_commit_groups.py::test_commits_on_two_branches_at_once_keep_their_own_steps",),
+    ),
+    Mutation(
+        name="rows have the schema of the table as it is now",
+        path="batch/draft.py",
+        before="TableSchema.at(table.metadata, offset.up_to_snapshot_id",
+        after="TableSchema.at(table.metadata, None",
+    ),
+    Mutation(
+        name="a column that became optional still refuses nulls",
+        path="iceberg/relaxed_schema.py",
+        before='"required": field.required and field.field_id not in self.optional,',
+        after='"required": field.required,',
+    ),
+    Mutation(
+        name="columns are matched by name",
+        path="iceberg/projection.py",
+        before="""\
+        by_id = {column.field_id: column for column in columns}
+        return tuple(self._field(by_id.get(field.field_id),""",
+        after="""\
+        by_name = {column.name: column for column in columns}
+        return tuple(self._field(by_name.get(field.name),""",
+    ),
+    Mutation(
+        name="a column that was dropped lends its values to a new one of its name",
+        path="iceberg/projection.py",
+        before="self._field(by_id.get(field.field_id), field,",
+        after="self._field(by_id.get(field.field_id, {each.name: each for each in columns}.get(field.name)), field,",
+    ),
+    Mutation(
+        name="a promoted column keeps the type of the file",
+        path="iceberg/promotion.py",
+        before="return Cast(target) if source.bit_width <= target.bit_width else None",
+        after="return KEEP if source.bit_width <= target.bit_width else None",
+    ),
+    Mutation(
+        name="a column that a file lacks is null where it has a default",
+        path="iceberg/projection.py",
+        before="return pa.nulls(1, kind)[0] if field.initial_default is None else",
+        after="return pa.nulls(1, kind)[0] if True else",
+        suite=("tests/spark/test_schema_evolution.py::test_initial_defaults_of_columns_added_later",),
+    ),
+    Mutation(
+        name="a column that a file lacks is null where its partition has it",
+        path="iceberg/projection.py",
+        before="if str(field.field_id) in self._constants and field.field_type.is_primitive:",
+        after="if False:",
+        suite=("tests/iceberg/test_projection.py",),
+    ),
+)
