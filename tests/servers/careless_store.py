@@ -1,0 +1,63 @@
+"""An S3 store that answers like one and ignores ``If-None-Match``, as `rclone serve s3` 1.75 does."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+__all__ = ["careless_store"]
+
+
+@contextmanager
+def careless_store() -> Iterator[tuple[str, dict[str, bytes]]]:
+    """Serves until left; gives the endpoint and the objects by path, bucket included."""
+    objects: dict[str, bytes] = {}
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_PUT(self) -> None:
+            objects[self.path] = self.rfile.read(int(self.headers["Content-Length"]))
+            self.answer(200)
+
+        def do_GET(self) -> None:
+            self.answer(200 if self.path in objects else 404, objects.get(self.path, b""))
+
+        do_HEAD = do_GET  # noqa: N815 - the base class calls it so
+
+        def do_DELETE(self) -> None:
+            objects.pop(self.path, None)
+            self.answer(204)
+
+        def do_POST(self) -> None:
+            """The bulk delete, of which icefloe sends even a single key."""
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            bucket = self.path.partition("?")[0].rstrip("/")
+            keys = [part.partition("</Key>")[0] for part in body.split("<Key>")[1:]]
+            for key in keys:
+                objects.pop(f"{bucket}/{key}", None)
+            deleted = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys)
+            self.answer(200, f"<DeleteResult>{deleted}</DeleteResult>".encode())
+
+        def answer(self, status: int, body: bytes = b"") -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("ETag", '"0"')
+            self.send_header("Last-Modified", "Sat, 21 Nov 2026 07:00:00 GMT")
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", objects
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

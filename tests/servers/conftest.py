@@ -1,0 +1,53 @@
+"""Real servers, one of each for a whole run; a test is skipped where one cannot be had, and fails where one dies."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TypeVar
+
+import pytest
+
+from servers.rest_catalog import RestCatalog
+from servers.server_process import ServerProcess, ServerUnavailableError
+from servers.versitygw import Versitygw
+
+Server = TypeVar("Server", Versitygw, RestCatalog)
+LAKE = "lake"
+"""The bucket of the warehouse."""
+
+
+@pytest.fixture(scope="session")
+def versitygw(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Versitygw]:
+    """An S3 store with the bucket ``lake``."""
+    with or_skip(Versitygw(folder=tmp_path_factory.mktemp("versitygw"))) as server:
+        server.make_bucket(LAKE)
+        yield server
+
+
+@pytest.fixture(scope="session")
+def rest_catalog(tmp_path_factory: pytest.TempPathFactory, versitygw: Versitygw) -> Iterator[RestCatalog]:
+    """A REST catalog with its warehouse in the bucket ``lake``."""
+    folder = tmp_path_factory.mktemp("rest_catalog")
+    with or_skip(RestCatalog(folder=folder, warehouse=f"s3://{LAKE}/warehouse", store=versitygw)) as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _servers_live(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Says of a server that died in a test that it did."""
+    yield
+    for name in {"versitygw", "rest_catalog"} & set(request.fixturenames):
+        process: ServerProcess = request.getfixturevalue(name).process
+        process.refuse_dead()
+
+
+@contextmanager
+def or_skip(server: AbstractContextManager[Server]) -> Iterator[Server]:
+    """Starts a server; what a test does with it is never a reason to skip."""
+    try:
+        started = server.__enter__()
+    except ServerUnavailableError as reason:
+        pytest.skip(str(reason))
+    try:
+        yield started
+    finally:
+        server.__exit__(None, None, None)

@@ -1,0 +1,131 @@
+"""An S3 store on plain files: versitygw, built from its Go module the first time."""
+
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Self
+
+from obstore.store import S3Store
+
+from servers.server_process import CACHE, ServerProcess, ServerUnavailableError, answers, free_port
+
+__all__ = ["REGION", "Versitygw", "build_versitygw"]
+
+REGION: Final = "us-east-1"
+VERSION: Final = "v1.8.0"
+MODULE: Final = f"github.com/versity/versitygw/cmd/versitygw@{VERSION}"
+BINARY: Final = CACHE / "bin" / f"versitygw-{VERSION}"
+
+
+def build_versitygw() -> Path:
+    """The binary in the cache; builds it where it is not there.
+
+    Raises:
+        ServerUnavailableError: there is no Go, or the module could not be fetched.
+    """
+    if BINARY.is_file():
+        return BINARY
+    go = shutil.which("go")
+    if go is None:
+        raise ServerUnavailableError("versitygw, an S3 store for tests, is built by Go, and `go` is not on the path")
+    BINARY.parent.mkdir(parents=True, exist_ok=True)
+    # A module cache of its own, gone afterwards: Go's usual one would keep half a gigabyte in the home folder.
+    with tempfile.TemporaryDirectory(prefix="versitygw-", dir=CACHE) as folder:
+        places = {"GOPATH": f"{folder}/go", "GOCACHE": f"{folder}/build", "GOBIN": f"{folder}/bin"}
+        environ = {**os.environ, **places, "GOFLAGS": f"{os.environ.get('GOFLAGS', '')} -modcacherw".strip()}
+        built = subprocess.run([go, "install", MODULE], env=environ, capture_output=True, text=True)
+        if built.returncode != 0:
+            raise ServerUnavailableError(f"versitygw, an S3 store for tests, was not built:\n{built.stderr[-2000:]}")
+        # Whole or not there, whoever builds it at the same time.
+        Path(folder, "bin", "versitygw").rename(BINARY)
+    return BINARY
+
+
+@dataclass(kw_only=True)
+class Versitygw:
+    """A store on 127.0.0.1 whose buckets are folders below ``folder/data``; a context manager.
+
+    Attributes:
+        access_key: of the root account.
+        secret_key: unlike any other text, so that it can be searched for.
+    """
+
+    folder: Path
+    access_key: str = field(default_factory=lambda: f"root{secrets.token_hex(6)}")
+    secret_key: str = field(default_factory=lambda: f"planted{secrets.token_hex(16)}", repr=False)
+    port: int = field(default_factory=free_port)
+
+    def __enter__(self) -> Self:
+        """Builds it if need be, starts it and waits until it answers."""
+        self._binary = build_versitygw()
+        (self.folder / "data").mkdir(parents=True)
+        (self.folder / "accounts").mkdir()
+        self.process = ServerProcess("versitygw", self.folder)
+        self.process.start(
+            [self._binary, "--quiet", "--port", f"127.0.0.1:{self.port}", "--region", REGION,
+             "--iam-dir", self.folder / "accounts", "posix", self.folder / "data"],
+            environ={
+                "PATH": os.environ["PATH"], "ROOT_ACCESS_KEY": self.access_key, "ROOT_SECRET_KEY": self.secret_key
+            },
+            is_ready=answers(self.endpoint, 403),
+            seconds=30,
+        )  # fmt: skip
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends it."""
+        self.process.stop()
+
+    @property
+    def endpoint(self) -> str:
+        """Its URL."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What opens a store on it; see `icefloe.storage.location.open_store`."""
+        return {
+            "access_key_id": self.access_key, "secret_access_key": self.secret_key,
+            "endpoint": self.endpoint, "region": REGION,
+        }  # fmt: skip
+
+    @property
+    def file_io(self) -> dict[str, str]:
+        """The properties by which PyIceberg's FileIO reads and writes its objects."""
+        return {
+            "s3.endpoint": self.endpoint, "s3.region": REGION,
+            "s3.access-key-id": self.access_key, "s3.secret-access-key": self.secret_key,
+        }  # fmt: skip
+
+    @property
+    def airflow_connection(self) -> Mapping[str, Any]:
+        """An Airflow connection of type aws."""
+        extra = {"endpoint_url": self.endpoint, "region_name": REGION}
+        return {"conn_type": "aws", "login": self.access_key, "password": self.secret_key, "extra": extra}
+
+    def make_bucket(self, name: str) -> S3Store:
+        """A new bucket, as obstore sees it."""
+        self._admin("create-bucket", "--owner", self.access_key, "--bucket", name)
+        client: Any = {"allow_http": True}
+        return S3Store(name, config={**self.options}, client_options=client)  # type: ignore[arg-type]
+
+    def add_account(self) -> tuple[str, str]:
+        """A new account that may do everything; its key and its secret."""
+        key, secret = f"user{secrets.token_hex(6)}", f"vended{secrets.token_hex(16)}"
+        self._admin("create-user", "--access", key, "--secret", secret, "--role", "admin")
+        return key, secret
+
+    def remove_account(self, key: str) -> None:
+        """Ends an account: the store refuses it from now on."""
+        self._admin("delete-user", "--access", key)
+
+    def _admin(self, *arguments: str) -> None:
+        command = [self._binary, "admin", "--endpoint-url", self.endpoint, *arguments]
+        environ = {"ADMIN_ACCESS_KEY": self.access_key, "ADMIN_SECRET_KEY": self.secret_key, "ADMIN_REGION": REGION}
+        done = subprocess.run(command, env=environ, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
