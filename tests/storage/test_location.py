@@ -6,6 +6,7 @@ from obstore import store as stores
 
 from icefloe.errors import TerminalError
 from icefloe.storage.location import open_store
+from storage.answering_server import answering_server
 
 
 @pytest.mark.parametrize(
@@ -172,3 +173,12 @@ def test_options_never_show(opened):
     store = open_store("s3://lake/x", options=OPTIONS)
     for text in (repr(store), str(store), store.url):
         assert not [value for value in OPTIONS.values() if value in text]
+
+
+def test_without_options_the_environment_says_where_s3_is_also_without_encryption(monkeypatch):
+    with answering_server(lambda _: (200, {"ETag": '"0"'}, b"")) as (endpoint, asked):
+        settings = {"ENDPOINT_URL": endpoint, "ALLOW_HTTP": "true", "ACCESS_KEY_ID": "key", "SECRET_ACCESS_KEY": "key"}
+        for name, value in settings.items():
+            monkeypatch.setenv(f"AWS_{name}", value)
+        open_store("s3://lake").put("key", b"value")
+    assert asked == ["PUT"]

@@ -91,7 +91,7 @@ def _remote(url: str, options: Mapping[str, str]) -> ObjectStore:
         client.setdefault("allow_http", "true")
     config: Any = {key: value for key, value in options.items() if key not in _CLIENT_OPTIONS}
     with place.faults("open", ""):
-        remote = stores.from_url(url, config=config, client_options=client, retry_config=_RETRIES)
+        remote = stores.from_url(url, config=config, client_options=client or None, retry_config=_RETRIES)
     return ObjectStore(place, lambda _: remote)
 
 

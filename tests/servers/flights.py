@@ -1,0 +1,96 @@
+"""The table ``nyc.flights`` in the REST catalog on S3, and what pipelines deliver of it to S3."""
+
+import io
+import json
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+from pyiceberg.catalog import load_catalog
+from pyiceberg.table import Table
+
+from icefloe.storage.location import open_store
+from servers.rest_catalog import RestCatalog
+from servers.spark_writer import SparkWriter
+from servers.versitygw import Versitygw
+
+__all__ = ["Flights", "counted"]
+
+MERGE = """
+MERGE INTO lake.nyc.{name} t USING (
+    SELECT id * 10 AS flight_id, 'UA' AS carrier FROM range(120)
+) u ON t.flight_id = u.flight_id
+WHEN MATCHED AND u.flight_id % 20 = 0 THEN DELETE
+WHEN MATCHED THEN UPDATE SET carrier = u.carrier
+WHEN NOT MATCHED THEN INSERT *
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flights:
+    """One table of the catalog.
+
+    Attributes:
+        name: of the table inside ``nyc``, and of the bucket of its pipelines.
+    """
+
+    name: str
+    spark: SparkWriter
+    catalog: RestCatalog
+    store: Versitygw
+
+    @classmethod
+    def create(cls, name: str, spark: SparkWriter, *, format_version: int) -> Self:
+        """A merge-on-read table of 1000 flights of the carrier AA."""
+        made = cls(name=name, spark=spark, catalog=spark.catalog, store=spark.store)
+        made.store.make_bucket(name)
+        modes = ", ".join(f"'write.{verb}.mode' = 'merge-on-read'" for verb in ("delete", "update", "merge"))
+        spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.nyc")
+        spark.sql(
+            f"CREATE TABLE lake.nyc.{name} (flight_id bigint NOT NULL, carrier string) USING iceberg "
+            f"TBLPROPERTIES ('format-version' = '{format_version}', {modes})"
+        )
+        spark.sql(f"ALTER TABLE lake.nyc.{name} SET IDENTIFIER FIELDS flight_id")
+        spark.sql(f"INSERT INTO lake.nyc.{name} SELECT id, 'AA' FROM range(1000)")
+        return made
+
+    def merge(self) -> None:
+        """Every 20th flight is deleted, those between get the carrier UA, and 20 come new: 100 changed flights."""
+        self.spark.sql(MERGE.format(name=self.name))
+
+    def load(self) -> Table:
+        """The table by PyIceberg."""
+        return load_catalog("lake", type="rest", uri=self.catalog.uri, **self.store.file_io).load_table(
+            f"nyc.{self.name}"
+        )
+
+    def write_pipeline(self, folder: Path, **keys: Any) -> Path:
+        """A pipeline file whose storage and sink are on S3."""
+        document = {
+            "version": 1,
+            "catalog": "lakehouse",
+            "table": f"nyc.{self.name}",
+            "storage": f"s3://{self.name}/icefloe",
+            "engine": "local",
+            "sink": {"type": "files", "path": f"s3://{self.name}/changes"},
+            **keys,
+        }
+        path = folder / f"{self.name}.yaml"
+        path.write_text(yaml.safe_dump(document, sort_keys=False))
+        return path
+
+    def delivered(self, batch_number: int) -> Counter[tuple[str, int, str]]:
+        """What a batch delivered: (change type, flight_id, carrier), counted."""
+        sink = open_store(f"s3://{self.name}/changes/batch={batch_number}", options=self.store.options)
+        manifest = json.loads(sink.get("_manifest.json"))
+        names = [name for part in manifest["parts"] for name in part["names"]]
+        return counted(pa.concat_tables(pq.read_table(io.BytesIO(sink.get(name))) for name in names))
+
+
+def counted(changes: pa.Table) -> Counter[tuple[str, int, str]]:
+    """(change type, flight_id, carrier), counted."""
+    return Counter((row["_change_type"], row["flight_id"], row["carrier"]) for row in changes.to_pylist())

@@ -1,0 +1,73 @@
+"""The whole flow with everything on S3 and the table in a REST catalog, written by Spark."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cli.workspace import Outcome, icefloe_process
+from icefloe import read_changes
+from servers.flights import Flights, counted
+from servers.rest_catalog import RestCatalog
+from servers.spark_writer import SparkWriter
+from servers.versitygw import REGION, Versitygw
+
+pytestmark = [pytest.mark.servers, pytest.mark.spark]
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory, rest_catalog: RestCatalog, versitygw: Versitygw) -> Iterator[SparkWriter]:
+    folder = tmp_path_factory.mktemp("spark_writer")
+    with SparkWriter(folder=folder, catalog=rest_catalog, store=versitygw) as started:
+        yield started
+
+
+@pytest.mark.parametrize(("format_version", "engine"), [(2, "local"), (3, "local"), (3, "spark")])
+def test_what_spark_commits_through_the_catalog_is_delivered_to_s3(
+    spark: SparkWriter, tmp_path: Path, format_version: int, engine: str
+) -> None:
+    flights = Flights.create(
+        f"flights-v{format_version}-{engine}".replace("-", ""), spark, format_version=format_version
+    )
+    conf = {"spark.master": "local[2]", "spark.ui.enabled": "false"}
+    pipeline = flights.write_pipeline(tmp_path, spark={"conf": conf})
+    after = flights.load().metadata.current_snapshot_id
+
+    assert icefloe(flights, "validate", pipeline).code == 0
+    loaded = icefloe(flights, "run", pipeline, "--engine", engine)
+    assert (loaded.code, loaded.err) == (0, "")
+    assert loaded.document["route"] == "insert_only"
+    assert flights.delivered(0) == Counter({("INSERT", number, "AA"): 1 for number in range(1000)})
+
+    flights.merge()
+    merged = icefloe(flights, "run", pipeline, "--engine", engine)
+    assert (merged.code, merged.err) == (0, "")
+    assert merged.document["route"] == "shuffle"
+    changes = read_changes(flights.load(), after_snapshot_id=after).read_all()
+    assert flights.delivered(1) == counted(changes)
+    assert counts(flights.delivered(1)) == {"DELETE": 50, "UPDATE_BEFORE": 50, "UPDATE_AFTER": 50, "INSERT": 20}
+
+    assert icefloe(flights, "verify", pipeline).code == 0
+    assert icefloe(flights, "run", pipeline).document["batch"] is None
+
+
+def icefloe(flights: Flights, *arguments: object) -> Outcome:
+    """The command line as a person would set it up: the variables of PyIceberg and of S3's own tools."""
+    catalog = {"TYPE": "rest", "URI": flights.catalog.uri, "S3__ENDPOINT": flights.store.endpoint, "S3__REGION": REGION}
+    return icefloe_process(
+        *arguments,
+        AWS_ACCESS_KEY_ID=flights.store.access_key,
+        AWS_SECRET_ACCESS_KEY=flights.store.secret_key,
+        AWS_ENDPOINT_URL=flights.store.endpoint,
+        AWS_ALLOW_HTTP="true",
+        AWS_REGION=REGION,
+        **{f"PYICEBERG_CATALOG__LAKEHOUSE__{key}": value for key, value in catalog.items()},
+    )
+
+
+def counts(delivered: Counter[tuple[str, int, str]]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for (change_type, _, _), count in delivered.items():
+        found[change_type] += count
+    return found
