@@ -121,7 +121,11 @@ def test_a_missing_spark_connection_fails_before_a_batch_is_opened(
     lake.write_pipeline("flights", engine="spark")
     lake.append((1, "AA"))
     assert run_dag("flights").by_task["plan"] == "failed"
-    assert not (lake.folder / "storage").exists()
+    written = [path for path in (lake.folder / "storage").rglob("*") if path.is_file()]
+    assert [path.name for path in written] == ["status.json"]
+    trouble = json.loads(written[0].read_text())["trouble"]
+    assert (trouble["phase"], trouble["is_final"]) == ("plan", True)
+    assert "AIRFLOW_CONN_SPARK_DEFAULT" in trouble["sentence"]
 
 
 def test_consumers_are_told_of_changes_and_not_of_empty_batches(lake: Lake, run_dag: RunDag) -> None:

@@ -9,6 +9,7 @@ from cli.workspace import Workspace
 from icefloe.batch.context import TaskReference
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.phases import Phase
+from icefloe.batch.publish_status import load_status
 from icefloe.batch.range_request import RangeRequest
 from icefloe.batch.session import PipelineSession
 from icefloe.engines.run_batch import LocalPhases, phase_runner, run_batch
@@ -118,3 +119,26 @@ def test_the_engine_of_the_pipeline_runs_the_phases(workspace: Workspace) -> Non
     assert isinstance(phase_runner(local, {}), LocalPhases)
     assert isinstance(phase_runner(spark, {}), SparkSubmit)
     assert phase_runner(spark, {}).cores == 3
+
+
+def test_the_status_tells_of_a_failed_phase_until_the_batch_is_committed(workspace: Workspace) -> None:
+    session = session_of(workspace)
+    with pytest.raises(TransientError):
+        run_batch(session, environ=os.environ, phases=FailingPhases(Phase.INSERT_ONLY))
+    failed = load_status(session.checkpoint)
+    assert failed is not None
+    assert failed.trouble is not None
+    assert (failed.trouble.sentence, failed.trouble.phase, failed.trouble.is_final) == (
+        "a worker was lost", "insert_only", False,
+    )  # fmt: skip
+    assert failed.open_batch == 0
+    run_batch(session_of(workspace), environ=os.environ)
+    done = load_status(session.checkpoint)
+    assert done is not None
+    assert (done.trouble, done.open_batch, done.last_batch, len(done.recent)) == (None, None, 0, 1)
+
+
+def test_a_backfill_leaves_the_status_of_the_pipeline_alone(workspace: Workspace) -> None:
+    session = session_of(workspace)
+    run_batch(session, RangeRequest(), environ=os.environ)
+    assert load_status(session.checkpoint) is None

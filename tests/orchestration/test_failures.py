@@ -1,8 +1,16 @@
-import pytest
-from airflow.sdk.exceptions import AirflowFailException
+from pathlib import Path
 
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from icefloe.batch.publish_status import load_status
+from icefloe.batch.status import Trouble
+from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import TerminalError, TransientError
 from icefloe.orchestration.failures import clear_failures
+from icefloe.pipeline.model import Pipeline
+from icefloe.storage.location import open_store
+from orchestration.pipelines import pipeline_from
 
 
 def test_what_retrying_cannot_help_fails_at_once_with_the_tasks_name() -> None:
@@ -32,3 +40,50 @@ def test_an_error_that_passes_has_its_sentence_on_a_line_of_its_own_too(caplog: 
 def test_everything_else_is_left_to_airflows_retries(error: Exception) -> None:
     with pytest.raises(type(error), match=str(error)), clear_failures("plan"):
         raise error
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path) -> Pipeline:
+    return pipeline_from(tmp_path)
+
+
+def told(pipeline: Pipeline) -> Trouble | None:
+    status = load_status(Checkpoint(open_store(pipeline.checkpoint_url)))
+    return None if status is None else status.trouble
+
+
+def test_the_pipelines_status_says_what_a_task_failed_of(pipeline: Pipeline) -> None:
+    with pytest.raises(AirflowFailException), clear_failures("plan", pipeline):
+        raise TerminalError("the column is gone")
+    trouble = told(pipeline)
+    assert trouble is not None
+    assert (trouble.sentence, trouble.phase, trouble.is_final) == ("the column is gone", "plan", True)
+
+
+def test_what_airflow_retries_is_no_final_trouble(pipeline: Pipeline) -> None:
+    with pytest.raises(TransientError), clear_failures("commit", pipeline):
+        raise TransientError("the store timed out")
+    trouble = told(pipeline)
+    assert trouble is not None
+    assert (trouble.sentence, trouble.is_final) == ("the store timed out", False)
+
+
+def test_of_an_error_that_is_not_ours_only_its_kind_is_told(pipeline: Pipeline) -> None:
+    with pytest.raises(ValueError, match="s3cret"), clear_failures("plan", pipeline):
+        raise ValueError("postgresql://icefloe:s3cret@lake")
+    trouble = told(pipeline)
+    assert trouble is not None
+    assert trouble.sentence == "plan failed with ValueError; its log says more"
+
+
+def test_a_skipped_task_is_no_trouble(pipeline: Pipeline) -> None:
+    with pytest.raises(AirflowSkipException), clear_failures("commit", pipeline):
+        raise AirflowSkipException("no batch")
+    assert told(pipeline) is None
+
+
+def test_a_status_that_cannot_be_written_hides_no_error(tmp_path: Path) -> None:
+    (tmp_path / "storage").write_text("a file in the way")
+    pipeline = pipeline_from(tmp_path)
+    with pytest.raises(AirflowFailException, match="the column is gone"), clear_failures("plan", pipeline):
+        raise TerminalError("the column is gone")

@@ -20,7 +20,7 @@ __all__ = ["BatchReport", "load_report"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchReport:
-    """What one batch did. Quantities carry their units; ``seconds`` are summed over tasks, not wall time.
+    """What one batch did. Quantities carry their units; ``map_seconds`` and ``reduce_seconds`` are summed over tasks.
 
     Attributes:
         changes: those of ``each`` step, or the ``net`` ones of the whole batch.
@@ -31,6 +31,8 @@ class BatchReport:
         shuffled_bytes: compressed bytes of all map outputs.
         hash_sum: the signed sum of the row hashes of all changes, equal where they were read and where they left.
         summary_checks: per step.
+        seconds: wall time from the plan to the commit, waiting between tasks and retries included; None in reports of
+            releases that did not say.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -62,6 +64,7 @@ class BatchReport:
     summary_checks: tuple[SummaryCheck, ...]
     warnings: tuple[str, ...]
     committed_at: str
+    seconds: float | None = None
 
     @classmethod
     def of(
@@ -77,6 +80,7 @@ class BatchReport:
         """
         plan, records = batch.plan, batch.records
         shuffled = [record for record in records if record.data is not None]
+        now = datetime.now(UTC)
         return cls(
             pipeline=plan.pipeline,
             table=plan.table,
@@ -103,7 +107,8 @@ class BatchReport:
             hash_sum=left.hash_sum(),
             summary_checks=checks,
             warnings=(*plan.warnings, *warnings),
-            committed_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            committed_at=now.isoformat(timespec="milliseconds"),
+            seconds=max(0.0, (now - datetime.fromisoformat(plan.planned_at)).total_seconds()),
         )
 
 

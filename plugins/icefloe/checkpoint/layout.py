@@ -5,9 +5,10 @@ from typing import Final
 
 from icefloe.errors import UsageError
 
-__all__ = ["PIPELINE", "backfill_prefix", "commit_key", "offset_key", "report_key"]
+__all__ = ["PIPELINE", "STATUS", "backfill_prefix", "commit_key", "offset_key", "report_key"]
 
 PIPELINE: Final = "pipeline.json"
+STATUS: Final = "status.json"
 
 _BACKFILL_ID: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from icefloe.checkpoint.gallop import last_present
-from icefloe.checkpoint.layout import PIPELINE, backfill_prefix, commit_key, offset_key, report_key
+from icefloe.checkpoint.layout import PIPELINE, STATUS, backfill_prefix, commit_key, offset_key, report_key
 from icefloe.checkpoint.record_store import CheckpointGapError, RecordStore
 from icefloe.checkpoint.records import CommitRecord, OffsetRecord, PipelineRecord
 from icefloe.errors import TerminalError, TransientError
@@ -138,8 +138,19 @@ class Checkpoint:
 
     def report(self, batch_number: int) -> bytes | None:
         """The report of a batch; None when there is none."""
+        return self._found(report_key(batch_number))
+
+    def put_status(self, status: bytes) -> None:
+        """Keeps how the pipeline is doing, in place of what was known before."""
+        self._store.put(STATUS, status)
+
+    def status(self) -> bytes | None:
+        """How the pipeline was doing; None when nothing says so."""
+        return self._found(STATUS)
+
+    def _found(self, key: str) -> bytes | None:
         try:
-            return self._store.get(report_key(batch_number))
+            return self._store.get(key)
         except KeyMissingError:
             return None
 

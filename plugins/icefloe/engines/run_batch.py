@@ -1,8 +1,8 @@
 """One batch from its plan to its cleanup, without Airflow: what the command line, the demo and tests run."""
 
 import logging
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -13,13 +13,15 @@ from icefloe.batch.context import TaskReference
 from icefloe.batch.document import Route
 from icefloe.batch.phases import Phase, run_phase
 from icefloe.batch.prepare import Prepared, prepare
+from icefloe.batch.publish_status import publish_status, publish_trouble
 from icefloe.batch.range_request import RangeRequest
 from icefloe.batch.report import BatchReport
 from icefloe.batch.session import PipelineSession
+from icefloe.batch.status import Trouble
 from icefloe.batch.table_files import io_properties
 from icefloe.engines.local import LocalEngine
 from icefloe.engines.spark_submit import SparkSubmit
-from icefloe.errors import IcefloeError
+from icefloe.errors import IcefloeError, TerminalError
 from icefloe.pipeline.model import Pipeline
 
 __all__ = ["BatchRun", "LocalPhases", "Observer", "PhaseRunner", "phase_runner", "run_batch"]
@@ -116,18 +118,47 @@ def run_batch(
         IcefloeError: of the first task that failed; the next run resumes the batch.
     """
     runner = phases or phase_runner(session.pipeline, environ)
+    is_backfill = request is not None
+    if not is_backfill:
+        observe = _telling_trouble(session, observe)
     with observe("plan"):
         runner.check()
         prepared = prepare(session, request, cores=runner.cores)
+    if not is_backfill:
+        publish_status(session, phase="plan" if prepared.plan else "cleanup")
     if prepared.plan is None or prepared.plan_url is None:
         return BatchRun(report=prepared.report, was_committed_before=prepared.is_committed)
     reference = TaskReference(plan_url=prepared.plan_url, credentials=session.credentials)
     _run_route(prepared, reference, runner, environ, observe)
     with observe("commit"):
         report = commit_batch(reference.open())
+    if not is_backfill:
+        publish_status(session, phase="commit", report=report)
     with observe("cleanup"):
         _clean_up(reference)
     return BatchRun(report=report)
+
+
+def _telling_trouble(session: PipelineSession, observe: Observer) -> Observer:
+    """The same observer, which also says in the pipeline's status what a task failed of."""
+
+    @contextmanager
+    def observed(phase: str) -> Iterator[object]:
+        try:
+            with observe(phase) as observing:
+                yield observing
+        except IcefloeError as error:
+            _tell(session, Trouble.now(error.sentence, phase=phase, is_final=isinstance(error, TerminalError)))
+            raise
+
+    return observed
+
+
+def _tell(session: PipelineSession, trouble: Trouble) -> None:
+    """A pipeline that never began leaves nothing behind: who runs it reads the sentence."""
+    with suppress(IcefloeError):
+        if session.checkpoint.pipeline() is not None:
+            publish_trouble(session.checkpoint, session.pipeline, trouble)
 
 
 def _run_route(

@@ -62,8 +62,9 @@ def _plan(pipeline: Pipeline, range_of_run: RangeOfRun) -> Any:
     def plan() -> dict[str, Any]:
         from icefloe.orchestration.use_cases import plan_batch
 
-        with clear_failures("plan"):
-            return plan_batch(pipeline, range_of_run(get_current_context()["dag_run"].conf or {}))
+        with clear_failures("plan", pipeline):
+            run = get_current_context()["dag_run"]
+            return plan_batch(pipeline, range_of_run(run.conf or {}), dag_id=run.dag_id)
 
     return plan()
 
@@ -81,7 +82,7 @@ def _coalesce(pipeline: Pipeline) -> Any:
     def coalesce() -> dict[str, Any]:
         from icefloe.orchestration.use_cases import coalesce_batch
 
-        with clear_failures("coalesce"):
+        with clear_failures("coalesce", pipeline):
             return coalesce_batch(pipeline, _prepared()["plan_uri"])
 
     return coalesce()
@@ -97,7 +98,7 @@ def _commit(pipeline: Pipeline, asset_name: str) -> Any:
     def commit() -> dict[str, Any]:
         from icefloe.orchestration.use_cases import commit as commit_batch
 
-        with clear_failures("commit"):
+        with clear_failures("commit", pipeline):
             prepared = _prepared()
             if prepared["plan_uri"] is None:
                 logger.info("%s has no batch to commit; the log of plan says why", pipeline.name)
@@ -116,7 +117,7 @@ def _cleanup(pipeline: Pipeline) -> Any:
     def cleanup() -> None:
         from icefloe.orchestration.use_cases import clean_up_batch
 
-        with clear_failures("cleanup"):
+        with clear_failures("cleanup", pipeline):
             clean_up_batch(pipeline, _prepared()["plan_uri"])
 
     return cleanup()

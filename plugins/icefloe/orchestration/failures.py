@@ -4,9 +4,11 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk import get_current_context
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from icefloe.errors import IcefloeError, TerminalError
+from icefloe.pipeline.model import Pipeline
 
 __all__ = ["clear_failures"]
 
@@ -14,12 +16,16 @@ logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def clear_failures(task_id: str) -> Iterator[None]:
+def clear_failures(task_id: str, pipeline: Pipeline | None = None) -> Iterator[None]:
     """Gives the sentence of an error a line of its own; fails the task at once where retrying cannot help.
 
     Airflow prints the traceback of whatever a task raises, with the sentence cut off on top. So the way to an error
     that needs no traceback goes into a folded group of the log, and only Airflow's own frames are left below it.
     Every other error is Airflow's to retry.
+
+    Args:
+        task_id: of the task.
+        pipeline: whose status says that the task failed, and why.
     """
     try:
         yield
@@ -29,7 +35,34 @@ def clear_failures(task_id: str) -> Iterator[None]:
         logger.info("traceback", exc_info=error)
         logger.info("::endgroup::")
         logger.error("%s", sentence)  # noqa: TRY400 - the traceback stands above
+        _tell(pipeline, task_id, error.sentence, is_final=True)
         raise AirflowFailException(sentence) from None
     except IcefloeError as error:
         logger.error("%s: %s", task_id, error.sentence)  # noqa: TRY400 - Airflow prints the traceback
+        _tell(pipeline, task_id, error.sentence)
         raise
+    except AirflowSkipException:
+        raise
+    except Exception as error:
+        # Of an error that is not ours only the kind: nobody has looked at what its text may give away.
+        _tell(pipeline, task_id, f"{task_id} failed with {type(error).__name__}; its log says more")
+        raise
+
+
+def _tell(pipeline: Pipeline | None, task_id: str, sentence: str, *, is_final: bool = False) -> None:
+    """Puts a failure into the pipeline's status; a backfill has none, and its failures are no trouble of the other."""
+    if pipeline is None:
+        return
+    from icefloe.batch.status import Trouble
+    from icefloe.orchestration.use_cases import record_trouble
+
+    try:
+        run = get_current_context()
+    except RuntimeError:
+        dag_id, is_last_try = None, False
+    else:
+        dag_id, is_last_try = run["dag_run"].dag_id, run["ti"].try_number > run["ti"].max_tries
+    if dag_id == f"{pipeline.name}__backfill":
+        return
+    trouble = Trouble.now(sentence, phase=task_id, is_final=is_final or is_last_try)
+    record_trouble(pipeline, trouble, dag_id=dag_id)

@@ -57,7 +57,7 @@ class TableSnapshotSensor(BaseSensorOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Looks, then waits in the triggerer."""
-        with clear_failures("wait_for_snapshot"):
+        with clear_failures("wait_for_snapshot", self.pipeline):
             if self.check_configuration is not None:
                 self.check_configuration(context["dag_run"].conf or {})
             work = self._look()
@@ -69,7 +69,7 @@ class TableSnapshotSensor(BaseSensorOperator):
 
     def resume(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - as above
         """Takes the trigger's event."""
-        with clear_failures("wait_for_snapshot"):
+        with clear_failures("wait_for_snapshot", self.pipeline):
             if "error" in event:
                 raise (TerminalError if event["is_terminal"] else TransientError)(event["error"])
         if event["snapshot_id"] is None:

@@ -55,7 +55,7 @@ class SparkPhaseOperator(SparkSubmitOperator):
         from icefloe.orchestration.use_cases import run_phase_here
 
         plan_uri = self.application_args[0]
-        with clear_failures(self.phase):
+        with clear_failures(self.phase, self.pipeline):
             pipeline = self.pipeline.expanded(os.environ)
             if pipeline.engine == "local":
                 run_phase_here(pipeline, self.phase, plan_uri)

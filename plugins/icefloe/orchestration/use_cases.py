@@ -16,9 +16,11 @@ from icefloe.batch.job_error import JobError, load_job_error
 from icefloe.batch.open_batch import Work, find_work
 from icefloe.batch.phases import Phase, run_phase
 from icefloe.batch.prepare import Prepared, prepare
+from icefloe.batch.publish_status import publish_status, publish_trouble
 from icefloe.batch.range_request import RangeRequest
-from icefloe.batch.report import load_report
+from icefloe.batch.report import BatchReport, load_report
 from icefloe.batch.session import PipelineSession
+from icefloe.batch.status import Trouble
 from icefloe.batch.table_files import io_properties
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.engines.local import LocalEngine
@@ -29,7 +31,16 @@ from icefloe.orchestration.spark_connection import usable_master
 from icefloe.pipeline.model import Pipeline
 from icefloe.storage.location import open_store
 
-__all__ = ["clean_up_batch", "coalesce_batch", "commit", "plan_batch", "read_job_error", "run_phase_here", "work_of"]
+__all__ = [
+    "clean_up_batch",
+    "coalesce_batch",
+    "commit",
+    "plan_batch",
+    "read_job_error",
+    "record_trouble",
+    "run_phase_here",
+    "work_of",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -46,8 +57,9 @@ def work_of(pipeline: Pipeline) -> Work:
         raise
 
 
-def plan_batch(pipeline: Pipeline, request: RangeRequest | None) -> dict[str, Any]:
+def plan_batch(pipeline: Pipeline, request: RangeRequest | None, *, dag_id: str | None = None) -> dict[str, Any]:
     """Opens or resumes a batch and writes its plan; a backfill that was delivered before has nothing to commit."""
+    session = None
     try:
         session = _session(pipeline)
         cores = None if session.pipeline.engine == "local" else usable_master(session.pipeline).cores
@@ -57,10 +69,17 @@ def plan_batch(pipeline: Pipeline, request: RangeRequest | None) -> dict[str, An
             raise
         prepared = Prepared()
     plan = prepared.plan
+    if session is not None and request is None:
+        publish_status(session, phase="cleanup" if plan is None else "plan", dag_id=dag_id)
     if plan is None:
         why = "this range was delivered before" if prepared.is_committed else "nothing new was committed to the table"
         logger.info("%s has nothing to do: %s", pipeline.name, why)
-        return {"route": Route.NOTHING_TO_DO.value, "plan_uri": None, "was_delivered_before": prepared.is_committed}
+        return {
+            "route": Route.NOTHING_TO_DO.value,
+            "plan_uri": None,
+            "was_delivered_before": prepared.is_committed,
+            "checkpoint_uri": pipeline.expanded(os.environ).checkpoint_url,
+        }
     return {
         "route": plan.route.value,
         "plan_uri": prepared.plan_url,
@@ -71,6 +90,7 @@ def plan_batch(pipeline: Pipeline, request: RangeRequest | None) -> dict[str, An
         "steps": len(plan.steps),
         "map_tasks": plan.num_map_tasks,
         "num_partitions": plan.num_partitions,
+        "checkpoint_uri": plan.checkpoint_url,
         "sink_path": plan.sink.get("path"),
     }
 
@@ -95,6 +115,8 @@ def commit(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str, Any]:
         if checkpoint.committed(prepared["batch_number"]) is None:
             raise
         report = load_report(checkpoint, prepared["batch_number"])
+    if report.backfill_id is None:
+        _publish_commit(pipeline, report)
     return {
         "batch_number": report.batch_number,
         "backfill_id": report.backfill_id,
@@ -117,6 +139,22 @@ def clean_up_batch(pipeline: Pipeline, plan_uri: str) -> None:
 def read_job_error(credentials: Credentials, phase: str, plan_uri: str, attempt: str) -> JobError | None:
     """Why a Spark job failed; None when it died without a word."""
     return load_job_error(plan_uri, phase, attempt, credentials=credentials)
+
+
+def record_trouble(pipeline: Pipeline, trouble: Trouble, *, dag_id: str | None) -> None:
+    """Says in the status of a pipeline that a task failed, where its checkpoint can be written at all."""
+    try:
+        publish_trouble(_checkpoint(pipeline, None), pipeline.expanded(os.environ), trouble, dag_id=dag_id)
+    except Exception as error:  # noqa: BLE001 - the task has failed already, and with a better reason
+        logger.warning("the status of %s cannot be written: %s", pipeline.name, error)
+
+
+def _publish_commit(pipeline: Pipeline, report: BatchReport) -> None:
+    """The table is opened once more, since the commit itself needs no catalog and does not fail where that is gone."""
+    try:
+        publish_status(_session(pipeline), phase="commit", report=report)
+    except Exception as error:  # noqa: BLE001 - the batch is committed, whatever the catalog answers now
+        logger.warning("the status of %s waits for the next plan: %s", pipeline.name, error)
 
 
 def _session(pipeline: Pipeline) -> PipelineSession:
