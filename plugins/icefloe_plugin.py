@@ -1,11 +1,41 @@
-"""Tells Airflow that icefloe is installed. Every task process imports this file: it must stay light."""
+"""Tells Airflow of icefloe's page. Every task process imports this file: it must stay light."""
 
 from airflow.plugins_manager import AirflowPlugin
+
+from icefloe.orchestration.page.lazy_app import LazyApp
 
 __all__ = ["IcefloePlugin"]
 
 
 class IcefloePlugin(AirflowPlugin):  # type: ignore[misc]
-    """Shows as a plugin in Airflow's list; pages and links will be registered here."""
+    """The page: an entry of the navigation, and a tab on each DAG and each run."""
 
     name = "icefloe"
+    fastapi_apps = [{"app": LazyApp(), "url_prefix": "/icefloe", "name": "icefloe"}]  # noqa: RUF012 - as Airflow has it
+    external_views = [  # noqa: RUF012
+        {
+            "name": "icefloe",
+            "href": "icefloe/",
+            "destination": "nav",
+            "url_route": "icefloe",
+            "icon": "icefloe/icon.svg",
+            "icon_dark_mode": "icefloe/icon_dark.svg",
+            "nav_top_level": True,
+        },
+        {
+            "name": "icefloe",
+            "href": "icefloe/?dag_id={DAG_ID}&tab=1",
+            "destination": "dag",
+            "url_route": "icefloe-dag",
+            "icon": "icefloe/icon.svg",
+            "icon_dark_mode": "icefloe/icon_dark.svg",
+        },
+        {
+            "name": "icefloe",
+            "href": "icefloe/?dag_id={DAG_ID}&run_id={RUN_ID}&tab=1",
+            "destination": "dag_run",
+            "url_route": "icefloe-run",
+            "icon": "icefloe/icon.svg",
+            "icon_dark_mode": "icefloe/icon_dark.svg",
+        },
+    ]

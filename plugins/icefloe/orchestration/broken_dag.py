@@ -8,6 +8,7 @@ from airflow.sdk import DAG, task
 from icefloe.errors import TerminalError
 from icefloe.orchestration.documentation import broken_page
 from icefloe.orchestration.failures import clear_failures
+from icefloe.orchestration.page.pipeline_facts import broken_document
 
 __all__ = ["BROKEN", "broken_dag"]
 
@@ -32,7 +33,7 @@ def broken_dag(dag_id: str, path: Path, sentence: str) -> DAG:
         doc_md=broken_page(path, sentence),
     ) as dag:
 
-        @task(retries=0, doc_md=broken_page(path, sentence))
+        @task(retries=0, doc_md=broken_page(path, sentence), doc_json=broken_document(path, sentence))
         def broken_pipeline_file() -> None:
             with clear_failures("broken_pipeline_file"):
                 raise TerminalError(sentence)

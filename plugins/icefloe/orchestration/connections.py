@@ -12,7 +12,7 @@ from icefloe.pipeline.model import Pipeline
 if TYPE_CHECKING:
     from icefloe.batch.credentials import Credentials
 
-__all__ = ["find_connection", "resolve_credentials"]
+__all__ = ["find_connection", "resolve_credentials", "storage_options"]
 
 _ICEBERG: Final = "iceberg"
 
@@ -38,9 +38,14 @@ def resolve_credentials(pipeline: Pipeline) -> "Credentials":
 
     return Credentials(
         catalog_properties=_catalog_properties(pipeline.catalog) if isinstance(pipeline.catalog, str) else {},
-        storage_options=_store_options("storage_conn_id", pipeline.storage_conn_id),
+        storage_options=storage_options(pipeline),
         sink_options=_store_options("sink.conn_id", pipeline.sink.conn_id),
     )
+
+
+def storage_options(pipeline: Pipeline) -> dict[str, str]:
+    """What opens the pipeline's storage alone; arguments and errors as ``resolve_credentials``."""
+    return _store_options("storage_conn_id", pipeline.storage_conn_id)
 
 
 def _catalog_properties(conn_id: str) -> dict[str, Any]:

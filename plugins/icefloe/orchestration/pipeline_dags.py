@@ -11,6 +11,7 @@ from icefloe.orchestration.assets import scheduling_asset
 from icefloe.orchestration.backfill_params import backfill_params, backfill_range, refuse_configuration
 from icefloe.orchestration.batch_tasks import add_batch_tasks
 from icefloe.orchestration.documentation import TASK_PAGES, backfill_page, pipeline_page
+from icefloe.orchestration.page.pipeline_facts import pipeline_document
 from icefloe.orchestration.snapshot_sensor import TableSnapshotSensor
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.settings import AssetSchedule
@@ -51,6 +52,7 @@ def pipeline_dag(pipeline: Pipeline, path: Path) -> DAG:
             check_configuration=next_batch,
         )
         plan = add_batch_tasks(pipeline, next_batch, asset_name=dag.dag_id)
+        plan.doc_json = pipeline_document(pipeline)
         wait_for_snapshot >> plan
     return dag
 
@@ -72,7 +74,8 @@ def backfill_dag(pipeline: Pipeline, path: Path) -> DAG:
         params=backfill_params(),
         tags=[_TAG, "backfill"],
     ) as dag:
-        add_batch_tasks(pipeline, backfill_range, asset_name=dag.dag_id)
+        plan = add_batch_tasks(pipeline, backfill_range, asset_name=dag.dag_id)
+        plan.doc_json = pipeline_document(pipeline)
     return dag
 
 

@@ -1,0 +1,77 @@
+"""Reads what the page shows from checkpoints: ``status.json`` and reports, by name, never by listing."""
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from icefloe.checkpoint.layout import backfill_prefix, report_key
+from icefloe.errors import TerminalError
+from icefloe.orchestration.connections import storage_options
+from icefloe.orchestration.page.document_cache import DocumentCache, Found
+from icefloe.pipeline.model import Pipeline
+from icefloe.storage.keys import join_url
+from icefloe.storage.location import open_store
+from icefloe.storage.store import KeyMissingError, Store
+
+__all__ = ["CheckpointReader"]
+
+_STATUS: Final = "status.json"
+# A page asks again; the store's own patience of minutes is that of tasks.
+_HURRY: Final = {"timeout": "5s", "connect_timeout": "3s"}
+_FRESH_SECONDS: Final = 3.0
+_DEADLINE_SECONDS: Final = 4.0
+_A_DAY_SECONDS: Final = 86_400.0
+
+
+class CheckpointReader:
+    """What is not there, or cannot be read, is a sentence and never an error."""
+
+    def __init__(self, *, deadline_seconds: float = _DEADLINE_SECONDS) -> None:
+        self._changing = DocumentCache(fresh_seconds=_FRESH_SECONDS, deadline_seconds=deadline_seconds)
+        self._fixed = DocumentCache(fresh_seconds=_A_DAY_SECONDS, deadline_seconds=deadline_seconds)
+
+    def statuses(self, pipelines: Mapping[str, Pipeline]) -> dict[str, Found]:
+        """The status of each pipeline, by the keys given."""
+        looks = {f"{_STATUS} of {key}": partial(_read, pipeline, _STATUS) for key, pipeline in pipelines.items()}
+        found = self._changing.get(looks)
+        return {key: found[f"{_STATUS} of {key}"] for key in pipelines}
+
+    def reports(
+        self, pipeline: Pipeline, batch_numbers: Iterable[int], *, backfill_id: str | None = None
+    ) -> dict[int, Found]:
+        """The reports of some batches; a report that was read once never changes, a missing one may come."""
+        prefix = "" if backfill_id is None else f"{backfill_prefix(backfill_id)}/"
+        keys = {number: f"{prefix}{report_key(number)}" for number in batch_numbers}
+        looks: dict[str, Callable[[], Any]] = {
+            f"{key} of {pipeline.name}": partial(_read_report, pipeline, key) for key in keys.values()
+        }
+        found = self._fixed.get(looks)
+        return {number: found[f"{key} of {pipeline.name}"] for number, key in keys.items()}
+
+
+def _read(pipeline: Pipeline, key: str) -> Any:
+    expanded = pipeline.expanded(os.environ)
+    store = _open(expanded)
+    try:
+        data = store.get(key)
+    except KeyMissingError:
+        return None
+    try:
+        return json.loads(data)
+    except ValueError as cause:
+        raise TerminalError(f"{join_url(store.url, key)} is not JSON: it is damaged") from cause
+
+
+def _read_report(pipeline: Pipeline, key: str) -> Any:
+    report = _read(pipeline, key)
+    if report is None:
+        raise TerminalError(f"there is no {key} in {pipeline.checkpoint_url}")
+    return report
+
+
+def _open(pipeline: Pipeline) -> Store:
+    options = storage_options(pipeline)
+    is_remote = not pipeline.checkpoint_url.startswith(("file:", "memory:"))
+    return open_store(pipeline.checkpoint_url, options={**_HURRY, **options} if is_remote else options)

@@ -1,0 +1,93 @@
+"""Documents of stores for a page that must not wait: short memory, deadlines, one look at a time for each."""
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, Final
+
+from icefloe.errors import IcefloeError, TransientError, one_line
+
+__all__ = ["DocumentCache", "Found"]
+
+_THREADS: Final = 16
+_MOST_ENTRIES: Final = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What looking for a document brought.
+
+    Attributes:
+        value: None where there is none.
+        sentence: why it could not be read, or is not known yet.
+    """
+
+    value: Any = None
+    sentence: str | None = None
+
+
+class DocumentCache:
+    """Remembers what a look brought for some seconds; while a new look takes too long the last answer stands.
+
+    A look that does not come back holds one of a few threads, never a second for the same document.
+
+    Args:
+        fresh_seconds: how long an answer counts.
+        deadline_seconds: how long a call waits for all that it asks for.
+    """
+
+    def __init__(self, *, fresh_seconds: float, deadline_seconds: float) -> None:
+        self._fresh_seconds = fresh_seconds
+        self._deadline_seconds = deadline_seconds
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="icefloe-page")
+        self._lock = Lock()
+        self._under_way: dict[str, Future[Found]] = {}
+        self._known: dict[str, tuple[float, Found]] = {}
+
+    def get(self, looks: Mapping[str, Callable[[], Any]]) -> dict[str, Found]:
+        """What each look brings, by its key; several at once, none for longer than the deadline."""
+        waiting = {key: future for key, look in looks.items() if (future := self._look(key, look)) is not None}
+        wait(waiting.values(), timeout=self._deadline_seconds)
+        return {key: self._answer(key, waiting.get(key)) for key in looks}
+
+    def _look(self, key: str, look: Callable[[], Any]) -> Future[Found] | None:
+        with self._lock:
+            known = self._known.get(key)
+            if known is not None and time.monotonic() - known[0] < self._fresh_seconds:
+                return None
+            future = self._under_way.get(key)
+            if future is None:
+                future = self._under_way[key] = self._pool.submit(self._run, key, look)
+            return future
+
+    def _run(self, key: str, look: Callable[[], Any]) -> Found:
+        found = _found(look)
+        with self._lock:
+            if len(self._known) >= _MOST_ENTRIES:
+                self._known.clear()
+            self._known[key] = (time.monotonic(), found)
+            self._under_way.pop(key, None)
+        return found
+
+    def _answer(self, key: str, future: Future[Found] | None) -> Found:
+        if future is not None and future.done():
+            return future.result()
+        with self._lock:
+            known = self._known.get(key)
+        if known is not None:
+            return known[1]
+        seconds = self._deadline_seconds
+        return Found(sentence=f"{key} did not answer within {seconds:g} seconds; the page looks again")
+
+
+def _found(look: Callable[[], Any]) -> Found:
+    try:
+        return Found(value=look())
+    except TransientError as error:
+        return Found(sentence=f"{error.sentence}; the page looks again")
+    except IcefloeError as error:
+        return Found(sentence=error.sentence)
+    except Exception as error:  # noqa: BLE001 - a store or catalog must not take the page along
+        return Found(sentence=f"{type(error).__name__}: {one_line(error)}")

@@ -1,0 +1,62 @@
+// Airflow's own pages. The page lives in a frame that may not move the window it is in, so the window is asked to.
+
+import { h } from "./dom.js";
+
+// The page stands at <Airflow>/icefloe/.
+export const ROOT = new URL("..", new URL(".", import.meta.url)).pathname;
+
+const id = encodeURIComponent;
+
+export const dagPath = (dag) => `dags/${id(dag)}`;
+export const runPath = (dag, run) => `dags/${id(dag)}/runs/${id(run)}`;
+export const logPath = (dag, run, task, tryNumber) =>
+  `dags/${id(dag)}/runs/${id(run)}/tasks/${id(task)}` + (tryNumber ? `?try_number=${tryNumber}` : "");
+
+export function airflowLink(path, text, attributes = {}) {
+  return h("a", { href: ROOT + path, target: "_top", ...attributes, onclick: leave }, text);
+}
+
+function leave(event) {
+  if (window.parent === window || event.metaKey || event.ctrlKey || event.shiftKey) return;
+  event.preventDefault();
+  const { href } = event.currentTarget;
+  const anchor = window.parent.document.createElement("a");
+  anchor.href = href;
+  window.parent.document.body.append(anchor);
+  anchor.click();
+  anchor.remove();
+}
+
+export class PageError extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+export async function load(path) {
+  return answer(await fetch(`${ROOT}icefloe/api/${path}`, { headers: { Accept: "application/json" } }));
+}
+
+// What Airflow's own form of the DAG sends.
+export async function triggerDag(dag, conf) {
+  return answer(
+    await fetch(`${ROOT}api/v2/dags/${id(dag)}/dagRuns`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json", Accept: "application/json" },
+      body: JSON.stringify({ logical_date: null, conf }),
+    }),
+  );
+}
+
+async function answer(response) {
+  if (response.ok) return response.json();
+  let detail = "";
+  try {
+    const body = await response.json();
+    detail = typeof body.detail === "string" ? body.detail : JSON.stringify(body.detail);
+  } catch {
+    detail = response.statusText;
+  }
+  throw new PageError(response.status, detail);
+}

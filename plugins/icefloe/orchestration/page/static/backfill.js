@@ -1,0 +1,1 @@
+export function backfillView() { return document.createElement('p'); }

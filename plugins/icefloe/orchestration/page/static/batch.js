@@ -1,0 +1,1 @@
+export function batchView() { return document.createElement('p'); }

@@ -1,0 +1,162 @@
+// Every pipeline, those in trouble first.
+
+import { airflowLink, dagPath, logPath } from "./airflow.js";
+import { sparkline } from "./charts.js";
+import { h } from "./dom.js";
+import { ago, bytes, count, isKnown, seconds, secondsSince, short, time, until } from "./format.js";
+
+const SOON_SECONDS = 2 * 86400;
+const HEADS = ["Pipeline", "State", "Lag", "Last batch", "Open batch", "History kept", "Rows", "Bytes read"];
+
+export function overviewView(found) {
+  if (!found.pipelines.length) return emptyOverview();
+  return [headline(found), filterRow(found), table(found.pipelines)];
+}
+
+function emptyOverview() {
+  return h(
+    "section",
+    { class: "empty" },
+    h("h1", {}, "No pipelines yet"),
+    h("p", {}, "Put a file such as ", h("code", {}, "flights.yaml"), " into ", h("code", {}, "dags/pipelines/"), "."),
+    h("p", {}, "It shows here, and as a DAG, as soon as Airflow has read it. Pipelines whose DAGs you may not see are left out."),
+    h("p", {}, airflowLink("dags?tags=icefloe", "DAGs tagged icefloe", { class: "button" })),
+  );
+}
+
+function headline({ pipelines }) {
+  const trouble = pipelines.filter((each) => each.needs_somebody);
+  const watch = pipelines.filter((each) => !each.needs_somebody && (each.state === "retrying" || expiresSoon(each)));
+  const behind = pipelines.filter((each) => each.state === "behind");
+  let [text, tone] = ["All is well", "good"];
+  if (behind.length) [text, tone] = [`${amount(behind.length)} behind`, "calm"];
+  if (watch.length) [text, tone] = [`${amount(watch.length)} to watch`, "watch"];
+  if (trouble.length) [text, tone] = [`${amount(trouble.length)} ${trouble.length === 1 ? "needs" : "need"} you`, "bad"];
+  return h(
+    "header",
+    { class: "headline" },
+    h("h1", { class: tone }, text),
+    h("p", { class: "quiet" }, `${amount(pipelines.length)} in all`),
+  );
+}
+
+const amount = (number) => `${number} ${number === 1 ? "pipeline" : "pipelines"}`;
+
+function filterRow({ counts }) {
+  const chips = Object.entries(counts).filter(([, number]) => number > 0);
+  return h("ul", { class: "chips", "aria-label": "Pipelines by state" }, chips.map(([state, number]) => h("li", {}, badge(state, `${number} ${state}`))));
+}
+
+export function badge(state, text = state) {
+  return h("span", { class: "badge", "data-state": state }, text);
+}
+
+function table(pipelines) {
+  return h(
+    "table",
+    { class: "pipelines" },
+    h("thead", {}, h("tr", {}, HEADS.map((text) => h("th", { scope: "col" }, text)))),
+    pipelines.map(group),
+  );
+}
+
+function group(row) {
+  const cells = [state, lag, lastBatch, openBatch, expiry, rows, read].map((cell, index) => fact(HEADS[index + 1], cell(row)));
+  const head = h(
+    "th",
+    { scope: "row" },
+    h("a", { href: `?dag_id=${encodeURIComponent(row.dag_id)}`, "data-key": `pipeline ${row.dag_id}` }, row.pipeline),
+    h("span", { class: "under" }, row.table ?? row.file ?? "–"),
+  );
+  const said = saying(row);
+  return h(
+    "tbody",
+    { "data-state": row.state },
+    h("tr", { class: "facts" }, head, cells),
+    said.length ? h("tr", { class: "saying" }, h("td", { colspan: HEADS.length }, said)) : null,
+  );
+}
+
+// A narrow window leaves out what is not known.
+function fact(label, content) {
+  return h("td", { "data-label": label, class: content?.textContent === "–" ? "unknown" : null }, content);
+}
+
+// Why it is as it is, and where to go.
+export function saying(row) {
+  const said = [];
+  if (row.sentence) {
+    said.push(h("p", { class: "sentence" }, row.task_id && row.state !== "running" ? h("b", {}, `${row.task_id}: `) : null, withoutTask(row)));
+  }
+  if (row.checkpoint_sentence) said.push(h("p", { class: "sentence" }, h("b", {}, "checkpoint: "), row.checkpoint_sentence));
+  if (expiresSoon(row)) {
+    const text = `Snapshot ${row.expiry.snapshot_id}, where the next batch begins, may expire ${until(row.expiry.at)}: the changes since then would be lost.`;
+    said.push(h("p", { class: "sentence" }, h("b", {}, "expiry: "), text));
+  }
+  const links = said.length && row.state !== "paused" ? actions(row) : [];
+  return links.length ? [...said, h("p", { class: "actions" }, links)] : said;
+}
+
+function withoutTask(row) {
+  const prefix = `${row.task_id}: `;
+  return row.task_id && row.sentence.startsWith(prefix) ? row.sentence.slice(prefix.length) : row.sentence;
+}
+
+function actions(row) {
+  const links = [];
+  if (row.run_id && row.task_id) {
+    links.push(airflowLink(logPath(row.dag_id, row.run_id, row.task_id, row.try_number), `Log of ${row.task_id}`, { class: "button", "data-key": `log ${row.dag_id}` }));
+  }
+  links.push(airflowLink(dagPath(row.dag_id), "DAG", { class: "button", "data-key": `dag ${row.dag_id}` }));
+  return links;
+}
+
+function state(row) {
+  const since = secondsSince(row.since);
+  const busy = row.state === "running" || row.state === "retrying";
+  return [badge(row.state), busy && row.task_id ? h("span", { class: "under" }, `${row.task_id}${isKnown(since) ? `, ${seconds(since)}` : ""}`) : null];
+}
+
+function lag({ lag: behind, updated_at: seen }) {
+  if (!isKnown(behind.snapshots)) return h("span", { class: "quiet" }, "–");
+  if (behind.snapshots === 0) return [h("span", {}, "none"), seenAt(seen)];
+  const waited = secondsSince(behind.since);
+  const snapshots = `${count(behind.snapshots)} ${behind.snapshots === 1 ? "snapshot" : "snapshots"}`;
+  return [
+    h("span", {}, isKnown(waited) ? seconds(waited) : snapshots),
+    h("span", { class: "under", title: seen ? `as of ${time(seen)}` : null }, isKnown(waited) ? snapshots : null),
+  ];
+}
+
+const seenAt = (iso) => (iso ? h("span", { class: "under", title: time(iso) }, `seen ${ago(iso)}`) : null);
+
+function lastBatch({ dag_id: dag, last_batch: batch }) {
+  if (!batch) return h("span", { class: "quiet" }, "–");
+  return [batchLink(dag, batch.number), h("span", { class: "under", title: time(batch.at) }, ago(batch.at))];
+}
+
+function openBatch({ dag_id: dag, open_batch: batch }) {
+  if (!batch) return h("span", { class: "quiet" }, "–");
+  return [batchLink(dag, batch.number), h("span", { class: "under", title: time(batch.at) }, `since ${seconds(secondsSince(batch.at))}`)];
+}
+
+export function batchLink(dag, number, text = `#${number}`) {
+  return h("a", { href: `?dag_id=${encodeURIComponent(dag)}&batch=${number}`, "data-key": `batch ${dag} ${number}` }, text);
+}
+
+function expiry(row) {
+  if (!row.expiry) return h("span", { class: "quiet" }, row.cursor.snapshot_id ? "no limit" : "–");
+  const title = `snapshot ${row.expiry.snapshot_id}, ${time(row.expiry.at)}`;
+  return h("span", { class: expiresSoon(row) ? "warn" : null, title }, expiresAlready(row) ? "overdue" : until(row.expiry.at).replace("in ", "for "));
+}
+
+const expiresAlready = (row) => row.expiry && Date.parse(row.expiry.at) < Date.now();
+
+// Only a pipeline that is behind loses something when the snapshot that it begins with expires.
+export function expiresSoon(row) {
+  if (!row.expiry || !row.lag.snapshots) return false;
+  return (Date.parse(row.expiry.at) - Date.now()) / 1000 < SOON_SECONDS;
+}
+
+const rows = ({ recent }) => sparkline(recent.map((each) => ({ batch: each.batch, value: each.rows })), short, "changes");
+const read = ({ recent }) => sparkline(recent.map((each) => ({ batch: each.batch, value: each.bytes })), bytes, "bytes read");

@@ -1,0 +1,77 @@
+// Which view the address asks for, and looking again every few seconds.
+
+import { PageError, airflowLink, load } from "./airflow.js";
+import { h, show } from "./dom.js";
+import { setNow } from "./format.js";
+import { batchView } from "./batch.js";
+import { overviewView } from "./overview.js";
+import { pipelineView } from "./pipeline.js";
+import { backfillView } from "./backfill.js";
+import { followTheme } from "./theme.js";
+
+const EVERY_MS = 10_000;
+const root = document.getElementById("page");
+const asked = new URLSearchParams(location.search);
+let last = "";
+
+function view() {
+  const dag = asked.get("dag_id");
+  if (!dag) return { path: "overview", draw: overviewView };
+  const path = `pipelines/${encodeURIComponent(dag)}`;
+  if (asked.has("run_id")) return { path: `${path}/runs/${encodeURIComponent(asked.get("run_id"))}`, draw: batchView };
+  if (asked.has("batch")) return { path: `${path}/batches/${encodeURIComponent(asked.get("batch"))}`, draw: batchView };
+  if (asked.has("backfill")) return { path: `${path}/snapshots`, draw: backfillView, once: true };
+  const before = asked.get("before");
+  return { path: before ? `${path}?before=${encodeURIComponent(before)}` : path, draw: pipelineView };
+}
+
+function failure(error) {
+  if (!(error instanceof PageError)) {
+    return ["Airflow does not answer", "The page looks again every few seconds.", null];
+  }
+  if (error.status === 401) return ["You are not logged in", "Log in to Airflow, then come back.", "auth/login"];
+  if (error.status === 403) return ["Not yours to see", "You have no access to this DAG; ask whoever runs Airflow.", null];
+  if (error.status === 404) return ["Nothing here", error.message, null];
+  return [`Airflow answered ${error.status}`, error.message, null];
+}
+
+function drawFailure(error) {
+  const [title, text, login] = failure(error);
+  const action = login ? airflowLink(login, "Log in", { class: "button" }) : h("a", { href: "./", class: "button" }, "All pipelines");
+  show(root, h("section", { class: "empty", role: "alert" }, h("h1", {}, title), h("p", {}, text), h("p", {}, action)));
+  last = "";
+}
+
+async function look(chosen) {
+  try {
+    const found = await load(chosen.path);
+    setNow(found.now);
+    const { now: _, ...rest } = found;
+    const text = JSON.stringify(rest);
+    if (text !== last || !chosen.once) draw(chosen, found, text);
+  } catch (error) {
+    if (!(error instanceof PageError)) console.error(error);
+    drawFailure(error);
+  }
+}
+
+function draw(chosen, found, text) {
+  const isBusy = document.activeElement?.closest("details, form, select, input");
+  if (text === last && isBusy) return;
+  last = text;
+  const open = [...root.querySelectorAll("details[open]")].map((each) => each.dataset.key);
+  show(root, chosen.draw(found, asked));
+  for (const each of root.querySelectorAll("details")) if (open.includes(each.dataset.key)) each.open = true;
+}
+
+async function start() {
+  followTheme();
+  document.documentElement.dataset.tab = asked.has("tab") ? "yes" : "no";
+  const chosen = view();
+  await look(chosen);
+  if (chosen.once) return;
+  setInterval(() => document.hidden || look(chosen), EVERY_MS);
+  document.addEventListener("visibilitychange", () => document.hidden || look(chosen));
+}
+
+start();

@@ -1,0 +1,1 @@
+export function pipelineView() { return document.createElement('p'); }
