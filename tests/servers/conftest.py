@@ -6,11 +6,13 @@ from typing import TypeVar
 
 import pytest
 
+from servers.postgresql import Postgresql
 from servers.rest_catalog import RestCatalog
 from servers.server_process import ServerProcess, ServerUnavailableError
+from servers.spark_writer import SparkWriter
 from servers.versitygw import Versitygw
 
-Server = TypeVar("Server", Versitygw, RestCatalog)
+Server = TypeVar("Server", Versitygw, RestCatalog, Postgresql)
 LAKE = "lake"
 """The bucket of the warehouse."""
 
@@ -31,11 +33,28 @@ def rest_catalog(tmp_path_factory: pytest.TempPathFactory, versitygw: Versitygw)
         yield server
 
 
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Postgresql]:
+    """PostgreSQL without any database of ours."""
+    with or_skip(Postgresql()) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def spark(
+    tmp_path_factory: pytest.TempPathFactory, rest_catalog: RestCatalog, versitygw: Versitygw
+) -> Iterator[SparkWriter]:
+    """Spark with Iceberg's runtime, writing through the REST catalog."""
+    folder = tmp_path_factory.mktemp("spark_writer")
+    with SparkWriter(folder=folder, catalog=rest_catalog, store=versitygw) as started:
+        yield started
+
+
 @pytest.fixture(autouse=True)
 def _servers_live(request: pytest.FixtureRequest) -> Iterator[None]:
     """Says of a server that died in a test that it did."""
     yield
-    for name in {"versitygw", "rest_catalog"} & set(request.fixturenames):
+    for name in {"versitygw", "rest_catalog", "postgresql"} & set(request.fixturenames):
         process: ServerProcess = request.getfixturevalue(name).process
         process.refuse_dead()
 

@@ -1,7 +1,6 @@
 """The whole flow with everything on S3 and the table in a REST catalog, written by Spark."""
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,18 +8,10 @@ import pytest
 from cli.workspace import Outcome, icefloe_process
 from icefloe import read_changes
 from servers.flights import Flights, counted
-from servers.rest_catalog import RestCatalog
 from servers.spark_writer import SparkWriter
-from servers.versitygw import REGION, Versitygw
+from servers.versitygw import REGION
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory, rest_catalog: RestCatalog, versitygw: Versitygw) -> Iterator[SparkWriter]:
-    folder = tmp_path_factory.mktemp("spark_writer")
-    with SparkWriter(folder=folder, catalog=rest_catalog, store=versitygw) as started:
-        yield started
 
 
 @pytest.mark.parametrize(("format_version", "engine"), [(2, "local"), (3, "local"), (3, "spark")])

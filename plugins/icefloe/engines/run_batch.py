@@ -11,7 +11,8 @@ from icefloe.batch.coalesce_map_outputs import coalesce_map_outputs
 from icefloe.batch.commit import commit_batch
 from icefloe.batch.context import TaskReference
 from icefloe.batch.document import Route
-from icefloe.batch.phases import Phase, run_phase
+from icefloe.batch.file_access import run_phase_on_files
+from icefloe.batch.phases import Phase
 from icefloe.batch.prepare import Prepared, prepare
 from icefloe.batch.publish_status import publish_status, publish_trouble
 from icefloe.batch.range_request import RangeRequest
@@ -82,8 +83,8 @@ class LocalPhases:
         """Nothing is needed."""
 
     def run(self, phase: Phase, reference: TaskReference) -> None:
-        """Runs one phase; see `run_phase`."""
-        run_phase(phase, _with_files(reference, self.environ), LocalEngine())
+        """Runs one phase; see `run_phase_on_files`."""
+        run_phase_on_files(phase, reference, LocalEngine(), environ=self.environ)
 
 
 def phase_runner(pipeline: Pipeline, environ: Mapping[str, str]) -> PhaseRunner:

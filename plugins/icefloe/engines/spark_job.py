@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from icefloe.batch.context import TaskReference
 from icefloe.batch.credentials import Credentials
+from icefloe.batch.file_access import run_phase_on_files
 from icefloe.batch.job_error import save_job_error
 from icefloe.batch.layout import split_plan_url
-from icefloe.batch.phases import Phase, run_phase
-from icefloe.batch.table_files import io_properties
+from icefloe.batch.phases import Phase
 from icefloe.engines.spark import SparkEngine
 from icefloe.engines.spark_application import ATTEMPT_VARIABLE
 from icefloe.errors import IcefloeError, TerminalError
@@ -62,13 +62,12 @@ def _run(phase: Phase, plan_url: str, credentials: Credentials) -> None:
 
     reference = TaskReference(plan_url=plan_url, credentials=credentials)
     context = reference.open()
-    reference = reference.with_io(io_properties(context.plan, credentials, os.environ))
     # Not a session: its SQL classes take a second to load and run nothing here.
     spark = SparkContext.getOrCreate(SparkConf().setAppName(f"icefloe {context.plan.pipeline} {phase}"))
     try:
         engine = SparkEngine(spark)
         _refuse_other_versions(engine)
-        run_phase(phase, reference, engine)
+        run_phase_on_files(phase, reference, engine, environ=os.environ)
     finally:
         spark.stop()
 

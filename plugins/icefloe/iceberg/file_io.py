@@ -12,13 +12,24 @@ from icefloe.errors import TerminalError, TransientError, one_line
 from icefloe.iceberg.encryption import EncryptedRowsError, encrypted_file
 from icefloe.iceberg.opened_file import UndecodableError
 
-__all__ = ["FileGoneError", "data_file_input", "is_local", "open_file_io", "reading_data_file"]
+__all__ = [
+    "FileGoneError", "FileRefusedError", "FileUnansweredError",
+    "data_file_input", "is_local", "open_file_io", "reading_data_file",
+]  # fmt: skip
 
 logger = logging.getLogger(__name__)
 
 
 class FileGoneError(TerminalError):
     """A file that the table's metadata names is not in its storage any more."""
+
+
+class FileRefusedError(TerminalError):
+    """The storage denied access to a file of the table."""
+
+
+class FileUnansweredError(TransientError):
+    """The storage gave no file of the table; Arrow tells a refusal apart from other faults by its text alone."""
 
 
 def open_file_io(properties: Mapping[str, str], location: str) -> FileIO:
@@ -75,8 +86,9 @@ def reading_data_file(path: str, *, table: str, noun: str = "data file") -> Iter
 
     Raises:
         FileGoneError: the file does not exist.
-        TerminalError: access is denied, or the content is damaged.
-        TransientError: the storage did not answer.
+        FileRefusedError: access is denied.
+        FileUnansweredError: the storage did not answer, or refused in words that Arrow does not know.
+        TerminalError: the content is damaged.
     """
     try:
         yield
@@ -88,7 +100,7 @@ def reading_data_file(path: str, *, table: str, noun: str = "data file") -> Iter
             table=table,
         ) from cause
     except PermissionError as cause:
-        raise TerminalError(
+        raise FileRefusedError(
             f"{noun} {path} of table {table} may not be read: the storage denied access; check the credentials",
             path=path,
             table=table,
@@ -101,7 +113,7 @@ def reading_data_file(path: str, *, table: str, noun: str = "data file") -> Iter
         # Arrow reports undecodable bytes and unreachable storage by one type; a local disk that fails sets errno.
         if is_local(path) and cause.errno is None:
             raise _damaged(path, table, noun, cause) from cause
-        raise TransientError(
+        raise FileUnansweredError(
             f"{noun} {path} of table {table} could not be read: {one_line(cause)}; the storage may be back at "
             "the next try",
             path=path,

@@ -12,9 +12,10 @@ from icefloe.batch.commit import commit_batch
 from icefloe.batch.context import PlanMissingError, TaskReference
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.document import Route
+from icefloe.batch.file_access import run_phase_on_files
 from icefloe.batch.job_error import JobError, load_job_error
 from icefloe.batch.open_batch import Work, find_work
-from icefloe.batch.phases import Phase, run_phase
+from icefloe.batch.phases import Phase
 from icefloe.batch.prepare import Prepared, prepare
 from icefloe.batch.publish_status import publish_status, publish_trouble
 from icefloe.batch.range_request import RangeRequest
@@ -97,7 +98,7 @@ def plan_batch(pipeline: Pipeline, request: RangeRequest | None, *, dag_id: str 
 
 def run_phase_here(pipeline: Pipeline, phase: str, plan_uri: str) -> None:
     """Runs a phase in the threads of this process."""
-    run_phase(Phase(phase), _reference_with_files(pipeline, plan_uri), LocalEngine())
+    run_phase_on_files(Phase(phase), _reference(pipeline, plan_uri), LocalEngine(), environ=os.environ)
 
 
 def coalesce_batch(pipeline: Pipeline, plan_uri: str) -> dict[str, Any]:

@@ -1,0 +1,47 @@
+"""A phase with the table's files opened, and opened anew where credentials that a catalog hands out have ended."""
+
+import logging
+from collections.abc import Mapping
+
+from icefloe.batch.context import TaskReference
+from icefloe.batch.phases import Engine, Phase, run_phase
+from icefloe.batch.table_files import io_properties
+from icefloe.iceberg.file_io import FileRefusedError, FileUnansweredError
+
+__all__ = ["run_phase_on_files"]
+
+logger = logging.getLogger(__name__)
+
+
+def run_phase_on_files(phase: Phase, reference: TaskReference, engine: Engine, *, environ: Mapping[str, str]) -> None:
+    """Runs what a phase has left to do; see `run_phase`.
+
+    Credentials of the catalog's making may end before the phase does. Tasks that are then refused files run again with
+    those that the catalog hands out now, as long as that brings the phase forward. They are renewed here, and not by
+    the tasks, because executors need not reach the catalog.
+
+    Args:
+        phase: which.
+        reference: of the batch; what opens the table's files is asked of the catalog.
+        engine: what runs the tasks.
+        environ: of this process.
+    """
+    context = reference.open()
+
+    def properties() -> Mapping[str, str]:
+        return io_properties(context.plan, reference.credentials, environ)
+
+    def written() -> int:
+        states = context.map_outputs.states(range(len(context.plan.map_task_bytes)))
+        return sum(state.record is not None for state in states)
+
+    current, before = properties(), -1
+    while True:
+        try:
+            return run_phase(phase, reference.with_io(current), engine)
+        except (FileRefusedError, FileUnansweredError) as error:
+            renewed, now = properties(), written()
+            if renewed == current or now == before:
+                raise
+            logger.info("%s goes on with new credentials, for the storage gave no files: %s", phase, error)
+            current, before = renewed, now

@@ -1,0 +1,109 @@
+"""PostgreSQL of the machine's package, with a cluster of its own that no other program sees."""
+
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from signal import SIGINT
+from typing import Final, Self
+
+from servers.server_process import ServerProcess, ServerUnavailableError, free_port
+
+__all__ = ["Postgresql"]
+
+USER: Final = "postgres"
+PACKAGES: Final = Path("/usr/lib/postgresql")
+"""Where Debian's packages put each version; it is not on the path."""
+
+
+@dataclass(kw_only=True)
+class Postgresql:
+    """A server on 127.0.0.1; a context manager.
+
+    Attributes:
+        password: of the user ``postgres``; unlike any other text, so that it can be searched for.
+    """
+
+    password: str = field(default_factory=lambda: f"planted{secrets.token_hex(16)}", repr=False)
+    port: int = field(default_factory=free_port)
+
+    def __enter__(self) -> Self:
+        """Makes the cluster, starts the server and waits until it answers."""
+        self._programs = _programs()
+        self._user = USER if os.geteuid() == 0 else None
+        # The server refuses to run as root, and no other user may look into pytest's folders.
+        self.folder = Path(tempfile.mkdtemp(prefix="icefloe-postgresql-"))
+        try:
+            self._start()
+        except BaseException:
+            shutil.rmtree(self.folder)
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends the server and removes its cluster."""
+        self.process.stop()
+        shutil.rmtree(self.folder)
+
+    def make_database(self, name: str) -> str:
+        """A new database; its URI, to which SQLAlchemy's driver is still to be added."""
+        self._psql("postgres", f"CREATE DATABASE {name}")
+        return f"postgresql://{USER}:{self.password}@127.0.0.1:{self.port}/{name}"
+
+    def dump(self, database: str) -> str:
+        """All that a database holds, as text."""
+        return self._run("pg_dump", *self._address(), "--inserts", database)
+
+    def _start(self) -> None:
+        if self._user is not None:
+            shutil.chown(self.folder, self._user, self._user)
+        password_file = self.folder / "password"
+        password_file.write_text(self.password)
+        password_file.chmod(0o644)
+        self._run(
+            "initdb", "--pgdata", str(self.folder / "data"), "--username", USER, "--pwfile", str(password_file),
+            "--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C.UTF-8", "--no-sync",
+        )  # fmt: skip
+        self.process = ServerProcess("postgresql", self.folder, user=self._user, stop_signal=SIGINT)
+        settings = {
+            "listen_addresses": "127.0.0.1", "port": self.port, "unix_socket_directories": self.folder, "fsync": "off"
+        }  # fmt: skip
+        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        self.process.start(
+            [self._programs / "postgres", "-D", self.folder / "data", *options],
+            environ={"PATH": os.environ["PATH"]}, is_ready=self._is_ready, seconds=30,
+        )  # fmt: skip
+
+    def _is_ready(self) -> bool:
+        return subprocess.run([self._programs / "pg_isready", *self._address()], capture_output=True).returncode == 0
+
+    def _psql(self, database: str, statement: str) -> None:
+        self._run("psql", *self._address(), "--dbname", database, "--command", statement)
+
+    def _address(self) -> list[str]:
+        return ["--host", "127.0.0.1", "--port", str(self.port), "--username", USER]
+
+    def _run(self, program: str, *arguments: str) -> str:
+        done = subprocess.run(
+            [self._programs / program, *arguments], capture_output=True, text=True, cwd=self.folder,
+            env={"PATH": os.environ["PATH"], "PGPASSWORD": self.password},
+            **({} if self._user is None else {"user": self._user, "group": self._user, "extra_groups": []}),
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+def _programs() -> Path:
+    """The folder of the newest version's programs.
+
+    Raises:
+        ServerUnavailableError: none is installed.
+    """
+    found = [Path(initdb).parent for initdb in [shutil.which("initdb")] if initdb]
+    found += sorted((path.parent for path in PACKAGES.glob("*/bin/postgres")), key=lambda path: int(path.parent.name))
+    if not found:
+        raise ServerUnavailableError("PostgreSQL is not installed: install the Debian package `postgresql`")
+    return found[-1]

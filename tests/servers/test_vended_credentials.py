@@ -1,0 +1,124 @@
+"""Credentials that the catalog hands out with a table, and that end in the middle of a batch."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import yaml
+from pyiceberg.catalog import load_catalog
+
+from icefloe.batch.context import TaskReference
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.file_access import run_phase_on_files
+from icefloe.batch.phases import Phase
+from icefloe.batch.session import PipelineSession
+from icefloe.engines.local import LocalEngine
+from icefloe.engines.run_batch import BatchRun, run_batch
+from icefloe.iceberg.file_io import FileUnansweredError
+from icefloe.pipeline.pipeline_file import load_pipeline
+from servers.planted_secrets import files_with
+from servers.rest_catalog import RestCatalog
+from servers.vending_catalog import Vending, vending_catalog
+from servers.versitygw import REGION, Versitygw
+
+pytestmark = pytest.mark.servers
+
+FILES = 6
+_numbers = count()
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndingEngine:
+    """Ends all credentials when a part of the tasks is done."""
+
+    vending: Vending
+    tasks: int
+
+    def map(self, function: Callable[[int], Any], numbers: Sequence[int]) -> list[Any]:
+        first = LocalEngine(threads=1).map(function, numbers[: self.tasks])
+        if len(numbers) > self.tasks:
+            self.vending.end()
+        return first + LocalEngine(threads=1).map(function, numbers[self.tasks :])
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndingPhases:
+    """Runs the phases on such an engine; with ``is_useless`` all credentials have ended when they are handed out."""
+
+    vending: Vending
+    tasks: int
+    is_useless: bool = False
+    cores: int | None = None
+
+    def check(self) -> None:
+        pass
+
+    def run(self, phase: Phase, reference: TaskReference) -> None:
+        self.vending.is_useless = self.is_useless
+        engine = EndingEngine(vending=self.vending, tasks=self.tasks)
+        run_phase_on_files(phase, reference, engine, environ=os.environ)
+
+
+@pytest.fixture
+def vending(rest_catalog: RestCatalog, versitygw: Versitygw) -> Iterator[Vending]:
+    with vending_catalog(rest_catalog, versitygw) as started:
+        yield started
+
+
+@pytest.fixture
+def session(tmp_path: Path, rest_catalog: RestCatalog, versitygw: Versitygw, vending: Vending) -> PipelineSession:
+    """A pipeline whose map tasks read one file each, and whose catalog has no credentials for them."""
+    name = f"vended{next(_numbers)}"
+    versitygw.make_bucket(name)
+    catalog = load_catalog("lake", type="rest", uri=rest_catalog.uri, **versitygw.file_io)
+    catalog.create_namespace_if_not_exists("vended")
+    table = catalog.create_table(f"vended.{name}", pa.schema([pa.field("id", pa.int64())]))
+    for number in range(FILES):
+        table.append(pa.table({"id": [number]}))
+    document = {
+        "version": 1,
+        "catalog": {"type": "rest", "uri": vending.uri, "s3.endpoint": versitygw.endpoint, "s3.region": REGION},
+        "table": f"vended.{name}",
+        "storage": f"s3://{name}/icefloe",
+        "engine": "local",
+        "shuffle": {"map_task_bytes": 1},
+        "sink": {"type": "files", "path": f"s3://{name}/changes"},
+    }
+    path = tmp_path / "vended.yaml"
+    path.write_text(yaml.safe_dump(document))
+    credentials = Credentials(storage_options=versitygw.options, sink_options=versitygw.options)
+    return PipelineSession.open(load_pipeline(path), credentials=credentials, environ=os.environ)
+
+
+def delivered(session: PipelineSession, vending: Vending, tasks: int) -> BatchRun:
+    return run_batch(session, environ=os.environ, phases=EndingPhases(vending=vending, tasks=tasks))
+
+
+@pytest.mark.parametrize("tasks", [1, 2, FILES])
+def test_a_batch_outlives_the_credentials_of_its_files(
+    session: PipelineSession, vending: Vending, versitygw: Versitygw, tasks: int
+) -> None:
+    run = delivered(session, vending, tasks)
+    assert run.report is not None
+    assert run.report.counts["insert"] == FILES
+    assert len(vending.ended) >= (FILES - 1) // tasks
+    assert vending.live
+    for secret in [*vending.live.values(), *vending.ended.values()]:
+        assert files_with(secret, [versitygw.folder / "data"]) == []
+
+
+def test_credentials_that_never_help_end_the_batch_and_the_next_run_resumes_it(
+    session: PipelineSession, vending: Vending
+) -> None:
+    phases = EndingPhases(vending=vending, tasks=1, is_useless=True)
+    with pytest.raises(FileUnansweredError, match=r"data file .* could not be read"):
+        run_batch(session, environ=os.environ, phases=phases)
+    assert len(vending.ended) <= 5, "it does not try for ever"
+    run = delivered(session, vending, FILES)
+    assert run.report is not None
+    assert (run.report.batch_number, run.report.counts["insert"]) == (0, FILES)

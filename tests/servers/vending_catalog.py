@@ -1,0 +1,94 @@
+"""A REST catalog that hands out credentials with each table, and can end them: real accounts of the real store."""
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+from servers.rest_catalog import RestCatalog
+from servers.versitygw import Versitygw
+
+__all__ = ["Vending", "vending_catalog"]
+
+_DELEGATION = "X-Iceberg-Access-Delegation"
+
+
+@dataclass(kw_only=True)
+class Vending:
+    """What was handed out.
+
+    Attributes:
+        uri: of the catalog.
+        live: secrets by access key.
+        ended: those that the store does not know any more.
+        is_useless: whether accounts end as soon as they are handed out.
+    """
+
+    store: Versitygw
+    uri: str = ""
+    live: dict[str, str] = field(default_factory=dict)
+    ended: dict[str, str] = field(default_factory=dict)
+    is_useless: bool = False
+
+    def hand_out(self) -> dict[str, str]:
+        """The properties of a new account."""
+        key, secret = self.store.add_account()
+        self.live[key] = secret
+        if self.is_useless:
+            self.end()
+        return {"s3.access-key-id": key, "s3.secret-access-key": secret}
+
+    def end(self) -> None:
+        """Ends all that was handed out so far."""
+        while self.live:
+            key, secret = self.live.popitem()
+            self.store.remove_account(key)
+            self.ended[key] = secret
+
+
+@contextmanager
+def vending_catalog(catalog: RestCatalog, store: Versitygw) -> Iterator[Vending]:
+    """Stands before a catalog and adds credentials to the tables that it gives, where the client asks for them."""
+    vending = Vending(store=store)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            status, body = answer_of(catalog.uri + self.path)
+            asked = self.headers.get(_DELEGATION) == "vended-credentials"
+            if asked and status == 200 and self.path.rpartition("/")[0].endswith("/tables"):
+                table = json.loads(body)
+                body = json.dumps(table | {"config": table.get("config", {}) | vending.hand_out()}).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    vending.uri = f"http://127.0.0.1:{server.server_port}"
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield vending
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def answer_of(url: str) -> tuple[int, bytes]:
+    try:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
