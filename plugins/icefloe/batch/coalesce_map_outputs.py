@@ -1,13 +1,14 @@
 """The task between the phases: index files in, reduce ranges and what to fetch for them out."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from icefloe.batch.context import BatchContext
 from icefloe.batch.extents import write_extents
 from icefloe.batch.layout import COALESCE_PLAN
 from icefloe.batch.map_outputs import MAX_ROUNDS, unreliable_store, void_damaged, whole_outputs
+from icefloe.batch.phase_record import PhaseTally, recorded_phase
 from icefloe.batch.reidentified_rows import write_reidentified
 from icefloe.batch.write_map_output import write_map_output
 from icefloe.documents import load_document
@@ -45,7 +46,17 @@ def coalesce_map_outputs(context: BatchContext) -> Coalesced:
         UnreliableStoreError: map outputs are found damaged again and again.
     """
     context.refuse_committed()
-    outputs = whole_outputs(context, lambda map_ids: _redo(context, map_ids))
+    with recorded_phase(context.store, "coalesce") as tally:
+        return _coalesced(context, tally)
+
+
+def _coalesced(context: BatchContext, tally: PhaseTally) -> Coalesced:
+    def redo(map_ids: Sequence[int]) -> None:
+        tally.map_tasks_run_again += len(map_ids)
+        for map_id in map_ids:
+            write_map_output(context, map_id)
+
+    outputs = whole_outputs(context, redo)
     plan = context.plan
     ranges = coalesce(
         partition_bytes(outputs, plan.num_partitions), target_size_bytes=plan.target_size_bytes, min_ranges=plan.cores
@@ -57,7 +68,7 @@ def coalesce_map_outputs(context: BatchContext) -> Coalesced:
     )
     epoch = write_extents(context, created, outputs)
     if context.shape.is_identity_carried:
-        epoch = _compare_identities(context, created, epoch)
+        epoch = _compare_identities(context, created, epoch, redo)
     logger.info("batch %d: %d ranges of %d partitions", plan.batch_number, len(created.ranges), plan.num_partitions)
     return Coalesced(plan=created, epoch=epoch)
 
@@ -75,21 +86,18 @@ def load_coalesce_plan(context: BatchContext) -> CoalescePlan:
         raise TerminalError(f"{what} is not there: run coalesce first", url=context.store.url) from cause
 
 
-def _compare_identities(context: BatchContext, plan: CoalescePlan, epoch: int) -> int:
+def _compare_identities(
+    context: BatchContext, plan: CoalescePlan, epoch: int, redo: Callable[[Sequence[int]], None]
+) -> int:
     """Reads every row between the phases; returns the epoch of map outputs that all could be read."""
     for _ in range(MAX_ROUNDS):
         try:
             write_reidentified(context, plan, epoch)
         except CorruptMapOutputError as damage:
             void_damaged(context, [damage])
-            _redo(context, [damage.map_id])
-            outputs = whole_outputs(context, lambda map_ids: _redo(context, map_ids))
+            redo([damage.map_id])
+            outputs = whole_outputs(context, redo)
             epoch = write_extents(context, plan, outputs)
         else:
             return epoch
     raise unreliable_store(context)
-
-
-def _redo(context: BatchContext, map_ids: Sequence[int]) -> None:
-    for map_id in map_ids:
-        write_map_output(context, map_id)

@@ -1,10 +1,12 @@
 """Commit: the batch is audited as a whole, made whole at the sink, and recorded as done."""
 
 import logging
+from dataclasses import replace
 
 from icefloe.audit.sums import Sums
 from icefloe.batch.context import BatchContext
 from icefloe.batch.delivered_batch import DeliveredBatch
+from icefloe.batch.phase_record import PhaseRecord, PhaseTally
 from icefloe.batch.report import BatchReport, load_report
 from icefloe.batch.summary_check import check_summaries
 from icefloe.checkpoint.records import CommitRecord
@@ -29,11 +31,14 @@ def commit_batch(context: BatchContext) -> BatchReport:
         raise TerminalError(f"batch {plan.batch_number} of {plan.pipeline} has no checkpoint and no sink to commit to")
     if context.checkpoint.committed(plan.batch_number) is not None:
         return load_report(context.checkpoint, plan.batch_number)
+    tally = PhaseTally()
     batch = DeliveredBatch.of(context)
     left = batch.audited()
     checks, warnings = check_summaries(plan, batch.handed_on)
     report = BatchReport.of(batch, left, checks=checks, warnings=warnings)
     context.sink.commit(_summary(batch, left), batch.messages)
+    committing = tally.added_to(PhaseRecord(phase="commit", attempts=1))
+    report = replace(report, phases=(*report.phases, committing))
     context.checkpoint.put_report(plan.batch_number, dump_document(report))
     context.checkpoint.create_commit(
         CommitRecord(

@@ -9,6 +9,7 @@ from icefloe.batch.coalesce_map_outputs import load_coalesce_plan
 from icefloe.batch.context import BatchContext
 from icefloe.batch.deliver import CHANGE_WEIGHTS
 from icefloe.batch.document import Plan, Route
+from icefloe.batch.phase_record import PhaseRecord, load_phases
 from icefloe.batch.results import RangeResult, range_results
 from icefloe.changes.columns import ChangeType
 from icefloe.documents import load_document
@@ -28,12 +29,14 @@ class DeliveredBatch:
         records: of the map tasks, by map id.
         results: of the reduce ranges; empty where nothing was shuffled.
         messages: of the tasks that wrote to the sink.
+        phases: how long they took and what they met, as far as it is recorded.
     """
 
     plan: Plan
     records: Sequence[MapOutputRecord]
     results: Sequence[RangeResult]
     messages: Sequence[CommitMessage]
+    phases: Sequence[PhaseRecord] = ()
 
     @classmethod
     def of(cls, context: BatchContext) -> "DeliveredBatch":
@@ -50,7 +53,7 @@ class DeliveredBatch:
             if plan.route is Route.SHUFFLE
             else [_message(record) for record in records]
         )
-        return cls(plan=plan, records=records, results=results, messages=messages)
+        return cls(plan=plan, records=records, results=results, messages=messages, phases=load_phases(context.store))
 
     @property
     def counts(self) -> dict[str, int]:

@@ -7,6 +7,7 @@ __all__ = [
     "PLAN",
     "error_key",
     "extents_key",
+    "phase_key",
     "plan_url",
     "reidentified_key",
     "result_key",
@@ -60,6 +61,11 @@ def reidentified_key(range_id: int) -> str:
 def result_key(range_id: int) -> str:
     """What a reduce range delivered."""
     return f"results/{range_id:05d}.json"
+
+
+def phase_key(phase: str) -> str:
+    """How long a phase took and what it met."""
+    return f"phases/{phase}.json"
 
 
 def error_key(phase: str, attempt: str) -> str:

@@ -4,21 +4,23 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from icefloe.batch.coalesce_map_outputs import load_coalesce_plan
 from icefloe.batch.context import BatchContext, TaskReference
 from icefloe.batch.extents import write_extents
 from icefloe.batch.map_outputs import MAX_ROUNDS, unreliable_store, void_damaged, whole_outputs
+from icefloe.batch.phase_record import PhaseTally, recorded_phase
 from icefloe.batch.read_range import read_range
 from icefloe.batch.results import range_results
 from icefloe.batch.write_map_output import write_map_output
 from icefloe.batch.write_part import write_part
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.shuffle.commit_record import CorruptMapOutputError
+from icefloe.shuffle.map_output import new_attempt
 from icefloe.shuffle.ranges import CoalescePlan
 
-__all__ = ["Engine", "Phase", "run_phase"]
+__all__ = ["Engine", "Outcome", "Phase", "run_phase"]
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +41,15 @@ class Engine(Protocol):
         ...
 
 
-Task = Callable[[BatchContext, int], Any]
+class Outcome(NamedTuple):
+    """What became of one task: its error travels as a value, an engine would turn it into text."""
+
+    error: IcefloeError | None = None
+    is_adopted: bool = False
+
+
+Task = Callable[[BatchContext, int], bool]
+"""Runs a task; tells whether it kept what another attempt had done."""
 
 
 def run_phase(phase: Phase, reference: TaskReference, engine: Engine) -> None:
@@ -57,69 +67,101 @@ def run_phase(phase: Phase, reference: TaskReference, engine: Engine) -> None:
     """
     context = reference.open()
     context.refuse_committed()
-    match phase:
-        case Phase.INSERT_ONLY:
-            _write(write_part, context, reference, engine)
-        case Phase.SHUFFLE_WRITE:
-            _write(write_map_output, context, reference, engine)
-        case Phase.SHUFFLE_READ:
-            _read(context, reference, engine)
+    with recorded_phase(context.store, phase) as tally:
+        match phase:
+            case Phase.INSERT_ONLY:
+                _write(_insert, context, reference, engine, tally)
+            case Phase.SHUFFLE_WRITE:
+                _write(_shuffle, context, reference, engine, tally)
+            case Phase.SHUFFLE_READ:
+                _read(context, reference, engine, tally)
 
 
-def _write(task: Task, context: BatchContext, reference: TaskReference, engine: Engine) -> None:
+def _insert(context: BatchContext, map_id: int) -> bool:
+    attempt = new_attempt()
+    return write_part(context, map_id, attempt=attempt).attempt != attempt
+
+
+def _shuffle(context: BatchContext, map_id: int) -> bool:
+    attempt = new_attempt()
+    return write_map_output(context, map_id, attempt=attempt).attempt != attempt
+
+
+def _deliver(context: BatchContext, range_id: int, *, epoch: int) -> bool:
+    read_range(context, range_id, epoch=epoch)
+    return False
+
+
+def _write(task: Task, context: BatchContext, reference: TaskReference, engine: Engine, tally: PhaseTally) -> None:
     """Runs the map tasks that have no valid output."""
     sizes = context.plan.map_task_bytes
     states = context.map_outputs.states(range(len(sizes)))
     left = [map_id for map_id, state in enumerate(states) if state.record is None]
     left.sort(key=lambda map_id: (-sizes[map_id], map_id))
     logger.info("batch %d: %d of %d map tasks to do", context.plan.batch_number, len(left), len(sizes))
-    _require_success(_run(task, reference, engine, left))
+    tally.tasks_found += len(sizes) - len(left)
+    _require_success(_run(task, reference, engine, left, tally))
 
 
-def _read(context: BatchContext, reference: TaskReference, engine: Engine) -> None:
+def _read(context: BatchContext, reference: TaskReference, engine: Engine, tally: PhaseTally) -> None:
     """Reads all ranges; a map output that proves damaged is made again, and the ranges that need it are read again."""
 
     def redo(_: Sequence[int] = ()) -> None:
-        _write(write_map_output, context, reference, engine)
+        again = PhaseTally()
+        try:
+            _write(_shuffle, context, reference, engine, again)
+        finally:
+            tally.map_tasks_run_again += again.tasks_run
 
     plan = load_coalesce_plan(context)
     damaged: list[CorruptMapOutputError] = []
     for _ in range(MAX_ROUNDS):
         redo()
         epoch = write_extents(context, plan, whole_outputs(context, redo))
-        damaged = _read_ranges(context, reference, engine, plan, epoch)
+        damaged = _read_ranges(context, reference, engine, plan, epoch, tally)
         if not damaged:
             return
     raise unreliable_store(context) from damaged[0]
 
 
 def _read_ranges(
-    context: BatchContext, reference: TaskReference, engine: Engine, plan: CoalescePlan, epoch: int
+    context: BatchContext,
+    reference: TaskReference,
+    engine: Engine,
+    plan: CoalescePlan,
+    epoch: int,
+    tally: PhaseTally,
 ) -> list[CorruptMapOutputError]:
     """Runs the ranges that have not delivered; voids the map outputs they found damaged, and gives what was found."""
     results = range_results(context.store, [each.range_id for each in plan.ranges])
     left = [each.range_id for each, result in zip(plan.ranges, results, strict=True) if result is None]
     logger.info("batch %d: %d of %d ranges to do", context.plan.batch_number, len(left), len(plan.ranges))
-    errors = _run(partial(read_range, epoch=epoch), reference, engine, left)
+    tally.tasks_found += len(results) - len(left)
+    errors = _run(partial(_deliver, epoch=epoch), reference, engine, left, tally)
     damaged = [error for error in errors if isinstance(error, CorruptMapOutputError)]
     void_damaged(context, damaged)
     _require_success(error for error in errors if not isinstance(error, CorruptMapOutputError))
     return damaged
 
 
-def _run(task: Task, reference: TaskReference, engine: Engine, numbers: Sequence[int]) -> list[IcefloeError]:
+def _run(
+    task: Task, reference: TaskReference, engine: Engine, numbers: Sequence[int], tally: PhaseTally
+) -> list[IcefloeError]:
     """The errors of the tasks that failed."""
-    outcomes = engine.map(partial(_attempt, task, reference), numbers) if numbers else []
-    return [error for error in outcomes if error is not None]
+    tally.tasks_run += len(numbers)
+    outcomes: list[Outcome] = engine.map(partial(_attempt, task, reference), numbers) if numbers else []
+    errors = [outcome.error for outcome in outcomes if outcome.error is not None]
+    tally.tasks_failed += len(errors)
+    tally.tasks_adopted += sum(outcome.is_adopted for outcome in outcomes)
+    return errors
 
 
-def _attempt(task: Task, reference: TaskReference, number: int) -> IcefloeError | None:
-    """Runs one task where an engine put it; its error travels as a value, an engine would turn it into text."""
+def _attempt(task: Task, reference: TaskReference, number: int) -> Outcome:
+    """Runs one task where an engine put it."""
     try:
-        task(reference.open(), number)
+        return Outcome(is_adopted=task(reference.open(), number))
     except IcefloeError as error:
-        return error
-    return None
+        return Outcome(error=error)
 
 
 def _require_success(errors: Iterable[IcefloeError]) -> None:

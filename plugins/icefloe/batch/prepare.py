@@ -12,6 +12,7 @@ from icefloe.batch.document import Plan, Route
 from icefloe.batch.draft import DraftPlan, Places, draft_plan
 from icefloe.batch.layout import PLAN, plan_url, task_key
 from icefloe.batch.open_batch import NextBatch, next_batch, record_batch
+from icefloe.batch.phase_record import PhaseTally, record_phase
 from icefloe.batch.range_request import RangeRequest
 from icefloe.batch.report import BatchReport, load_report
 from icefloe.batch.session import PipelineSession
@@ -81,6 +82,7 @@ def prepare(session: PipelineSession, request: RangeRequest | None = None, *, co
 
 def _write(batch: NextBatch, store: Store, *, cores: int | None) -> Plan:
     """Plans first, so that a table that cannot be read leaves no open batch behind; then records, then writes."""
+    tally = PhaseTally()
     drafted = draft(batch, cores=cores)
     refuse_excessive_scan(batch, drafted)
     probe(store)
@@ -94,6 +96,7 @@ def _write(batch: NextBatch, store: Store, *, cores: int | None) -> Plan:
     with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
         list(pool.map(lambda task: store.put(task_key(task.map_id), dump_document(task)), drafted.tasks))
     store.create(PLAN, dump_document(drafted.plan))
+    record_phase(store, "plan", tally)
     plan = load_plan(store)
     logger.info("%s: batch %d goes by %s", plan.pipeline, plan.batch_number, plan.route)
     return plan

@@ -59,6 +59,7 @@ def read_range(context: BatchContext, range_id: int, *, epoch: int = 0) -> Range
             message=message,
             sums=sums.to_documents(),
             fetched_bytes=sum(extent.length for extent in extents.extents),
+            fetched_blocks=sum(length > 0 for extent in extents.extents for length in extent.block_lengths),
             seconds=time.monotonic() - started,
         ),
     )

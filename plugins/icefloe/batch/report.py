@@ -1,6 +1,6 @@
 """``report.json``: what a batch did, for people, dashboards and the page in Airflow."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import ClassVar, Literal
@@ -9,7 +9,9 @@ from pydantic import ConfigDict
 
 from icefloe.audit.sums import Sums
 from icefloe.batch.delivered_batch import DeliveredBatch
+from icefloe.batch.distribution import Distribution
 from icefloe.batch.document import Route
+from icefloe.batch.phase_record import PhaseRecord
 from icefloe.batch.summary_check import SummaryCheck
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.documents import STRICT, Hash128, SnapshotId, load_document
@@ -32,7 +34,14 @@ class BatchReport:
         hash_sum: the signed sum of the row hashes of all changes, equal where they were read and where they left.
         summary_checks: per step.
         seconds: wall time from the plan to the commit, waiting between tasks and retries included; None in reports of
-            releases that did not say.
+            releases that did not say, as are the numbers below.
+        phases: how often each was begun, its wall time and what its tasks met; without ``commit``'s own last writes.
+        removed_rows_read: rows read that a step removes, once for each such step.
+        added_rows_read: rows read that a step adds, likewise.
+        map_outputs_redone: map outputs that were found damaged or gone, and made again; as often as that happened.
+        fetched_bytes: compressed bytes of shuffle blocks that delivered ranges fetched.
+        fetched_blocks: likewise.
+        map_task_bytes: spread of the file bytes that map tasks read, and so on; None where there are no tasks.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -65,6 +74,16 @@ class BatchReport:
     warnings: tuple[str, ...]
     committed_at: str
     seconds: float | None = None
+    phases: tuple[PhaseRecord, ...] = ()
+    removed_rows_read: int | None = None
+    added_rows_read: int | None = None
+    map_outputs_redone: int | None = None
+    fetched_bytes: int | None = None
+    fetched_blocks: int | None = None
+    map_task_bytes: Distribution | None = None
+    map_task_seconds: Distribution | None = None
+    range_bytes: Distribution | None = None
+    range_seconds: Distribution | None = None
 
     @classmethod
     def of(
@@ -109,7 +128,22 @@ class BatchReport:
             warnings=(*plan.warnings, *warnings),
             committed_at=now.isoformat(timespec="milliseconds"),
             seconds=max(0.0, (now - datetime.fromisoformat(plan.planned_at)).total_seconds()),
+            phases=tuple(batch.phases),
+            removed_rows_read=sum(record.removed_rows_read for record in records),
+            added_rows_read=sum(record.added_rows_read for record in records),
+            map_outputs_redone=sum(record.generation for record in records),
+            fetched_bytes=sum(result.fetched_bytes for result in batch.results),
+            fetched_blocks=_known_sum(result.fetched_blocks for result in batch.results),
+            map_task_bytes=Distribution.of({record.map_id: record.bytes_read for record in records}),
+            map_task_seconds=Distribution.of({record.map_id: record.seconds for record in records}),
+            range_bytes=Distribution.of({result.range_id: result.fetched_bytes for result in batch.results}),
+            range_seconds=Distribution.of({result.range_id: result.seconds for result in batch.results}),
         )
+
+
+def _known_sum(numbers: Iterable[int | None]) -> int | None:
+    found = list(numbers)
+    return None if None in found else sum(number for number in found if number is not None)
 
 
 def load_report(checkpoint: Checkpoint, batch_number: int) -> BatchReport:

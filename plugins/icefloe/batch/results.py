@@ -26,6 +26,7 @@ class RangeResult:
     Attributes:
         sums: of the changes where they left; equal to those of the map outputs.
         fetched_bytes: compressed bytes fetched from map outputs.
+        fetched_blocks: shuffle blocks in them; None in results of releases that did not say.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -35,6 +36,7 @@ class RangeResult:
     message: CommitMessage
     sums: tuple[OrdinalSums, ...]
     fetched_bytes: int
+    fetched_blocks: int | None = None
     seconds: float
 
 

@@ -18,12 +18,13 @@ __all__ = ["write_map_output"]
 logger = logging.getLogger(__name__)
 
 
-def write_map_output(context: BatchContext, map_id: int) -> MapOutputRecord:
+def write_map_output(context: BatchContext, map_id: int, *, attempt: str | None = None) -> MapOutputRecord:
     """Writes the map output of one task, or adopts the one that is there.
 
     Args:
         context: of the batch.
         map_id: from 0 to the plan's number of map tasks, exclusive.
+        attempt: names this attempt in the record, should it be the one that counts; None: a new name.
 
     Returns:
         The commit record that counts; a task that finds one does no work.
@@ -45,7 +46,7 @@ def write_map_output(context: BatchContext, map_id: int) -> MapOutputRecord:
         context.store,
         map_id=map_id,
         generation=state.generation,
-        attempt=new_attempt(),
+        attempt=attempt or new_attempt(),
         schema=ShuffledRows(shape=context.shape).schema,
         num_partitions=plan.num_partitions,
         memory_bytes=memory_bytes,

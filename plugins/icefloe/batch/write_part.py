@@ -20,8 +20,13 @@ from icefloe.shuffle.map_output import new_attempt
 __all__ = ["inserted_rows", "write_part"]
 
 
-def write_part(context: BatchContext, map_id: int) -> MapOutputRecord:
+def write_part(context: BatchContext, map_id: int, *, attempt: str | None = None) -> MapOutputRecord:
     """Delivers every row of one map task's files as INSERT, or adopts the record that is there.
+
+    Args:
+        context: of the batch.
+        map_id: from 0 to the plan's number of map tasks, exclusive.
+        attempt: names this attempt in the record, should it be the one that counts; None: a new name.
 
     Raises:
         BatchCommittedError: the batch is done.
@@ -37,7 +42,7 @@ def write_part(context: BatchContext, map_id: int) -> MapOutputRecord:
         MapOutputRecord(
             map_id=map_id,
             generation=state.generation,
-            attempt=new_attempt(),
+            attempt=attempt or new_attempt(),
             rows=message.rows,
             ordinals=sums.to_documents(),
             added_rows_read=message.rows,

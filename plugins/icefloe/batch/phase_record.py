@@ -1,0 +1,127 @@
+"""``phases/<phase>.json``: how often a phase was begun, how long it took and what its tasks met."""
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Final, Literal
+
+from pydantic import ConfigDict
+
+from icefloe.batch.layout import phase_key
+from icefloe.documents import STRICT, dump_document, load_document
+from icefloe.errors import IcefloeError, TerminalError
+from icefloe.storage.store import KeyMissingError, Store
+
+__all__ = ["PHASES", "PhaseRecord", "PhaseTally", "load_phases", "record_phase", "recorded_phase"]
+
+logger = logging.getLogger(__name__)
+
+PHASES: Final = ("plan", "insert_only", "shuffle_write", "coalesce", "shuffle_read")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseRecord:
+    """One phase of a batch, over all its attempts; it decides nothing.
+
+    Attributes:
+        attempts: how often it was begun.
+        seconds: wall time of its attempts, without those that were killed or failed for good.
+        tasks_found: tasks that were done when an attempt began, summed over the attempts.
+        tasks_run: tasks that were handed out; more than there are where some were done again.
+        tasks_failed: of these.
+        tasks_adopted: of these, those that met the valid output of another attempt and kept it.
+        map_tasks_run_again: by coalesce or shuffle_read, because an output was damaged or gone.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    version: Literal[1] = 1
+    phase: str
+    attempts: int = 0
+    seconds: float = 0.0
+    tasks_found: int = 0
+    tasks_run: int = 0
+    tasks_failed: int = 0
+    tasks_adopted: int = 0
+    map_tasks_run_again: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class PhaseTally:
+    """What the driver of a phase counts as it goes; see `PhaseRecord`."""
+
+    tasks_found: int = 0
+    tasks_run: int = 0
+    tasks_failed: int = 0
+    tasks_adopted: int = 0
+    map_tasks_run_again: int = 0
+    started: float = field(default_factory=time.monotonic)
+
+    def added_to(self, record: PhaseRecord) -> PhaseRecord:
+        """The record with this attempt in it."""
+        return replace(
+            record,
+            seconds=record.seconds + time.monotonic() - self.started,
+            tasks_found=record.tasks_found + self.tasks_found,
+            tasks_run=record.tasks_run + self.tasks_run,
+            tasks_failed=record.tasks_failed + self.tasks_failed,
+            tasks_adopted=record.tasks_adopted + self.tasks_adopted,
+            map_tasks_run_again=record.map_tasks_run_again + self.map_tasks_run_again,
+        )
+
+
+@contextmanager
+def recorded_phase(store: Store, phase: str) -> Iterator[PhaseTally]:
+    """Counts an attempt of a phase when it begins, and what it did when it ends, or may be tried again.
+
+    Best effort, and the last writer wins: two attempts at once may count as one.
+
+    Args:
+        store: the folder of the batch.
+        phase: one of `PHASES`.
+    """
+    before = _load(store, phase) or PhaseRecord(phase=phase)
+    begun = replace(before, attempts=before.attempts + 1)
+    tally = PhaseTally()
+    _put(store, begun)
+    try:
+        yield tally
+    except TerminalError:
+        # Perhaps a zombie of a batch whose folder is deleted by now: it must not leave a file there.
+        raise
+    except BaseException:
+        _put(store, tally.added_to(begun))
+        raise
+    _put(store, tally.added_to(begun))
+
+
+def record_phase(store: Store, phase: str, tally: PhaseTally) -> None:
+    """Counts an attempt that has just ended well; of those that failed nothing is known."""
+    before = _load(store, phase) or PhaseRecord(phase=phase)
+    _put(store, tally.added_to(replace(before, attempts=before.attempts + 1)))
+
+
+def load_phases(store: Store) -> tuple[PhaseRecord, ...]:
+    """The records of the phases that left one, in the order of the DAG."""
+    found = (_load(store, phase) for phase in PHASES)
+    return tuple(record for record in found if record is not None)
+
+
+def _load(store: Store, phase: str) -> PhaseRecord | None:
+    key = phase_key(phase)
+    try:
+        return load_document(PhaseRecord, store.get(key), what=f"the phase record {store.url}/{key}")
+    except KeyMissingError:
+        return None
+    except IcefloeError as error:
+        logger.warning("%s; it is counted anew", error.sentence)
+        return None
+
+
+def _put(store: Store, record: PhaseRecord) -> None:
+    try:
+        store.put(phase_key(record.phase), dump_document(record))
+    except IcefloeError as error:
+        logger.warning("the times of %s are not recorded: %s", record.phase, error.sentence)

@@ -1,0 +1,112 @@
+from pathlib import Path
+
+import pytest
+
+from batch.workshop import InOrder, OpenBatch, Workshop
+from icefloe.batch.context import BatchCommittedError
+from icefloe.batch.phase_record import PhaseRecord, load_phases, recorded_phase
+from icefloe.batch.phases import Phase
+from icefloe.batch.write_map_output import write_map_output
+from icefloe.errors import TransientError
+from icefloe.storage.location import open_store
+from icefloe.storage.store import Store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return open_store(f"file://{tmp_path}/batch")
+
+
+@pytest.fixture
+def batch(workshop: Workshop) -> OpenBatch:
+    """Three map tasks, planned and not begun."""
+    for start in (0, 50, 100):
+        workshop.append(range(start, start + 50))
+    workshop.deliver()
+    workshop.update([1, 60, 110], value=2.0)
+    return workshop.set(shuffle={"map_task_bytes": 1, "partitions": 4, "target_size_bytes": 1}).open()
+
+
+def phase(batch: OpenBatch, name: str) -> PhaseRecord:
+    return next(record for record in load_phases(batch.context.store) if record.phase == name)
+
+
+def fail(store: Store) -> None:
+    with recorded_phase(store, "shuffle_read") as tally:
+        tally.tasks_run, tally.tasks_failed = 3, 1
+        raise TransientError("the store timed out")
+
+
+def fail_after_cleanup(store: Store) -> None:
+    with recorded_phase(store, "shuffle_read"):
+        store.delete(["phases/shuffle_read.json"])
+        raise BatchCommittedError("another run finished it")
+
+
+def test_attempts_add_up(store: Store) -> None:
+    with pytest.raises(TransientError):
+        fail(store)
+    with recorded_phase(store, "shuffle_read") as tally:
+        tally.tasks_found, tally.tasks_run = 2, 1
+    [record] = load_phases(store)
+    assert (record.attempts, record.tasks_found, record.tasks_run, record.tasks_failed) == (2, 2, 4, 1)
+    assert record.seconds > 0
+
+
+def test_an_attempt_that_is_killed_counts_without_a_time(store: Store) -> None:
+    attempt = recorded_phase(store, "coalesce")
+    attempt.__enter__()
+    [record] = load_phases(store)
+    assert (record.attempts, record.seconds) == (1, 0.0)
+
+
+def test_a_zombie_leaves_no_times_where_its_batch_was_cleaned_up(store: Store) -> None:
+    with pytest.raises(BatchCommittedError):
+        fail_after_cleanup(store)
+    assert load_phases(store) == ()
+
+
+def test_a_damaged_record_is_counted_anew(store: Store) -> None:
+    store.put("phases/coalesce.json", b"{")
+    with recorded_phase(store, "coalesce"):
+        pass
+    assert load_phases(store)[0].attempts == 1
+
+
+def test_phases_stand_in_the_order_of_the_dag(batch: OpenBatch) -> None:
+    batch.run_route()
+    names = [record.phase for record in load_phases(batch.context.store)]
+    assert names == ["plan", "shuffle_write", "coalesce", "shuffle_read"]
+
+
+def test_a_rerun_counts_what_it_found_and_what_it_ran(batch: OpenBatch) -> None:
+    tasks = batch.plan.num_map_tasks
+    write_map_output(batch.context, 0)
+    batch.run(Phase.SHUFFLE_WRITE)
+    batch.run(Phase.SHUFFLE_WRITE)
+    written = phase(batch, "shuffle_write")
+    assert (written.attempts, written.tasks_found, written.tasks_run) == (2, 1 + tasks, tasks - 1)
+    assert (written.tasks_failed, written.tasks_adopted) == (0, 0)
+
+
+def test_a_task_that_another_attempt_has_done_meanwhile_is_adopted(batch: OpenBatch) -> None:
+    class Late(InOrder):
+        def map(self, function: object, numbers: object) -> list[object]:
+            write_map_output(batch.context, 0)
+            return super().map(function, numbers)  # type: ignore[arg-type]
+
+    batch.run(Phase.SHUFFLE_WRITE, Late())
+    assert phase(batch, "shuffle_write").tasks_adopted == 1
+
+
+def test_map_tasks_that_reading_had_to_run_again_are_counted(batch: OpenBatch) -> None:
+    batch.run(Phase.SHUFFLE_WRITE)
+    batch.coalesce()
+    [record] = batch.context.map_outputs.records([0])
+    assert record.data is not None
+    batch.context.store.delete([record.data.key])
+    batch.run(Phase.SHUFFLE_READ)
+    read = phase(batch, "shuffle_read")
+    assert read.map_tasks_run_again == 1
+    report = batch.commit()
+    assert report.map_outputs_redone == 1
