@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, Final
 
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
@@ -10,9 +11,12 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.pipeline.model import Pipeline
 
-__all__ = ["clear_failures"]
+__all__ = ["TROUBLE", "clear_failures"]
 
 logger = logging.getLogger(__name__)
+
+TROUBLE: Final = "icefloe_trouble"
+"""The key of the XCom that says why a task failed."""
 
 
 @contextmanager
@@ -62,7 +66,16 @@ def _tell(pipeline: Pipeline | None, task_id: str, sentence: str, *, is_final: b
         dag_id, is_last_try = None, False
     else:
         dag_id, is_last_try = run["dag_run"].dag_id, run["ti"].try_number > run["ti"].max_tries
+        _leave_beside_task(run["ti"], sentence)
     if dag_id == f"{pipeline.name}__backfill":
         return
     trouble = Trouble.now(sentence, phase=task_id, is_final=is_final or is_last_try)
     record_trouble(pipeline, trouble, dag_id=dag_id)
+
+
+def _leave_beside_task(task_instance: Any, sentence: str) -> None:
+    """Airflow's page of the pipeline shows it, also where the checkpoint cannot be written; a new try removes it."""
+    try:
+        task_instance.xcom_push(key=TROUBLE, value={"sentence": sentence})
+    except Exception as error:  # noqa: BLE001 - the task failed for another reason, which must not be hidden by this one
+        logger.warning("the sentence above could not be left beside the task: %s", error)

@@ -1,49 +1,67 @@
 """The page's application, mounted by Airflow's API server: documents behind Airflow's own auth, and static files."""
 
-from datetime import UTC, datetime
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep, get_user, requires_access_dag
-from fastapi import APIRouter, Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi.responses import JSONResponse
 from fastapi.staticfiles import StaticFiles
 
-from icefloe.orchestration.page.checkpoint_reader import CheckpointReader
-from icefloe.orchestration.page.dag_reader import DagReader
-from icefloe.orchestration.page.dag_state import DagState
-from icefloe.orchestration.page.document_cache import Found
-from icefloe.orchestration.page.overview import overview_document
+from icefloe.orchestration.page.documents import PageDocuments, UnknownPageError
 
 __all__ = ["create_page_app"]
 
-STATIC: Final = Path(__file__).parent / "static"
+_STATIC: Final = Path(__file__).parent / "static"
+_MAY_READ_RUNS: Final = Depends(requires_access_dag("GET", DagAccessEntity.RUN))
 
 
 def create_page_app() -> FastAPI:
     """The application. Everything below ``api/`` asks for a login; the static files hold nothing of anybody's."""
     app = FastAPI(title="icefloe", docs_url=None, redoc_url=None, openapi_url=None)
-    app.include_router(_documents(), prefix="/api", dependencies=[Depends(get_user)])
-    app.mount("/", StaticFiles(directory=STATIC, html=True))
+    app.include_router(_documents(PageDocuments()), prefix="/api", dependencies=[Depends(get_user), _MAY_READ_RUNS])
+    app.add_exception_handler(UnknownPageError, _not_found)
+    app.mount("/", StaticFiles(directory=_STATIC, html=True))
     return app
 
 
-def _documents() -> APIRouter:
-    router = APIRouter()
-    dags, checkpoints = DagReader(), CheckpointReader()
+def _permitted(user: GetUserDep, session: SessionDep) -> Collection[str]:
+    permitted: Collection[str] = get_auth_manager().get_authorized_dag_ids(user=user, method="GET", session=session)
+    return permitted
 
-    @router.get("/overview", dependencies=[Depends(requires_access_dag("GET", DagAccessEntity.RUN))])
-    def overview(user: GetUserDep, session: SessionDep) -> dict[str, Any]:
-        permitted = get_auth_manager().get_authorized_dag_ids(user=user, method="GET", session=session)
-        found = dags.dags(session, permitted)
-        return overview_document(found, _statuses(checkpoints, found), now=datetime.now(UTC))
+
+_Permitted = Annotated[Collection[str], Depends(_permitted)]
+
+
+def _documents(documents: PageDocuments) -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/overview")
+    def overview(session: SessionDep, permitted: _Permitted) -> dict[str, Any]:
+        return documents.overview(session, permitted)
+
+    @router.get("/pipelines/{dag_id}")
+    def pipeline(session: SessionDep, permitted: _Permitted, dag_id: str, before: int | None = None) -> dict[str, Any]:
+        return documents.pipeline(session, dag_id, permitted, before=before)
+
+    @router.get("/pipelines/{dag_id}/batches/{number}")
+    def batch(session: SessionDep, dag_id: str, number: int) -> dict[str, Any]:
+        return documents.batch(session, dag_id, number)
+
+    @router.get("/pipelines/{dag_id}/runs/{run_id:path}")
+    def run(session: SessionDep, dag_id: str, run_id: str) -> dict[str, Any]:
+        return documents.run(session, dag_id, run_id)
+
+    @router.get("/pipelines/{dag_id}/snapshots")
+    def snapshots(session: SessionDep, dag_id: str) -> dict[str, Any]:
+        return documents.snapshots(session, dag_id)
 
     return router
 
 
-def _statuses(checkpoints: CheckpointReader, dags: list[DagState]) -> dict[str, Found]:
-    return checkpoints.statuses(
-        {dag.dag_id: dag.facts.pipeline for dag in dags if dag.facts.pipeline is not None and not dag.is_backfill}
-    )
+async def _not_found(request: Request, error: Exception) -> JSONResponse:  # noqa: ARG001 - the signature is FastAPI's
+    return JSONResponse({"detail": str(error)}, status_code=404)

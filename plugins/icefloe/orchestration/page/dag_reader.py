@@ -11,13 +11,14 @@ from airflow.models.xcom import XComModel
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from icefloe.orchestration.failures import TROUBLE
 from icefloe.orchestration.page.dag_state import DagState, RunState, TaskState
 from icefloe.orchestration.page.facts_cache import FactsCache
 
 __all__ = ["DagReader"]
 
 _TAG: Final = "icefloe"
-_KEYS: Final = ("return_value", "icefloe_trouble")
+_RESULT: Final = "return_value"
 _RUNS: Final = 3
 
 _Values: TypeAlias = "Mapping[tuple[int, str], dict[str, Any]]"
@@ -115,15 +116,17 @@ def _task(row: Any, values: Mapping[str, Any]) -> TaskState:
         max_tries=row.max_tries,
         started_at=row.start_date,
         ended_at=row.end_date,
-        trouble=_mapping(values.get("icefloe_trouble")),
-        result=_mapping(values.get("return_value")),
+        trouble=_mapping(values.get(TROUBLE)),
+        result=_mapping(values.get(_RESULT)),
     )
 
 
 def _xcoms(session: Session, run_ids: list[int]) -> _Values:
     values: dict[tuple[int, str], dict[str, Any]] = defaultdict(dict)
     columns = (XComModel.dag_run_id, XComModel.task_id, XComModel.key, XComModel.value)
-    for row in session.execute(select(*columns).where(XComModel.dag_run_id.in_(run_ids), XComModel.key.in_(_KEYS))):
+    for row in session.execute(
+        select(*columns).where(XComModel.dag_run_id.in_(run_ids), XComModel.key.in_((_RESULT, TROUBLE)))
+    ):
         values[row.dag_run_id, row.task_id][row.key] = row.value
     return values
 

@@ -1,1 +1,156 @@
-export function batchView() { return document.createElement('p'); }
+// One batch, or one run: its route with figures, its tasks, where the skew is, what went wrong.
+
+import { airflowLink, logPath, runPath } from "./airflow.js";
+import { spread, stack } from "./charts.js";
+import { h } from "./dom.js";
+import { ago, bytes, count, isKnown, seconds, short, time } from "./format.js";
+import { badge } from "./overview.js";
+import { ROUTES, carried, crumbs, duration } from "./pipeline.js";
+import { routePicture } from "./route_picture.js";
+
+const NARROW = 760;
+const SPREADS = [
+  ["map_task_bytes", "Map tasks, bytes read", bytes, "task"], ["map_task_seconds", "Map tasks, time", seconds, "task"],
+  ["range_bytes", "Reduce ranges, bytes fetched", bytes, "range"], ["range_seconds", "Reduce ranges, time", seconds, "range"],
+];
+
+export function batchView(found) {
+  const { batch, run } = found;
+  const tasks = Object.fromEntries((run?.tasks ?? []).map((task) => [task.task_id, task]));
+  const place = { href: `?dag_id=${encodeURIComponent(found.dag_id)}`, text: found.pipeline };
+  return [
+    crumbs(place, batch ? `batch ${batch.batch}` : (run?.run_id ?? "")),
+    heading(found, batch),
+    notice(found),
+    batch ? picture(batch, tasks) : waiting(found),
+    batch ? figures(batch) : null,
+    spreads(found.details),
+    batch?.warnings?.length ? warnings(batch.warnings) : null,
+    run ? taskTable(found, run) : h("p", { class: "quiet" }, "Airflow no longer has the run that made this batch."),
+    earlier(found),
+  ];
+}
+
+function heading(found, batch) {
+  const state = batch ? (found.trouble ? found.trouble.state : batch.state) : found.run?.state;
+  const route = batch?.route ? h("span", { class: `route ${batch.route}` }, ROUTES[batch.route] ?? batch.route) : null;
+  const name = found.is_backfill ? `Backfill of ${found.pipeline}` : batch ? `Batch ${batch.batch} of ${found.pipeline}` : `A run of ${found.pipeline}`;
+  const when = batch?.committed_at ? `committed ${ago(batch.committed_at)}, ${time(batch.committed_at)}` : batch?.opened_at ? `open since ${ago(batch.opened_at).replace(" ago", "")}` : null;
+  return [
+    h("header", { class: "headline" }, h("h1", {}, name), state ? badge(state) : null, route),
+    h("p", { class: "quiet" }, [found.table, when].filter(Boolean).join(" · ")),
+  ];
+}
+
+function notice(found) {
+  const { trouble, run } = found;
+  if (trouble) {
+    const log = run && trouble.task_id ? airflowLink(logPath(found.dag_id, run.run_id, trouble.task_id, trouble.try_number), `Log of ${trouble.task_id}`, { class: "button" }) : null;
+    const prefix = trouble.task_id ? `${trouble.task_id}: ` : "";
+    const sentence = trouble.sentence?.startsWith(prefix) ? trouble.sentence.slice(prefix.length) : trouble.sentence;
+    return h("section", { class: "notice", "data-state": trouble.state, role: "alert" }, h("p", { class: "sentence" }, prefix ? h("b", {}, prefix) : null, sentence), log ? h("p", { class: "actions" }, log) : null);
+  }
+  if (found.report_sentence && found.batch?.state === "committed") return h("section", { class: "notice" }, h("p", { class: "sentence" }, found.report_sentence));
+  return null;
+}
+
+function waiting(found) {
+  if (found.run?.was_delivered_before) return h("p", { class: "said" }, "This range was delivered before: there was nothing to do.");
+  const sensor = found.run?.tasks.find((task) => task.task_id === "wait_for_snapshot");
+  if (sensor && ["deferred", "running", "scheduled", "queued"].includes(sensor.state)) return h("p", { class: "said" }, "This run waits for a commit to the table. It has no batch yet.");
+  if (found.run?.state === "success") return h("p", { class: "said" }, "Nothing new was committed to the table: this run had no batch.");
+  return h("p", { class: "said" }, "This run has opened no batch.");
+}
+
+function picture(batch, tasks) {
+  const frame = h("div", { class: "picture" });
+  const draw = () => frame.replaceChildren(routePicture(batch, tasks, { isNarrow: document.documentElement.clientWidth < NARROW }));
+  new ResizeObserver(draw).observe(frame);
+  draw();
+  return h("section", {}, frame);
+}
+
+function figures(batch) {
+  const changed = batch.counts ?? {};
+  const cards = [
+    ["Inserted", short(changed.insert)], ["Deleted", short(changed.delete)], ["Updated", short(changed.update_after)],
+    ["Rows read", short(batch.rows_read)],
+    ["Carried over", short(batch.carried_over_rows), batch.carried_over_rows ? carried(batch) : null],
+    ["Read", bytes(batch.bytes_read)], isKnown(batch.decoded_bytes) ? ["Decoded", bytes(batch.decoded_bytes)] : null,
+    ["Shuffled", bytes(batch.shuffled_bytes)], ["Written", bytes(batch.written_bytes)],
+    ["Time", duration(batch), isKnown(batch.map_seconds) ? `tasks: ${seconds(batch.map_seconds + (batch.reduce_seconds ?? 0))}` : null],
+  ];
+  const facts = [
+    ["After snapshot", batch.after_snapshot_id ?? "the beginning"], ["Up to snapshot", batch.up_to_snapshot_id ?? "–"],
+    ["Proof", proofInWords(batch)], ["Sum of row hashes", batch.audit?.hash_sum ?? "–"],
+  ];
+  const parts = batch.phases.map((each) => ({ name: each.name, value: each.seconds }));
+  return h(
+    "section",
+    {},
+    h("dl", { class: "cards small" }, cards.filter(Boolean).map(([name, value, under]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, under && under !== "–" ? h("span", { class: "under" }, under) : null)))),
+    parts.length ? h("div", { class: "phases" }, h("h3", {}, "Seconds by task"), stack(parts, seconds, "seconds by task"), legend(parts)) : null,
+    h("dl", { class: "facts-list" }, facts.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])),
+  );
+}
+
+const legend = (parts) => h("ul", { class: "legend" }, parts.map((part) => h("li", {}, h("i", { class: `part ${part.name}` }), `${part.name.replace("_", " ")} ${seconds(part.value)}`)));
+
+function proofInWords({ audit, state }) {
+  if (state !== "committed" || !audit) return "made when the batch is committed";
+  const parts = ["what was read equals what was delivered"];
+  if (audit.summaries_equal) parts.push(`the summaries of ${count(audit.summaries_equal)} ${audit.summaries_equal === 1 ? "step agrees" : "steps agree"}`.replace("summaries of 1 step agrees", "summary of 1 step agrees"));
+  if (audit.summaries_differ) parts.push(`the summaries of ${count(audit.summaries_differ)} differ`);
+  if (audit.summaries_silent) parts.push(`those of ${count(audit.summaries_silent)} cannot tell`);
+  return parts.join("; ");
+}
+
+function spreads(details) {
+  const shown = SPREADS.filter(([key]) => details[key]).map(([key, title, format, unit]) => spread(details[key], format, title, unit));
+  const again = (details.phases ?? []).map(metInWords).filter(Boolean).map((text) => h("p", { class: "said" }, text));
+  const redone = details.map_outputs_redone ? h("p", { class: "said" }, `${count(details.map_outputs_redone)} map outputs were found damaged or gone, and made again.`) : null;
+  if (!shown.length && !redone && !again.length) return null;
+  return h("section", {}, h("h2", {}, "Where is the skew?"), h("div", { class: "spreads" }, shown), again, redone);
+}
+
+// Only what did not go at once is worth a sentence.
+function metInWords({ phase, attempts, tasks_failed: failed, tasks_adopted: adopted, tasks_found: found }) {
+  const parts = [
+    attempts > 1 ? `was begun ${attempts} times` : null, failed ? `${count(failed)} tasks failed` : null,
+    adopted ? `${count(adopted)} adopted what another attempt had done` : null, found ? `${count(found)} were done before` : null,
+  ].filter(Boolean);
+  return parts.length ? `${phase.replace("_", " ")}: ${parts.join(", ")}.` : null;
+}
+
+function warnings(all) {
+  return h("section", { class: "notice", "data-state": "retrying" }, h("h2", {}, all.length === 1 ? "Warning" : "Warnings"), h("ul", {}, all.map((text) => h("li", { class: "sentence" }, text))));
+}
+
+function taskTable(found, run) {
+  const heads = ["Task", "State", "Tries", "Time", "Log"];
+  const rows = run.tasks.filter((task) => task.state !== "skipped").map((task) =>
+    h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, task.task_id),
+      h("td", {}, task.state ? badge(task.state) : h("span", { class: "quiet" }, "not yet"), task.sentence && task.state !== "success" ? h("p", { class: "sentence under" }, task.sentence) : null),
+      h("td", {}, task.try_number > 0 ? `${task.try_number} of ${Math.max(task.tries, task.try_number)}` : "–"),
+      h("td", {}, seconds(task.seconds)),
+      h("td", {}, task.state ? airflowLink(logPath(found.dag_id, run.run_id, task.task_id, task.try_number), "log", { "aria-label": `log of ${task.task_id}`, "data-key": `log ${task.task_id}` }) : null),
+    ),
+  );
+  return h(
+    "section",
+    {},
+    h("div", { class: "between" }, h("h2", {}, "Tasks"), h("p", { class: "actions" }, spark(found), airflowLink(runPath(found.dag_id, run.run_id), "Run in Airflow", { class: "button" }))),
+    h("div", { class: "framed", tabindex: 0, role: "region", "aria-label": "Tasks" }, h("table", { class: "batches" }, h("thead", {}, h("tr", {}, heads.map((text) => h("th", { scope: "col" }, text)))), h("tbody", {}, rows))),
+  );
+}
+
+const spark = ({ details }) => (details.spark_ui ? airflowLink(details.spark_ui, "Spark UI", { class: "button" }) : null);
+
+function earlier({ dag_id: dag, earlier_runs: runs }) {
+  if (!runs.length) return null;
+  const rows = runs.map((run) => h("li", {}, badge(run.state), " ", airflowLink(runPath(dag, run.run_id), run.run_id), " ", h("span", { class: "quiet" }, ago(run.started_at))));
+  return h("section", {}, h("h2", {}, "Earlier runs of this batch"), h("ul", { class: "plain" }, rows));
+}

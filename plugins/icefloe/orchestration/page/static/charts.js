@@ -39,39 +39,30 @@ export function stack(parts, format, what) {
   );
 }
 
-// How many tasks fall between two values; bins of equal width from 0 to the largest.
-export function histogram(values, format, what) {
-  const known = values.filter((value) => Number.isFinite(value)).sort((one, other) => one - other);
-  if (!known.length) return null;
-  const most = known[known.length - 1];
-  const bins = Math.min(24, Math.max(6, Math.ceil(Math.sqrt(known.length)) * 2));
-  const counts = new Array(bins).fill(0);
-  for (const value of known) counts[Math.min(bins - 1, most ? Math.floor((value / most) * bins) : 0)] += 1;
-  const high = Math.max(...counts);
-  const middle = known[Math.floor((known.length - 1) / 2)];
-  const bars = counts.map((amount, index) => {
-    const tall = amount ? Math.max(2, (amount / high) * 56) : 0;
-    const from = format((most * index) / bins);
-    const to = format((most * (index + 1)) / bins);
-    const title = svg("title", {}, `${amount} between ${from} and ${to}`);
-    return svg("rect", { x: index * (240 / bins) + 0.5, width: 240 / bins - 1, y: 58 - tall, height: tall, rx: 1, class: "bar" }, title);
-  });
-  const at = most ? (middle / most) * 240 : 0;
-  const line = svg("line", { x1: at, x2: at, y1: 0, y2: 58, class: "median" }, svg("title", {}, `median ${format(middle)}`));
-  const base = svg("line", { x1: 0, x2: 240, y1: 58.5, y2: 58.5, class: "axis" });
-  const skew = middle > 0 ? most / middle : null;
-  const label = `${what}: ${known.length}, median ${format(middle)}, most ${format(most)}`;
+const SKEWED = 4;
+
+// How values of tasks are spread: the middle half as a bar, the median, the smallest and the largest.
+export function spread({ minimum, p25, median, p75, maximum, largest }, format, what, unit) {
+  const at = (value) => (maximum ? (value / maximum) * 236 + 2 : 2);
+  const lines = [
+    svg("line", { x1: at(minimum), x2: at(maximum), y1: 20, y2: 20, class: "whisker" }),
+    [minimum, maximum].map((value) => svg("line", { x1: at(value), x2: at(value), y1: 13, y2: 27, class: "whisker" })),
+    svg("rect", { x: at(p25), width: Math.max(2, at(p75) - at(p25)), y: 8, height: 24, rx: 2, class: "middle" }),
+    svg("line", { x1: at(median), x2: at(median), y1: 4, y2: 36, class: "median" }),
+  ];
+  const label = `${what}: smallest ${format(minimum)}, median ${format(median)}, largest ${format(maximum)}`;
+  const skew = median > 0 ? maximum / median : null;
   return h(
     "figure",
-    { class: "histogram" },
-    h("figcaption", {}, h("b", {}, what), skew ? skewNote(skew, known.length) : null),
-    svg("svg", { viewBox: "0 0 240 60", preserveAspectRatio: "none", role: "img", "aria-label": label }, base, bars, line),
-    h("div", { class: "ends" }, h("span", {}, "0"), h("span", {}, `median ${format(middle)}`), h("span", {}, format(most))),
+    { class: "spread" },
+    h("figcaption", {}, h("b", {}, what), skew !== null && largest.length > 1 ? skewNote(skew) : null),
+    svg("svg", { viewBox: "0 0 240 40", preserveAspectRatio: "none", role: "img", "aria-label": label }, lines),
+    h("div", { class: "ends" }, h("span", {}, format(minimum)), h("span", {}, `median ${format(median)}`), h("span", {}, format(maximum))),
+    h("p", { class: "under" }, "largest: ", largest.map((each, index) => `${index ? ", " : ""}${unit} ${each.number} ${format(each.value)}`)),
   );
 }
 
-function skewNote(skew, amount) {
-  if (amount < 2) return null;
+function skewNote(skew) {
   const text = `largest is ${skew.toFixed(1)} × the median`;
-  return h("span", { class: skew >= 4 ? "note warn" : "note" }, skew >= 4 ? `skew: ${text}` : text);
+  return h("span", { class: skew >= SKEWED ? "note warn" : "note" }, skew >= SKEWED ? `skew: ${text}` : text);
 }

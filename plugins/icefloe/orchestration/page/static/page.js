@@ -48,7 +48,7 @@ async function look(chosen) {
     setNow(found.now);
     const { now: _, ...rest } = found;
     const text = JSON.stringify(rest);
-    if (text !== last || !chosen.once) draw(chosen, found, text);
+    draw(chosen, found, text);
   } catch (error) {
     if (!(error instanceof PageError)) console.error(error);
     drawFailure(error);

@@ -1,1 +1,157 @@
-export function pipelineView() { return document.createElement('p'); }
+// One pipeline: how it is, its batches, its backfills.
+
+import { airflowLink, dagPath, runPath } from "./airflow.js";
+import { stack } from "./charts.js";
+import { h } from "./dom.js";
+import { ago, bytes, count, isKnown, percent, seconds, short, time, until } from "./format.js";
+import { badge, batchLink, saying } from "./overview.js";
+
+const HEADS = [
+  "Batch", "Route", "Steps", "Rows read", "Carried over", "Inserted", "Deleted", "Updated",
+  "Read", "Shuffled", "Written", "Time", "Proof",
+];
+export const ROUTES = { insert_only: "insert only", shuffle: "shuffle", nothing_to_do: "nothing to do" };
+
+export function pipelineView(found) {
+  const row = found.pipeline;
+  if (found.is_backfill) return [crumbs(row.dag_id), heading(row.dag_id, null), backfills(found, row)];
+  return [
+    crumbs(row.pipeline),
+    heading(row.pipeline, row.state),
+    facts(row),
+    trouble(row),
+    batches(found, row),
+    backfills(found, row),
+  ];
+}
+
+export function crumbs(...names) {
+  if (document.documentElement.dataset.tab === "yes") return null;
+  const last = names[names.length - 1];
+  const links = names.slice(0, -1).map((each) => [h("a", { href: each.href }, each.text), " / "]);
+  return h("nav", { class: "crumbs", "aria-label": "Where you are" }, h("a", { href: "./" }, "icefloe"), " / ", links, h("span", { "aria-current": "page" }, last));
+}
+
+function heading(name, state) {
+  return h("header", { class: "headline" }, h("h1", {}, name), state ? badge(state) : null);
+}
+
+function facts(row) {
+  const cards = [
+    ["Table", row.table ?? "–", row.branch && row.branch !== "main" ? `branch ${row.branch}` : null],
+    ["Behind", behind(row), row.lag.since ? `the oldest waits for ${ago(row.lag.since).replace(" ago", "")}` : seen(row)],
+    ["Delivered up to", row.cursor.snapshot_id ?? "–", row.cursor.timestamp ? `commit of ${time(row.cursor.timestamp)}` : null],
+    ["History kept", row.expiry ? until(row.expiry.at).replace("in ", "for ") : row.cursor.snapshot_id ? "no limit" : "–", row.expiry ? "then the next batch's start may expire" : null],
+    ["Sink", row.sink?.type ?? "–", row.sink?.path ?? null],
+    ["Schedule", row.schedule ?? "by hand", row.is_paused ? "paused" : null],
+  ];
+  return h("dl", { class: "cards" }, cards.map(([name, value, under]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, under ? h("span", { class: "under" }, under) : null))));
+}
+
+function behind({ lag }) {
+  if (!isKnown(lag.snapshots)) return "–";
+  if (lag.snapshots === 0) return "nothing";
+  return `${count(lag.snapshots)} ${lag.snapshots === 1 ? "snapshot" : "snapshots"}${isKnown(lag.rows) ? `, ${short(lag.rows)} rows` : ""}`;
+}
+
+const seen = (row) => (row.updated_at ? `as of ${ago(row.updated_at)}` : null);
+
+function trouble(row) {
+  const said = saying(row);
+  return said.length ? h("section", { class: "notice", "data-state": row.state, role: row.needs_somebody ? "alert" : null }, said) : null;
+}
+
+function batches(found, row) {
+  const actions = h(
+    "p",
+    { class: "actions" },
+    row.table ? h("a", { class: "button", href: `?dag_id=${encodeURIComponent(row.dag_id)}&backfill=1` }, "Backfill a range …") : null,
+    airflowLink(dagPath(row.dag_id), "DAG in Airflow", { class: "button" }),
+  );
+  const title = h("div", { class: "between" }, h("h2", {}, "Batches"), actions);
+  if (!found.batches.length) return h("section", {}, title, h("p", { class: "quiet" }, "There is no batch yet. The first one appears when the DAG has run and the table has a snapshot."));
+  const newest = h("a", { class: "button", href: `?dag_id=${encodeURIComponent(row.dag_id)}` }, "Newest");
+  const older = isKnown(found.next_before) ? h("a", { class: "button", href: `?dag_id=${encodeURIComponent(row.dag_id)}&before=${found.next_before}` }, "Older batches") : null;
+  const isFirst = !new URLSearchParams(location.search).has("before");
+  return h("section", {}, title, batchTable(found.batches, row.dag_id), h("p", { class: "actions" }, isFirst ? null : newest, older));
+}
+
+function batchTable(entries, dag) {
+  return h(
+    "div",
+    { class: "framed", tabindex: 0, role: "region", "aria-label": "Batches" },
+    h("table", { class: "batches" }, h("thead", {}, h("tr", {}, HEADS.map((text, index) => h("th", { scope: "col", class: index > 1 && index < 12 ? "number" : null }, text)))), h("tbody", {}, entries.map((entry) => batchRow(entry, dag)))),
+  );
+}
+
+function batchRow(entry, dag) {
+  const head = h("th", { scope: "row" }, batchLink(dag, entry.batch), h("span", { class: "under", title: time(entry.committed_at ?? entry.opened_at) }, entry.state === "committed" ? ago(entry.committed_at) : null));
+  if (entry.state === "unknown") return h("tr", {}, head, h("td", { colspan: HEADS.length - 1, class: "quiet" }, entry.sentence ?? "its report is not there"));
+  const changed = entry.counts ?? {};
+  const cells = [
+    count(entry.steps), short(entry.rows_read), [short(entry.carried_over_rows), entry.carried_over_rows ? under(carried(entry)) : null],
+    short(changed.insert), short(changed.delete), short(changed.update_after),
+    bytes(entry.bytes_read), bytes(entry.shuffled_bytes), bytes(entry.written_bytes),
+  ];
+  return h(
+    "tr",
+    { class: entry.state },
+    head,
+    h("td", {}, entry.state === "open" ? badge("open") : null, entry.route ? h("span", { class: `route ${entry.route}` }, ROUTES[entry.route] ?? entry.route) : null),
+    cells.map((cell) => h("td", { class: "number" }, cell)),
+    h("td", { class: "number" }, duration(entry), stack(entry.phases.map((each) => ({ name: each.name, value: each.seconds })), seconds, "seconds by task")),
+    h("td", {}, proof(entry)),
+  );
+}
+
+export const carried = (entry) => percent(Math.min(entry.carried_over_rows, entry.rows_read), entry.rows_read);
+const under = (text) => (text === "–" ? null : h("span", { class: "under" }, text));
+
+export function duration(entry) {
+  const summed = entry.phases.reduce((sum, each) => sum + each.seconds, 0);
+  return seconds(entry.seconds ?? (summed || null));
+}
+
+export function proof(entry) {
+  if (entry.state !== "committed") return h("span", { class: "quiet" }, "–");
+  const { audit, warnings } = entry;
+  const warned = warnings.length ? h("span", { class: "warn", title: warnings.join("\n") }, `${warnings.length} ${warnings.length === 1 ? "warning" : "warnings"}`) : null;
+  if (audit.summaries_differ) return [h("span", { class: "warn" }, "summaries differ"), warned];
+  const title = "What was read and what was delivered have equal counts and equal sums of row hashes.";
+  return [h("span", { class: "good", title }, "✓ equal"), warned ? [" ", warned] : null];
+}
+
+function backfills(found, row) {
+  if (!found.backfills.length) return null;
+  return h(
+    "section",
+    {},
+    h("h2", {}, "Backfills"),
+    h(
+      "div",
+      { class: "framed", tabindex: 0, role: "region", "aria-label": "Backfills" },
+      h(
+        "table",
+        { class: "batches" },
+        h("thead", {}, h("tr", {}, ["Started", "State", "Range", "Rows", "Run"].map((text) => h("th", { scope: "col" }, text)))),
+        h("tbody", {}, found.backfills.map(backfillRow)),
+      ),
+    ),
+  );
+}
+
+function backfillRow(entry) {
+  const range = Object.entries(entry.range).map(([name, value]) => h("span", { class: "bound" }, `${name.replaceAll("_", " ")} `, h("code", {}, value)));
+  const rows = entry.counts ? Object.values(entry.counts).reduce((sum, each) => sum + each, 0) : null;
+  const url = `?dag_id=${encodeURIComponent(entry.dag_id)}&run_id=${encodeURIComponent(entry.run_id)}`;
+  return h(
+    "tr",
+    {},
+    h("th", { scope: "row" }, h("a", { href: url }, entry.started_at ? ago(entry.started_at) : "queued")),
+    h("td", {}, badge(entry.state), entry.sentence ? h("p", { class: "sentence under" }, entry.sentence) : null),
+    h("td", {}, range.length ? range : h("span", { class: "quiet" }, "–"), entry.was_delivered_before ? h("span", { class: "under" }, "was delivered before") : null),
+    h("td", {}, short(rows)),
+    h("td", {}, airflowLink(runPath(entry.dag_id, entry.run_id), "in Airflow")),
+  );
+}
+

@@ -1,0 +1,107 @@
+// The two routes of a batch as a picture, with the figures of this batch on them.
+
+import { svg } from "./dom.js";
+import { bytes, count, isKnown, percent, seconds, short } from "./format.js";
+
+const WIDE = {
+  width: 1180, height: 236,
+  at: { plan: [6, 84], insert_only: [514, 6], shuffle_write: [248, 162], coalesce: [514, 162], shuffle_read: [780, 162], commit: [1022, 84] },
+};
+const NARROW = {
+  width: 340, height: 640,
+  at: { plan: [94, 6], insert_only: [184, 146], shuffle_write: [4, 146], coalesce: [4, 286], shuffle_read: [4, 426], commit: [94, 566] },
+};
+const BOX = { width: 152, height: 68 };
+const EDGES = [["plan", "insert_only"], ["insert_only", "commit"], ["plan", "shuffle_write"], ["shuffle_write", "coalesce"], ["coalesce", "shuffle_read"], ["shuffle_read", "commit"]];
+const ON_SHUFFLE = ["shuffle_write", "coalesce", "shuffle_read"];
+
+export function routePicture(batch, tasks, { isNarrow }) {
+  const plan = isNarrow ? NARROW : WIDE;
+  const figures = figuresOf(batch);
+  const used = (name) => name === "plan" || name === "commit" || (batch.route === "insert_only" ? name === "insert_only" : batch.route === "shuffle" && ON_SHUFFLE.includes(name));
+  const edges = EDGES.map(([from, to]) => edge(plan.at[from], plan.at[to], used(from) && used(to) && !(batch.route === "nothing_to_do"), figures[`${from} ${to}`], isNarrow));
+  const boxes = Object.entries(plan.at).map(([name, place]) => box(name, place, used(name), tasks[name], figures[name]));
+  return svg(
+    "svg",
+    { viewBox: `0 0 ${plan.width} ${plan.height}`, class: `route-picture ${isNarrow ? "is-narrow" : ""}`, role: "img", "aria-label": inWords(batch) },
+    svg("defs", {}, marker("arrow", "on"), marker("arrow-off", "off")),
+    edges,
+    boxes,
+  );
+}
+
+function figuresOf(batch) {
+  const changes = batch.counts ? Object.values(batch.counts).reduce((sum, each) => sum + each, 0) : null;
+  const read = isKnown(batch.bytes_read) ? [`${bytes(batch.bytes_read)}`, `${short(batch.rows_read)} rows`] : null;
+  const written = isKnown(batch.written_bytes) ? [bytes(batch.written_bytes), `${short(changes)} changes`] : null;
+  const shuffled = isKnown(batch.shuffled_bytes) ? [bytes(batch.shuffled_bytes), `${short(batch.shuffled_rows)} rows`] : null;
+  const carried = isKnown(batch.carried_over_rows) && batch.carried_over_rows ? `${percent(Math.min(batch.carried_over_rows, batch.rows_read), batch.rows_read)} carried over` : null;
+  return {
+    plan: isKnown(batch.steps) ? `${count(batch.steps)} ${batch.steps === 1 ? "step" : "steps"}, ${count(batch.map_tasks)} map ${batch.map_tasks === 1 ? "task" : "tasks"}` : null,
+    shuffle_write: carried ?? (isKnown(batch.map_tasks) ? `${count(batch.map_tasks)} map tasks` : null),
+    coalesce: isKnown(batch.ranges) ? `${count(batch.num_partitions)} → ${count(batch.ranges)} ranges` : isKnown(batch.num_partitions) ? `${count(batch.num_partitions)} partitions` : null,
+    shuffle_read: isKnown(batch.ranges) ? `${count(batch.ranges)} ${batch.ranges === 1 ? "range" : "ranges"}` : null,
+    insert_only: isKnown(batch.map_tasks) ? `${count(batch.map_tasks)} map ${batch.map_tasks === 1 ? "task" : "tasks"}` : null,
+    commit: batch.state === "committed" ? "sums equal ✓" : null,
+    "plan insert_only": read,
+    "plan shuffle_write": read,
+    "insert_only commit": written,
+    "shuffle_write coalesce": shuffled,
+    "shuffle_read commit": written,
+  };
+}
+
+function box(name, [x, y], isUsed, task, figure) {
+  const state = task?.state ?? null;
+  const label = [name.replace("_", " "), state, isKnown(task?.seconds) ? seconds(task.seconds) : null].filter(Boolean).join(", ");
+  const tries = task && task.try_number > 1 ? `try ${task.try_number}` : null;
+  const right = [tries, isKnown(task?.seconds) ? seconds(task.seconds) : state === "running" ? "running" : null].filter(Boolean).join(", ");
+  return svg(
+    "g",
+    { transform: `translate(${x} ${y})`, class: isUsed ? "box" : "box off", "data-state": isUsed ? state : null },
+    svg("title", {}, label),
+    svg("rect", { ...BOX, rx: 9 }),
+    svg("text", { x: 12, y: 22, class: "name" }, name.replace("_", " ")),
+    isUsed ? svg("text", { x: 12, y: 42, class: "figure" }, figure ?? "") : null,
+    isUsed ? svg("text", { x: 12, y: 58, class: "small" }, right) : null,
+  );
+}
+
+function edge([fromX, fromY], [toX, toY], isUsed, figure, isNarrow) {
+  const start = isNarrow ? [fromX + BOX.width / 2, fromY + BOX.height] : [fromX + BOX.width, fromY + BOX.height / 2];
+  const stop = isNarrow ? [toX + BOX.width / 2, toY - 5] : [toX - 5, toY + BOX.height / 2];
+  const bend = isNarrow ? (stop[1] - start[1]) / 2 : Math.min(60, (stop[0] - start[0]) / 2);
+  const path = isNarrow
+    ? `M${start} C${start[0]} ${start[1] + bend} ${stop[0]} ${stop[1] - bend} ${stop}`
+    : `M${start} C${start[0] + bend} ${start[1]} ${stop[0] - bend} ${stop[1]} ${stop}`;
+  const middle = [(start[0] + stop[0]) / 2, (start[1] + stop[1]) / 2];
+  return svg(
+    "g",
+    { class: isUsed ? "edge" : "edge off" },
+    svg("path", { d: path, "marker-end": `url(#${isUsed ? "arrow" : "arrow-off"})` }),
+    isUsed && figure ? label(middle, figure) : null,
+  );
+}
+
+// A label stands on the line, on the colour of the ground, so that it can be read.
+function label([x, y], lines) {
+  const height = lines.length * 15;
+  const top = y - height / 2;
+  const width = Math.max(...lines.map((line) => line.length)) * 6.7 + 10;
+  return svg(
+    "g",
+    {},
+    svg("rect", { x: x - width / 2, y: top - 2, width, height: height + 4, class: "ground" }),
+    lines.map((line, index) => svg("text", { x, y: top + 11 + index * 15, "text-anchor": "middle", class: index ? "small" : "figure" }, line)),
+  );
+}
+
+function marker(id, kind) {
+  return svg("marker", { id, class: kind, viewBox: "0 0 8 8", refX: 5, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, svg("path", { d: "M0 0 8 4 0 8z" }));
+}
+
+function inWords(batch) {
+  if (batch.route === "nothing_to_do") return "The batch changed no row: plan, then commit.";
+  const route = batch.route === "shuffle" ? "plan, shuffle write, coalesce, shuffle read, commit" : "plan, insert only, commit";
+  return `Route: ${route}. ${bytes(batch.bytes_read)} and ${short(batch.rows_read)} rows read, ${bytes(batch.shuffled_bytes)} shuffled, ${bytes(batch.written_bytes)} written.`;
+}
