@@ -54,10 +54,11 @@ def clear_failures(task_id: str, pipeline: Pipeline | None = None) -> Iterator[N
 
 
 def _tell(pipeline: Pipeline | None, task_id: str, sentence: str, *, is_final: bool = False) -> None:
-    """Puts a failure into the pipeline's status; a backfill has none, and its failures are no trouble of the other."""
+    """Counts a failure and puts it into the pipeline's status; that of a backfill is no trouble of the pipeline."""
     if pipeline is None:
         return
     from icefloe.batch.status import Trouble
+    from icefloe.orchestration.metrics import send_failure
     from icefloe.orchestration.use_cases import record_trouble
 
     try:
@@ -67,10 +68,10 @@ def _tell(pipeline: Pipeline | None, task_id: str, sentence: str, *, is_final: b
     else:
         dag_id, is_last_try = run["dag_run"].dag_id, run["ti"].try_number > run["ti"].max_tries
         _leave_beside_task(run["ti"], sentence)
-    if dag_id == f"{pipeline.name}__backfill":
-        return
     trouble = Trouble.now(sentence, phase=task_id, is_final=is_final or is_last_try)
-    record_trouble(pipeline, trouble, dag_id=dag_id)
+    send_failure(dag_id or pipeline.name, pipeline.table, task_id, is_final=trouble.is_final)
+    if dag_id != f"{pipeline.name}__backfill":
+        record_trouble(pipeline, trouble, dag_id=dag_id)
 
 
 def _leave_beside_task(task_instance: Any, sentence: str) -> None:

@@ -21,13 +21,14 @@ from icefloe.batch.publish_status import publish_status, publish_trouble
 from icefloe.batch.range_request import RangeRequest
 from icefloe.batch.report import BatchReport, load_report
 from icefloe.batch.session import PipelineSession
-from icefloe.batch.status import Trouble
+from icefloe.batch.status import PipelineStatus, Trouble
 from icefloe.batch.table_files import io_properties
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.engines.local import LocalEngine
 from icefloe.iceberg.catalogs import UnknownTableError
 from icefloe.iceberg.history import UnknownBranchError
 from icefloe.orchestration.connections import resolve_credentials
+from icefloe.orchestration.metrics import send_report, send_status
 from icefloe.orchestration.spark_connection import usable_master
 from icefloe.pipeline.model import Pipeline
 from icefloe.storage.location import open_store
@@ -71,7 +72,7 @@ def plan_batch(pipeline: Pipeline, request: RangeRequest | None, *, dag_id: str 
         prepared = Prepared()
     plan = prepared.plan
     if session is not None and request is None:
-        publish_status(session, phase="cleanup" if plan is None else "plan", dag_id=dag_id)
+        _send_status(publish_status(session, phase="cleanup" if plan is None else "plan", dag_id=dag_id))
     if plan is None:
         why = "this range was delivered before" if prepared.is_committed else "nothing new was committed to the table"
         logger.info("%s has nothing to do: %s", pipeline.name, why)
@@ -110,12 +111,15 @@ def coalesce_batch(pipeline: Pipeline, plan_uri: str) -> dict[str, Any]:
 def commit(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str, Any]:
     """Commits the batch that plan passed on; one that was cleaned up since is found committed."""
     checkpoint = _checkpoint(pipeline, prepared["backfill_id"])
+    was_committed = checkpoint.committed(prepared["batch_number"]) is not None
     try:
         report = commit_batch(_reference(pipeline, prepared["plan_uri"]).open())
     except PlanMissingError:
         if checkpoint.committed(prepared["batch_number"]) is None:
             raise
         report = load_report(checkpoint, prepared["batch_number"])
+    if not was_committed:
+        send_report(report)
     if report.backfill_id is None:
         _publish_commit(pipeline, report)
     return {
@@ -153,9 +157,14 @@ def record_trouble(pipeline: Pipeline, trouble: Trouble, *, dag_id: str | None) 
 def _publish_commit(pipeline: Pipeline, report: BatchReport) -> None:
     """The table is opened once more, since the commit itself needs no catalog and does not fail where that is gone."""
     try:
-        publish_status(_session(pipeline), phase="commit", report=report)
+        _send_status(publish_status(_session(pipeline), phase="commit", report=report))
     except Exception as error:  # noqa: BLE001 - the batch is committed, whatever the catalog answers now
         logger.warning("the status of %s waits for the next plan: %s", pipeline.name, error)
+
+
+def _send_status(status: PipelineStatus | None) -> None:
+    if status is not None:
+        send_status(status)
 
 
 def _session(pipeline: Pipeline) -> PipelineSession:

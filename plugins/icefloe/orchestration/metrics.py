@@ -1,0 +1,141 @@
+"""Metrics through Airflow's Stats: whatever it is set up for, StatsD or OpenTelemetry, gets ``icefloe.*``.
+
+docs/operations.md has their table. Each is sent twice, as Airflow sends its own: as ``icefloe.<metric>`` with the tags
+``pipeline`` and ``table``, and as ``icefloe.<pipeline>.<metric>`` for StatsD, which knows no tags.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal
+
+from airflow.sdk.observability import stats
+
+from icefloe.batch.phase_record import PhaseRecord
+from icefloe.batch.report import BatchReport
+from icefloe.batch.status import PipelineStatus
+
+__all__ = ["Metric", "report_metrics", "send_failure", "send_report", "send_status", "status_metrics"]
+
+logger = logging.getLogger(__name__)
+
+_PREFIX: Final = "icefloe"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """One number; of kind ``timing`` it is in seconds."""
+
+    kind: Literal["counter", "gauge", "timing"]
+    name: str
+    value: float
+
+
+def send_status(status: PipelineStatus) -> None:
+    """Sends the gauges of a pipeline."""
+    _send(status_metrics(status, now=datetime.now(UTC)), pipeline=status.pipeline, table=status.table)
+
+
+def send_report(report: BatchReport) -> None:
+    """Sends the counters and times of a batch that was just committed; a backfill counts under the name of its DAG."""
+    name = report.pipeline if report.backfill_id is None else f"{report.pipeline}__backfill"
+    _send(report_metrics(report), pipeline=name, table=report.table)
+
+
+def send_failure(dag_id: str, table: str, phase: str, *, is_final: bool) -> None:
+    """Counts a try of a task that failed."""
+    kind = "final" if is_final else "to_retry"
+    names = (f"task.failed.{kind}", f"task.failed.{phase}")
+    _send((Metric(kind="counter", name=name, value=1) for name in names), pipeline=dag_id, table=table)
+
+
+def status_metrics(status: PipelineStatus, *, now: datetime) -> Iterator[Metric]:
+    """What a status says in numbers; what is not known is left out."""
+    waiting = 0.0 if status.lag_snapshots == 0 else _seconds(status.waiting_since, now)
+    gauges = {
+        "lag.snapshots": status.lag_snapshots,
+        "lag.rows": status.lag_rows,
+        "lag.seconds": waiting,
+        "open_batch.seconds": 0.0 if status.open_since is None else _seconds(status.open_since, now),
+        "trouble": 0 if status.trouble is None else 1,
+    }
+    for name, value in gauges.items():
+        if value is not None:
+            yield Metric(kind="gauge", name=name, value=value)
+    if status.next_expiry is not None:
+        left = (datetime.fromisoformat(status.next_expiry.at) - now).total_seconds()
+        yield Metric(kind="gauge", name="expiry.seconds", value=left)
+
+
+def report_metrics(report: BatchReport) -> Iterator[Metric]:
+    """What a batch did in numbers; what is not known is left out."""
+    counters = {
+        f"batch.committed.{report.route.value}": 1,
+        "steps": report.steps,
+        "rows.read": report.rows_read,
+        "rows.removed": report.removed_rows_read,
+        "rows.added": report.added_rows_read,
+        "rows.carried_over": report.carried_over_rows,
+        "rows.shuffled": report.shuffled_rows,
+        **{f"changes.{change}": count for change, count in report.counts.items()},
+        "bytes.read": report.bytes_read,
+        "bytes.shuffled": report.shuffled_bytes,
+        "bytes.fetched": report.fetched_bytes,
+        "bytes.written": report.written_bytes,
+        "blocks.fetched": report.fetched_blocks,
+        "map_outputs.committed": report.map_tasks,
+        "map_outputs.redone": report.map_outputs_redone,
+        "ranges.delivered": report.ranges,
+        "warnings": len(report.warnings),
+    }
+    for name, count in counters.items():
+        if count is not None:
+            yield Metric(kind="counter", name=name, value=count)
+    for phase in report.phases:
+        yield from _phase_metrics(phase)
+    weighed = (report.removed_rows_read or 0) + (report.added_rows_read or 0)
+    if weighed:
+        yield Metric(kind="gauge", name="rows.carried_over_ratio", value=report.carried_over_rows / weighed)
+    if report.seconds is not None:
+        yield Metric(kind="timing", name="batch.time", value=report.seconds)
+
+
+def _phase_metrics(phase: PhaseRecord) -> Iterator[Metric]:
+    counters = {
+        "retries": phase.attempts - 1,
+        "tasks_run": phase.tasks_run,
+        "tasks_found": phase.tasks_found,
+        "tasks_failed": phase.tasks_failed,
+        "tasks_adopted": phase.tasks_adopted,
+        "map_tasks_run_again": phase.map_tasks_run_again,
+    }
+    for name, count in counters.items():
+        if count:
+            yield Metric(kind="counter", name=f"phase.{phase.phase}.{name}", value=count)
+    yield Metric(kind="timing", name=f"phase.{phase.phase}.time", value=phase.seconds)
+
+
+def _send(metrics: Iterable[Metric], *, pipeline: str, table: str) -> None:
+    """Best effort: no backend of metrics may stop a batch."""
+    tags = {"pipeline": pipeline, "table": table}
+    try:
+        for metric in metrics:
+            for name in (f"{_PREFIX}.{metric.name}", f"{_PREFIX}.{pipeline}.{metric.name}"):
+                _send_one(metric, name, tags)
+    except Exception as error:  # noqa: BLE001 - whatever the backend raises
+        logger.warning("metrics of %s could not be sent: %s", pipeline, error)
+
+
+def _send_one(metric: Metric, name: str, tags: dict[str, str]) -> None:
+    match metric.kind:
+        case "counter":
+            stats.incr(name, int(metric.value), tags=tags)
+        case "gauge":
+            stats.gauge(name, metric.value, tags=tags)
+        case "timing":
+            stats.timing(name, timedelta(seconds=metric.value), tags=tags)
+
+
+def _seconds(since: str | None, now: datetime) -> float | None:
+    return None if since is None else max(0.0, (now - datetime.fromisoformat(since)).total_seconds())
