@@ -1,9 +1,13 @@
+import os
+import subprocess
+import sys
 from argparse import Namespace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+import icefloe
 from icefloe.cli.parser import complete_pipeline, make_parser
 
 
@@ -32,3 +36,35 @@ def test_a_pipeline_is_completed_from_the_folder_of_pipelines(tmp_path: Path, mo
 def test_the_commands_of_a_later_release_are_in_the_help() -> None:
     text = make_parser().format_help()
     assert all(command in text for command in ("sweep", "abandon", "reset", "set-cursor"))
+
+
+@pytest.mark.parametrize("command", ["run", "plan", "status", "batches", "show", "verify", "validate"])
+def test_every_command_has_an_example_and_knows_json(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        make_parser().parse_args([command, "--help"])
+    text = capsys.readouterr().out
+    assert f"\n  icefloe {command} " in text
+    assert "--json" in text
+
+
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [
+        ("icefloe sh", ["show"]),
+        ("icefloe show fl", ["flights"]),
+        ("icefloe show flights --ba", ["--backfill", "--batch"]),
+    ],
+)
+def test_the_shell_completes_commands_pipelines_and_options(tmp_path: Path, line: str, completed: list[str]) -> None:
+    pytest.importorskip("argcomplete")
+    (tmp_path / "dags/pipelines").mkdir(parents=True)
+    (tmp_path / "dags/pipelines/flights.yaml").touch()
+    answer = tmp_path / "answer"
+    shell = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "|", "_ARGCOMPLETE_STDOUT_FILENAME": str(answer)}
+    path = str(Path(icefloe.__file__).parents[1])
+    subprocess.run(
+        [sys.executable, "-m", "icefloe"],
+        env={**os.environ, **shell, "COMP_LINE": line, "COMP_POINT": str(len(line)), "PYTHONPATH": path},
+        cwd=tmp_path, check=True, timeout=60,
+    )  # fmt: skip
+    assert sorted(each.strip() for each in answer.read_text().split("|")) == completed

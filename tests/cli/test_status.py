@@ -97,3 +97,17 @@ def test_the_lag_shrinks_as_a_pipeline_catches_up(workspace: Workspace) -> None:
 def test_a_catalog_that_is_down_exits_75(workspace: Workspace) -> None:
     (workspace.folder / "catalog.db").unlink()
     assert icefloe("status", workspace.folder / "events.yaml").code == 75
+
+
+def test_the_last_failure_and_the_expiry_of_the_cursor_are_told(workspace: Workspace) -> None:
+    pipeline = workspace.folder / "events.yaml"
+    icefloe("run", pipeline)
+    document = icefloe("status", pipeline, "--json").document
+    assert (document["last_failure"], document["cursor_expires_at"]) == (None, None)
+    workspace.append(10)
+    assert icefloe("run", workspace.pipeline(columns=["vlue"])).code == 65
+    document = icefloe("status", workspace.pipeline(), "--json").document
+    assert " plan: " in document["last_failure"]
+    assert document["cursor_expires_at"].endswith("+00:00")
+    icefloe("run", pipeline)
+    assert icefloe("status", pipeline, "--json").document["last_failure"] is None

@@ -105,3 +105,14 @@ def test_a_table_that_is_waited_for_is_no_fault(workspace: Workspace) -> None:
 
 def test_an_unknown_pipeline_exits_2(workspace: Workspace) -> None:
     assert icefloe("validate", "no/such.yaml").code == 2
+
+
+def test_checks_are_told_to_programs_too(workspace: Workspace) -> None:
+    done = icefloe("validate", workspace.folder / "events.yaml", "--json")
+    assert len(done.out.splitlines()) == 1
+    assert done.document["exit_code"] == done.code == 0
+    assert [check["is_passed"] for check in done.document["checks"]] == [True] * len(done.document["checks"])
+    failed = icefloe("validate", workspace.pipeline(table="db.nothing"), "--json")
+    assert failed.document["exit_code"] == failed.code == 65
+    [told] = [check for check in failed.document["checks"] if not check["is_passed"]]
+    assert told["check"] == "table"

@@ -48,3 +48,12 @@ def test_a_cursor_placed_at_a_full_table_is_nothing_to_verify(workspace: Workspa
     workspace.append(10)
     icefloe("run", pipeline)
     assert "1 changes of 1 batches lead to exactly the 11 rows of db.events" in icefloe("verify", pipeline).out
+
+
+def test_what_was_proven_is_told_to_programs_too(workspace: Workspace) -> None:
+    icefloe("run", workspace.folder / "events.yaml")
+    done = icefloe("verify", workspace.folder / "events.yaml", "--json")
+    assert len(done.out.splitlines()) == 1
+    assert done.document == {
+        "pipeline": "events", "table": "db.events", "is_equal": True, "batches": 1, "changes": 10, "rows": 10,
+    }  # fmt: skip

@@ -23,6 +23,7 @@ class Checklist:
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
         self._errors: list[IcefloeError] = []
+        self._documents: list[dict[str, object]] = []
         can_tick = screen.output.encoding.startswith("utf")
         self._tick, self._cross = ("✓", "✗") if can_tick else ("ok", "failed")
 
@@ -33,6 +34,11 @@ class Checklist:
             return 0
         is_final = any(isinstance(error, TerminalError) for error in self._errors)
         return TerminalError.exit_code if is_final else TransientError.exit_code
+
+    @property
+    def documents(self) -> list[dict[str, object]]:
+        """What each check found, for programs, in their order."""
+        return list(self._documents)
 
     def run(self, name: str, check: Callable[[], Found], say: Callable[[Found], str]) -> Found | None:
         """Makes one check.
@@ -52,6 +58,9 @@ class Checklist:
             self._errors.append(error)
             for line in lines:
                 self._screen.say(f"{self._cross} {name:<{_NAME_WIDTH}} {line}")
+            self._documents.append({"check": name, "is_passed": False, "text": error.sentence})
             return None
-        self._screen.say(f"{self._tick} {name:<{_NAME_WIDTH}} {say(found)}")
+        text = say(found)
+        self._screen.say(f"{self._tick} {name:<{_NAME_WIDTH}} {text}")
+        self._documents.append({"check": name, "is_passed": True, "text": text})
         return found

@@ -69,6 +69,14 @@ def _command(name: str) -> Callable[[Namespace, Screen], int]:
             from icefloe.cli.status import status
 
             return status
+        case "batches":
+            from icefloe.cli.batches import batches
+
+            return batches
+        case "show":
+            from icefloe.cli.show import show
+
+            return show
         case "verify":
             from icefloe.cli.verify import verify
 

@@ -30,6 +30,8 @@ def make_parser() -> ArgumentParser:
     _add_run(commands)
     _add_plan(commands)
     _add_status(commands)
+    _add_batches(commands)
+    _add_show(commands)
     _add_verify(commands)
     _add_validate(commands)
     _add_not_built(commands)
@@ -74,24 +76,53 @@ def _add_status(commands: Commands) -> None:
     _add_json(status)
 
 
+def _add_batches(commands: Commands) -> None:
+    batches = _command(
+        commands,
+        "batches",
+        "the last batches, newest first",
+        "What each of the last batches delivered and how long it took. Asks neither catalog nor table.",
+        "icefloe batches flights_changes\n  icefloe batches flights_changes --limit 100 --json",
+    )
+    batches.add_argument("--limit", type=_positive, default=20, metavar="N", help="how many; default: %(default)s")
+    _add_backfill(batches)
+    _add_json(batches)
+
+
+def _add_show(commands: Commands) -> None:
+    show = _command(
+        commands,
+        "show",
+        "everything that is known of one batch",
+        "The report of a batch: what it read and delivered, how long each phase took, and how bytes and times are "
+        "spread over its tasks. Asks neither catalog nor table.",
+        "icefloe show flights_changes\n  icefloe show flights_changes --batch 41 --json",
+    )
+    show.add_argument("--batch", type=int, metavar="N", help="its number; default: the latest")
+    _add_backfill(show)
+    _add_json(show)
+
+
 def _add_verify(commands: Commands) -> None:
-    _command(
+    verify = _command(
         commands,
         "verify",
         "replay the delivered changes and compare with the table",
         "Replays every delivered change on the start state and compares the rows with the end state.",
         "icefloe verify flights_changes",
     )
+    _add_json(verify)
 
 
 def _add_validate(commands: Commands) -> None:
-    _command(
+    validate = _command(
         commands,
         "validate",
         "check the file, the catalog, the table, the storage and the sink",
         "Changes nothing; the storage and the sink are tried with an object that is deleted at once.",
         "icefloe validate dags/pipelines/flights_changes.yaml",
     )
+    _add_json(validate)
 
 
 def _add_not_built(commands: Commands) -> None:
@@ -132,6 +163,10 @@ def _add_common(parser: ArgumentParser) -> None:
     parser.add_argument("-v", "--verbose", action="store_true", help="show every decision, and tracebacks of errors")
 
 
+def _add_backfill(parser: ArgumentParser) -> None:
+    parser.add_argument("--backfill", metavar="ID", help="of a backfill, whose id `run` and the log of its plan tell")
+
+
 def _add_json(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object instead")
 
@@ -146,6 +181,12 @@ def _add_range(parser: ArgumentParser) -> None:
     after.add_argument("--after-timestamp", type=_timestamp, metavar="T", help="... or after the one current then")
     up_to.add_argument("--up-to-snapshot-id", type=int, metavar="N", help="the range ends with this snapshot")
     up_to.add_argument("--up-to-timestamp", type=_timestamp, metavar="T", help="... or with the one current then")
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) == 0:
+        raise ArgumentTypeError(f"{text!r} is not a number from 1 on")
+    return int(text)
 
 
 def _timestamp(text: str) -> datetime:

@@ -9,12 +9,14 @@ from dataclasses import replace
 
 from icefloe.batch.credentials import CREDENTIALS_VARIABLE, Credentials
 from icefloe.batch.session import PipelineSession
+from icefloe.checkpoint.log import Checkpoint
 from icefloe.iceberg.catalogs import UnknownCatalogError
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.not_built import refuse_unbuilt
 from icefloe.pipeline.pipeline_file import find_pipeline, load_pipeline
+from icefloe.storage.location import open_store
 
-__all__ = ["load_named_pipeline", "open_session", "without_airflow"]
+__all__ = ["load_named_pipeline", "open_checkpoint", "open_session", "without_airflow"]
 
 logger = logging.getLogger(__name__)
 
@@ -42,14 +44,26 @@ def open_session(pipeline: Pipeline) -> PipelineSession:
         TerminalError: no such catalog or table.
         TransientError: the catalog did not answer.
     """
+    _warn_of_connections(pipeline)
+    with without_airflow():
+        return PipelineSession.open(pipeline, credentials=Credentials.from_environment(os.environ), environ=os.environ)
+
+
+def open_checkpoint(pipeline: Pipeline, *, backfill_id: str | None = None) -> Checkpoint:
+    """The checkpoint of a pipeline or of a backfill of it; neither catalog nor table is asked."""
+    _warn_of_connections(pipeline)
+    options = Credentials.from_environment(os.environ).storage_options
+    checkpoint = Checkpoint(open_store(pipeline.checkpoint_url, options=options))
+    return checkpoint if backfill_id is None else checkpoint.backfill(backfill_id)
+
+
+def _warn_of_connections(pipeline: Pipeline) -> None:
     for key, conn_id in (("storage_conn_id", pipeline.storage_conn_id), ("sink.conn_id", pipeline.sink.conn_id)):
         if conn_id is not None and CREDENTIALS_VARIABLE not in os.environ:
             logger.warning(
                 "%s names the Airflow connection %r, unknown outside Airflow: the machine's own identity is used",
                 key, conn_id,
             )  # fmt: skip
-    with without_airflow():
-        return PipelineSession.open(pipeline, credentials=Credentials.from_environment(os.environ), environ=os.environ)
 
 
 @contextmanager

@@ -6,11 +6,14 @@ from typing import Any
 
 from icefloe.batch.open_batch import next_batch
 from icefloe.batch.prepare import refuse_unfit
+from icefloe.batch.publish_status import load_status
 from icefloe.batch.session import PipelineSession
 from icefloe.cli.ids import id_json
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session
 from icefloe.cli.screen import Screen
+from icefloe.cli.times import time_of_us
 from icefloe.errors import IcefloeError
+from icefloe.iceberg.expiry import next_expiry_ms
 from icefloe.iceberg.history import head
 from icefloe.iceberg.lag import Lag, lag
 
@@ -49,6 +52,8 @@ def _document(session: PipelineSession) -> dict[str, Any]:
         "open_batch": None if opened is None else opened.batch_number,
         "open_since": None if opened is None else opened.opened_at,
         "trouble": _trouble(session),
+        "last_failure": _last_failure(session),
+        "cursor_expires_at": _expiry(session, cursor_id),
     }
 
 
@@ -61,6 +66,19 @@ def _trouble(session: PipelineSession) -> str | None:
     except IcefloeError as error:
         return error.sentence
     return None
+
+
+def _last_failure(session: PipelineSession) -> str | None:
+    """What the last task failed of, where none has succeeded since."""
+    known = load_status(session.checkpoint)
+    trouble = None if known is None else known.trouble
+    return None if trouble is None else f"{trouble.at} {trouble.phase}: {trouble.sentence}"
+
+
+def _expiry(session: PipelineSession, cursor_snapshot_id: int | None) -> str | None:
+    """When the snapshot that the next batch begins after may expire."""
+    at_ms = None if cursor_snapshot_id is None else next_expiry_ms(session.table.metadata, cursor_snapshot_id)
+    return None if at_ms is None else time_of_us(at_ms * 1000)
 
 
 def _seconds(behind: Lag) -> float | None:

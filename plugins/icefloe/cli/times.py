@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-__all__ = ["time_of_us"]
+__all__ = ["seconds_text", "time_of_us"]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -15,3 +15,18 @@ def time_of_us(timestamp_us: int) -> str:
     '2023-11-14T22:13:20.123+00:00'
     """
     return (_EPOCH + timedelta(microseconds=timestamp_us)).isoformat(timespec="milliseconds")
+
+
+def seconds_text(seconds: float | None) -> str:
+    """A duration for people; a dash stands for one that is not known.
+
+    >>> seconds_text(0.0421), seconds_text(75), seconds_text(7325), seconds_text(None)
+    ('0.04 s', '1 min 15 s', '2 h 2 min', '-')
+    """
+    if seconds is None:
+        return "-"
+    if seconds < 60:
+        return f"{seconds:.2f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:,} h {minutes} min" if hours else f"{minutes} min {rest} s"

@@ -46,6 +46,8 @@ def validate(arguments: Namespace, screen: Screen) -> int:
         if catalog is not None:
             for session in checks.run("table", lambda: _opened(pipeline), partial(_table_text, pipeline)) or ():
                 _check_table(session, checks)
+    if arguments.json:
+        screen.json({"file": str(path), "exit_code": checks.exit_code, "checks": checks.documents})
     return checks.exit_code
 
 

@@ -21,6 +21,9 @@ def verify(arguments: Namespace, screen: Screen) -> int:
         found = replay(session)
     if not found.is_equal:
         raise TerminalError("\n".join(found.sentences), sentences=found.sentences)
+    if arguments.json:
+        counted = {"batches": found.batches, "changes": found.changes, "rows": found.rows}
+        screen.json({"pipeline": session.pipeline.name, "table": session.pipeline.table, "is_equal": True, **counted})
     screen.say(
         f"{session.pipeline.name}: {found.changes:,} changes of {found.batches:,} batches lead to exactly the "
         f"{found.rows:,} rows of {session.pipeline.table}"

@@ -1,0 +1,78 @@
+"""``icefloe batches``: the last batches of a pipeline, newest first."""
+
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from icefloe.batch.report import BatchReport, load_report
+from icefloe.checkpoint.log import Checkpoint
+from icefloe.cli.pipeline_session import load_named_pipeline, open_checkpoint
+from icefloe.cli.screen import Screen
+from icefloe.cli.times import seconds_text
+from icefloe.units import format_bytes
+
+__all__ = ["batches"]
+
+_COLUMNS: Final = ("batch", "state", "at", "route", "steps", "inserted", "deleted", "updated", "read", "took")
+_NUMBERS: Final = ("batch", "steps", "inserted", "deleted", "updated", "read", "took")
+
+
+def batches(arguments: Namespace, screen: Screen) -> int:
+    """Shows what the checkpoint says of the last batches; needs neither catalog nor table."""
+    pipeline = load_named_pipeline(arguments)
+    with screen.under_way("looking"):
+        checkpoint = open_checkpoint(pipeline, backfill_id=arguments.backfill)
+        documents = list(_documents(checkpoint, limit=arguments.limit))
+    if documents:
+        screen.table(_COLUMNS, map(_row, documents), numbers=_NUMBERS)
+    else:
+        screen.say(f"{pipeline.name}: no batch yet")
+    if arguments.json:
+        screen.json({"pipeline": pipeline.name, "backfill_id": arguments.backfill, "batches": documents})
+    return 0
+
+
+def _documents(checkpoint: Checkpoint, *, limit: int) -> Iterator[dict[str, Any]]:
+    latest = checkpoint.latest_batch()
+    if latest is None:
+        return
+    for number in range(latest, max(-1, latest - limit), -1):
+        if checkpoint.committed(number) is not None:
+            yield _committed(load_report(checkpoint, number))
+        else:
+            opened = checkpoint.offset(number)
+            steps = None if opened is None else len(opened.steps)
+            opened_at = None if opened is None else opened.opened_at
+            yield {"batch": number, "state": "open", "at": opened_at, "route": None, "steps": steps}
+
+
+def _committed(report: BatchReport) -> dict[str, Any]:
+    return {
+        "batch": report.batch_number,
+        "state": "committed",
+        "at": report.committed_at,
+        "route": report.route.value,
+        "steps": report.steps,
+        **report.counts,
+        "bytes_read": report.bytes_read,
+        "seconds": report.seconds,
+    }
+
+
+def _row(document: dict[str, Any]) -> Sequence[str]:
+    counts = (document.get(change) for change in ("insert", "delete", "update_after"))
+    size = document.get("bytes_read")
+    return (
+        str(document["batch"]),
+        document["state"],
+        document["at"] or "-",
+        document["route"] or "-",
+        _number(document["steps"]),
+        *map(_number, counts),
+        "-" if size is None else format_bytes(size),
+        seconds_text(document.get("seconds")),
+    )
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
