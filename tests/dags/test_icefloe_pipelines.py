@@ -10,7 +10,10 @@ import pytest
 import airflow_environment
 from dags.lake import Lake, TaskStates
 from icefloe.batch.context import PlanMissingError
+from icefloe.batch.report import load_report
+from icefloe.checkpoint.log import Checkpoint
 from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.storage.location import open_store
 
 pytestmark = pytest.mark.airflow
 RunDag = Callable[..., TaskStates]
@@ -101,6 +104,8 @@ def test_a_commit_that_is_cleared_after_cleanup_finds_its_batch_delivered(
     [report] = [found for found in passed_on if isinstance(found, dict) and "counts" in found]
     pipeline = load_pipeline(lake.pipelines / "flights.yaml")
     assert commit(pipeline, prepared) == report
+    assert prepared["checkpoint_uri"] == report["checkpoint_uri"]
+    assert load_report(Checkpoint(open_store(prepared["checkpoint_uri"])), 0).counts == report["counts"]
     assert report["sink_path"].startswith(f"file://{lake.folder}/changes")
     assert ("_backfills" in report["sink_path"]) == (dag_id != "flights")
     with pytest.raises(PlanMissingError):

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.log import mask_secret
 
 from icefloe.batch.publish_status import load_status
 from icefloe.batch.status import Trouble
@@ -87,3 +88,12 @@ def test_a_status_that_cannot_be_written_hides_no_error(tmp_path: Path) -> None:
     pipeline = pipeline_from(tmp_path)
     with pytest.raises(AirflowFailException, match="the column is gone"), clear_failures("plan", pipeline):
         raise TerminalError("the column is gone")
+
+
+def test_what_airflow_masks_in_logs_is_masked_in_the_status_too(pipeline: Pipeline) -> None:
+    mask_secret("hunter2hunter2")
+    with pytest.raises(TransientError), clear_failures("plan", pipeline):
+        raise TransientError("https://me:hunter2hunter2@lake did not answer")
+    trouble = told(pipeline)
+    assert trouble is not None
+    assert trouble.sentence == "https://me:***@lake did not answer"

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.log import redact
 
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.pipeline.model import Pipeline
@@ -68,7 +69,8 @@ def _tell(pipeline: Pipeline | None, task_id: str, sentence: str, *, is_final: b
     else:
         dag_id, is_last_try = run["dag_run"].dag_id, run["ti"].try_number > run["ti"].max_tries
         _leave_beside_task(run["ti"], sentence)
-    trouble = Trouble.now(sentence, phase=task_id, is_final=is_final or is_last_try)
+    # Airflow masks its logs as they are written; what leaves the task by another way is masked here.
+    trouble = Trouble.now(str(redact(sentence)), phase=task_id, is_final=is_final or is_last_try)
     send_failure(dag_id or pipeline.name, pipeline.table, task_id, is_final=trouble.is_final)
     if dag_id != f"{pipeline.name}__backfill":
         record_trouble(pipeline, trouble, dag_id=dag_id)
