@@ -15,7 +15,7 @@ from servers.careless_store import careless_store
 from servers.versitygw import Versitygw
 from storage.contract import Behind, StoreContract
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(900)]
 
 _numbers = count()
 

@@ -19,6 +19,7 @@ from icefloe.batch.phases import Phase
 from icefloe.batch.session import PipelineSession
 from icefloe.engines.local import LocalEngine
 from icefloe.engines.run_batch import BatchRun, run_batch
+from icefloe.engines.spark_submit import SparkSubmit
 from icefloe.iceberg.file_io import FileUnansweredError
 from icefloe.pipeline.pipeline_file import load_pipeline
 from servers.planted_secrets import files_with
@@ -26,7 +27,7 @@ from servers.rest_catalog import RestCatalog
 from servers.vending_catalog import Vending, vending_catalog
 from servers.versitygw import REGION, Versitygw
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(900)]
 
 FILES = 6
 _numbers = count()
@@ -48,20 +49,44 @@ class EndingEngine:
 
 @dataclass(frozen=True, kw_only=True)
 class EndingPhases:
-    """Runs the phases on such an engine; with ``is_useless`` all credentials have ended when they are handed out."""
+    """Runs the phases on such an engine.
+
+    Attributes:
+        useless: how many of the credentials that each phase is handed have ended by then.
+    """
 
     vending: Vending
     tasks: int
-    is_useless: bool = False
+    useless: int = 0
     cores: int | None = None
 
     def check(self) -> None:
         pass
 
     def run(self, phase: Phase, reference: TaskReference) -> None:
-        self.vending.is_useless = self.is_useless
+        self.vending.useless = self.useless
         engine = EndingEngine(vending=self.vending, tasks=self.tasks)
         run_phase_on_files(phase, reference, engine, environ=os.environ)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UselessAtFirst:
+    """Hands each phase to spark-submit; the first credentials that its driver is given have ended."""
+
+    vending: Vending
+    spark: SparkSubmit
+
+    @property
+    def cores(self) -> int | None:
+        return self.spark.cores
+
+    def check(self) -> None:
+        self.spark.check()
+
+    def run(self, phase: Phase, reference: TaskReference) -> None:
+        self.vending.useless = 1
+        self.spark.run(phase, reference)
+        assert self.vending.useless == 0
 
 
 @pytest.fixture
@@ -87,6 +112,7 @@ def session(tmp_path: Path, rest_catalog: RestCatalog, versitygw: Versitygw, ven
         "storage": f"s3://{name}/icefloe",
         "engine": "local",
         "shuffle": {"map_task_bytes": 1},
+        "spark": {"conf": {"spark.master": "local[2]", "spark.ui.enabled": "false"}},
         "sink": {"type": "files", "path": f"s3://{name}/changes"},
     }
     path = tmp_path / "vended.yaml"
@@ -115,10 +141,22 @@ def test_a_batch_outlives_the_credentials_of_its_files(
 def test_credentials_that_never_help_end_the_batch_and_the_next_run_resumes_it(
     session: PipelineSession, vending: Vending
 ) -> None:
-    phases = EndingPhases(vending=vending, tasks=1, is_useless=True)
+    phases = EndingPhases(vending=vending, tasks=1, useless=99)
     with pytest.raises(FileUnansweredError, match=r"data file .* could not be read"):
         run_batch(session, environ=os.environ, phases=phases)
     assert len(vending.ended) <= 5, "it does not try for ever"
     run = delivered(session, vending, FILES)
     assert run.report is not None
     assert (run.report.batch_number, run.report.counts["insert"]) == (0, FILES)
+
+
+@pytest.mark.spark
+def test_the_driver_of_a_spark_job_renews_what_its_executors_read_by(
+    session: PipelineSession, vending: Vending
+) -> None:
+    phases = UselessAtFirst(vending=vending, spark=SparkSubmit.of(session.pipeline, environ=os.environ))
+    report = run_batch(session, environ=os.environ, phases=phases).report
+    assert report is not None
+    assert report.counts["insert"] == FILES
+    assert len(vending.ended) == 2, "those that planning read by, and the first of the job"
+    assert len(vending.live) == 1

@@ -25,20 +25,21 @@ class Vending:
         uri: of the catalog.
         live: secrets by access key.
         ended: those that the store does not know any more.
-        is_useless: whether accounts end as soon as they are handed out.
+        useless: how many of the next accounts end as soon as they are handed out.
     """
 
     store: Versitygw
     uri: str = ""
     live: dict[str, str] = field(default_factory=dict)
     ended: dict[str, str] = field(default_factory=dict)
-    is_useless: bool = False
+    useless: int = 0
 
     def hand_out(self) -> dict[str, str]:
         """The properties of a new account."""
         key, secret = self.store.add_account()
         self.live[key] = secret
-        if self.is_useless:
+        if self.useless:
+            self.useless -= 1
             self.end()
         return {"s3.access-key-id": key, "s3.secret-access-key": secret}
 
