@@ -2,17 +2,19 @@
 
 import os
 from argparse import Namespace
+from dataclasses import replace
 from typing import Any, Final
 
 from icefloe.batch.document import Route
 from icefloe.batch.range_request import RangeRequest
 from icefloe.batch.report import BatchReport
 from icefloe.batch.session import PipelineSession
+from icefloe.cli.activity import Activity
 from icefloe.cli.ids import batch_text, id_json, id_text
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session
 from icefloe.cli.range_arguments import range_request
 from icefloe.cli.screen import Screen
-from icefloe.engines.run_batch import BatchRun, run_batch
+from icefloe.engines.run_batch import BatchRun, LocalPhases, phase_runner, run_batch
 from icefloe.iceberg.catalogs import UnknownTableError
 from icefloe.iceberg.history import UnknownBranchError
 from icefloe.iceberg.lag import lag
@@ -43,7 +45,11 @@ def _deliver(pipeline: Pipeline, request: RangeRequest | None, screen: Screen) -
     try:
         with screen.under_way("opening the table"):
             session = open_session(pipeline)
-        done = run_batch(session, request, environ=os.environ, observe=screen.under_way)
+        activity = Activity(screen.progress)
+        phases = phase_runner(session.pipeline, os.environ)
+        if isinstance(phases, LocalPhases):
+            phases = replace(phases, tell=activity.tell)
+        done = run_batch(session, request, environ=os.environ, phases=phases, observe=activity.under_way)
     except (UnknownTableError, UnknownBranchError):
         if pipeline.wait_for_table:
             return BatchRun(), 0

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from threading import Event
 from typing import Any
 
@@ -15,23 +16,29 @@ class LocalEngine:
 
     Args:
         threads: how many tasks run at once; None: one per core.
+        tell: is told of each task that is done how many are, and of how many; called in any thread.
     """
 
-    def __init__(self, *, threads: int | None = None) -> None:
+    def __init__(self, *, threads: int | None = None, tell: Callable[[int, int], None] | None = None) -> None:
         self._threads = threads or local_cores()
+        self._tell = tell
 
     def map(self, function: Callable[[int], Any], numbers: Sequence[int]) -> list[Any]:
         """The results, in the order of ``numbers``; after an exception no further task is begun, and it is raised."""
         is_over = Event()
+        done = count(1)
 
         def run(number: int) -> Any:
             if is_over.is_set():
                 return None
             try:
-                return function(number)
+                result = function(number)
             except BaseException:
                 is_over.set()
                 raise
+            if self._tell is not None:
+                self._tell(next(done), len(numbers))
+            return result
 
         with ThreadPoolExecutor(self._threads, thread_name_prefix="icefloe") as pool:
             futures = [pool.submit(run, number) for number in numbers]

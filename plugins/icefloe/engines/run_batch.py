@@ -70,9 +70,11 @@ class LocalPhases:
 
     Attributes:
         environ: resolves ``${ENV}`` in the catalog of a plan.
+        tell: see `LocalEngine`.
     """
 
     environ: Mapping[str, str]
+    tell: Callable[[int, int], None] | None = None
 
     @property
     def cores(self) -> int | None:
@@ -84,7 +86,7 @@ class LocalPhases:
 
     def run(self, phase: Phase, reference: TaskReference) -> None:
         """Runs one phase; see `run_phase_on_files`."""
-        run_phase_on_files(phase, reference, LocalEngine(), environ=self.environ)
+        run_phase_on_files(phase, reference, LocalEngine(tell=self.tell), environ=self.environ)
 
 
 def phase_runner(pipeline: Pipeline, environ: Mapping[str, str]) -> PhaseRunner:
