@@ -106,7 +106,7 @@ function proofInWords({ audit, state }) {
 }
 
 function spreads(details) {
-  const shown = SPREADS.filter(([key]) => details[key]).map(([key, title, format, unit]) => spread(details[key], format, title, unit));
+  const shown = SPREADS.filter(([key]) => details[key]?.largest.length > 1).map(([key, title, format, unit]) => spread(details[key], format, title, unit));
   const again = (details.phases ?? []).map(metInWords).filter(Boolean).map((text) => h("p", { class: "said" }, text));
   const redone = details.map_outputs_redone ? h("p", { class: "said" }, `${count(details.map_outputs_redone)} map outputs were found damaged or gone, and made again.`) : null;
   if (!shown.length && !redone && !again.length) return null;

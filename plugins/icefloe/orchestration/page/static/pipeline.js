@@ -18,8 +18,8 @@ export function pipelineView(found) {
   return [
     crumbs(row.pipeline),
     heading(row.pipeline, row.state),
-    facts(row),
     trouble(row),
+    facts(row),
     batches(found, row),
     backfills(found, row),
   ];

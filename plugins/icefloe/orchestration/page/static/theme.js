@@ -27,9 +27,19 @@ function remembered() {
   }
 }
 
+// A company may have given Airflow colours of its own; only an opaque one can be stood on.
+function groundOfHost() {
+  const element = host();
+  if (!element) return null;
+  const colour = getComputedStyle(element.ownerDocument.body).backgroundColor;
+  return /^rgb\(/.test(colour) || /^(oklch|color|lab|lch)\([^/]*\)$/.test(colour) ? colour : null;
+}
+
 function apply() {
   document.documentElement.dataset.theme = chosen();
-  document.documentElement.dataset.framed = window.parent === window ? "no" : "yes";
+  const ground = groundOfHost();
+  if (ground) document.documentElement.style.setProperty("--ground", ground);
+  else document.documentElement.style.removeProperty("--ground");
 }
 
 export function followTheme() {

@@ -1,0 +1,134 @@
+"""The page's documents from Airflow's own app, with real logins, after real runs."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import airflow_environment
+from dags.lake import Lake, TaskStates
+
+pytestmark = pytest.mark.airflow
+
+
+@pytest.fixture
+def client(airflow_database: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
+    """Asks the page as a user; without a name, as nobody."""
+    from airflow.api_fastapi.app import create_app, get_auth_manager, purge_cached_app
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+    from fastapi.testclient import TestClient
+
+    monkeypatch.setenv("AIRFLOW__CORE__AUTH_MANAGER", "page.picky_auth_manager.PickyAuthManager")
+    purge_cached_app()
+    app = TestClient(create_app(apps="core"))
+
+    def ask(path: str, name: str | None = None, role: str | None = "VIEWER") -> Any:
+        headers = {}
+        if name is not None:
+            token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username=name, role=role))
+            headers["Authorization"] = f"Bearer {token}"
+        return app.get(f"/icefloe/{path}", headers=headers)
+
+    yield ask
+    purge_cached_app()
+
+
+DOCUMENTS = [
+    "api/overview", "api/pipelines/flights", "api/pipelines/flights/batches/0", "api/pipelines/flights/runs/some",
+    "api/pipelines/flights/snapshots",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", DOCUMENTS)
+def test_nothing_without_a_login_and_nothing_for_a_user_without_a_role(client: Callable[..., Any], path: str) -> None:
+    assert client(path).status_code == 401
+    assert client(path, "mallory", None).status_code == 403
+
+
+@pytest.mark.parametrize("path", DOCUMENTS[1:])
+def test_only_those_who_may_see_the_dag(client: Callable[..., Any], path: str) -> None:
+    assert client(path, "orders").status_code == 403
+
+
+def test_static_files_are_served_and_say_nothing_of_anybody(client: Callable[..., Any]) -> None:
+    assert client("").text.startswith("<!doctype html>")
+    assert client("overview.js").status_code == 200
+    assert client("api/../app.py").status_code == 404
+
+
+def unpause(dag_id: str) -> None:
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import update
+
+    with create_session() as session:
+        session.execute(update(DagModel).where(DagModel.dag_id == dag_id).values(is_paused=False))
+
+
+def test_the_documents_after_real_runs(
+    client: Callable[..., Any], lake: Lake, run_dag: Callable[..., TaskStates]
+) -> None:
+    first = lake.append((1, "AA"), (2, "UA"))
+    lake.write_pipeline("flights")
+    lake.write_pipeline("orders", catalog="nowhere")
+    (lake.pipelines / "broken.yaml").write_text("version: 1\ntabel: nyc.flights\n")
+    run_dag("flights")
+    second = lake.replace_carrier(1, "B6")
+    run_dag("flights")
+    run_dag("orders")
+    backfill = run_dag("flights__backfill", after_snapshot_id=str(first))
+
+    assert client("api/pipelines/flights", "flights").json()["pipeline"]["state"] == "paused"
+    unpause("flights")
+    overview = client("api/overview", "admin", "ADMIN").json()
+    states = {row["dag_id"]: (row["state"], row["sentence"]) for row in overview["pipelines"]}
+    assert states["flights"] == ("up to date", None)
+    assert states["broken"][0] == "broken file"
+    assert "tabel" in states["broken"][1]
+    assert states["orders"][0] == "failed"
+    assert "nowhere" in states["orders"][1]
+    assert [row["dag_id"] for row in client("api/overview", "flights").json()["pipelines"]] == ["flights"]
+
+    page = client("api/pipelines/flights", "flights").json()
+    assert [(entry["batch"], entry["route"]) for entry in page["batches"]] == [(1, "shuffle"), (0, "insert_only")]
+    assert page["batches"][0]["up_to_snapshot_id"] == str(second) == page["pipeline"]["cursor"]["snapshot_id"]
+    assert page["batches"][0]["counts"]["update_after"] == 1
+    assert {phase["name"] for phase in page["batches"][0]["phases"]} >= {"plan", "shuffle_read", "commit"}
+    assert [entry["run_id"] for entry in page["backfills"]] == [backfill.run_id]
+
+    batch = client("api/pipelines/flights/batches/1", "flights").json()
+    assert batch["batch"]["audit"]["summaries_differ"] == 0
+    assert {task["task_id"] for task in batch["run"]["tasks"]} >= {"plan", "shuffle_write", "commit"}
+    assert client("api/pipelines/flights/batches/7", "flights").status_code == 404
+
+    of_run = client(f"api/pipelines/flights__backfill/runs/{backfill.run_id}", "flights").json()
+    assert (of_run["is_backfill"], of_run["batch"]["counts"]["update_before"]) == (True, 1)
+    failed = client("api/pipelines/orders", "orders").json()["pipeline"]
+    of_failed = client(f"api/pipelines/orders/runs/{failed['run_id']}", "orders").json()
+    assert of_failed["trouble"]["sentence"] == failed["sentence"]
+
+    history = client("api/pipelines/flights/snapshots", "flights").json()
+    assert history["snapshots"][0]["snapshot_id"] == str(second)
+    assert history["backfill_dag_id"] == "flights__backfill"
+    nowhere = client("api/pipelines/orders/snapshots", "orders").json()
+    assert "nowhere" in nowhere["sentence"]
+    assert client("api/pipelines/unknown", "admin", "ADMIN").status_code == 404
+
+
+HEAVY = ("fastapi.routing", "obstore", "pyarrow", "pyiceberg", "sqlalchemy.orm")
+PROBE = f"""
+import sys, airflow.plugins_manager
+before = set(sys.modules)
+import icefloe_plugin
+print(*[name for name in {HEAVY} if name in sys.modules and name not in before])
+"""
+
+
+def test_the_plugin_stays_light() -> None:
+    """Every task process imports it."""
+    environment = {**os.environ, "PYTHONPATH": str(airflow_environment.REPOSITORY / "plugins")}
+    found = subprocess.run([sys.executable, "-c", PROBE], env=environment, capture_output=True, text=True, check=True)
+    assert found.stdout.split() == []

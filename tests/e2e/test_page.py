@@ -1,0 +1,123 @@
+"""The page in a real browser, inside Airflow's own pages, over pipelines in every state."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from page.api_server import ApiServer
+from page.browser import MISSING, browser_page, open_browser
+from page.screenshots import stage_in
+from page.stage import airflow_variables
+
+pytestmark = [pytest.mark.daemons, pytest.mark.skipif(MISSING is not None, reason=str(MISSING))]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("page")
+    stage_in(made, batches=3)
+    return made
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[ApiServer]:
+    with ApiServer(folder, airflow_variables(folder)) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with open_browser() as opened:
+        yield opened
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    with browser_page(browser) as opened:
+        faults: list[str] = []
+        opened.on("pageerror", lambda error: faults.append(str(error)))
+        yield opened
+        assert faults == []
+
+
+def inside(page: Any) -> Any:
+    return page.frame_locator("iframe")
+
+
+def test_the_overview_in_airflow_begins_with_what_is_wrong_and_why(server: ApiServer, page: Any) -> None:
+    page.goto(server.url)
+    page.get_by_test_id("nav-sidebar").get_by_role("link", name="icefloe").click()
+    frame = inside(page)
+    frame.get_by_role("heading", name="2 pipelines need you").wait_for()
+    groups = frame.locator("table.pipelines > tbody")
+    assert groups.evaluate_all("all => all.map(each => each.dataset.state)") == [
+        "broken file", "failed", "behind", "running", "paused", "up to date",
+    ]  # fmt: skip
+    assert "unknown key 'tabel'" in groups.nth(0).inner_text()
+    assert "it was dropped and created again" in groups.nth(1).inner_text()
+    assert "since" in groups.nth(3).inner_text()
+    frame.get_by_role("link", name="Log of plan").click()
+    page.wait_for_url(re.compile(r"/dags/readings/runs/.*/tasks/plan"))
+
+
+def test_from_the_overview_to_a_batch_by_keyboard(server: ApiServer, page: Any) -> None:
+    page.goto(f"{server.url}icefloe/")
+    page.get_by_role("link", name="flights", exact=True).focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="flights", exact=True).wait_for()
+    page.get_by_role("link", name="#2", exact=True).focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Batch 2 of flights").wait_for()
+    picture = page.locator("svg.route-picture")
+    assert "shuffle write, coalesce, shuffle read" in picture.get_attribute("aria-label")
+    assert "carried over" in picture.text_content()
+    page.go_back()
+    page.get_by_role("heading", name="Batches", exact=True).wait_for()
+
+
+def test_the_tabs_of_the_dag_and_of_the_run(server: ApiServer, page: Any) -> None:
+    page.goto(f"{server.url}dags/flights/plugin/icefloe-dag")
+    inside(page).get_by_role("heading", name="Batches", exact=True).wait_for()
+    run_id = page.request.get(f"{server.url}api/v2/dags/flights/dagRuns?limit=1").json()["dag_runs"][0]["dag_run_id"]
+    page.goto(f"{server.url}dags/flights/runs/{run_id}/plugin/icefloe-run")
+    inside(page).get_by_role("heading", name="Batch 0 of flights").wait_for()
+
+
+def test_a_range_picked_from_the_history_starts_the_backfill_dag(server: ApiServer, page: Any) -> None:
+    page.goto(f"{server.url}icefloe/?dag_id=flights&backfill=1")
+    page.get_by_role("radio", name="from the beginning of the table").check()
+    oldest = page.get_by_role("radio", name=re.compile("up to snapshot")).last
+    oldest.check()
+    chosen = oldest.get_attribute("aria-label").removeprefix("up to snapshot ")
+    assert page.locator(".picked h2").inner_text() == "1 snapshot"
+    page.get_by_role("button", name="Start backfill").click()
+    page.get_by_role("status").wait_for()
+    [run] = page.request.get(f"{server.url}api/v2/dags/flights__backfill/dagRuns").json()["dag_runs"]
+    assert {key: value for key, value in run["conf"].items() if value} == {"up_to_snapshot_id": chosen}
+    page.get_by_role("link", name="look at it here").click()
+    page.get_by_role("heading", name="Backfill of flights").wait_for()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_it_is_as_light_or_dark_as_airflow(server: ApiServer, browser: Any, theme: str) -> None:
+    with browser_page(browser, theme=theme) as page:
+        page.goto(f"{server.url}plugin/icefloe")
+        frame = inside(page)
+        frame.locator("h1").wait_for()
+        assert frame.locator("html").get_attribute("data-theme") == theme
+
+
+@pytest.mark.parametrize("path", ["", "?dag_id=flights", "?dag_id=flights&batch=2", "?dag_id=flights&backfill=1"])
+def test_a_narrow_window_scrolls_in_one_direction(server: ApiServer, browser: Any, path: str) -> None:
+    with browser_page(browser, width=360) as page:
+        page.goto(f"{server.url}icefloe/{path}")
+        page.locator("h1").wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_dag_of_somebody_elses_is_no_error(server: ApiServer, page: Any) -> None:
+    page.goto(f"{server.url}icefloe/?dag_id=theirs")
+    page.get_by_role("heading", name="Nothing here").wait_for()

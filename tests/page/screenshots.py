@@ -1,0 +1,66 @@
+"""The pictures of docs/: `python -m page.screenshots FOLDER`, or `make screenshots`."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+from page.api_server import ApiServer
+from page.browser import MISSING, browser_page, open_browser
+from page.stage import airflow_variables
+
+__all__ = ["main", "stage_in"]
+
+_SHOTS: Final = (
+    ("overview", "plugin/icefloe", "light", 1440, 860),
+    ("overview_dark", "plugin/icefloe", "dark", 1440, 860),
+    ("overview_narrow", "icefloe/", "light", 420, 900),
+    ("pipeline", "dags/flights/plugin/icefloe-dag", "light", 1440, 900),
+    ("pipeline_failed", "icefloe/?dag_id=readings", "dark", 1280, 640),
+    ("batch", "icefloe/?dag_id=flights&batch=5", "light", 1280, 1060),
+    ("batch_open", "icefloe/?dag_id=web_sessions&batch=3", "dark", 1280, 900),
+    ("batch_narrow", "icefloe/?dag_id=flights&batch=5", "dark", 420, 1000),
+    ("backfill", "icefloe/?dag_id=flights&backfill=1", "light", 1280, 760),
+)
+
+
+def main() -> int:
+    """Makes the pictures anew."""
+    if MISSING is not None:
+        print(MISSING, file=sys.stderr)
+        return 2
+    target = Path(sys.argv[1])
+    target.mkdir(parents=True, exist_ok=True)
+    # A short path of no particular machine: it is seen on the pictures.
+    folder = Path(tempfile.mkdtemp(prefix="icefloe-"))
+    stage_in(folder)
+    with ApiServer(folder, airflow_variables(folder)) as server, open_browser() as browser:
+        for name, path, theme, width, height in _SHOTS:
+            with browser_page(browser, theme=theme, width=width, height=height) as page:
+                page.goto(server.url + path)
+                _frame(page, path).locator("h1").first.wait_for()
+                page.wait_for_load_state("networkidle")
+                page.screenshot(path=str(target / f"{name}.png"))
+            print(target / f"{name}.png")
+    return 0
+
+
+def stage_in(folder: Path, batches: int | None = None) -> None:
+    """Stages a home in a process of its own; what it prints goes to a file."""
+    command = [sys.executable, "-m", "page.stage", str(folder), *([] if batches is None else [str(batches)])]
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("AIRFLOW")}
+    path = os.pathsep.join(str(Path(__file__).parents[2] / part) for part in ("plugins", "tests", "."))
+    with (folder / "stage.out").open("wb") as output:
+        ended = subprocess.run(command, env={**kept, "PYTHONPATH": path}, stdout=output, stderr=output, check=False)
+    if ended.returncode:
+        raise RuntimeError((folder / "stage.out").read_text(errors="replace")[-3000:])
+
+
+def _frame(page: Any, path: str) -> Any:
+    return page if path.startswith("icefloe/") else page.frame_locator("iframe")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+"""An Airflow home with pipelines in every state, made by real runs: `python -m page.stage FOLDER`.
+
+It must run in a process of its own, because Airflow reads its environment when it is imported.
+"""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from page.staged_table import StagedTable, catalog_properties
+
+__all__ = ["airflow_variables", "main", "stage"]
+
+REPOSITORY: Final = Path(__file__).parents[2]
+BATCHES: Final = 12
+
+
+def airflow_variables(folder: Path) -> dict[str, str]:
+    """The settings of this home."""
+    return {
+        "AIRFLOW_HOME": str(folder / "airflow"),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(folder / "dags"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(REPOSITORY / "plugins"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR",
+        "AIRFLOW_CONN_LAKEHOUSE": json.dumps({"conn_type": "iceberg", "extra": catalog_properties(folder)}),
+    }
+
+
+def stage(folder: Path, *, batches: int = BATCHES) -> None:
+    """Makes tables, runs their pipelines, and leaves each in another state."""
+    shutil.copytree(REPOSITORY / "dags", folder / "dags", ignore=shutil.ignore_patterns("__pycache__", "pipelines"))
+    pipelines = folder / "dags" / "pipelines"
+    pipelines.mkdir()
+    tables = {
+        name: StagedTable.create(folder, f"{name}")
+        for name in ("nyc.flights", "shop.orders", "iot.readings", "web.sessions")
+    }
+    _write(
+        folder,
+        "flights",
+        "nyc.flights",
+        identifier_columns=["id"],
+        shuffle={"map_task_bytes": "16KiB", "target_size_bytes": "4KiB", "partitions": 64},
+    )
+    _write(folder, "orders", "shop.orders", schedule="*/15 * * * *")
+    _write(folder, "readings", "iot.readings")
+    _write(folder, "web_sessions", "web.sessions")
+    _write(folder, "clicks", "web.clicks", wait_for_table=True)
+    (pipelines / "customers.yaml").write_text(
+        "version: 1\ncatalog: lakehouse\ntabel: crm.customers\nstorage: file:///tmp\n"
+    )
+    from page.staged_runs import StagedRuns
+
+    runs = StagedRuns.start(folder)
+    flights, orders, readings, sessions = tables.values()
+    for number in range(batches):
+        flights.append(600 + 350 * (number % 5)) if number % 3 != 2 else flights.update(90 + 20 * number)
+        runs.run("flights")
+    for number in range(max(2, batches // 2)):
+        orders.append(400 + 90 * number)
+        runs.run("orders")
+    orders.append(150)
+    orders.update(40)
+    runs.publish_status("orders")
+    for number in range(2):
+        readings.append(2000 + 1000 * number)
+        runs.run("readings")
+    readings.recreate()
+    readings.append(10)
+    runs.run("readings")
+    for _ in range(3):
+        sessions.append(800)
+        runs.run("web_sessions")
+    sessions.update(60)
+    runs.run("web_sessions")
+    runs.leave_open("web_sessions", 3, at="shuffle_read")
+    flights.append(5)
+    runs.run("flights")
+
+
+def _write(folder: Path, name: str, table: str, **keys: Any) -> None:
+    minimal: Mapping[str, Any] = {
+        "version": 1,
+        "catalog": "lakehouse",
+        "table": table,
+        "storage": f"file://{folder}/storage",
+        "sink": {"type": "files", "path": f"file://{folder}/changes/{name}"},
+        "engine": "local",
+        "default_args": {"retries": 0},
+    }
+    (folder / "dags" / "pipelines" / f"{name}.yaml").write_text(yaml.safe_dump({**minimal, **keys}))
+
+
+def main() -> None:
+    """Stages the folder of the command line; a second argument is the number of batches."""
+    folder = Path(sys.argv[1]).resolve()
+    os.environ.update(airflow_variables(folder))
+    stage(folder, batches=int(sys.argv[2]) if len(sys.argv) > 2 else BATCHES)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Runs of DAGs in this process, as `airflow dags test` does, and states that only a scheduler would leave."""
+
+import json
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+from airflow.dag_processing.bundles.manager import DagBundlesManager
+from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+from airflow.models.dag import DagModel
+from airflow.models.dagrun import DagRun
+from airflow.models.taskinstance import TaskInstance
+from airflow.models.xcom import XComModel
+from airflow.utils.db import initdb
+from airflow.utils.session import create_session
+from sqlalchemy import delete, select, update
+
+from icefloe.batch.publish_status import publish_status
+from icefloe.batch.session import PipelineSession
+from icefloe.orchestration.connections import resolve_credentials
+from icefloe.pipeline.pipeline_file import load_pipeline
+
+__all__ = ["StagedRuns"]
+
+_ORDER = ("wait_for_snapshot", "plan", "route", "shuffle_write", "coalesce", "shuffle_read", "commit", "cleanup")
+
+
+@dataclass(frozen=True, slots=True)
+class StagedRuns:
+    """The DAGs of a home."""
+
+    folder: Path
+    dags: dict[str, Any]
+
+    @classmethod
+    def start(cls, folder: Path) -> Self:
+        """Makes Airflow's database and loads the DAGs."""
+        initdb()
+        DagBundlesManager().sync_bundles_to_db()
+        bag = DagBag(folder / "dags", bundle_name="dags-folder")
+        if bag.import_errors:
+            raise RuntimeError(f"the DAGs cannot be imported: {bag.import_errors}")
+        sync_bag_to_db(bag, "dags-folder", None)
+        with create_session() as session:
+            session.execute(update(DagModel).where(DagModel.dag_id != "clicks").values(is_paused=False))
+        return cls(folder, bag.dags)
+
+    def run(self, dag_id: str, **conf: Any) -> str:
+        """One run; returns how it ended."""
+        return str(self.dags[dag_id].test(run_conf=conf or None).state)
+
+    def publish_status(self, name: str) -> None:
+        """What the next plan would tell of the table."""
+        pipeline = load_pipeline(self.folder / "dags" / "pipelines" / f"{name}.yaml", environ=os.environ)
+        session = PipelineSession.open(pipeline, credentials=resolve_credentials(pipeline), environ=os.environ)
+        publish_status(session, phase="plan")
+
+    def leave_open(self, name: str, batch: int, *, at: str) -> None:
+        """Turns the last run of a pipeline into one that is in the middle of a task, its batch not committed."""
+        checkpoint = self.folder / "storage" / "checkpoints" / name
+        for kind in ("commits", "reports"):
+            (checkpoint / kind / f"{batch}.json").unlink()
+        status = json.loads((checkpoint / "status.json").read_text())
+        status["recent"] = [each for each in status["recent"] if each["batch"] != batch]
+        (checkpoint / "status.json").write_text(json.dumps(status))
+        self.publish_status(name)
+        done = _ORDER[: _ORDER.index(at)]
+        with create_session() as session:
+            run = session.scalars(select(DagRun).where(DagRun.dag_id == name).order_by(DagRun.id.desc())).first()
+            run._state, run.end_date = "running", None
+            mine = (TaskInstance.dag_id == name, TaskInstance.run_id == run.run_id)
+            later = update(TaskInstance).where(
+                *mine, TaskInstance.task_id.not_in([*done, "insert_only", "nothing_to_do"])
+            )
+            session.execute(later.values(state=None, start_date=None, end_date=None, try_number=0))
+            now = update(TaskInstance).where(*mine, TaskInstance.task_id == at)
+            session.execute(now.values(state="running", start_date=datetime.now(UTC), try_number=1))
+            session.execute(delete(XComModel).where(XComModel.dag_run_id == run.id, XComModel.task_id == "commit"))
