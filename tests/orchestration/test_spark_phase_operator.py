@@ -9,6 +9,7 @@ import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from batch.workshop import Workshop
 from icefloe.batch.job_error import JobError
 from icefloe.engines.spark_application import SPARK_JOBS
 from icefloe.errors import TransientError
@@ -188,3 +189,18 @@ def test_a_real_job_tells_why_it_failed(tmp_path: Path) -> None:
     task.application_args = [f"file://{tmp_path}/shuffle/7/plan.json"]
     with pytest.raises(AirflowFailException, match=r"insert_only: there is no plan at file://.*/shuffle/7/plan\.json"):
         task.execute({})
+
+
+@pytest.mark.parametrize(("phase", "is_delivering"), [("insert_only", True), ("shuffle_write", False)])
+def test_openlineage_is_told_the_table_and_the_sink(tmp_path: Path, phase: str, is_delivering: bool) -> None:
+    pytest.importorskip("airflow.providers.openlineage")
+    workshop = Workshop.create(tmp_path)
+    workshop.append([1])
+    task = SparkPhaseOperator(task_id=phase, phase=phase, pipeline=workshop.session().pipeline)
+    task.application_args = [workshop.open().plan_url]
+    lineage = task.get_openlineage_facets_on_complete(None)
+    [table] = lineage.inputs
+    assert (table.namespace, table.name) == ("file", workshop.table.location().removeprefix("file://"))
+    assert [(each.namespace, each.name) for each in lineage.outputs] == (
+        [("file", f"{tmp_path}/changes")] if is_delivering else []
+    )

@@ -37,6 +37,7 @@ __all__ = [
     "clean_up_batch",
     "coalesce_batch",
     "commit",
+    "places_of",
     "plan_batch",
     "read_job_error",
     "record_trouble",
@@ -139,6 +140,12 @@ def clean_up_batch(pipeline: Pipeline, plan_uri: str) -> None:
     """Deletes what the phases of a committed batch passed on; a try before this one may have come to its end."""
     with suppress(PlanMissingError):
         clean_up(_reference(pipeline, plan_uri).open())
+
+
+def places_of(pipeline: Pipeline, plan_uri: str) -> dict[str, str]:
+    """Where a batch reads and where it delivers, for lineage."""
+    plan = _reference(pipeline, plan_uri).open().plan
+    return {"table": plan.table, "table_location": plan.table_location, "sink_path": str(plan.sink["path"])}
 
 
 def read_job_error(credentials: Credentials, phase: str, plan_uri: str, attempt: str) -> JobError | None:
