@@ -38,14 +38,13 @@ class Daemons:
     def __enter__(self) -> Self:
         """Makes the database, starts the daemons and waits until all of them are healthy."""
         self._airflow("db", "migrate")
-        for name in _NAMES:
-            with (self._home / f"{name}.out").open("wb") as output:
-                self._processes[name] = subprocess.Popen(
-                    [sys.executable, "-m", "airflow", name, *_WITHOUT_LOG_SERVER.get(name, [])],
-                    env=self._environment, cwd=self._home, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                )  # fmt: skip
         try:
-            wait_until(self._are_healthy, what="healthy daemons", seconds=120)
+            for name in _NAMES:
+                self._start(name)
+                if name == "api-server":
+                    # A scheduler that is there before starts tasks, and gives those up that find no API for minutes.
+                    wait_until(self._is_answered, what="the API server", seconds=180)
+            wait_until(self._are_healthy, what="healthy daemons", seconds=180)
         except BaseException:
             self.stop()
             raise
@@ -92,15 +91,29 @@ class Daemons:
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.load(answer)
 
+    def _start(self, name: str) -> None:
+        with (self._home / f"{name}.out").open("wb") as output:
+            self._processes[name] = subprocess.Popen(
+                [sys.executable, "-m", "airflow", name, *_WITHOUT_LOG_SERVER.get(name, [])],
+                env=self._environment, cwd=self._home, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+            )  # fmt: skip
+
     def _are_healthy(self) -> bool:
+        health = self._health()
+        return bool(health) and all(part["status"] == "healthy" for part in health.values())
+
+    def _is_answered(self) -> bool:
+        return bool(self._health())
+
+    def _health(self) -> dict[str, Any]:
+        """What the API server says of all of them; nothing while it does not answer."""
         for name, process in self._processes.items():
             if process.poll() is not None:
                 raise RuntimeError(f"{name} ended with {process.returncode}:\n{self.output(name)[-3000:]}")
         try:
-            health = self.get("monitor/health")
+            return self.get("monitor/health")
         except (urllib.error.URLError, ConnectionError, TimeoutError):
-            return False
-        return all(part["status"] == "healthy" for part in health.values())
+            return {}
 
     def _airflow(self, *arguments: str) -> None:
         subprocess.run(

@@ -3,6 +3,7 @@
 import io
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -14,6 +15,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 
 from icefloe.storage.location import open_store
+from servers.deployment_page import documented_pipeline, documented_variables
 from servers.rest_catalog import RestCatalog
 from servers.spark_writer import SparkWriter
 from servers.versitygw import Versitygw
@@ -68,20 +70,28 @@ class Flights:
             f"nyc.{self.name}"
         )
 
-    def write_pipeline(self, folder: Path, **keys: Any) -> Path:
-        """A pipeline file whose storage and sink are on S3."""
-        document = {
-            "version": 1,
-            "catalog": "lakehouse",
-            "table": f"nyc.{self.name}",
-            "storage": f"s3://{self.name}/icefloe",
-            "engine": "local",
-            "sink": {"type": "files", "path": f"s3://{self.name}/changes"},
-            **keys,
-        }
-        path = folder / f"{self.name}.yaml"
-        path.write_text(yaml.safe_dump(document, sort_keys=False))
+    def write_pipeline(self, folder: Path, stem: str = "flights", **keys: Any) -> Path:
+        """The documented pipeline file, by whose stem the pipeline is called, with other keys."""
+        documented = documented_pipeline({"nyc.flights": f"nyc.{self.name}", "s3://lake/": f"s3://{self.name}/"})
+        path = folder / f"{stem}.yaml"
+        path.write_text(yaml.safe_dump({**documented, **keys}, sort_keys=False))
         return path
+
+    def variables(self, further: Mapping[str, str] | None = None) -> dict[str, str]:
+        """The documented environment variables, with the servers' places and secrets.
+
+        Args:
+            further: what stands for further placeholders of the page.
+        """
+        return documented_variables(
+            {
+                "https://catalog.example.com": self.catalog.uri,
+                "https://s3.example.com": self.store.endpoint,
+                "ACCESS-KEY": self.store.access_key,
+                "SECRET-KEY": self.store.secret_key,
+                **(further or {}),
+            }
+        )
 
     def delivered(self, batch_number: int) -> Counter[tuple[str, int, str]]:
         """What a batch delivered: (change type, flight_id, carrier), counted."""

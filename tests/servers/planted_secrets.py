@@ -8,7 +8,7 @@ from typing import Self
 
 __all__ = ["CommandLines", "files_with"]
 
-_PAUSE_SECONDS = 0.02
+_PAUSE_SECONDS = 0.1
 
 
 class CommandLines:

@@ -48,10 +48,14 @@ class Postgresql:
         self.process.stop()
         shutil.rmtree(self.folder)
 
-    def make_database(self, name: str) -> str:
-        """A new database; its URI, to which SQLAlchemy's driver is still to be added."""
+    @property
+    def authority(self) -> str:
+        """What a URI has after the user: password, host and port."""
+        return f"{self.password}@127.0.0.1:{self.port}"
+
+    def make_database(self, name: str) -> None:
+        """Makes a new database."""
         self._psql("postgres", f"CREATE DATABASE {name}")
-        return f"postgresql://{USER}:{self.password}@127.0.0.1:{self.port}/{name}"
 
     def dump(self, database: str) -> str:
         """All that a database holds, as text."""

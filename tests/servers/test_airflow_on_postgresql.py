@@ -1,6 +1,6 @@
 """Airflow's daemons on PostgreSQL; table, catalog, storage and sink on S3, all secrets in connections."""
 
-import json
+import secrets
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -18,10 +18,13 @@ from servers.postgresql import Postgresql
 from servers.spark_writer import SparkWriter
 from servers.versitygw import Versitygw
 
-pytestmark = [pytest.mark.servers, pytest.mark.daemons, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.servers, pytest.mark.daemons, pytest.mark.spark, pytest.mark.timeout(900)]
 
 REPOSITORY = Path(__file__).parents[2]
 DAG = "flights_in_airflow"
+REFUSED = "flights_refused"
+CLIENT_SECRET = f"planted{secrets.token_hex(16)}"
+WRONG_SECRET = f"planted{secrets.token_hex(16)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,51 +36,58 @@ class Deployment:
     flights: Flights
     watched: CommandLines
 
-    def run(self, number: int) -> dict[str, Any]:
-        """The run of the DAG, counted from 0, when it has ended well."""
+    def run(self, dag_id: str, number: int, *, state: str = "success") -> dict[str, Any]:
+        """The run of a DAG, counted from 0, when it has ended in a state."""
 
         def ended() -> dict[str, Any] | None:
-            runs = self.daemons.get("dags/~/dagRuns?order_by=run_after")["dag_runs"]
-            found = [run for run in runs if run["dag_id"] == DAG][number:]
-            assert not found or found[0]["state"] != "failed", self.daemons.task_logs(DAG)
-            return found[0] if found and found[0]["state"] == "success" else None
+            try:
+                runs = self.daemons.get("dags/~/dagRuns?order_by=run_after")["dag_runs"]
+            except TimeoutError:  # a busy machine; the deadline is what counts
+                return None
+            found = [run for run in runs if run["dag_id"] == dag_id][number:]
+            if not found or found[0]["state"] not in ("success", "failed"):
+                return None
+            assert found[0]["state"] == state, self.daemons.task_logs(dag_id)
+            return found[0]
 
-        return wait_until(ended, what=f"run {number}", seconds=300)
+        return wait_until(ended, what=f"run {number} of {dag_id}", seconds=300)
 
 
 @pytest.fixture(scope="module")
-def database(postgresql: Postgresql) -> str:
-    """The URI of Airflow's database."""
+def database(postgresql: Postgresql) -> Postgresql:
+    """The server with an empty database for Airflow."""
     pytest.importorskip("psycopg2", reason="Airflow on PostgreSQL needs the package psycopg2-binary")
     pytest.importorskip("asyncpg", reason="Airflow on PostgreSQL needs the package asyncpg")
-    return postgresql.make_database("airflow").replace("postgresql://", "postgresql+psycopg2://")
+    postgresql.make_database("airflow")
+    return postgresql
 
 
 @pytest.fixture(scope="module")
-def deployment(tmp_path_factory: pytest.TempPathFactory, database: str, spark: SparkWriter) -> Iterator[Deployment]:
+def deployment(
+    tmp_path_factory: pytest.TempPathFactory, database: Postgresql, spark: SparkWriter
+) -> Iterator[Deployment]:
     home = tmp_path_factory.mktemp("airflow")
     pipelines = home / "dags" / "pipelines"
     pipelines.mkdir(parents=True)
     shutil.copy(REPOSITORY / "dags" / "icefloe_pipelines.py", pipelines.parent)
     flights = Flights.create("flightsinairflow", spark, format_version=3)
-    sink = {"type": "files", "path": f"s3://{flights.name}/changes", "conn_id": "lake_s3"}
-    spark_conf = {"conf": {"spark.ui.enabled": "false"}}
-    flights.write_pipeline(
-        pipelines, name=DAG, storage_conn_id="lake_s3", sink=sink, schedule="@continuous", poll_interval="1s",
-        engine="spark", spark=spark_conf,
-    )  # fmt: skip
+    (home / "events").mkdir()
+    # The events are what Spark's UI shows, its environment page among it.
+    events = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file://{home}/events"}
+    conf = {**events, "spark.eventLog.compress": "false", "spark.ui.enabled": "false"}
+    flights.write_pipeline(pipelines, DAG, poll_interval="1s", spark={"conf": conf})
+    flights.write_pipeline(pipelines, REFUSED, storage_conn_id="lake_wrong", schedule="0 * * * *", engine="local")
     variables = {
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database,
-        "AIRFLOW_CONN_LAKEHOUSE": json.dumps(catalog_connection(flights)),
-        "AIRFLOW_CONN_LAKE_S3": json.dumps(flights.store.airflow_connection),
-        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+        name: value
+        for name, value in flights.variables(
+            {"CLIENT-SECRET": CLIENT_SECRET, "PASSWORD@db.example.com:5432": database.authority}
+        ).items()
+        if name.startswith("AIRFLOW")
     }
+    connection = variables["AIRFLOW_CONN_LAKE_S3"]
+    variables["AIRFLOW_CONN_LAKE_WRONG"] = connection.replace(flights.store.secret_key, WRONG_SECRET)
     with CommandLines() as watched, Daemons(home, plugins=REPOSITORY / "plugins", variables=variables) as daemons:
         yield Deployment(home=home, daemons=daemons, flights=flights, watched=watched)
-
-
-def catalog_connection(flights: Flights) -> dict[str, Any]:
-    return {"conn_type": "iceberg", "host": flights.catalog.uri, "extra": flights.store.file_io}
 
 
 def test_a_pipeline_on_s3_is_followed_and_no_secret_is_written_anywhere(
@@ -85,18 +95,21 @@ def test_a_pipeline_on_s3_is_followed_and_no_secret_is_written_anywhere(
 ) -> None:
     flights = deployment.flights
     after = flights.load().metadata.current_snapshot_id
-    deployment.run(0)
+    deployment.run(DAG, 0)
     assert flights.delivered(0) == Counter({("INSERT", number, "AA"): 1 for number in range(1000)})
     flights.merge()
-    deployment.run(1)
+    deployment.run(DAG, 1)
     assert flights.delivered(1) == counted(read_changes(flights.load(), after_snapshot_id=after).read_all())
+    deployment.run(REFUSED, 0, state="failed")
+    assert "access is denied; check the credentials" in deployment.daemons.task_logs(REFUSED)
 
     folders = [deployment.home, versitygw.folder / "data"]
     dump = postgresql.dump("airflow")
     assert DAG in dump
     assert files_with(DAG, folders), "what is searched holds what was written"
+    assert files_with("spark.eventLog.enabled", [deployment.home / "events"])
     assert any(b"spark-submit" in argument for argument in deployment.watched.arguments)
-    for secret in (versitygw.secret_key, postgresql.password):
+    for secret in (versitygw.secret_key, postgresql.password, CLIENT_SECRET, WRONG_SECRET):
         assert files_with(secret, folders) == []
         assert secret not in dump
         assert not [argument for argument in deployment.watched.arguments if secret.encode() in argument]

@@ -9,9 +9,8 @@ from cli.workspace import Outcome, icefloe_process
 from icefloe import read_changes
 from servers.flights import Flights, counted
 from servers.spark_writer import SparkWriter
-from servers.versitygw import REGION
 
-pytestmark = [pytest.mark.servers, pytest.mark.spark]
+pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 @pytest.mark.parametrize(("format_version", "engine"), [(2, "local"), (3, "local"), (3, "spark")])
@@ -21,8 +20,12 @@ def test_what_spark_commits_through_the_catalog_is_delivered_to_s3(
     flights = Flights.create(
         f"flights-v{format_version}-{engine}".replace("-", ""), spark, format_version=format_version
     )
-    conf = {"spark.master": "local[2]", "spark.ui.enabled": "false"}
-    pipeline = flights.write_pipeline(tmp_path, spark={"conf": conf})
+    pipeline = flights.write_pipeline(
+        tmp_path,
+        storage_conn_id=None,
+        sink={"type": "files", "path": f"s3://{flights.name}/changes"},
+        spark={"conf": {"spark.master": "local[2]", "spark.ui.enabled": "false"}},
+    )
     after = flights.load().metadata.current_snapshot_id
 
     assert icefloe(flights, "validate", pipeline).code == 0
@@ -44,17 +47,9 @@ def test_what_spark_commits_through_the_catalog_is_delivered_to_s3(
 
 
 def icefloe(flights: Flights, *arguments: object) -> Outcome:
-    """The command line as a person would set it up: the variables of PyIceberg and of S3's own tools."""
-    catalog = {"TYPE": "rest", "URI": flights.catalog.uri, "S3__ENDPOINT": flights.store.endpoint, "S3__REGION": REGION}
-    return icefloe_process(
-        *arguments,
-        AWS_ACCESS_KEY_ID=flights.store.access_key,
-        AWS_SECRET_ACCESS_KEY=flights.store.secret_key,
-        AWS_ENDPOINT_URL=flights.store.endpoint,
-        AWS_ALLOW_HTTP="true",
-        AWS_REGION=REGION,
-        **{f"PYICEBERG_CATALOG__LAKEHOUSE__{key}": value for key, value in catalog.items()},
-    )
+    """The command line with the documented variables of PyIceberg and of S3's own tools."""
+    given = {name: value for name, value in flights.variables().items() if not name.startswith("AIRFLOW")}
+    return icefloe_process(*arguments, AWS_ALLOW_HTTP="true", **given)
 
 
 def counts(delivered: Counter[tuple[str, int, str]]) -> Counter[str]:
