@@ -78,6 +78,16 @@ def test_a_snapshot_that_no_branch_leads_to_goes_by_its_age(tmp_path: Path) -> N
     assert expiries(with_refs(table, main={"snapshot_id": second})) == [6, None, 8]
 
 
+@pytest.mark.parametrize(("max_ref_age_ms", "expected"), [(DAY, 8), (30 * DAY, 33)])
+def test_a_snapshot_that_its_tag_leaves_behind_is_kept_as_long_as_any(
+    tmp_path: Path, max_ref_age_ms: int, expected: int
+) -> None:
+    table = table_of(tmp_path, 3)
+    _, second, third = (snapshot.snapshot_id for snapshot in table.metadata.snapshots)
+    tag = {"snapshot_id": third, "snapshot_ref_type": "tag", "max_ref_age_ms": max_ref_age_ms}
+    assert expiries(with_refs(table, main={"snapshot_id": second}, kept=tag)) == [6, None, expected]
+
+
 def test_a_snapshot_that_is_gone_has_no_expiry(tmp_path: Path) -> None:
     assert next_expiry_ms(table_of(tmp_path, 1).metadata, 42) is None
 

@@ -1,0 +1,46 @@
+"""What the forecast says, and what Iceberg's own expire_snapshots does."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from icefloe.iceberg.expiry import next_expiry_ms
+from spark.spark_lab import CATALOG
+from spark.spark_table import SparkTable
+
+pytestmark = pytest.mark.spark
+
+CreateTable = Callable[..., SparkTable]
+EXPIRY = {"history.expire.max-snapshot-age-ms": "1", "history.expire.min-snapshots-to-keep": "2"}
+DAY_MS = 86_400_000
+
+
+def commits(table: SparkTable, count: int) -> list[int]:
+    """Snapshot ids, oldest first."""
+    for number in range(count):
+        table.sql(f"INSERT INTO {{table}} VALUES ({number})")
+    return snapshot_ids(table)
+
+
+def snapshot_ids(table: SparkTable) -> list[int]:
+    return [snapshot.snapshot_id for snapshot in table.load().metadata.snapshots]
+
+
+def test_what_is_removed_is_what_was_forecast(create_table: CreateTable) -> None:
+    table = create_table("id bigint", properties=EXPIRY)
+    ids = commits(table, 8)
+    table.sql(f"ALTER TABLE {{table}} CREATE TAG kept AS OF VERSION {ids[0]} RETAIN 365 DAYS")
+    table.sql(f"ALTER TABLE {{table}} CREATE BRANCH audit AS OF VERSION {ids[3]} WITH SNAPSHOT RETENTION 2 SNAPSHOTS")
+    table.sql(f"CALL {CATALOG}.system.rollback_to_snapshot('{table.identifier}', {ids[6]})")
+    metadata = table.load().metadata
+    forecast = {snapshot_id: next_expiry_ms(metadata, snapshot_id) for snapshot_id in ids}
+    now_ms = time.time() * 1000
+    kept = [snapshot_id for snapshot_id, at_ms in forecast.items() if at_ms is None or at_ms > now_ms]
+    assert kept == [ids[place] for place in (0, 2, 3, 5, 6)]
+    tagged_ms = metadata.snapshots[0].timestamp_ms
+    assert forecast[ids[0]] == tagged_ms + 365 * DAY_MS
+
+    table.sql(f"CALL {CATALOG}.system.expire_snapshots('{table.identifier}')")
+
+    assert snapshot_ids(table) == kept
