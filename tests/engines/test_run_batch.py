@@ -142,3 +142,17 @@ def test_a_backfill_leaves_the_status_of_the_pipeline_alone(workspace: Workspace
     session = session_of(workspace)
     run_batch(session, RangeRequest(), environ=os.environ)
     assert load_status(session.checkpoint) is None
+
+
+def test_commits_that_came_while_a_batch_ran_count_as_lag(workspace: Workspace) -> None:
+    session = session_of(workspace)
+
+    class Meanwhile(FailingPhases):
+        def run(self, phase: Phase, reference: TaskReference) -> None:
+            workspace.append(100)
+            super().run(phase, reference)
+
+    run_batch(session, environ=os.environ, phases=Meanwhile(Phase.SHUFFLE_READ))
+    done = load_status(session.checkpoint)
+    assert done is not None
+    assert (done.lag_snapshots, done.head_snapshot_id) == (1, workspace.head())

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from icefloe.batch.report import BatchReport
@@ -22,18 +23,26 @@ logger = logging.getLogger(__name__)
 
 
 def publish_status(
-    session: PipelineSession, *, phase: str, dag_id: str | None = None, report: BatchReport | None = None
+    session: PipelineSession,
+    *,
+    phase: str,
+    dag_id: str | None = None,
+    report: BatchReport | None = None,
+    is_stale: bool = False,
 ) -> PipelineStatus | None:
     """Writes how a pipeline is doing; returns it, or None where it cannot be told. What fails is logged.
 
     Args:
-        session: of the pipeline, with the table as it is now.
+        session: of the pipeline.
         phase: the task that succeeded; trouble of it and of those before is over.
         dag_id: of the run; None: as before.
         report: of a batch that was just committed.
+        is_stale: the session's table was loaded so long ago that it is loaded anew.
     """
     status: PipelineStatus | None = None
     with _best_effort(session.pipeline):
+        if is_stale:
+            session = replace(session, table=session.table.catalog.load_table(session.table.name()))
         status = status_of(session, load_status(session.checkpoint), phase=phase, dag_id=dag_id, report=report)
         session.checkpoint.put_status(dump_document(status))
     return status

@@ -20,11 +20,13 @@ def time_of_us(timestamp_us: int) -> str:
 def seconds_text(seconds: float | None) -> str:
     """A duration for people; a dash stands for one that is not known.
 
-    >>> seconds_text(0.0421), seconds_text(75), seconds_text(7325), seconds_text(None)
-    ('0.04 s', '1 min 15 s', '2 h 2 min', '-')
+    >>> seconds_text(0.0421), seconds_text(4.2), seconds_text(75), seconds_text(7325), seconds_text(None)
+    ('42 ms', '4.20 s', '1 min 15 s', '2 h 2 min', '-')
     """
     if seconds is None:
         return "-"
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
     if seconds < 60:
         return f"{seconds:.2f} s"
     minutes, rest = divmod(round(seconds), 60)

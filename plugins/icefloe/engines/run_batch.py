@@ -136,7 +136,7 @@ def run_batch(
     with observe("commit"):
         report = commit_batch(reference.open())
     if not is_backfill:
-        publish_status(session, phase="commit", report=report)
+        publish_status(session, phase="commit", report=report, is_stale=True)
     with observe("cleanup"):
         _clean_up(reference)
     return BatchRun(report=report)
