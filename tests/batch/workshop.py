@@ -160,9 +160,10 @@ class Workshop:
         return pa.Table.from_batches(batches) if batches else pa.table({})
 
     def stored_objects(self) -> dict[str, bytes]:
-        """Everything icefloe keeps, by path."""
+        """Everything icefloe keeps, by path, but how long phases took."""
         folders = [self.folder / "storage", self.folder / "changes"]
-        return {str(path): path.read_bytes() for each in folders for path in each.rglob("*") if path.is_file()}
+        paths = [path for each in folders for path in each.rglob("*") if path.is_file()]
+        return {str(path): path.read_bytes() for path in paths if path.parent.name != "phases"}
 
     def require_exact(self, plan: Plan, changes: pa.Table) -> None:
         """Each step's changes are the difference of its states, and pair as the rule says."""
