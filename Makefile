@@ -1,7 +1,7 @@
 # Everything a developer runs; `make` alone lists it. Needs Python 3.11 to 3.13 and make, nothing else.
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check mutants soak bench lock clean
+.PHONY: help venv demo test check mutants soak bench screenshots lock clean
 .DELETE_ON_ERROR:
 
 VENV := .venv
@@ -50,6 +50,9 @@ soak: $(VENV)/.developer  ## thousands of random histories of tables, held to Ic
 bench: $(VENV)/.developer  ## speed on 2 million rows rewritten by Spark, and on as many with delete files
 	@$(WITH_JAVA) PYTHONPATH=tests $(VENV)/bin/python -m benchmarks.run
 	@$(WITH_JAVA) PYTHONPATH=tests $(VENV)/bin/python -m benchmarks.merge_on_read --spark
+
+screenshots: $(VENV)/.developer  ## the pictures of docs/, made by Chromium from real runs
+	@PYTHONPATH=plugins:tests:. $(VENV)/bin/python -m page.screenshots docs/images
 
 lock: $(VENV)/.uv  ## resolve the exact versions anew
 	$(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --custom-compile-command 'make lock' \

@@ -111,7 +111,8 @@ def _failed(dag: DagState, run: RunState, task: TaskState | None, status: Mappin
         place = f"{task.task_id} failed" if task is not None else "The run failed"
         sentence = f"{place} without a sentence of icefloe's own: its log says why."
     if dag.is_paused and dag.max_failed_runs and _all_failed(dag):
-        sentence = f"{sentence.rstrip('.')}. Airflow paused the DAG after {dag.max_failed_runs} failed runs: switch it on again afterwards."
+        paused = f"Airflow paused the DAG after {dag.max_failed_runs} failed runs: switch it on again afterwards."
+        sentence = f"{sentence.rstrip('.')}. {paused}"
     return _told(State.FAILED, run, task, sentence)
 
 
