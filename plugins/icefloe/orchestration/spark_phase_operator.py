@@ -62,6 +62,14 @@ class SparkPhaseOperator(SparkSubmitOperator):
             else:
                 self._submit(pipeline, plan_uri)
 
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:  # noqa: ARG002 - the name is OpenLineage's
+        """The table and the sink, where OpenLineage's provider is installed; nobody calls it elsewhere."""
+        from icefloe.orchestration.lineage import phase_lineage
+        from icefloe.orchestration.use_cases import places_of
+
+        places = places_of(self.pipeline.expanded(os.environ), self.application_args[0])
+        return phase_lineage(places, is_delivering=self.phase != "shuffle_write")
+
     def on_kill(self) -> None:
         """Ends spark-submit, and with it driver and executors."""
         if self._hook is not None:
