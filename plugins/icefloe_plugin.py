@@ -2,16 +2,18 @@
 
 from airflow.plugins_manager import AirflowPlugin
 
+from icefloe.orchestration.page.batch_link import BatchLink
 from icefloe.orchestration.page.lazy_app import LazyApp
 
 __all__ = ["IcefloePlugin"]
 
 
 class IcefloePlugin(AirflowPlugin):  # type: ignore[misc]
-    """The page: an entry of the navigation, and a tab on each DAG and each run."""
+    """The page: an entry of the navigation, a tab on each DAG and each run, a button on tasks."""
 
     name = "icefloe"
-    fastapi_apps = [{"app": LazyApp(), "url_prefix": "/icefloe", "name": "icefloe"}]  # noqa: RUF012 - as Airflow has it
+    operator_extra_links = [BatchLink()]  # noqa: RUF012 - as Airflow has it
+    fastapi_apps = [{"app": LazyApp(), "url_prefix": "/icefloe", "name": "icefloe"}]  # noqa: RUF012
     external_views = [  # noqa: RUF012
         {
             "name": "icefloe",

@@ -12,6 +12,7 @@ from icefloe.errors import TerminalError
 from icefloe.orchestration.assets import changes_alias, changes_asset
 from icefloe.orchestration.documentation import TASK_PAGES
 from icefloe.orchestration.failures import clear_failures
+from icefloe.orchestration.page.batch_link import BatchLink
 from icefloe.orchestration.spark_phase_operator import SparkPhaseOperator
 from icefloe.pipeline.model import Pipeline
 
@@ -50,6 +51,8 @@ def add_batch_tasks(pipeline: Pipeline, range_of_run: RangeOfRun, *, asset_name:
     route >> [insert_only, shuffle_write, nothing_to_do]
     shuffle_write >> coalesce >> shuffle_read
     [insert_only, shuffle_read, nothing_to_do] >> commit >> cleanup
+    for made in (plan, coalesce, commit, cleanup):
+        made.operator.operator_extra_links = (BatchLink(),)
     return plan.operator
 
 

@@ -9,6 +9,7 @@ from airflow.sdk import BaseSensorOperator, Context
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.orchestration.failures import clear_failures
+from icefloe.orchestration.page.batch_link import BatchLink
 from icefloe.orchestration.pipeline_mapping import pipeline_to_mapping
 from icefloe.pipeline.model import Pipeline
 
@@ -36,6 +37,7 @@ class TableSnapshotSensor(BaseSensorOperator):
     """
 
     template_fields = ()
+    operator_extra_links = (BatchLink(),)
 
     def __init__(
         self,

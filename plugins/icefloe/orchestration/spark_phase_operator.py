@@ -15,6 +15,7 @@ from icefloe.engines.spark_application import SPARK_JOBS, SparkApplication
 from icefloe.errors import TerminalError
 from icefloe.orchestration.connections import resolve_credentials
 from icefloe.orchestration.failures import clear_failures
+from icefloe.orchestration.page.batch_link import BatchLink
 from icefloe.orchestration.spark_connection import usable_master
 from icefloe.pipeline.model import Pipeline
 
@@ -38,6 +39,7 @@ class SparkPhaseOperator(SparkSubmitOperator):
     """
 
     template_fields = ("application_args",)
+    operator_extra_links = (*SparkSubmitOperator.operator_extra_links, BatchLink())
 
     def __init__(self, *, pipeline: Pipeline, phase: str, **kwargs: Any) -> None:
         super().__init__(

@@ -1,0 +1,20 @@
+"""The button on a task that leads to the page of its run."""
+
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from airflow.configuration import conf
+from airflow.sdk import BaseOperatorLink
+
+__all__ = ["BatchLink"]
+
+
+class BatchLink(BaseOperatorLink):
+    """Shown with the task's details; the page says what the batch did, or why the task failed."""
+
+    name = "icefloe"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:  # noqa: ARG002 - the signature is Airflow's
+        """The tab of the run, below wherever Airflow is served."""
+        root = urlsplit(conf.get("api", "base_url", fallback="/") or "/").path.rstrip("/")
+        return f"{root}/dags/{quote(ti_key.dag_id)}/runs/{quote(ti_key.run_id, safe='')}/plugin/icefloe-run"
