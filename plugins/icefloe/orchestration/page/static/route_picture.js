@@ -38,7 +38,7 @@ function figuresOf(batch) {
   const carried = isKnown(batch.carried_over_rows) && batch.carried_over_rows ? `${percent(Math.min(batch.carried_over_rows, batch.rows_read), batch.rows_read)} carried over` : null;
   return {
     plan: isKnown(batch.steps) ? `${count(batch.steps)} ${batch.steps === 1 ? "step" : "steps"}, ${count(batch.map_tasks)} map ${batch.map_tasks === 1 ? "task" : "tasks"}` : null,
-    shuffle_write: carried ?? (isKnown(batch.map_tasks) ? `${count(batch.map_tasks)} map tasks` : null),
+    shuffle_write: carried ?? (isKnown(batch.map_tasks) ? `${count(batch.map_tasks)} map ${batch.map_tasks === 1 ? "task" : "tasks"}` : null),
     coalesce: isKnown(batch.ranges) ? `${count(batch.num_partitions)} → ${count(batch.ranges)} ranges` : isKnown(batch.num_partitions) ? `${count(batch.num_partitions)} partitions` : null,
     shuffle_read: isKnown(batch.ranges) ? `${count(batch.ranges)} ${batch.ranges === 1 ? "range" : "ranges"}` : null,
     insert_only: isKnown(batch.map_tasks) ? `${count(batch.map_tasks)} map ${batch.map_tasks === 1 ? "task" : "tasks"}` : null,
