@@ -71,11 +71,12 @@ def backfill_dag(pipeline: Pipeline, path: Path) -> DAG:
         is_paused_upon_creation=False,
         description=f"Row-level changes of a range of {pipeline.table}, started by hand",
         doc_md=backfill_page(pipeline, path),
-        params=backfill_params(),
         tags=[_TAG, "backfill"],
     ) as dag:
         plan = add_batch_tasks(pipeline, backfill_range, asset_name=dag.dag_id)
         plan.doc_json = pipeline_document(pipeline)
+    # Each task that is made while they are there takes deep copies: half the time of parsing many pipeline files.
+    dag.params = backfill_params()
     return dag
 
 
