@@ -126,6 +126,7 @@ DELETES: Final = (
         path="iceberg/equality_keys.py",
         before="_by_bits(column) if _has_floats(column.type) else column for",
         after="column for",
+        suite=("tests/iceberg/test_equality_keys.py",),
     ),
     Mutation(
         name="an equality delete finds rows at their place in the batch, not in the file",
