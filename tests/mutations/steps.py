@@ -103,6 +103,7 @@ STEPS: Final = (
         path="iceberg/projection.py",
         before="self._field(by_id.get(field.field_id), field,",
         after="self._field(by_id.get(field.field_id, {each.name: each for each in columns}.get(field.name)), field,",
+        suite=("tests/spark/test_schema_evolution.py",),
     ),
     Mutation(
         name="a promoted column keeps the type of the file",
