@@ -24,7 +24,7 @@ def test_the_pipelines_columns_come_before_the_tables() -> None:
         policy="pipeline", columns=("word",)
     )
     assert choose_identity(None, schema(3, 1), table="db.t", has_row_ids=False) == Identity(
-        policy="table", columns=("id", "place.zone")
+        policy="table", columns=("id", "place.zone"), field_ids=(1, 3)
     )
     assert choose_identity(None, schema(), table="db.t", has_row_ids=True) == Identity(policy="row_id")
     assert choose_identity(None, schema(), table="db.t", has_row_ids=False) == Identity(policy="none")
@@ -72,3 +72,14 @@ def test_an_identifier_column_that_is_gone_stops_the_pipeline() -> None:
     sentence = r"^pipeline p has identified rows of table db\.t by world since its first batch, but .* 'world' is not"
     with pytest.raises(TerminalError, match=sentence):
         kept_identity(recorded, schema(), pipeline="p", table="db.t")
+
+
+def test_identifier_fields_of_the_table_are_followed_when_they_are_renamed() -> None:
+    recorded = choose_identity(None, schema(1), table="db.t", has_row_ids=False)
+    renamed = TableSchema.of(Schema(NestedField(1, "number", LongType(), required=True), identifier_field_ids=[1]))
+    kept, warnings = kept_identity(recorded, renamed, pipeline="p", table="db.t")
+    assert (kept.columns, warnings) == (("number",), ())
+    other = TableSchema.of(Schema(NestedField(9, "id", LongType(), required=True), identifier_field_ids=[9]))
+    assert kept_identity(recorded, other, pipeline="p", table="db.t") == (recorded, ())
+    assert recorded.named_as(kept) == kept
+    assert recorded.named_as(choose_identity(None, schema(3), table="db.t", has_row_ids=False)) == recorded

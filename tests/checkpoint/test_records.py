@@ -35,7 +35,7 @@ def test_a_record_is_json_with_a_version_and_snapshot_ids_as_strings():
     assert document["version"] == 1
     assert (document["after_snapshot_id"], document["up_to_snapshot_id"]) == (str(BIG + 2), str(BIG + 3))
     assert document["steps"][0]["snapshot_ids"] == [str(BIG - 1), str(BIG)]
-    assert document["identity"] == {"policy": "none", "columns": []}
+    assert document["identity"] == {"policy": "none", "columns": [], "field_ids": []}
 
 
 @pytest.mark.parametrize("kind", [PipelineRecord, OffsetRecord, CommitRecord])

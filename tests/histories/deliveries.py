@@ -52,14 +52,22 @@ class Deliveries:
 
     def catch_up(self) -> None:
         """Deliver batches until there is nothing left to do; none once its identity is gone."""
-        identity = self.workshop.keys["identifier_columns"]
-        if identity and identity[0] not in [each.name for each in self.bench.table().schema().fields]:
+        if self._has_lost_its_identity():
             return
         if not self.reports:
             present = {each.snapshot_id for each in self.bench.table().metadata.snapshots}
             self.expired.update(self.bench.trace.snapshots.keys() - present)
         while report := self.workshop.deliver():
             self.reports.append(report)
+
+    def _has_lost_its_identity(self) -> bool:
+        """Whether the columns that its file names, or those that the table identified rows by, are gone."""
+        schema = self.bench.table().schema()
+        if named := self.workshop.keys["identifier_columns"]:
+            return not set(named) <= {each.name for each in schema.fields}
+        first = self.reports[0].up_to_snapshot_id if self.reports else None
+        identifiers = set() if first is None else set(self.bench.trace.schemas[first].identifier_field_ids)
+        return not identifiers <= {each.field_id for each in schema.fields}
 
     def check(self) -> int:
         """Hold each batch to its steps, and all of them to `verify`; how many changes there were.

@@ -82,7 +82,12 @@ def _ranges(bench: Bench, random: Random, head: int, thorough: bool) -> list[Ran
     is_whole = bench.trace.snapshots[lineage[0]].parent_snapshot_id is None
     starts: list[int | None] = [None, *lineage] if is_whole else list(lineage)
     ranges = [(after, up_to) for n, after in enumerate(starts) for up_to in lineage[n if is_whole else n + 1 :]]
-    moved = [(each, head) for each in bench.trace.left_behind() if table.snapshot_by_id(each)]
+    # Without a common ancestor that is still there nobody can tell how the branch moved.
+    moved = [
+        (each, head)
+        for each in bench.trace.left_behind()
+        if table.snapshot_by_id(each) and (is_whole or set(lineage) & set(bench.trace.lineage(each)))
+    ]
     if thorough:
         return [*ranges, *moved]
     steps = [(start, end) for start, end in pairwise(starts) if end is not None]

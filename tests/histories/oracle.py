@@ -56,7 +56,8 @@ def row_id_pairs(start: Mapping[int, Row], end: Mapping[int, Row]) -> Counter[tu
     """
     before, after = Counter(start.values()), Counter(end.values())
     weights = difference(before, after)
-    if any(before[row] and after[row] for row in weights):
-        return None
     common = start.keys() & end.keys()
-    return Counter((start[row_id], end[row_id]) for row_id in common if start[row_id] != end[row_id])
+    pairs = Counter((start[row_id], end[row_id]) for row_id in common if start[row_id] != end[row_id])
+    is_open = any(before[row] and after[row] for row in weights)
+    # A row that one id lost and another got did not change.
+    return None if is_open or any(row not in weights for pair in pairs for row in pair) else pairs

@@ -42,6 +42,7 @@ DELETES: Final = (
         path="iceberg/step_files.py",
         before="if entry.status is not EntryStatus.DELETED)\n            self._live_in[",
         after=")\n            self._live_in[",
+        suite=("tests/iceberg/test_step_files.py",),
     ),
     Mutation(
         name="deletes in force are forgotten when a table is loaded",
@@ -94,6 +95,7 @@ DELETES: Final = (
         after="""\
         if found.intersect(self._position_delete_files):
             found -= self._vectors""",
+        suite=("tests/iceberg/test_delete_files.py",),
     ),
     Mutation(
         name="an equality delete does not reach files whose least key is its greatest",
@@ -124,6 +126,7 @@ DELETES: Final = (
         path="iceberg/equality_keys.py",
         before="_by_bits(column) if _has_floats(column.type) else column for",
         after="column for",
+        suite=("tests/iceberg/test_equality_keys.py",),
     ),
     Mutation(
         name="an equality delete finds rows at their place in the batch, not in the file",

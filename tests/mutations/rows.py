@@ -42,6 +42,7 @@ ROWS: Final = (
         path="batch/alignment.py",
         before="return file.effects[0].change_ordinal, file.data_file.record_count",
         after="return 0, file.data_file.record_count",
+        suite=("tests/batch/test_alignment.py", "tests/batch/test_carryover.py"),
     ),
     Mutation(
         name="NaN is not NaN",

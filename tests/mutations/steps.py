@@ -82,10 +82,11 @@ STEPS: Final = (
         after="TableSchema.at(table.metadata, None",
     ),
     Mutation(
-        name="a column that became optional still refuses nulls",
+        name="a column that is required again after a rollback refuses the nulls of before",
         path="iceberg/relaxed_schema.py",
         before='"required": field.required and field.field_id not in self.optional,',
         after='"required": field.required,',
+        suite=("tests/iceberg/test_table_schema.py",),
     ),
     Mutation(
         name="columns are matched by name",
@@ -102,6 +103,7 @@ STEPS: Final = (
         path="iceberg/projection.py",
         before="self._field(by_id.get(field.field_id), field,",
         after="self._field(by_id.get(field.field_id, {each.name: each for each in columns}.get(field.name)), field,",
+        suite=("tests/spark/test_schema_evolution.py",),
     ),
     Mutation(
         name="a promoted column keeps the type of the file",

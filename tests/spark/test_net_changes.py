@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from random import Random
 
 import pyarrow as pa
 import pytest
@@ -164,25 +163,6 @@ def test_rows_that_were_only_carried_over_keep_the_step_that_changed_them(table:
     assert dict(zip(found["id"].to_pylist(), found["_commit_snapshot_id"].to_pylist(), strict=True)) == {
         31: inserted, 32: inserted, 33: last
     }  # fmt: skip
-
-
-def test_a_random_history(table: SparkTable) -> None:
-    random = Random(14851)
-    for _ in range(8):
-        low = random.randrange(6)
-        table.sql(
-            random.choice(
-                [
-                    f"UPDATE {{table}} SET v = 1 - v WHERE id BETWEEN {low} AND {low + 2}",
-                    f"UPDATE {{table}} SET name = '{random.choice('ab')}' WHERE id = {low} OR id IS NULL",
-                    f"DELETE FROM {{table}} WHERE id = {low} OR v = 1 AND id > {low}",
-                    f"INSERT INTO {{table}} VALUES ({low}, 'a', 0), ({low}, 'a', 0), (null, 'a', 0)",
-                    f"UPDATE {{table}} SET id = {low} WHERE id = {low + 1}",
-                ]
-            )
-        )
-    require_net(table, ["id"])
-    require_net(table)
 
 
 def test_iceberg_tells_the_same_net_rows_where_it_tells_any(create_table: CreateTable) -> None:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from random import Random
 
 import pyarrow as pa
 import pytest
@@ -179,25 +178,6 @@ def test_nested_types_and_maps_in_another_order(create_table: CreateTable) -> No
     first, second, third = table.snapshot_ids()
     assert changes_of(table, first, second).num_rows == 0
     assert weights_of(changes_of(table, second)) == difference(table.rows_at(second), table.rows_at(third))
-
-
-@pytest.mark.parametrize(("version", "mode"), [(2, "copy-on-write"), (2, "merge-on-read"), (3, "merge-on-read")])
-def test_a_random_history_adds_up(create_table: CreateTable, version: int, mode: str) -> None:
-    random = Random(20240229)
-    table = create_table("id bigint, v int, note string", format_version=version, mode=mode)
-    table.sql("INSERT INTO {table} SELECT id, 0, 'start' FROM range(60)")
-    for step in range(8):
-        low = random.randrange(60)
-        statement = random.choice(
-            [
-                f"UPDATE {{table}} SET v = {step} WHERE id BETWEEN {low} AND {low + 7}",
-                f"DELETE FROM {{table}} WHERE id = {low}",
-                f"INSERT INTO {{table}} VALUES ({low}, {step}, null), ({low}, {step}, null)",
-                f"INSERT INTO {{table}} SELECT id, v, note FROM {{table}} WHERE id = {low}",
-            ]
-        )
-        table.sql(statement)
-    check_every_range(table)
 
 
 def test_ranges_that_make_no_sense_are_refused(create_table: CreateTable) -> None:

@@ -1,6 +1,7 @@
 """Which columns make two rows the same row."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, Literal
 
 from icefloe.checkpoint.records import Identity
@@ -44,7 +45,9 @@ def choose_identity(
             ) from cause
         return Identity(policy="pipeline", columns=columns)
     if schema.identifier_columns:
-        return Identity(policy="table", columns=tuple(schema.identifier_columns))
+        columns = schema.identifier_columns
+        field_ids = tuple(schema.columns.find_field(name).field_id for name in columns)
+        return Identity(policy="table", columns=columns, field_ids=field_ids)
     return Identity(policy="row_id" if has_row_ids else "none")
 
 
@@ -60,6 +63,8 @@ def kept_identity(
 ) -> tuple[Identity, tuple[str, ...]]:
     """The identity that a pipeline began with, for another batch of it, and a warning where the table has another now.
 
+    The table's identifier fields are followed when they are renamed; the columns that a pipeline names are not.
+
     Args:
         recorded: with the pipeline's first batch.
         schema: that the batch delivers rows in.
@@ -69,6 +74,7 @@ def kept_identity(
     Raises:
         TerminalError: one of its columns is not in the table any more.
     """
+    recorded = _renamed(recorded, schema)
     try:
         resolve_identifier_columns(schema.columns, recorded.columns)
     except TerminalError as cause:
@@ -85,6 +91,12 @@ def kept_identity(
         f"{'_row_id' if recorded.policy == 'row_id' else _named(recorded.columns)}, as it began"
     )
     return recorded, (warning,)
+
+
+def _renamed(recorded: Identity, schema: TableSchema) -> Identity:
+    names = tuple(schema.columns.find_column_name(field_id) for field_id in recorded.field_ids)
+    present = tuple(name for name in names if name is not None)
+    return replace(recorded, columns=present) if present and len(present) == len(names) else recorded
 
 
 def _named(columns: Sequence[str]) -> str:

@@ -103,7 +103,7 @@ def record_batch(batch: NextBatch) -> OffsetRecord:
     checkpoint = batch.session.checkpoint
     recorded = checkpoint.create_pipeline(pipeline_record(batch.session, batch.offset.identity))
     refuse_other_meaning(batch.session, recorded)
-    return checkpoint.create_offset(replace(batch.offset, identity=recorded.identity))
+    return checkpoint.create_offset(replace(batch.offset, identity=recorded.identity.named_as(batch.offset.identity)))
 
 
 def _resumed(session: PipelineSession, opened: OffsetRecord) -> NextBatch:

@@ -144,9 +144,14 @@ class History:
 
     def expired(self, snapshot_id: int | None, oldest: Snapshot) -> ExpiredHistoryError:
         """The error of a range that reaches back to ``snapshot_id`` (None: to the start) behind ``oldest``."""
-        what = "the start of its history, which" if snapshot_id is None else f"snapshot {snapshot_id}, which"
+        if snapshot_id is None:
+            since = "the start of its history, which expired or never was"
+        elif snapshot_id in self.snapshots:
+            since = f"snapshot {snapshot_id}, because what leads from it to the present has expired"
+        else:
+            since = f"snapshot {snapshot_id}, which expired or never was"
         return ExpiredHistoryError(
-            f"table {self.table_name} cannot tell the changes since {what} expired or never was: {_oldest(oldest)}",
+            f"table {self.table_name} cannot tell the changes since {since}: {_oldest(oldest)}",
             table=self.table_name, snapshot_id=snapshot_id, oldest_snapshot_id=oldest.snapshot_id,
         )  # fmt: skip
 
