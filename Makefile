@@ -24,7 +24,7 @@ unexport PYTHONHOME PYTHONPATH SPARK_HOME SPARK_CONF_DIR VIRTUAL_ENV
 WITH_JAVA = JAVA_HOME="$$($(VENV)/bin/python -m make.java_home)" && export JAVA_HOME &&
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-12s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 venv: $(VENV)/.icefloe  ## .venv with everything that icefloe and its demo run on
 
@@ -32,7 +32,7 @@ demo: venv  ## load real flights into an Iceberg table and run the DAG for four 
 	@$(WITH_JAVA) $(VENV)/bin/python -m demo.run
 
 test: check  ## all tests, `make check` first
-	@$(WITH_JAVA) $(VENV)/bin/python -m pytest tests $(LIBRARY) make
+	@$(WITH_JAVA) $(VENV)/bin/python -m make.pytest_groups tests $(LIBRARY) make
 
 check: $(VENV)/.developer  ## formatting, lint, types and the direction of imports
 	$(VENV)/bin/ruff check
