@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -96,4 +97,5 @@ def test_what_airflow_masks_in_logs_is_masked_in_the_status_too(pipeline: Pipeli
         raise TransientError("https://me:hunter2hunter2@lake did not answer")
     trouble = told(pipeline)
     assert trouble is not None
-    assert trouble.sentence == "https://me:***@lake did not answer"
+    # More than three where what other tests had masked is masked too.
+    assert re.fullmatch(r"https://me:\*{3,}@lake did not answer", trouble.sentence)
