@@ -159,4 +159,3 @@ def test_the_driver_of_a_spark_job_renews_what_its_executors_read_by(
     assert report is not None
     assert report.counts["insert"] == FILES
     assert len(vending.ended) == 2, "those that planning read by, and the first of the job"
-    assert len(vending.live) == 1
