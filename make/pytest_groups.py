@@ -1,4 +1,4 @@
-"""All tests in two processes side by side: those that start Spark or a server, and the others.
+"""All tests in two processes side by side: those that start Spark, a server or Airflow's daemons, and the others.
 
 Each waits most of the time for other processes, so together they take little longer than the longer one.
 """
@@ -14,7 +14,8 @@ from typing import Final
 
 __all__ = ["main"]
 
-SERVING: Final = "spark or servers"
+SERVING: Final = "spark or servers or daemons"
+"""Not side by side among themselves: Airflow's daemons serve their logs on ports that are always the same."""
 _SECONDS_BETWEEN_LOOKS: Final = 0.5
 
 
@@ -26,7 +27,7 @@ def main(arguments: Sequence[str]) -> int:
             serving = subprocess.Popen(_pytest(SERVING, arguments), stdout=file, stderr=subprocess.STDOUT)
         try:
             code = subprocess.run(_pytest(f"not ({SERVING})", arguments), check=False).returncode
-            print("\nTests that start Spark or a server:", flush=True)
+            print("\nTests that start Spark, a server or Airflow's daemons:", flush=True)
             _follow(output, serving)
         finally:
             serving.terminate()

@@ -22,7 +22,7 @@ def test_with_spark():
 
 @pytest.mark.parametrize(("alone", "with_spark", "code"), [(1, 1, 0), (0, 1, 1), (1, 0, 1)])
 def test_both_groups_run_and_either_may_fail(tmp_path: Path, alone: int, with_spark: int, code: int) -> None:
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    spark\n    servers\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    spark\n    servers\n    daemons\n")
     (tmp_path / "test_groups.py").write_text(TESTS.format(alone=alone, with_spark=with_spark))
     done = subprocess.run(
         [sys.executable, "-m", "make.pytest_groups", "-v", str(tmp_path)],
