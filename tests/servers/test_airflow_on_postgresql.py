@@ -108,7 +108,7 @@ def test_a_pipeline_on_s3_is_followed_and_no_secret_is_written_anywhere(
     assert DAG in dump
     assert files_with(DAG, folders), "what is searched holds what was written"
     assert files_with("spark.eventLog.enabled", [deployment.home / "events"])
-    assert any(b"spark-submit" in argument for argument in deployment.watched.arguments)
+    assert any(b"deploy.SparkSubmit" in argument for argument in deployment.watched.arguments)
     for secret in (versitygw.secret_key, postgresql.password, CLIENT_SECRET, WRONG_SECRET):
         assert files_with(secret, folders) == []
         assert secret not in dump
