@@ -78,10 +78,10 @@ class Daemons:
         return (self._home / f"{name}.out").read_text(errors="replace")
 
     def task_logs(self, dag_id: str) -> str:
-        """The end of what each task of a DAG logged, and of what the scheduler printed."""
+        """All that each task of a DAG logged, and the end of what the scheduler printed."""
         logs = sorted((self._home / "logs").rglob(f"dag_id={dag_id}/**/*.log"))
-        ends = [f"{path.parent.name}: {path.read_text(errors='replace')[-2000:]}" for path in logs]
-        return "\n".join([*ends, f"scheduler: {self.output('scheduler')[-2000:]}"])
+        texts = [f"{path.parent.name}: {path.read_text(errors='replace')}" for path in logs]
+        return "\n".join([*texts, f"scheduler: {self.output('scheduler')[-2000:]}"])
 
     def _request(self, method: str, path: str, body: bytes | None) -> Any:
         request = urllib.request.Request(
