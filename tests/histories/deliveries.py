@@ -45,6 +45,7 @@ class Deliveries:
             "initial_load": random.choice(("full", "from_earliest")),
             "on_gap": "reload",
             "max_steps_per_batch": random.choice((1, 2, None)),
+            "max_bytes_per_batch": random.choice((1, 3000, None, None)),
             "shuffle": random.choice((None, {"partitions": 3, "target_size_bytes": 1, "map_task_bytes": 1})),
         }
         folder.mkdir(exist_ok=True)
@@ -76,14 +77,27 @@ class Deliveries:
             WrongChangesError: what differs.
         """
         changes = 0
+        parts: list[tuple[BatchReport, pa.Table]] = []
         for report in self.reports:
             found = self.workshop.changes(report.batch_number)
             changes += found.num_rows
-            self._check_batch(report, found)
+            parts.append((report, found))
+            if self._is_complete(report):
+                present = [table for _, table in parts if table.num_rows]
+                self._check_batch(parts[0][0], pa.concat_tables(present) if present else found)
+                parts = []
+        if parts:
+            raise WrongChangesError(f"the load that batch {parts[0][0].batch_number} began is not complete")
         sentences = verify(self.workshop.session()).sentences if self.reports else ()
         if sentences:
             raise WrongChangesError(f"verify: {'; '.join(sentences)}, pipeline {self.workshop.keys}")
         return changes
+
+    def _is_complete(self, report: BatchReport) -> bool:
+        """Whether a batch is no part of a load, or its last one."""
+        commit = self.workshop.session().checkpoint.committed(report.batch_number)
+        assert commit is not None
+        return commit.load_part is None or commit.load_part.is_last
 
     def _check_batch(self, report: BatchReport, found: pa.Table) -> None:
         up_to = report.up_to_snapshot_id

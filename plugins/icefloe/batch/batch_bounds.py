@@ -10,7 +10,7 @@ from icefloe.iceberg.summaries import file_bytes_bound
 from icefloe.iceberg.table import Table
 from icefloe.units import format_bytes
 
-__all__ = ["ScanTooLargeError", "refuse_large_scan", "steps_within"]
+__all__ = ["ScanTooLargeError", "leading_within", "refuse_large_scan", "steps_within"]
 
 
 class ScanTooLargeError(TerminalError):
@@ -28,8 +28,16 @@ def steps_within(table: Table, steps: Sequence[Step], *, max_bytes: int) -> int:
     if bound is not None and bound <= max_bytes:
         return len(steps)
 
-    totals = accumulate(_new_bytes(plan_scan_tasks(table, steps), steps))
-    return max(1, sum(total <= max_bytes for total in totals))
+    return leading_within(_new_bytes(plan_scan_tasks(table, steps), steps), max_bytes=max_bytes)
+
+
+def leading_within(sizes: Iterable[int], *, max_bytes: int) -> int:
+    """How many of the first sizes add up to at most ``max_bytes``; at least one.
+
+    >>> leading_within([3, 4, 5], max_bytes=7), leading_within([3, 4, 5], max_bytes=1)
+    (2, 1)
+    """
+    return max(1, sum(total <= max_bytes for total in accumulate(sizes)))
 
 
 def _new_bytes(scan: ScanPlan, steps: Sequence[Step]) -> Iterable[int]:

@@ -49,6 +49,7 @@ def commit_batch(context: BatchContext) -> BatchReport:
             steps=len(plan.steps),
             counts=report.counts,
             committed_at=report.committed_at,
+            load_part=plan.steps[0].load_part if plan.steps else None,
         )
     )
     logger.info("batch %d of %s: committed, %s", plan.batch_number, plan.pipeline, dict(report.counts))

@@ -5,9 +5,11 @@ from dataclasses import replace
 from typing import Final, Literal, Protocol
 
 from icefloe.batch.batch_bounds import steps_within
+from icefloe.batch.load_parts import first_part, next_part
 from icefloe.checkpoint.log import Cursor
 from icefloe.iceberg.history import ExpiredHistoryError, History
 from icefloe.iceberg.lag import lag
+from icefloe.iceberg.load_part import LoadPart
 from icefloe.iceberg.steps import SnapshotRange, plan_range
 from icefloe.iceberg.table import Table
 from icefloe.iceberg.tag_moves import plan_tag_move
@@ -29,7 +31,8 @@ class _Planner(Protocol):
 def next_range(table: Table, pipeline: Pipeline, cursor: Cursor | None) -> SnapshotRange | None:
     """The range after the cursor, or that of the initial load; None where the branch or tag has not moved.
 
-    It ends where a bound of a batch is reached, never inside a commit; the first step is taken whatever its size.
+    It ends where a bound of a batch is reached, never inside a commit; the first commit is taken whatever its size. A
+    load is cut between data files and goes on, at its snapshot, until it is complete.
 
     Args:
         table: as loaded.
@@ -37,17 +40,25 @@ def next_range(table: Table, pipeline: Pipeline, cursor: Cursor | None) -> Snaps
         cursor: None before the first batch.
 
     Raises:
-        ExpiredHistoryError: the cursor's snapshot expired and ``on_gap`` is ``fail``.
+        ExpiredHistoryError: the cursor's snapshot expired, or that of a load before it was complete, and ``on_gap`` is
+            ``fail``.
         TerminalError: see `plan_range`.
     """
     if cursor is None:
         return _initial_range(table, pipeline)
 
     try:
+        if cursor.load_part is not None and cursor.snapshot_id is not None:
+            return _rest_of_load(cursor.load_part, cursor.snapshot_id, table, pipeline)
         snapshots = _range_after(cursor.snapshot_id, table, pipeline)
     except ExpiredHistoryError as gap:
         snapshots = _across(gap, table, pipeline)
     return None if snapshots.up_to_snapshot_id == cursor.snapshot_id else snapshots
+
+
+def _rest_of_load(delivered: LoadPart, snapshot_id: int, table: Table, pipeline: Pipeline) -> SnapshotRange:
+    snapshots = next_part(table, delivered, snapshot_id=snapshot_id, max_bytes=pipeline.max_bytes_per_batch)
+    return _with_rest(snapshots, table, pipeline)
 
 
 def _range_after(snapshot_id: int | None, table: Table, pipeline: Pipeline) -> SnapshotRange:
@@ -88,19 +99,33 @@ def _bounded(table: Table, pipeline: Pipeline, plan: _Planner) -> SnapshotRange:
     snapshots = plan(max_steps=pipeline.max_steps_per_batch)
     fitting = steps_within(table, snapshots.steps, max_bytes=pipeline.max_bytes_per_batch)
     bounded = snapshots if fitting == len(snapshots.steps) else plan(max_steps=fitting)
-    return bounded if pipeline.schedule == _CONTINUOUS else _with_rest(bounded, table, pipeline)
+    return _with_rest(first_part(table, bounded, max_bytes=pipeline.max_bytes_per_batch), table, pipeline)
 
 
 def _with_rest(snapshots: SnapshotRange, table: Table, pipeline: Pipeline) -> SnapshotRange:
-    """The range with a warning where it leaves commits to later batches: under a schedule one batch is one run."""
+    """The range with a warning where it leaves something to later batches: under a schedule one batch is one run."""
+    if pipeline.schedule == _CONTINUOUS:
+        return snapshots
+    part = snapshots.steps[0].load_part if snapshots.steps else None
+    if part is not None and not part.is_last:
+        return _warning(
+            snapshots,
+            f"the initial load of snapshot {snapshots.up_to_snapshot_id} has come to {part}, and under this schedule "
+            "each run delivers one batch: raise max_bytes_per_batch, or have the load done under schedule: "
+            f"'{_CONTINUOUS}'",
+        )
     rest = lag(table, branch=pipeline.branch, cursor_snapshot_id=snapshots.up_to_snapshot_id).snapshots
     if not rest:
         return snapshots
-    warning = (
+    return _warning(
+        snapshots,
         f"{rest} snapshots behind snapshot {snapshots.up_to_snapshot_id} are left to later batches, and under this "
         "schedule each run delivers one: if the pipeline does not catch up, raise max_steps_per_batch and "
-        f"max_bytes_per_batch, or set schedule: '{_CONTINUOUS}'"
+        f"max_bytes_per_batch, or set schedule: '{_CONTINUOUS}'",
     )
+
+
+def _warning(snapshots: SnapshotRange, warning: str) -> SnapshotRange:
     return replace(snapshots, warnings=(*snapshots.warnings, warning))
 
 
@@ -117,5 +142,6 @@ def _across(gap: ExpiredHistoryError, table: Table, pipeline: Pipeline) -> Snaps
         "since are not delivered as DELETE, so a consumer must drop what it holds of the earlier batches"
     )
     logger.warning("%s: %s", pipeline.name, warning)
-    loaded = plan_range(table, branch=pipeline.branch, load="full", commit_groups=pipeline.commit_groups)
+    whole = plan_range(table, branch=pipeline.branch, load="full", commit_groups=pipeline.commit_groups)
+    loaded = first_part(table, whole, max_bytes=pipeline.max_bytes_per_batch)
     return replace(loaded, warnings=(warning, *loaded.warnings))

@@ -52,14 +52,17 @@ class NextBatch:
 
 
 def find_work(session: PipelineSession) -> Work:
-    """Whether a batch is open or the branch has moved since the cursor; a few look-ups in the checkpoint."""
+    """Whether a batch is open, a load is not complete, or the branch has moved since the cursor.
+
+    A few look-ups in the checkpoint.
+    """
     head = History.of(session.table).head(session.pipeline.branch)
     head_id = None if head is None else head.snapshot_id
     cursor = session.checkpoint.cursor()
     if cursor is None:
         has_new = head_id is not None or session.pipeline.initial_load == "from_now"
     else:
-        has_new = head_id != cursor.snapshot_id
+        has_new = head_id != cursor.snapshot_id or cursor.load_part is not None
     return Work(
         has_open_batch=session.checkpoint.open_batch() is not None, has_new_snapshot=has_new, head_snapshot_id=head_id
     )

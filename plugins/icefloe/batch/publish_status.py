@@ -90,7 +90,12 @@ def status_of(
     history = History.of(session.table)
     cursor, opened, head = checkpoint.cursor(), checkpoint.open_batch(), history.head(pipeline.branch)
     cursor_id = None if cursor is None else cursor.snapshot_id
-    behind = lag(session.table, branch=pipeline.branch, cursor_snapshot_id=cursor_id)
+    behind = lag(
+        session.table,
+        branch=pipeline.branch,
+        cursor_snapshot_id=cursor_id,
+        is_loading=cursor is not None and cursor.load_part is not None,
+    )
     trouble = None if before is None else before.trouble
     delivered = None if cursor_id is None else history.snapshots.get(cursor_id)
     return PipelineStatus(

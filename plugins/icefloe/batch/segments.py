@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.iceberg.history import History
+from icefloe.iceberg.load_part import LoadPart
 from icefloe.iceberg.table import Table
 from icefloe.iceberg.table_schema import TableSchema
 
@@ -32,6 +33,12 @@ class Segment:
     def up_to_snapshot_id(self) -> int | None:
         """The state after the last batch."""
         return self.batches[-1].up_to_snapshot_id
+
+    @property
+    def load_part(self) -> LoadPart | None:
+        """How much of that state is delivered, while the last batch leaves files of its load to the next one."""
+        part = self.batches[-1].load_part
+        return None if part is None or part.is_last else part.with_earlier
 
 
 def since_last_start(batches: Sequence[CommitRecord]) -> Sequence[CommitRecord]:

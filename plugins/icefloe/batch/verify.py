@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -25,8 +25,9 @@ from icefloe.changes.hash_slice import HashSlice
 from icefloe.changes.row_hash import row_hashes_of_batch
 from icefloe.checkpoint.records import CommitRecord, Identity
 from icefloe.errors import NotBuiltError, TerminalError
+from icefloe.iceberg.load_part import LoadPart
 from icefloe.iceberg.scan_tasks import ScanPlan, plan_scan_tasks
-from icefloe.iceberg.step import Step, StepKind
+from icefloe.iceberg.step import Step
 from icefloe.sinks.files import FilesSink
 from icefloe.sinks.manifest import Manifest, Part
 from icefloe.storage.store import KeyMissingError
@@ -131,7 +132,8 @@ class _SegmentReplay:
 
     def run(self, rows_per_slice: int) -> VerifyReport:
         segment = self._segment
-        start, end = (self._state(each) for each in (segment.after_snapshot_id, segment.up_to_snapshot_id))
+        start = self._state(segment.after_snapshot_id)
+        end = self._state(segment.up_to_snapshot_id, segment.load_part)
         manifests = [(batch.batch_number, self._manifest(batch.batch_number)) for batch in segment.batches]
         changes = sum(manifest.batch.rows for _, manifest in manifests)
         rows = max(start.record_count, end.record_count) + changes
@@ -176,19 +178,11 @@ class _SegmentReplay:
         )
         return (sentence,)
 
-    def _state(self, snapshot_id: int | None) -> ScanPlan:
-        """What to read for the table's rows at a snapshot; nothing for None, before the first one."""
+    def _state(self, snapshot_id: int | None, load_part: LoadPart | None = None) -> ScanPlan:
+        """What to read for the table's rows at a snapshot, or in part of its files; nothing before the first one."""
         if snapshot_id is None:
             return ScanPlan(tasks=())
-        step = Step(
-            change_ordinal=0,
-            kind=StepKind.INITIAL,
-            start_snapshot_id=None,
-            end_snapshot_id=snapshot_id,
-            snapshot_ids=(snapshot_id,),
-            commit_snapshot_id=snapshot_id,
-            commit_timestamp_us=0,
-        )
+        step = replace(Step.initial(snapshot_id, timestamp_ms=0), load_part=load_part)
         return plan_scan_tasks(self._session.table, [step])
 
     def _file_rows(self, state: ScanPlan) -> Iterator[FileRows]:

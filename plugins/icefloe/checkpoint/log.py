@@ -1,12 +1,14 @@
 """The checkpoint of a pipeline: which batches were opened and which are done. Nothing is ever found by listing."""
 
 from dataclasses import dataclass
+from typing import Self
 
 from icefloe.checkpoint.gallop import last_present
 from icefloe.checkpoint.layout import PIPELINE, STATUS, backfill_prefix, commit_key, offset_key, report_key
 from icefloe.checkpoint.record_store import CheckpointGapError, RecordStore
 from icefloe.checkpoint.records import CommitRecord, OffsetRecord, PipelineRecord
 from icefloe.errors import TerminalError, TransientError
+from icefloe.iceberg.load_part import LoadPart
 from icefloe.storage.store import KeyMissingError, Store
 
 __all__ = ["BatchNotOpenError", "Checkpoint", "Cursor", "CursorMovedError", "OpenBatchError"]
@@ -26,10 +28,27 @@ class CursorMovedError(TransientError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """Where the next batch begins: the end of the last committed one; None: before the table's first snapshot."""
+    """Where the next batch begins: the end of the last committed one.
+
+    Attributes:
+        batch_number: of that one.
+        snapshot_id: None: before the table's first snapshot.
+        load_part: the last that was delivered of a load that is not complete.
+    """
 
     batch_number: int
     snapshot_id: int | None
+    load_part: LoadPart | None = None
+
+    @classmethod
+    def of(cls, commit: CommitRecord) -> Self:
+        """That of the last committed batch."""
+        part = commit.load_part
+        return cls(
+            batch_number=commit.batch_number,
+            snapshot_id=commit.up_to_snapshot_id,
+            load_part=None if part is None or part.is_last else part,
+        )
 
 
 class Checkpoint:
@@ -128,9 +147,7 @@ class Checkpoint:
         commit = self.committed(latest)
         if commit is None and latest > 0:
             commit = self._committed_before(latest)
-        return (
-            None if commit is None else Cursor(batch_number=commit.batch_number, snapshot_id=commit.up_to_snapshot_id)
-        )
+        return None if commit is None else Cursor.of(commit)
 
     def put_report(self, batch_number: int, report: bytes) -> None:
         """Keeps the report of a batch, in place of an earlier one."""

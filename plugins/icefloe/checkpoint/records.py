@@ -9,6 +9,7 @@ from pydantic import ConfigDict
 
 from icefloe.documents import STRICT, SnapshotId, load_document
 from icefloe.errors import TerminalError
+from icefloe.iceberg.load_part import LoadPart
 from icefloe.iceberg.step import Step, refuse_gaps_in_ordinals
 
 __all__ = ["CommitRecord", "Identity", "NewerRecordError", "OffsetRecord", "PipelineRecord", "Record", "load_record"]
@@ -112,6 +113,7 @@ class CommitRecord:
 
     Attributes:
         counts: changes delivered, by type.
+        load_part: that the batch delivered of a load in several batches; None of any other.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -124,6 +126,7 @@ class CommitRecord:
     steps: int
     counts: Mapping[str, int]
     committed_at: str
+    load_part: LoadPart | None = None
 
     def __post_init__(self) -> None:
         """Refuse what no batch leaves."""

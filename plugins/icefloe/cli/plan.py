@@ -84,6 +84,7 @@ def _show(name: str, batch: NextBatch, drafted: DraftPlan, screen: Screen) -> No
             ("snapshots after it", "-" if (rest := _rest(batch, drafted)) is None else f"{rest:,}"),
             ("data files", f"{_files(drafted):,}"),
             ("delete files", f"{_delete_files(drafted):,}"),
+            *(("of the initial load", str(step.load_part)) for step in planned.steps if step.load_part),
             ("rows", f"{planned.input_rows:,}"),
             ("bytes", format_bytes(sum(planned.map_task_bytes))),
             ("map tasks", f"{planned.num_map_tasks:,}"),

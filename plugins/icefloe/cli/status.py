@@ -38,7 +38,8 @@ def _document(session: PipelineSession) -> dict[str, Any]:
     cursor, opened = checkpoint.cursor(), checkpoint.open_batch()
     cursor_id = None if cursor is None else cursor.snapshot_id
     newest = head(session.table, pipeline.branch)
-    behind = lag(session.table, branch=pipeline.branch, cursor_snapshot_id=cursor_id)
+    loading = None if cursor is None else cursor.load_part
+    behind = lag(session.table, branch=pipeline.branch, cursor_snapshot_id=cursor_id, is_loading=loading is not None)
     return {
         "pipeline": pipeline.name,
         "table": pipeline.table,
@@ -49,6 +50,8 @@ def _document(session: PipelineSession) -> dict[str, Any]:
         "lag_snapshots": behind.snapshots,
         "lag_rows": behind.rows,
         "lag_seconds": _seconds(behind),
+        "loaded_files": None if loading is None else loading.stop_file,
+        "files_to_load": None if loading is None else loading.num_files,
         "open_batch": None if opened is None else opened.batch_number,
         "open_since": None if opened is None else opened.opened_at,
         "trouble": _trouble(session),

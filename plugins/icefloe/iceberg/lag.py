@@ -27,8 +27,14 @@ class Lag:
     since_timestamp_ms: int | None = None
 
 
-def lag(table: Table, *, branch: str = MAIN, cursor_snapshot_id: int | None) -> Lag:
+def lag(table: Table, *, branch: str = MAIN, cursor_snapshot_id: int | None, is_loading: bool = False) -> Lag:
     """How far the cursor is behind; a cursor of None is before the first snapshot. Reads nothing.
+
+    Args:
+        table: as loaded.
+        branch: a branch or a tag.
+        cursor_snapshot_id: what is delivered.
+        is_loading: the cursor's own snapshot is delivered in part only; it counts too, its rows are not known.
 
     Raises:
         UnknownBranchError: there is no such branch.
@@ -47,6 +53,8 @@ def lag(table: Table, *, branch: str = MAIN, cursor_snapshot_id: int | None) -> 
             break
     if not is_found:
         return Lag(snapshots=None, rows=None)
+    if is_loading:
+        return _loading(pending, history.snapshots.get(cursor_snapshot_id or -1))
     changing = [snapshot for snapshot in pending if not is_replace(snapshot)]
     counts = [_touched_records(snapshot) for snapshot in changing]
     return Lag(
@@ -54,6 +62,11 @@ def lag(table: Table, *, branch: str = MAIN, cursor_snapshot_id: int | None) -> 
         rows=None if None in counts else sum(count for count in counts if count is not None),
         since_timestamp_ms=changing[-1].timestamp_ms if changing else None,
     )
+
+
+def _loading(pending: list[Snapshot], loaded: Snapshot | None) -> Lag:
+    behind = [snapshot for snapshot in pending if not is_replace(snapshot)]
+    return Lag(snapshots=1 + len(behind), rows=None, since_timestamp_ms=None if loaded is None else loaded.timestamp_ms)
 
 
 def _touched_records(snapshot: Snapshot) -> int | None:

@@ -8,6 +8,7 @@ from typing import ClassVar
 from pydantic import ConfigDict
 
 from icefloe.documents import STRICT, SnapshotId
+from icefloe.iceberg.load_part import LoadPart
 
 __all__ = ["Step", "StepKind", "refuse_gaps_in_ordinals"]
 
@@ -38,6 +39,7 @@ class Step:
         snapshot_ids: of a COMMIT the snapshots whose changes it is, oldest first and without ``replace``; else the end.
         commit_snapshot_id: delivered as ``_commit_snapshot_id``.
         commit_timestamp_us: delivered as ``_commit_timestamp``, microseconds since the epoch.
+        load_part: of an INITIAL step whose load takes several batches, the files of this one; None: all.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -49,6 +51,20 @@ class Step:
     snapshot_ids: tuple[SnapshotId, ...]
     commit_snapshot_id: SnapshotId
     commit_timestamp_us: int
+    load_part: LoadPart | None = None
+
+    @classmethod
+    def initial(cls, snapshot_id: int, *, timestamp_ms: int) -> "Step":
+        """Every live row at a snapshot, as the only step of a batch."""
+        return cls(
+            change_ordinal=0,
+            kind=StepKind.INITIAL,
+            start_snapshot_id=None,
+            end_snapshot_id=snapshot_id,
+            snapshot_ids=(snapshot_id,),
+            commit_snapshot_id=snapshot_id,
+            commit_timestamp_us=1000 * timestamp_ms,
+        )
 
     def __post_init__(self) -> None:
         """Refuse what no planner makes."""
@@ -56,6 +72,8 @@ class Step:
             raise ValueError(f"change_ordinal counts from 0, found {self.change_ordinal}")
         if not self.snapshot_ids:
             raise ValueError(f"the step that ends at snapshot {self.end_snapshot_id} names no snapshot")
+        if self.load_part is not None and self.kind is not StepKind.INITIAL:
+            raise ValueError(f"only an initial load has parts, found one in a step of kind {self.kind}")
 
 
 def refuse_gaps_in_ordinals(steps: Sequence[Step]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
+from icefloe.errors import TerminalError
 from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.delete_files import NO_DELETES, DeleteFiles, DeleteNumbers
 from icefloe.iceberg.delete_reach import DeleteReach
@@ -72,8 +73,23 @@ class StepFiles:
             return _net(chain.from_iterable(self._committed(snapshot_id) for snapshot_id in step.snapshot_ids))
         if step.kind is StepKind.STATES:
             return _net(self._difference(step))
+        return self._loaded(step)
+
+    def _loaded(self, step: Step) -> list[FileTerm]:
+        """The live files of a load, or those of its part; their order is that of the manifests, so it never changes."""
         state = self._live_deletes(step.end_snapshot_id)
-        return _net(self._term(entry, 1, state) for entry in self._live(self._manifests(step.end_snapshot_id)))
+        terms = _net(self._term(entry, 1, state) for entry in self._live(self._manifests(step.end_snapshot_id)))
+        part = step.load_part
+        if part is None:
+            return terms
+        if part.num_files != len(terms):
+            raise TerminalError(
+                f"the initial load of snapshot {step.end_snapshot_id} was cut for {part.num_files} data files, but its "
+                f"manifests list {len(terms)}: a snapshot never changes, so they were overwritten; load the table "
+                "anew under another name",
+                snapshot_id=step.end_snapshot_id,
+            )
+        return terms[part.first_file : part.stop_file]
 
     def _committed(self, snapshot_id: int) -> Iterator[FileTerm]:
         """What one snapshot did; the manifests that it wrote hold all its ADDED and DELETED entries."""

@@ -22,7 +22,7 @@ def summary_row_delta(table: Table, step: Step) -> int | None:
     Of a COMMIT the added less the deleted records, of an INITIAL the total, of STATES the difference of the totals.
 
     Returns:
-        None where a summary does not say, or a snapshot is gone.
+        None where a summary does not say, or a snapshot is gone, or of one part of a load.
     """
     snapshots = History.of(table).snapshots
     if step.kind is StepKind.COMMIT:
@@ -30,7 +30,7 @@ def summary_row_delta(table: Table, step: Step) -> int | None:
         return None if None in deltas else sum(delta for delta in deltas if delta is not None)
     end = total_records(snapshots.get(step.end_snapshot_id))
     if step.kind is StepKind.INITIAL:
-        return end
+        return end if step.load_part is None else None
     start = total_records(snapshots.get(step.start_snapshot_id or -1))
     return None if start is None or end is None else end - start
 
