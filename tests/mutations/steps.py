@@ -125,4 +125,18 @@ STEPS: Final = (
         after="if False:",
         suite=("tests/iceberg/test_projection.py",),
     ),
+    Mutation(
+        name="a load goes on behind the file that comes next",
+        path="batch/load_parts.py",
+        before="rest = replace(delivered, first_file=delivered.stop_file,",
+        after="rest = replace(delivered, first_file=min(delivered.stop_file + 1, delivered.num_files - 1),",
+        suite=("tests/batch/test_load_parts.py",),
+    ),
+    Mutation(
+        name="a load ends with its first part",
+        path="checkpoint/log.py",
+        before="load_part=None if part is None or part.is_last else part,",
+        after="load_part=None,",
+        suite=("tests/batch/test_load_parts.py",),
+    ),
 )
