@@ -242,8 +242,8 @@ def test_the_identity_is_the_pipelines_else_the_tables_also_a_nested_one(tmp_pat
 def test_a_missing_identifier_column_is_one_sentence_with_the_nearest_names(workshop: Workshop) -> None:
     workshop.append([1])
     sentence = (
-        r"^identifier_columns does not fit table db\.events: identifier column 'wort' is not in the table; "
-        r"did you mean 'word'\?$"
+        r"^.*/events\.yaml:9: identifier_columns does not fit table db\.events: identifier column 'wort' is not in "
+        r"the table; did you mean 'word'\?$"
     )
     with pytest.raises(TerminalError, match=sentence):
         workshop.set(identifier_columns=["wort"]).prepare()

@@ -19,6 +19,11 @@ def refused(workspace: Workspace, *arguments: object, code: int = 65) -> str:
     return done.sentence
 
 
+def line_of(pipeline: Path, key: str) -> int:
+    """Where a key stands, counted from 1."""
+    return next(n for n, text in enumerate(pipeline.read_text().splitlines(), 1) if text.startswith(f"{key}:"))
+
+
 def test_an_unknown_key_names_line_and_nearest_key(workspace: Workspace) -> None:
     pipeline = workspace.pipeline(brunch="main")
     sentence = refused(workspace, pipeline)
@@ -56,7 +61,9 @@ def test_an_unknown_branch(workspace: Workspace) -> None:
 
 
 def test_a_missing_identifier_column(workspace: Workspace) -> None:
-    sentence = refused(workspace, workspace.pipeline(identifier_columns=["ID"]))
+    pipeline = workspace.pipeline(identifier_columns=["ID"])
+    sentence = refused(workspace, pipeline)
+    assert sentence.startswith(f"{pipeline}:{line_of(pipeline, 'identifier_columns')}: identifier_columns does not fit")
     assert "'ID'" in sentence
     assert "'id'" in sentence
 
@@ -78,7 +85,8 @@ def test_columns_and_filters_that_do_not_fit_the_table(
     before = workspace.files()
     done = icefloe(command, pipeline)
     assert (done.code, done.out) == (65, "")
-    assert done.sentence.startswith(sentence)
+    [key] = keys
+    assert done.sentence.startswith(f"{pipeline}:{line_of(pipeline, key)}: {sentence}")
     assert workspace.files() == before
 
 
@@ -86,8 +94,7 @@ def test_columns_and_filters_that_do_not_fit_the_table(
 def test_columns_and_filters_of_no_form_name_file_line_and_key(workspace: Workspace, keys: dict[str, object]) -> None:
     pipeline = workspace.pipeline(**keys)
     [key] = keys
-    [line] = [place for place, text in enumerate(pipeline.read_text().splitlines(), 1) if text.startswith(f"{key}:")]
-    assert refused(workspace, pipeline).startswith(f"{pipeline}:{line}: {key} must be ")
+    assert refused(workspace, pipeline).startswith(f"{pipeline}:{line_of(pipeline, key)}: {key} must be ")
 
 
 def test_a_column_called_like_one_of_ours(workspace: Workspace) -> None:

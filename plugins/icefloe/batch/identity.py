@@ -41,7 +41,10 @@ def choose_identity(
             resolve_identifier_columns(schema.columns, columns)
         except TerminalError as cause:
             raise TerminalError(
-                f"identifier_columns does not fit table {table}: {cause.sentence}", **cause.facts, table=table
+                f"identifier_columns does not fit table {table}: {cause.sentence}",
+                **cause.facts,
+                table=table,
+                key="identifier_columns",
             ) from cause
         return Identity(policy="pipeline", columns=columns)
     if schema.identifier_columns:

@@ -15,6 +15,7 @@ from icefloe.iceberg.history import History
 from icefloe.iceberg.steps import SnapshotRange
 from icefloe.iceberg.table_schema import TableSchema
 from icefloe.pipeline.configuration import result_configuration, tuning_configuration
+from icefloe.pipeline.lines import with_lines
 
 __all__ = ["NextBatch", "Work", "find_work", "next_batch", "record_batch"]
 
@@ -82,8 +83,11 @@ def next_batch(session: PipelineSession, request: RangeRequest | None = None) ->
         ExpiredHistoryError: snapshots are gone that the range needs.
         TerminalError: the range cannot be read (see `plan_range`), or an identifier column is gone.
     """
-    if request is not None:
-        return _backfill(session, request)
+    with with_lines(session.pipeline):
+        return _next(session) if request is None else _backfill(session, request)
+
+
+def _next(session: PipelineSession) -> NextBatch | None:
     checkpoint = session.checkpoint
     recorded = checkpoint.pipeline()
     if recorded is not None:

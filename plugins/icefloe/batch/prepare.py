@@ -18,6 +18,7 @@ from icefloe.batch.report import BatchReport, load_report
 from icefloe.batch.session import PipelineSession
 from icefloe.documents import dump_document
 from icefloe.pipeline.configuration import with_tuning
+from icefloe.pipeline.lines import with_lines
 from icefloe.pipeline.not_built import refuse_unbuilt
 from icefloe.storage.probe import probe
 from icefloe.storage.store import Store
@@ -151,22 +152,23 @@ def draft(batch: NextBatch, *, cores: int | None = None) -> DraftPlan:
     """The plan of a pipeline's batch, by the tuning that was recorded when it was opened."""
     offset, session = batch.offset, batch.session
     pipeline = with_tuning(session.pipeline, offset.tuning_configuration)
-    return draft_plan(
-        session.table,
-        replace(offset, warnings=(*offset.warnings, *batch.warnings)),
-        places=Places(
-            pipeline=pipeline.name,
-            backfill_id=session.backfill_id,
-            table=pipeline.table,
-            catalog=pipeline.file.data["catalog"],
-            checkpoint_url=session.checkpoint_url,
-            batch_url=session.batch_url(offset.batch_number),
-            sink={**session.sink_settings, "target_file_bytes": pipeline.sink.target_file_bytes},
-        ),
-        shuffle=pipeline.shuffle,
-        cores=cores or available_cores(pipeline),
-        on_summary_mismatch=pipeline.on_summary_mismatch,
-        columns=pipeline.columns,
-        filter_text=pipeline.filter,
-        changes=pipeline.changes,
-    )
+    with with_lines(pipeline):
+        return draft_plan(
+            session.table,
+            replace(offset, warnings=(*offset.warnings, *batch.warnings)),
+            places=Places(
+                pipeline=pipeline.name,
+                backfill_id=session.backfill_id,
+                table=pipeline.table,
+                catalog=pipeline.file.data["catalog"],
+                checkpoint_url=session.checkpoint_url,
+                batch_url=session.batch_url(offset.batch_number),
+                sink={**session.sink_settings, "target_file_bytes": pipeline.sink.target_file_bytes},
+            ),
+            shuffle=pipeline.shuffle,
+            cores=cores or available_cores(pipeline),
+            on_summary_mismatch=pipeline.on_summary_mismatch,
+            columns=pipeline.columns,
+            filter_text=pipeline.filter,
+            changes=pipeline.changes,
+        )

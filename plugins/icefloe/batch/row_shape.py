@@ -11,6 +11,7 @@ from icefloe.iceberg.identifier_columns import ColumnPath, identity_columns, res
 from icefloe.iceberg.row_filter import RowFilter
 from icefloe.iceberg.row_lineage import ROW_ID, with_row_id
 from icefloe.iceberg.table_schema import TableSchema
+from icefloe.pipeline.lines import about_key
 
 __all__ = ["RowShape"]
 
@@ -59,8 +60,12 @@ class RowShape:
         Raises:
             TerminalError: a column that the table does not have, or a filter that does not fit it.
         """
-        delivered = table_schema if columns is None else table_schema.select(columns)
-        row_filter = None if filter_text is None else RowFilter.parse(filter_text, table_schema.columns, table=table)
+        with about_key("columns"):
+            delivered = table_schema if columns is None else table_schema.select(columns)
+        with about_key("filter"):
+            row_filter = (
+                None if filter_text is None else RowFilter.parse(filter_text, table_schema.columns, table=table)
+            )
         has_row_id = identity.policy == "row_id"
         paths = resolve_identifier_columns(table_schema.columns, identity.columns)
         wanted = {*delivered.arrow.names, *(path[0] for path in paths), *(row_filter.columns if row_filter else ())}

@@ -28,6 +28,7 @@ from icefloe.errors import NotBuiltError, TerminalError
 from icefloe.iceberg.load_part import LoadPart
 from icefloe.iceberg.scan_tasks import ScanPlan, plan_scan_tasks
 from icefloe.iceberg.step import Step
+from icefloe.pipeline.lines import with_lines
 from icefloe.sinks.files import FilesSink
 from icefloe.sinks.manifest import Manifest, Part
 from icefloe.storage.store import KeyMissingError
@@ -87,7 +88,9 @@ def verify(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_SLICE) -
     if recorded is not None:
         refuse_other_meaning(session, recorded)
     batches = since_last_start(_committed(session))
-    found = [_SegmentReplay(session, sink, segment).run(rows_per_slice) for segment in segments(session.table, batches)]
+    with with_lines(session.pipeline):
+        replays = [_SegmentReplay(session, sink, segment) for segment in segments(session.table, batches)]
+    found = [replay.run(rows_per_slice) for replay in replays]
     return VerifyReport(
         batches=sum(each.batches for each in found),
         changes=sum(each.changes for each in found),

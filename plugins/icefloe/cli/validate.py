@@ -22,6 +22,7 @@ from icefloe.engines.run_batch import phase_runner
 from icefloe.iceberg.catalogs import UnknownTableError, load_catalog
 from icefloe.iceberg.history import UnknownBranchError, head
 from icefloe.iceberg.table_schema import TableSchema
+from icefloe.pipeline.lines import with_lines
 from icefloe.pipeline.model import Pipeline, SinkSettings
 from icefloe.pipeline.not_built import refuse_unbuilt
 from icefloe.pipeline.pipeline_file import find_pipeline, load_pipeline, refuse_taken_name
@@ -114,23 +115,12 @@ def _check_columns(session: PipelineSession, schema: TableSchema, checks: Checkl
     pipeline = session.pipeline
     checks.run(
         "identity",
-        lambda: choose_identity(
-            pipeline.identifier_columns,
-            schema,
-            table=pipeline.table,
-            has_row_ids=has_row_ids(session.table, pipeline.changes),
-        ),
+        lambda: _identity(session, schema),
         identity_text,
     )
     shape = checks.run(
         "columns",
-        lambda: RowShape.of(
-            schema,
-            identity=Identity(policy="none"),
-            columns=pipeline.columns,
-            filter_text=pipeline.filter,
-            table=pipeline.table,
-        ),
+        lambda: _shape(pipeline, schema),
         _columns_text,
     )
     if shape is not None:
@@ -138,6 +128,28 @@ def _check_columns(session: PipelineSession, schema: TableSchema, checks: Checkl
             "names",
             partial(refuse_reserved_columns, shape.delivered.arrow.names, table=pipeline.table),
             lambda _: "no column is called like one of icefloe's",
+        )
+
+
+def _identity(session: PipelineSession, schema: TableSchema) -> Identity:
+    pipeline = session.pipeline
+    with with_lines(pipeline):
+        return choose_identity(
+            pipeline.identifier_columns,
+            schema,
+            table=pipeline.table,
+            has_row_ids=has_row_ids(session.table, pipeline.changes),
+        )
+
+
+def _shape(pipeline: Pipeline, schema: TableSchema) -> RowShape:
+    with with_lines(pipeline):
+        return RowShape.of(
+            schema,
+            identity=Identity(policy="none"),
+            columns=pipeline.columns,
+            filter_text=pipeline.filter,
+            table=pipeline.table,
         )
 
 

@@ -1,0 +1,42 @@
+"""Errors about a key of the pipeline file, told with the line where it stands."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from icefloe.errors import TerminalError
+from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.problems import Problem
+
+__all__ = ["about_key", "with_lines"]
+
+
+@contextmanager
+def about_key(key: str) -> Iterator[None]:
+    """Says of errors inside that a key of the pipeline is their reason, which `with_lines` looks for.
+
+    Raises:
+        TerminalError: what was raised, with the fact ``key``.
+    """
+    try:
+        yield
+    except TerminalError as error:
+        error.facts.setdefault("key", key)
+        raise
+
+
+@contextmanager
+def with_lines(pipeline: Pipeline) -> Iterator[None]:
+    """Puts file and line before the sentence of errors inside whose reason is a key of the pipeline.
+
+    Raises:
+        TerminalError: of the class that was raised, with the facts ``path`` and ``line`` too.
+    """
+    try:
+        yield
+    except TerminalError as error:
+        key = error.facts.get("key")
+        if key is None or "line" in error.facts:
+            raise
+        problem = Problem(line=pipeline.file.line_of((key,)), key=key, sentence=error.sentence)
+        facts = {**error.facts, "path": pipeline.path, "line": problem.line}
+        raise type(error)(problem.at(pipeline.path), **facts) from error
