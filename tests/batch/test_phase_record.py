@@ -4,7 +4,7 @@ import pytest
 
 from batch.workshop import InOrder, OpenBatch, Workshop
 from icefloe.batch.context import BatchCommittedError
-from icefloe.batch.phase_record import PhaseRecord, load_phases, recorded_phase
+from icefloe.batch.phase_record import PhaseRecord, TrackedApplication, load_phases, recorded_phase
 from icefloe.batch.phases import Phase
 from icefloe.batch.write_map_output import write_map_output
 from icefloe.errors import TransientError
@@ -51,6 +51,19 @@ def test_attempts_add_up(store: Store) -> None:
     [record] = load_phases(store)
     assert (record.attempts, record.tasks_found, record.tasks_run, record.tasks_failed) == (2, 2, 4, 1)
     assert record.seconds > 0
+
+
+def test_the_spark_application_of_the_last_attempt_is_named_as_soon_as_it_runs(store: Store) -> None:
+    with recorded_phase(store, "shuffle_read", application=TrackedApplication(id="app-1", ui="http://driver:4040")):
+        [record] = load_phases(store)
+        assert (record.spark_application_id, record.spark_ui) == ("app-1", "http://driver:4040")
+    with recorded_phase(store, "shuffle_read", application=TrackedApplication(id="app-2")):
+        pass
+    [record] = load_phases(store)
+    assert (record.spark_application_id, record.spark_ui) == ("app-2", None)
+    with recorded_phase(store, "shuffle_read"):
+        pass
+    assert load_phases(store)[0].spark_application_id is None
 
 
 def test_an_attempt_that_is_killed_counts_without_a_time(store: Store) -> None:

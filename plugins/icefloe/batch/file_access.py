@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping
 
 from icefloe.batch.context import TaskReference
+from icefloe.batch.phase_record import TrackedApplication
 from icefloe.batch.phases import Engine, Phase, run_phase
 from icefloe.batch.table_files import io_properties
 from icefloe.iceberg.file_io import FileRefusedError, FileUnansweredError
@@ -13,7 +14,14 @@ __all__ = ["run_phase_on_files"]
 logger = logging.getLogger(__name__)
 
 
-def run_phase_on_files(phase: Phase, reference: TaskReference, engine: Engine, *, environ: Mapping[str, str]) -> None:
+def run_phase_on_files(
+    phase: Phase,
+    reference: TaskReference,
+    engine: Engine,
+    *,
+    environ: Mapping[str, str],
+    application: TrackedApplication | None = None,
+) -> None:
     """Runs what a phase has left to do; see `run_phase`.
 
     Credentials of the catalog's making may end before the phase does. Tasks that are then refused files run again with
@@ -25,6 +33,7 @@ def run_phase_on_files(phase: Phase, reference: TaskReference, engine: Engine, *
         reference: of the batch; what opens the table's files is asked of the catalog.
         engine: what runs the tasks.
         environ: of this process.
+        application: of the engine, if it is one of Spark.
     """
     context = reference.open()
 
@@ -38,7 +47,7 @@ def run_phase_on_files(phase: Phase, reference: TaskReference, engine: Engine, *
     current, before = properties(), -1
     while True:
         try:
-            return run_phase(phase, reference.with_io(current), engine)
+            return run_phase(phase, reference.with_io(current), engine, application=application)
         except (FileRefusedError, FileUnansweredError) as error:
             renewed, now = properties(), written()
             if renewed == current or now == before:

@@ -14,11 +14,24 @@ from icefloe.documents import STRICT, dump_document, load_document
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["PHASES", "PhaseRecord", "PhaseTally", "load_phases", "record_phase", "recorded_phase"]
+__all__ = ["PHASES", "PhaseRecord", "PhaseTally", "TrackedApplication", "load_phases", "record_phase", "recorded_phase"]
 
 logger = logging.getLogger(__name__)
 
 PHASES: Final = ("plan", "insert_only", "shuffle_write", "coalesce", "shuffle_read")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrackedApplication:
+    """The Spark application that runs an attempt of a phase.
+
+    Attributes:
+        id: by which the cluster knows it.
+        ui: the URL of its web page, which answers as long as it runs; None where that is switched off.
+    """
+
+    id: str
+    ui: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +46,8 @@ class PhaseRecord:
         tasks_failed: of these.
         tasks_adopted: of these, those that met the valid output of another attempt and kept it.
         map_tasks_run_again: by coalesce or shuffle_read, because an output was damaged or gone.
+        spark_application_id: of the last attempt; None where no Spark ran it.
+        spark_ui: the URL of that application's web page, likewise.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -46,6 +61,8 @@ class PhaseRecord:
     tasks_failed: int = 0
     tasks_adopted: int = 0
     map_tasks_run_again: int = 0
+    spark_application_id: str | None = None
+    spark_ui: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,7 +90,7 @@ class PhaseTally:
 
 
 @contextmanager
-def recorded_phase(store: Store, phase: str) -> Iterator[PhaseTally]:
+def recorded_phase(store: Store, phase: str, *, application: TrackedApplication | None = None) -> Iterator[PhaseTally]:
     """Counts an attempt of a phase when it begins, and what it did when it ends, or may be tried again.
 
     Best effort, and the last writer wins: two attempts at once may count as one.
@@ -81,9 +98,15 @@ def recorded_phase(store: Store, phase: str) -> Iterator[PhaseTally]:
     Args:
         store: the folder of the batch.
         phase: one of `PHASES`.
+        application: runs the attempt.
     """
     before = _load(store, phase) or PhaseRecord(phase=phase)
-    begun = replace(before, attempts=before.attempts + 1)
+    begun = replace(
+        before,
+        attempts=before.attempts + 1,
+        spark_application_id=None if application is None else application.id,
+        spark_ui=None if application is None else application.ui,
+    )
     tally = PhaseTally()
     _put(store, begun)
     try:

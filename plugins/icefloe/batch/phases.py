@@ -10,7 +10,7 @@ from icefloe.batch.coalesce_map_outputs import load_coalesce_plan
 from icefloe.batch.context import BatchContext, TaskReference
 from icefloe.batch.extents import write_extents
 from icefloe.batch.map_outputs import MAX_ROUNDS, unreliable_store, void_damaged, whole_outputs
-from icefloe.batch.phase_record import PhaseTally, recorded_phase
+from icefloe.batch.phase_record import PhaseTally, TrackedApplication, recorded_phase
 from icefloe.batch.read_range import read_range
 from icefloe.batch.results import range_results
 from icefloe.batch.write_map_output import write_map_output
@@ -52,13 +52,16 @@ Task = Callable[[BatchContext, int], bool]
 """Runs a task; tells whether it kept what another attempt had done."""
 
 
-def run_phase(phase: Phase, reference: TaskReference, engine: Engine) -> None:
+def run_phase(
+    phase: Phase, reference: TaskReference, engine: Engine, *, application: TrackedApplication | None = None
+) -> None:
     """Runs what a phase has left to do; repeating it redoes only what is missing or proven invalid.
 
     Args:
         phase: which.
         reference: of the batch, with what opens the table's files.
         engine: what runs the tasks.
+        application: of the engine, if it is one of Spark.
 
     Raises:
         BatchCommittedError: the batch is done.
@@ -67,7 +70,7 @@ def run_phase(phase: Phase, reference: TaskReference, engine: Engine) -> None:
     """
     context = reference.open()
     context.refuse_committed()
-    with recorded_phase(context.store, phase) as tally:
+    with recorded_phase(context.store, phase, application=application) as tally:
         match phase:
             case Phase.INSERT_ONLY:
                 _write(_insert, context, reference, engine, tally)

@@ -16,6 +16,7 @@ from icefloe.batch.credentials import Credentials
 from icefloe.batch.file_access import run_phase_on_files
 from icefloe.batch.job_error import save_job_error
 from icefloe.batch.layout import split_plan_url
+from icefloe.batch.phase_record import TrackedApplication
 from icefloe.batch.phases import Phase
 from icefloe.engines.spark import SparkEngine
 from icefloe.engines.spark_application import ATTEMPT_VARIABLE
@@ -67,7 +68,8 @@ def _run(phase: Phase, plan_url: str, credentials: Credentials) -> None:
     try:
         engine = SparkEngine(spark)
         _refuse_other_versions(engine)
-        run_phase_on_files(phase, reference, engine, environ=os.environ)
+        application = TrackedApplication(id=spark.applicationId, ui=spark.uiWebUrl)
+        run_phase_on_files(phase, reference, engine, environ=os.environ, application=application)
     finally:
         spark.stop()
 
