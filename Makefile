@@ -1,7 +1,7 @@
 # Everything a developer runs; `make` alone lists it. Needs Python 3.11 to 3.13 and make, nothing else.
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check mutants soak bench screenshots lock clean
+.PHONY: help venv demo env test check mutants soak bench screenshots lock clean
 .DELETE_ON_ERROR:
 
 VENV := .venv
@@ -30,6 +30,10 @@ venv: $(VENV)/.icefloe  ## .venv with everything that icefloe and its demo run o
 
 demo: venv  ## load real flights into an Iceberg table and run the DAG for four batches
 	@$(WITH_JAVA) $(VENV)/bin/python -m demo.run
+
+# FURTHER packages that the workers need, such as adlfs, must be installed in .venv too.
+env: venv  ## the archive that Spark's workers run, in dist/
+	@$(VENV)/bin/python -m make.worker_environment dist $(FURTHER)
 
 test: check  ## all tests, `make check` first
 	@$(WITH_JAVA) $(VENV)/bin/python -m make.pytest_groups tests $(LIBRARY) make

@@ -11,8 +11,18 @@ def test_cores_of_a_standalone_cluster_are_its_maximum() -> None:
 
 def test_executors_times_their_cores() -> None:
     assert executor_cores({"spark.executor.instances": "3"}) == 3
-    assert executor_cores({"spark.dynamicAllocation.maxExecutors": "5", "spark.executor.cores": "2"}) == 10
     assert executor_cores({"spark.executor.cores": "2"}) is None
+
+
+def test_executors_that_come_and_go_count_with_as_many_as_there_may_be() -> None:
+    dynamic = {"spark.dynamicAllocation.enabled": "true", "spark.executor.instances": "1"}
+    assert executor_cores({**dynamic, "spark.dynamicAllocation.maxExecutors": "5", "spark.executor.cores": "2"}) == 10
+    assert executor_cores(dynamic) is None
+    assert executor_cores({"spark.dynamicAllocation.maxExecutors": "5"}) is None
+
+
+def test_the_smaller_of_two_limits_counts() -> None:
+    assert executor_cores({"spark.cores.max": "6", "spark.executor.instances": "4"}) == 4
 
 
 @pytest.mark.parametrize("value", ["many", "0", "2.5", ""])

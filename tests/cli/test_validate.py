@@ -54,6 +54,18 @@ def test_what_is_wrong_has_a_cross_and_exits_65(
     assert failed(done) == names
 
 
+def test_a_job_that_would_take_a_whole_cluster_and_find_no_table_there_is_told(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    conf = {"spark.master": "spark://host:7077"}
+    sink = {"type": "files", "path": "memory://changes"}
+    pipeline = workspace.pipeline(engine="spark", storage="memory://storage", sink=sink, spark={"conf": conf})
+    done = icefloe("validate", pipeline)
+    assert "engine     spark; without spark.cores.max in spark.conf each job takes all free cores of spark" in done.out
+    assert "✗ table      the location of db.events is file:" in done.out
+
+
 def test_every_fault_is_found_in_one_go(workspace: Workspace) -> None:
     done = icefloe("validate", workspace.pipeline(pin=True, identifier_columns=["ID"], storage="file:///proc/no"))
     assert done.code == 65

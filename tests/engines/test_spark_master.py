@@ -8,6 +8,7 @@ from icefloe.engines.spark_master import (
     SparkConnectionError,
     SparkMaster,
     configured_master,
+    greedy_advice,
     refuse_local_storage,
     spark_master,
 )
@@ -87,6 +88,17 @@ def test_a_disk_is_taken_by_a_local_master_or_when_shared() -> None:
     refuse_local_storage(urls, LOCAL, storage_is_shared=False)
     refuse_local_storage(urls, CLUSTER, storage_is_shared=True)
     refuse_local_storage({"storage": "s3://lake/icefloe"}, CLUSTER, storage_is_shared=False)
+
+
+def test_a_standalone_job_that_takes_all_cores_is_told_so() -> None:
+    advice = greedy_advice(CLUSTER, {"spark.executor.instances": "2"})
+    assert advice is not None
+    assert advice.startswith("without spark.cores.max in spark.conf each job takes all free cores of spark://master")
+    dynamic = {"spark.dynamicAllocation.enabled": "true", "spark.dynamicAllocation.maxExecutors": "2"}
+    assert greedy_advice(CLUSTER, dynamic) is None
+    assert greedy_advice(CLUSTER, {"spark.cores.max": "2"}) is None
+    assert greedy_advice(SparkMaster(url="yarn", is_local=False), {}) is None
+    assert greedy_advice(LOCAL, {}) is None
 
 
 def test_without_a_connection_the_configuration_names_the_master() -> None:

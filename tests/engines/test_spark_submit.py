@@ -107,6 +107,21 @@ def test_a_disk_that_the_workers_do_not_share_is_refused(spark: FakeSpark) -> No
         submit(spark.folder, spark={"conf": {"spark.master": "spark://host:7077"}})
 
 
+def test_a_table_on_a_disk_that_the_workers_do_not_share_is_refused(tmp_path: Path) -> None:
+    places = {"storage": "s3://lake/icefloe", "sink": {"type": "files", "path": "s3://lake/changes"}}
+    conf = {"spark.master": "spark://host:7077"}
+    workspace = Workspace.create(tmp_path)
+    for is_shared in (False, True):
+        path = workspace.pipeline(engine="spark", spark={"conf": conf}, storage_is_shared=is_shared, **places)
+        jobs = SparkSubmit.of(load_pipeline(path, environ={}), environ={})
+        jobs.check_table("s3://lake/warehouse/events")
+        if is_shared:
+            jobs.check_table(workspace.table.location())
+        else:
+            with pytest.raises(TerminalError, match=r"^the location of db\.events is file:///.* a disk of one machine"):
+                jobs.check_table(workspace.table.location())
+
+
 def test_deploy_mode_cluster_is_refused(spark: FakeSpark) -> None:
     with pytest.raises(SparkConnectionError, match="deploy mode 'cluster'"):
         submit(spark.folder, spark={"conf": {"spark.submit.deployMode": "cluster"}})

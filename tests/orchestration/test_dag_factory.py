@@ -96,6 +96,15 @@ def test_default_args_reach_every_task(tmp_path: Path) -> None:
         assert (task.retries, task.pool, task.retry_delay.total_seconds()) == (7, "lake", 90)
 
 
+def test_tasks_on_spark_may_have_a_pool_of_their_own(tmp_path: Path) -> None:
+    write_pipeline(tmp_path, default_args={"pool": "lake"}, spark={"pool": "heavy"})
+    for dag in make_dags(tmp_path).values():
+        pools = {task.task_id: task.pool for task in dag.tasks}
+        on_spark = {"insert_only", "shuffle_write", "shuffle_read"}
+        assert {task_id for task_id, pool in pools.items() if pool == "heavy"} == on_spark
+        assert {pool for task_id, pool in pools.items() if task_id not in on_spark} == {"lake"}
+
+
 def test_the_page_names_table_sink_schedule_and_file(dags: dict[str, DAG]) -> None:
     for word in ("nyc.flights", "/changes", "@continuous", "flights.yaml"):
         assert word in dags["flights"].doc_md

@@ -3,7 +3,7 @@
 import io
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -11,7 +11,8 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
-from pyiceberg.catalog import load_catalog
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.expressions import In
 from pyiceberg.table import Table
 
 from icefloe.storage.location import open_store
@@ -22,6 +23,7 @@ from servers.versitygw import Versitygw
 
 __all__ = ["Flights", "counted"]
 
+SMALL = pa.schema([pa.field("flight_id", pa.int64(), nullable=False), pa.field("carrier", pa.string())])
 MERGE = """
 MERGE INTO lake.nyc.{name} t USING (
     SELECT id * 10 AS flight_id, 'UA' AS carrier FROM range(120)
@@ -41,7 +43,7 @@ class Flights:
     """
 
     name: str
-    spark: SparkWriter
+    spark: SparkWriter | None
     catalog: RestCatalog
     store: Versitygw
 
@@ -60,15 +62,31 @@ class Flights:
         spark.sql(f"INSERT INTO lake.nyc.{name} SELECT id, 'AA' FROM range(1000)")
         return made
 
+    @classmethod
+    def in_small_files(cls, name: str, catalog: RestCatalog, store: Versitygw, *, files: int) -> Self:
+        """A copy-on-write table with 100 flights of the carrier AA in each file, written by PyIceberg."""
+        made = cls(name=name, spark=None, catalog=catalog, store=store)
+        store.make_bucket(name)
+        opened = made._opened()
+        opened.create_namespace_if_not_exists("nyc")
+        with opened.create_table(f"nyc.{name}", SMALL).transaction() as transaction:
+            for number in range(files):
+                transaction.append(_flights(range(100 * number, 100 * number + 100), "AA"))
+        return made
+
+    def rewrite(self, *, files: int) -> None:
+        """Rewrites every file: of its flights one is deleted and one gets the carrier UA."""
+        gone, changed = range(7, 100 * files, 100), range(50, 100 * files, 100)
+        self.load().overwrite(_flights(changed, "UA"), overwrite_filter=In("flight_id", [*gone, *changed]))
+
     def merge(self) -> None:
         """Every 20th flight is deleted, those between get the carrier UA, and 20 come new: 100 changed flights."""
+        assert self.spark is not None
         self.spark.sql(MERGE.format(name=self.name))
 
     def load(self) -> Table:
         """The table by PyIceberg."""
-        return load_catalog("lake", type="rest", uri=self.catalog.uri, **self.store.file_io).load_table(
-            f"nyc.{self.name}"
-        )
+        return self._opened().load_table(f"nyc.{self.name}")
 
     def write_pipeline(self, folder: Path, stem: str = "flights", **keys: Any) -> Path:
         """The documented pipeline file, by whose stem the pipeline is called, with other keys."""
@@ -99,6 +117,14 @@ class Flights:
         manifest = json.loads(sink.get("_manifest.json"))
         names = [name for part in manifest["parts"] for name in part["names"]]
         return counted(pa.concat_tables(pq.read_table(io.BytesIO(sink.get(name))) for name in names))
+
+    def _opened(self) -> Catalog:
+        return load_catalog("lake", type="rest", uri=self.catalog.uri, **self.store.file_io)
+
+
+def _flights(numbers: Iterable[int], carrier: str) -> pa.Table:
+    ids = list(numbers)
+    return pa.table({"flight_id": ids, "carrier": [carrier] * len(ids)}, schema=SMALL)
 
 
 def counted(changes: pa.Table) -> Counter[tuple[str, int, str]]:

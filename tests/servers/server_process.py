@@ -69,6 +69,12 @@ class ServerProcess:
                 raise ServerDiedError(f"{self.name} was not ready after {seconds} seconds:\n{self._last_words()}")
             time.sleep(0.05)
 
+    @property
+    def pid(self) -> int:
+        """Of the process that was started last."""
+        assert self._process is not None
+        return self._process.pid
+
     def refuse_dead(self) -> None:
         """Fails a test whose server is gone, before it takes the consequences for a fault of icefloe.
 
@@ -89,6 +95,12 @@ class ServerProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+    def kill(self) -> None:
+        """Ends the process without a chance to tidy up, and waits for it."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
 
     def _last_words(self) -> str:
         return self.log.read_text(errors="replace")[-3000:]

@@ -63,6 +63,9 @@ class EndingPhases:
     def check(self) -> None:
         pass
 
+    def check_table(self, location: str) -> None:
+        pass
+
     def run(self, phase: Phase, reference: TaskReference) -> None:
         self.vending.useless = self.useless
         engine = EndingEngine(vending=self.vending, tasks=self.tasks)
@@ -82,6 +85,9 @@ class UselessAtFirst:
 
     def check(self) -> None:
         self.spark.check()
+
+    def check_table(self, location: str) -> None:
+        self.spark.check_table(location)
 
     def run(self, phase: Phase, reference: TaskReference) -> None:
         self.vending.useless = 1

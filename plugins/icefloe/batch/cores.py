@@ -17,7 +17,7 @@ def available_cores(pipeline: Pipeline) -> int:
 
 
 def executor_cores(conf: Mapping[str, str]) -> int | None:
-    """The cores a Spark configuration asks for; None where it leaves that to the cluster.
+    """The most cores a Spark configuration asks for; None where it leaves that to the cluster.
 
     >>> executor_cores({"spark.executor.instances": "4", "spark.executor.cores": "2"})
     8
@@ -25,12 +25,13 @@ def executor_cores(conf: Mapping[str, str]) -> int | None:
     Raises:
         TerminalError: a number that is none.
     """
-    if "spark.cores.max" in conf:
-        return _count(conf, "spark.cores.max")
-    for key in ("spark.dynamicAllocation.maxExecutors", "spark.executor.instances"):
-        if key in conf:
-            return _count(conf, key) * (_count(conf, "spark.executor.cores") if "spark.executor.cores" in conf else 1)
-    return None
+    is_dynamic = conf.get("spark.dynamicAllocation.enabled", "false").strip().lower() == "true"
+    executors = "spark.dynamicAllocation.maxExecutors" if is_dynamic else "spark.executor.instances"
+    limits = [_count(conf, "spark.cores.max")] if "spark.cores.max" in conf else []
+    if executors in conf:
+        each = _count(conf, "spark.executor.cores") if "spark.executor.cores" in conf else 1
+        limits.append(_count(conf, executors) * each)
+    return min(limits, default=None)
 
 
 def local_cores() -> int:

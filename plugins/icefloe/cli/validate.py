@@ -18,7 +18,9 @@ from icefloe.cli.checklist import Checklist
 from icefloe.cli.ids import id_text
 from icefloe.cli.pipeline_session import open_session, without_airflow
 from icefloe.cli.screen import Screen
-from icefloe.engines.run_batch import phase_runner
+from icefloe.engines.run_batch import PhaseRunner, phase_runner
+from icefloe.engines.spark_master import greedy_advice
+from icefloe.engines.spark_submit import SparkSubmit
 from icefloe.iceberg.catalogs import UnknownTableError, load_catalog
 from icefloe.iceberg.history import UnknownBranchError, head
 from icefloe.iceberg.table_schema import TableSchema
@@ -42,22 +44,34 @@ def validate(arguments: Namespace, screen: Screen) -> int:
         checks.run("name", partial(refuse_taken_name, path, pipeline.name), lambda _: pipeline.name)
         credentials = Credentials.from_environment(os.environ)
         checks.run("release", partial(refuse_unbuilt, pipeline), lambda _: "every key is built")
-        _check_places(pipeline, credentials, checks)
+        runner = _check_places(pipeline, credentials, checks)
         catalog = checks.run("catalog", lambda: _catalog_name(pipeline, credentials), str)
         if catalog is not None:
-            for session in checks.run("table", lambda: _opened(pipeline), partial(_table_text, pipeline)) or ():
+            for session in checks.run("table", lambda: _opened(pipeline, runner), partial(_table_text, pipeline)) or ():
                 _check_table(session, checks)
     if arguments.json:
         screen.json({"file": str(path), "exit_code": checks.exit_code, "checks": checks.documents})
     return checks.exit_code
 
 
-def _check_places(pipeline: Pipeline, credentials: Credentials, checks: Checklist) -> None:
-    checks.run("engine", lambda: phase_runner(pipeline, os.environ).check(), lambda _: pipeline.engine)
+def _check_places(pipeline: Pipeline, credentials: Credentials, checks: Checklist) -> PhaseRunner | None:
+    """What runs the phases, where the engine can be used."""
+    runner = checks.run("engine", lambda: _usable(phase_runner(pipeline, os.environ)), partial(_engine_text, pipeline))
     for url in filter(None, (pipeline.storage, pipeline.checkpoint)):
         checks.run("storage", partial(_probe, url, credentials), str)
     sink = pipeline.sink
     checks.run("sink", partial(_try_sink, sink, credentials), lambda _: f"{sink.type} {sink.path}")
+    return runner
+
+
+def _usable(runner: PhaseRunner) -> PhaseRunner:
+    runner.check()
+    return runner
+
+
+def _engine_text(pipeline: Pipeline, runner: PhaseRunner) -> str:
+    advice = greedy_advice(runner.master, pipeline.spark.conf) if isinstance(runner, SparkSubmit) else None
+    return pipeline.engine if advice is None else f"{pipeline.engine}; {advice}"
 
 
 def _probe(url: str, credentials: Credentials) -> str:
@@ -74,10 +88,12 @@ def _catalog_name(pipeline: Pipeline, credentials: Credentials) -> str:
         return load_catalog(pipeline.catalog, properties=credentials.catalog_properties or None).name
 
 
-def _opened(pipeline: Pipeline) -> Sequence[PipelineSession]:
+def _opened(pipeline: Pipeline, runner: PhaseRunner | None) -> Sequence[PipelineSession]:
     """The session; none where the pipeline waits for a table or branch that is not there yet."""
     try:
         session = open_session(pipeline)
+        if runner is not None:
+            runner.check_table(session.table.location())
         if pipeline.wait_for_table:
             head(session.table, pipeline.branch)
     except (UnknownTableError, UnknownBranchError):

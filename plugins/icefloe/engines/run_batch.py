@@ -47,6 +47,13 @@ class PhaseRunner(Protocol):
             TerminalError: they cannot, and why.
         """
 
+    def check_table(self, location: str) -> None:
+        """Proves that the phases can read a table there; changes nothing.
+
+        Raises:
+            TerminalError: they cannot, and why.
+        """
+
     def run(self, phase: Phase, reference: TaskReference) -> None:
         """Runs one phase of a batch; repeating it redoes only what is missing."""
 
@@ -83,6 +90,9 @@ class LocalPhases:
 
     def check(self) -> None:
         """Nothing is needed."""
+
+    def check_table(self, location: str) -> None:
+        """What planning reads, phases read."""
 
     def run(self, phase: Phase, reference: TaskReference) -> None:
         """Runs one phase; see `run_phase_on_files`."""
@@ -126,6 +136,7 @@ def run_batch(
         observe = _telling_trouble(session, observe)
     with observe("plan"):
         runner.check()
+        runner.check_table(session.table.location())
         prepared = prepare(session, request, cores=runner.cores)
     if not is_backfill:
         publish_status(session, phase="plan" if prepared.plan else "cleanup")

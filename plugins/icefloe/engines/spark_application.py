@@ -11,7 +11,7 @@ from icefloe.engines.spark_master import SparkMaster, refuse_local_storage
 from icefloe.engines.spark_settings import driver_environment, spark_conf
 from icefloe.pipeline.model import Pipeline
 
-__all__ = ["ATTEMPT_VARIABLE", "SPARK_JOBS", "SparkApplication", "refuse_unshared_storage"]
+__all__ = ["ATTEMPT_VARIABLE", "SPARK_JOBS", "SparkApplication", "refuse_unshared_storage", "refuse_unshared_table"]
 
 SPARK_JOBS: Final = Path(__file__).parents[3] / "spark_jobs"
 ATTEMPT_VARIABLE: Final = "ICEFLOE_ATTEMPT"
@@ -81,4 +81,19 @@ def refuse_unshared_storage(pipeline: Pipeline, master: SparkMaster) -> None:
         TerminalError: it keeps files on a disk that the master's workers do not share.
     """
     urls = {"storage": pipeline.storage, "checkpoint": pipeline.checkpoint_url, "sink.path": pipeline.sink.path}
+    refuse_local_storage(urls, master, storage_is_shared=pipeline.storage_is_shared)
+
+
+def refuse_unshared_table(location: str, pipeline: Pipeline, master: SparkMaster) -> None:
+    """Stops a job whose workers would look for the table's files on disks of their own.
+
+    Args:
+        location: of the table.
+        pipeline: of the job.
+        master: where it runs.
+
+    Raises:
+        TerminalError: the table is on a disk that the master's workers do not share.
+    """
+    urls = {f"the location of {pipeline.table}": location}
     refuse_local_storage(urls, master, storage_is_shared=pipeline.storage_is_shared)

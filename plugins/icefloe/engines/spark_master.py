@@ -8,7 +8,14 @@ from typing import Any, Final, Protocol
 
 from icefloe.errors import TerminalError
 
-__all__ = ["SparkConnectionError", "SparkMaster", "configured_master", "refuse_local_storage", "spark_master"]
+__all__ = [
+    "SparkConnectionError",
+    "SparkMaster",
+    "configured_master",
+    "greedy_advice",
+    "refuse_local_storage",
+    "spark_master",
+]
 
 _LOCAL_THREADS: Final = re.compile(r"local\[(\d+|\*)(?:\s*,\s*\d+)?\]")
 _MASTER: Final = re.compile(rf"local|{_LOCAL_THREADS.pattern}|local-cluster\[[\d\s,]+\]|spark://.+|k8s://.+|yarn")
@@ -131,6 +138,21 @@ def refuse_local_storage(urls: Mapping[str, str], master: SparkMaster, *, storag
                 url=url,
                 master=master.url,
             )
+
+
+def greedy_advice(master: SparkMaster, conf: Mapping[str, str]) -> str | None:
+    """What to say of a job that keeps a whole standalone cluster to itself; None of any other.
+
+    >>> greedy_advice(SparkMaster(url="spark://host:7077", is_local=False), {"spark.cores.max": "8"})
+    """
+    is_dynamic = conf.get("spark.dynamicAllocation.enabled") == "true"
+    limits = {"spark.cores.max"} | ({"spark.dynamicAllocation.maxExecutors"} if is_dynamic else set())
+    if not master.url.startswith("spark://") or limits & conf.keys():
+        return None
+    return (
+        f"without spark.cores.max in spark.conf each job takes all free cores of {master.url}, and jobs that come "
+        "later wait: set it, also where the cluster has a default"
+    )
 
 
 def _master_url(connection: Connection) -> str:

@@ -15,7 +15,12 @@ from icefloe.batch.context import TaskReference
 from icefloe.batch.job_error import load_job_error
 from icefloe.batch.phases import Phase
 from icefloe.engines.java import refuse_other_java
-from icefloe.engines.spark_application import SPARK_JOBS, SparkApplication, refuse_unshared_storage
+from icefloe.engines.spark_application import (
+    SPARK_JOBS,
+    SparkApplication,
+    refuse_unshared_storage,
+    refuse_unshared_table,
+)
 from icefloe.engines.spark_master import SparkMaster, configured_master
 from icefloe.engines.spark_settings import driver_environment, spark_conf
 from icefloe.errors import IcefloeError, TerminalError, TransientError
@@ -76,6 +81,14 @@ class SparkSubmit:
         environment = driver_environment(self.environ, {}, master=self.master)
         _spark_submit(environment, SPARK_JOBS)
         refuse_other_java(environment)
+
+    def check_table(self, location: str) -> None:
+        """Proves that the workers can read a table there.
+
+        Raises:
+            TerminalError: it is on a disk that they do not share.
+        """
+        refuse_unshared_table(location, self.pipeline, self.master)
 
     def run(self, phase: Phase, reference: TaskReference) -> None:
         """Runs one phase and waits for it.

@@ -57,7 +57,8 @@ def add_batch_tasks(pipeline: Pipeline, range_of_run: RangeOfRun, *, asset_name:
 
 
 def _phase(pipeline: Pipeline, phase: str) -> BaseOperator:
-    return SparkPhaseOperator(task_id=phase, doc_md=TASK_PAGES[phase], pipeline=pipeline, phase=phase)
+    pool = {"pool": pipeline.spark.pool} if pipeline.spark.pool else {}
+    return SparkPhaseOperator(task_id=phase, doc_md=TASK_PAGES[phase], pipeline=pipeline, phase=phase, **pool)
 
 
 def _plan(pipeline: Pipeline, range_of_run: RangeOfRun) -> Any:

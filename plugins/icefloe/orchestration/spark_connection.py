@@ -1,11 +1,15 @@
 """The Spark connection of a pipeline, checked before a batch is opened and again before a job is submitted."""
 
+import logging
+
 from icefloe.engines.spark_application import refuse_unshared_storage
-from icefloe.engines.spark_master import SparkMaster, spark_master
+from icefloe.engines.spark_master import SparkMaster, greedy_advice, spark_master
 from icefloe.orchestration.connections import find_connection
 from icefloe.pipeline.model import Pipeline
 
 __all__ = ["usable_master"]
+
+logger = logging.getLogger(__name__)
 
 
 def usable_master(pipeline: Pipeline) -> SparkMaster:
@@ -18,4 +22,7 @@ def usable_master(pipeline: Pipeline) -> SparkMaster:
     spark = pipeline.spark
     master = spark_master(spark.conn_id, find_connection(spark.conn_id), conf=spark.conf)
     refuse_unshared_storage(pipeline, master)
+    advice = greedy_advice(master, spark.conf)
+    if advice is not None:
+        logger.warning("%s: %s", pipeline.name, advice)
     return master

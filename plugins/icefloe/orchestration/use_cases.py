@@ -25,6 +25,7 @@ from icefloe.batch.status import PipelineStatus, Trouble
 from icefloe.batch.table_files import io_properties
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.engines.local import LocalEngine
+from icefloe.engines.spark_application import refuse_unshared_table
 from icefloe.iceberg.catalogs import UnknownTableError
 from icefloe.iceberg.history import UnknownBranchError
 from icefloe.orchestration.connections import resolve_credentials
@@ -65,7 +66,7 @@ def plan_batch(pipeline: Pipeline, request: RangeRequest | None, *, dag_id: str 
     session = None
     try:
         session = _session(pipeline)
-        cores = None if session.pipeline.engine == "local" else usable_master(session.pipeline).cores
+        cores = None if session.pipeline.engine == "local" else _cores_on_spark(session)
         prepared = prepare(session, request, cores=cores)
     except (UnknownTableError, UnknownBranchError):
         if not pipeline.wait_for_table:
@@ -172,6 +173,13 @@ def _publish_commit(pipeline: Pipeline, report: BatchReport) -> None:
 def _send_status(status: PipelineStatus | None) -> None:
     if status is not None:
         send_status(status)
+
+
+def _cores_on_spark(session: PipelineSession) -> int | None:
+    """The cores of the master, where it says; stops before a batch is opened that its workers could not read."""
+    master = usable_master(session.pipeline)
+    refuse_unshared_table(session.table.location(), session.pipeline, master)
+    return master.cores
 
 
 def _session(pipeline: Pipeline) -> PipelineSession:

@@ -51,10 +51,17 @@ class ShuffleSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSettings:
-    """How Spark is reached and set; ``conf`` holds no secrets."""
+    """How Spark is reached and set.
+
+    Attributes:
+        conn_id: the Airflow connection that names the master.
+        conf: properties for spark-submit, without secrets.
+        pool: the Airflow pool of the tasks that run on Spark; None: that of all tasks.
+    """
 
     conn_id: str = "spark_default"
     conf: Mapping[str, str] = field(default_factory=dict)
+    pool: str | None = None
 
     @classmethod
     def of(cls, written: Mapping[str, Any]) -> Self:

@@ -1,0 +1,44 @@
+import subprocess
+import sys
+from importlib.metadata import requires
+from pathlib import Path
+
+import pytest
+
+from make.interpreter_copy import copy_interpreter, site_folder
+from make.package_closure import MissingPackageError, closure, copy_packages, library_requirements
+from make.worker_environment import main
+
+
+def test_the_library_needs_what_its_project_file_says() -> None:
+    names = set(library_requirements())
+    assert {"pyarrow", "pyiceberg", "obstore"} <= names
+    assert {name.partition("[")[0] for name in names} == names
+
+
+def test_a_closure_holds_what_is_needed_indirectly_and_no_extras() -> None:
+    names = {found.name.lower() for found in closure(["pyiceberg"])}
+    assert {"pyiceberg", "requests", "urllib3", "pydantic", "pydantic_core"} <= names | {"pydantic_core"}
+    assert not {"sqlalchemy", "pyspark", "apache-airflow", "pytest"} & names
+    assert any("sqlalchemy" in text.lower() for text in requires("pyiceberg") or ())
+    assert "sqlalchemy" in {found.name.lower() for found in closure(["pyiceberg[sql-sqlite]"])}
+
+
+def test_a_package_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(MissingPackageError, match="no-such-package is not installed beside icefloe"):
+        closure(["no-such-package"])
+    assert main([str(tmp_path), "no-such-package"]) == 1
+    assert capsys.readouterr().err == "no-such-package is not installed beside icefloe: install it first\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_copied_interpreter_runs_where_it_is_moved_to_and_finds_its_packages_there(tmp_path: Path) -> None:
+    program = copy_interpreter(tmp_path / "made")
+    copy_packages(closure(["packaging"]), site_folder(program))
+    moved = (tmp_path / "made").rename(tmp_path / "moved") / "bin" / "python"
+    code = "import packaging, sys; print(sys.prefix, packaging.__file__, *sys.version_info[:2])"
+    done = subprocess.run([moved, "-c", code], env={}, capture_output=True, text=True, check=True)
+    prefix, package, major, minor = done.stdout.split()
+    assert Path(prefix) == tmp_path / "moved"
+    assert Path(package).is_relative_to(tmp_path / "moved")
+    assert (int(major), int(minor)) == sys.version_info[:2]

@@ -1,0 +1,68 @@
+"""`icefloe run` as a process that a test watches while it runs."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, Self
+
+__all__ = ["IcefloeRun"]
+
+ROOT: Final = Path(__file__).parents[2]
+_SECONDS: Final = 240
+
+
+class IcefloeRun:
+    """Starts it with all that it starts in a process group of its own; a context manager that leaves nothing behind.
+
+    Args:
+        pipeline: the file.
+        folder: of its log.
+        environ: further variables.
+    """
+
+    def __init__(self, pipeline: Path, *, folder: Path, environ: Mapping[str, str]) -> None:
+        self._command = [sys.executable, "-m", "icefloe", "run", str(pipeline), "--json"]
+        self._environ = {**os.environ, "PYTHONPATH": str(ROOT / "plugins"), "SPARK_LOCAL_IP": "127.0.0.1", **environ}
+        self._log = folder / f"{pipeline.stem}.log"
+
+    def __enter__(self) -> Self:
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command, env=self._environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
+                start_new_session=True,
+            )  # fmt: skip
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self.kill()
+
+    def when(self, condition: Callable[[], Any]) -> Any:
+        """The first true value of a condition; fails where the run ends before."""
+        deadline = time.monotonic() + _SECONDS
+        while not (found := condition()):
+            assert self._process.poll() is None, self.log
+            assert time.monotonic() < deadline, self.log
+            time.sleep(0.002)
+        return found
+
+    def kill(self) -> None:
+        """SIGKILL for the run, its spark-submit and its driver."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def document(self) -> dict[str, Any]:
+        """Waits for the end, which must be a good one; the JSON object that it prints."""
+        out, _ = self._process.communicate(timeout=_SECONDS)
+        assert self._process.returncode == 0, self.log
+        return json.loads(out.splitlines()[-1])
+
+    @property
+    def log(self) -> str:
+        """What it wrote to standard error."""
+        return self._log.read_text(errors="replace")

@@ -1,0 +1,156 @@
+"""A standalone Spark cluster: a master and workers, each a JVM of its own on 127.0.0.1."""
+
+import json
+import os
+import signal
+import urllib.request
+import venv
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Self
+
+import pyspark
+
+from servers.jars import java_program
+from servers.server_process import ServerProcess, answers, free_port
+
+__all__ = ["SparkCluster", "SparkWorker"]
+
+SPARK_HOME: Final = Path(pyspark.__file__).parent
+MASTER: Final = "org.apache.spark.deploy.master.Master"
+WORKER: Final = "org.apache.spark.deploy.worker.Worker"
+EXECUTOR: Final = b"CoarseGrainedExecutorBackend"
+_START_SECONDS: Final = 90
+
+
+@dataclass(kw_only=True)
+class SparkWorker:
+    """One worker; its executors are children of its process."""
+
+    name: str
+    process: ServerProcess
+    port: int = field(default_factory=free_port)
+
+    def executors(self) -> list[int]:
+        """The pids of the executors that it runs now."""
+        return [pid for pid in _children(self.process.pid) if EXECUTOR in _arguments(pid)]
+
+    def pythons(self) -> set[bytes]:
+        """By which program its executors run Python now."""
+        daemons = (child for executor in self.executors() for child in _children(executor))
+        return {_arguments(pid).split(b"\0")[0] for pid in daemons}
+
+    def kill(self) -> int:
+        """SIGKILL for the worker and all its executors; how many these were."""
+        executors = self.executors()
+        self.process.kill()
+        for pid in executors:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return len(executors)
+
+
+@dataclass(kw_only=True)
+class SparkCluster:
+    """A master and workers; a context manager.
+
+    The ``python3`` of the workers is an environment without any package: what a job needs it must bring.
+
+    Attributes:
+        cores: of each worker.
+        memory: of each worker, as Spark writes it.
+    """
+
+    folder: Path
+    num_workers: int = 2
+    cores: int = 2
+    memory: str = "2g"
+    port: int = field(default_factory=free_port)
+    ui_port: int = field(default_factory=free_port)
+    workers: list[SparkWorker] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        """Starts all of them and waits until the workers are known to the master."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "conf").mkdir()
+        (self.folder / "conf" / "spark-defaults.conf").write_text("spark.master.rest.enabled false\n")
+        venv.create(self.folder / "bare", symlinks=True)
+        self.process = ServerProcess("spark_master", self.folder)
+        try:
+            self.process.start(
+                [SPARK_HOME / "bin" / "spark-class", MASTER, "--host", "127.0.0.1", "--port", str(self.port),
+                 "--webui-port", str(self.ui_port)],
+                environ=self._environ(), is_ready=answers(f"{self.ui}/json/", 200), seconds=_START_SECONDS,
+            )  # fmt: skip
+            for number in range(self.num_workers):
+                name = f"spark_worker{number}"
+                self.workers.append(SparkWorker(name=name, process=ServerProcess(name, self.folder)))
+            for worker in self.workers:
+                self.start(worker)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends workers and master; the executors end with their workers."""
+        for worker in self.workers:
+            worker.process.stop()
+        self.process.stop()
+
+    @property
+    def url(self) -> str:
+        """What spark-submit is given as ``--master``."""
+        return f"spark://127.0.0.1:{self.port}"
+
+    @property
+    def ui(self) -> str:
+        """The URL of the master's web page."""
+        return f"http://127.0.0.1:{self.ui_port}"
+
+    def start(self, worker: SparkWorker) -> None:
+        """Starts a worker, also one that was killed, and waits until the master counts on it."""
+        worker.port = free_port()
+        worker.process.start(
+            [SPARK_HOME / "bin" / "spark-class", WORKER, "--host", "127.0.0.1", "--webui-port", str(worker.port),
+             "--cores", str(self.cores), "--memory", self.memory, "--work-dir", self.folder / worker.name, self.url],
+            environ=self._environ(), is_ready=lambda: worker.port in self._alive_ports(), seconds=_START_SECONDS,
+        )  # fmt: skip
+
+    def state(self) -> dict[str, Any]:
+        """What the master tells of workers and applications."""
+        with urllib.request.urlopen(f"{self.ui}/json/", timeout=10) as answer:
+            return json.load(answer)
+
+    def _alive_ports(self) -> set[int]:
+        alive = [worker for worker in self.state()["workers"] if worker["state"] == "ALIVE"]
+        return {int(worker["webuiaddress"].rpartition(":")[2]) for worker in alive}
+
+    def _environ(self) -> dict[str, str]:
+        java = Path(java_program())
+        home = {"JAVA_HOME": os.environ["JAVA_HOME"]} if os.environ.get("JAVA_HOME") else {}
+        return {
+            **home,
+            "PATH": f"{self.folder}/bare/bin:{java.parent}:/usr/bin:/bin",
+            "SPARK_HOME": str(SPARK_HOME),
+            "SPARK_CONF_DIR": str(self.folder / "conf"),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_NO_DAEMONIZE": "1",
+        }
+
+
+def _children(pid: int) -> Iterator[int]:
+    with suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(OSError):
+                yield from (int(child) for child in (thread / "children").read_text().split())
+
+
+def _arguments(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
