@@ -2,14 +2,8 @@
 
 import logging
 import os
-import platform
 import sys
 from collections.abc import Sequence
-
-import lz4
-import numpy as np
-import obstore
-import pyarrow as pa
 
 from icefloe.batch.context import TaskReference
 from icefloe.batch.credentials import Credentials
@@ -20,8 +14,8 @@ from icefloe.batch.phase_record import TrackedApplication
 from icefloe.batch.phases import Phase
 from icefloe.engines.spark import SparkEngine
 from icefloe.engines.spark_application import ATTEMPT_VARIABLE
-from icefloe.errors import IcefloeError, TerminalError
-from icefloe.version import VERSION
+from icefloe.engines.worker_libraries import refuse_other_libraries
+from icefloe.errors import IcefloeError
 
 __all__ = ["run"]
 
@@ -67,36 +61,8 @@ def _run(phase: Phase, plan_url: str, credentials: Credentials) -> None:
     spark = SparkContext.getOrCreate(SparkConf().setAppName(f"icefloe {context.plan.pipeline} {phase}"))
     try:
         engine = SparkEngine(spark)
-        _refuse_other_versions(engine)
+        refuse_other_libraries(engine)
         application = TrackedApplication(id=spark.applicationId, ui=spark.uiWebUrl)
         run_phase_on_files(phase, reference, engine, environ=os.environ, application=application)
     finally:
         spark.stop()
-
-
-def _refuse_other_versions(engine: SparkEngine) -> None:
-    """Rows and documents pass between driver and workers: their libraries must agree."""
-    driver = _versions(0)
-    for worker in engine.map(_versions, [0]):
-        differing = [
-            f"{name} {worker[name]} instead of {found}" for name, found in driver.items() if worker[name] != found
-        ]
-        if differing:
-            raise TerminalError(
-                f"the Spark workers have {', '.join(differing)}: run them from the driver's environment "
-                "(spark.archives or the same image)",
-                driver=driver,
-                worker=worker,
-            )
-
-
-def _versions(_: int) -> dict[str, str]:
-    python = ".".join(platform.python_version_tuple()[:2])
-    return {
-        "icefloe": VERSION,
-        "Python": python,
-        "pyarrow": pa.__version__,
-        "numpy": np.__version__,
-        "obstore": obstore.__version__,
-        "lz4": lz4.__version__,
-    }

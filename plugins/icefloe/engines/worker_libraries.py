@@ -1,0 +1,62 @@
+"""Whether Spark's workers have the libraries of the driver, told by a task that needs none of them."""
+
+import platform
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final, Protocol
+
+from icefloe.errors import TerminalError
+
+__all__ = ["found_libraries", "refuse_other_libraries"]
+
+_LIBRARIES: Final = ("pyarrow", "numpy", "obstore", "lz4", "pyroaring", "pyiceberg", "pydantic")
+
+
+class Engine(Protocol):
+    """Hands numbers to a function on the workers."""
+
+    def map(self, function: Callable[[int], Any], numbers: Sequence[int]) -> list[Any]:
+        """The results, in the order of ``numbers``."""
+        ...
+
+
+def refuse_other_libraries(engine: Engine) -> None:
+    """Rows and documents pass between driver and workers: their libraries must agree.
+
+    One task asks one worker: all of them unpack the same archive or run the same image, and an error of an odd one out
+    is told by its tasks.
+
+    Raises:
+        TerminalError: naming every library that a worker lacks or has in another version.
+    """
+    driver = found_libraries(0)
+    for worker in engine.map(found_libraries, [0]):
+        differing = list(_differences(driver, worker))
+        if differing:
+            raise TerminalError(
+                f"the Spark workers have {', '.join(differing)}: run them from the driver's environment, which "
+                "`make env` packs for spark.archives, or from the same image",
+                driver=driver,
+                worker=worker,
+            )
+
+
+def found_libraries(_: int) -> dict[str, str | None]:
+    """The versions here; None of a library that is not installed."""
+    python = ".".join(platform.python_version_tuple()[:2])
+    return {"Python": python, **{name: _version(name) for name in _LIBRARIES}}
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _differences(driver: Mapping[str, str | None], worker: Mapping[str, str | None]) -> Iterator[str]:
+    for name, found in driver.items():
+        if worker[name] is None and found is not None:
+            yield f"no {name}"
+        elif worker[name] != found:
+            yield f"{name} {worker[name]} instead of {found}"
