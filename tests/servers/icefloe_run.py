@@ -62,6 +62,12 @@ class IcefloeRun:
         assert self._process.returncode == 0, self.log
         return json.loads(out.splitlines()[-1])
 
+    def failure(self) -> tuple[int, str]:
+        """Waits for the end, which must be a bad one; the exit code and the sentence."""
+        self._process.communicate(timeout=_SECONDS)
+        assert self._process.returncode != 0, self.log
+        return self._process.returncode, self.log.splitlines()[-1].removeprefix("icefloe: ")
+
     @property
     def log(self) -> str:
         """What it wrote to standard error."""

@@ -1,12 +1,13 @@
 """Where planted secrets are looked for: files, and the arguments of every process that runs meanwhile."""
 
+import urllib.request
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 from typing import Self
 
-__all__ = ["CommandLines", "files_with"]
+__all__ = ["CommandLines", "files_with", "read_url"]
 
 _PAUSE_SECONDS = 0.1
 
@@ -32,6 +33,12 @@ class CommandLines:
             for process in Path("/proc").glob("[0-9]*/cmdline"):
                 with suppress(OSError):
                     self.arguments.update(process.read_bytes().split(b"\0"))
+
+
+def read_url(url: str) -> str:
+    """What a server answers."""
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        return answer.read().decode()
 
 
 def files_with(text: str, folders: Iterable[Path]) -> list[Path]:

@@ -6,6 +6,7 @@ import signal
 import urllib.request
 import venv
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,10 +38,10 @@ class SparkWorker:
         """The pids of the executors that it runs now."""
         return [pid for pid in _children(self.process.pid) if EXECUTOR in _arguments(pid)]
 
-    def pythons(self) -> set[bytes]:
-        """By which program its executors run Python now."""
-        daemons = (child for executor in self.executors() for child in _children(executor))
-        return {_arguments(pid).split(b"\0")[0] for pid in daemons}
+    def pythons(self) -> set[Path]:
+        """The programs by which its executors run Python now."""
+        daemons = {child for executor in self.executors() for child in _children(executor)}
+        return {Path(f"/proc/{pid}/exe").readlink() for pid in daemons}
 
     def kill(self) -> int:
         """SIGKILL for the worker and all its executors; how many these were."""
@@ -65,8 +66,8 @@ class SparkCluster:
 
     folder: Path
     num_workers: int = 2
-    cores: int = 2
-    memory: str = "2g"
+    cores: int = 1
+    memory: str = "1g"
     port: int = field(default_factory=free_port)
     ui_port: int = field(default_factory=free_port)
     workers: list[SparkWorker] = field(default_factory=list)
@@ -87,8 +88,8 @@ class SparkCluster:
             for number in range(self.num_workers):
                 name = f"spark_worker{number}"
                 self.workers.append(SparkWorker(name=name, process=ServerProcess(name, self.folder)))
-            for worker in self.workers:
-                self.start(worker)
+            with ThreadPoolExecutor(self.num_workers) as starting:
+                list(starting.map(self.start, self.workers))
         except BaseException:
             self.__exit__()
             raise
@@ -138,6 +139,7 @@ class SparkCluster:
             "SPARK_CONF_DIR": str(self.folder / "conf"),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
             "SPARK_NO_DAEMONIZE": "1",
         }
 

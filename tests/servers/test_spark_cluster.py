@@ -1,108 +1,242 @@
 """Batches on a real Spark cluster, with everything else on S3 and in a REST catalog."""
 
+import json
+import os
+import signal
+import tarfile
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
 
+from e2e.daemons import wait_until
 from icefloe import read_changes
 from icefloe.batch.credentials import Credentials
+from icefloe.orchestration import use_cases
+from icefloe.orchestration.spark_phase_operator import SparkPhaseOperator
+from icefloe.pipeline.pipeline_file import load_pipeline
 from make.worker_environment import build_archive
 from servers.conftest import or_skip
 from servers.flights import Flights, counted
 from servers.icefloe_run import IcefloeRun
+from servers.planted_secrets import CommandLines, files_with, read_url
 from servers.rest_catalog import RestCatalog
 from servers.spark_cluster import SparkCluster, SparkWorker
 from servers.versitygw import Versitygw
 
-pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.timeout(1200)]
 
 FILES = 60
+QUICK_START = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """A cluster, what its workers unpack, and a folder for what a test writes down."""
+    """A cluster, the environment of its Python tasks, packed and unpacked, and a folder for what a test writes."""
 
     cluster: SparkCluster
     archive: Path
+    environment: Path
     folder: Path
 
     def conf(self, **further: Any) -> dict[str, Any]:
+        """Python is found where an image would have it."""
         return {
             "spark.master": self.cluster.url,
-            "spark.archives": f"{self.archive}#environment",
-            "spark.pyspark.python": "./environment/bin/python",
+            "spark.pyspark.python": str(self.environment / "bin" / "python"),
             "spark.driver.memory": "512m",
             "spark.executor.memory": "512m",
-            **{key.replace("_", "."): value for key, value in further.items()},
+            "spark.executor.cores": 1,
+            "spark.driver.extraJavaOptions": QUICK_START,
+            "spark.executor.extraJavaOptions": QUICK_START,
+            **further,
         }
+
+    def pipeline(self, flights: Flights, stem: str, **keys: Any) -> Path:
+        """A pipeline file whose batches have many tasks."""
+        written = {
+            "identifier_columns": ["flight_id"],
+            "sink": {"type": "files", "path": f"s3://{flights.name}/changes", "conn_id": "lake_s3"},
+            "shuffle": {"map_task_bytes": 1, "partitions": 64, "target_size_bytes": 1},
+            "spark": {"conf": self.conf(**{"spark.cores.max": 2})},
+        }
+        return flights.write_pipeline(self.folder, stem, **{**written, **keys})
+
+    def run(self, flights: Flights, pipeline: Path) -> IcefloeRun:
+        """With credentials as an operator hands them over: the workers have none of their own."""
+        store = flights.store
+        credentials = Credentials(
+            catalog_properties={"type": "rest", "uri": flights.catalog.uri, **store.file_io},
+            storage_options=store.options,
+            sink_options=store.options,
+        )
+        return IcefloeRun(pipeline, folder=self.folder, environ=credentials.to_environment())
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("cluster")
-    archive, _ = build_archive(folder / "archive")
+    archive, _ = build_archive(folder / "archive", compression=1)
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder / "environment", filter="data")
     with or_skip(SparkCluster(folder=folder / "spark")) as cluster:
-        yield Place(cluster=cluster, archive=archive, folder=folder)
+        yield Place(cluster=cluster, archive=archive, environment=folder / "environment", folder=folder)
 
 
-@pytest.fixture(scope="module")
-def flights(rest_catalog: RestCatalog, versitygw: Versitygw) -> Flights:
-    return Flights.in_small_files("clusterflights", rest_catalog, versitygw, files=FILES)
+def shuffle_folder(flights: Flights, stem: str, batch: int) -> Path:
+    return flights.store.folder / "data" / flights.name / "icefloe" / "shuffle" / stem / str(batch)
 
 
-def run(place: Place, flights: Flights, pipeline: Path) -> IcefloeRun:
-    """With credentials as an operator hands them over: the workers have none of their own."""
-    store = flights.store
-    credentials = Credentials(
-        catalog_properties={"type": "rest", "uri": flights.catalog.uri, **store.file_io},
-        storage_options=store.options,
-        sink_options=store.options,
-    )
-    return IcefloeRun(pipeline, folder=place.folder, environ=credentials.to_environment())
-
-
-def pipeline_on(place: Place, flights: Flights, stem: str = "flights", **keys: Any) -> Path:
-    written = {
-        "identifier_columns": ["flight_id"],
-        "storage_conn_id": None,
-        "sink": {"type": "files", "path": f"s3://{flights.name}/changes"},
-        "shuffle": {"map_task_bytes": 1, "partitions": 64, "target_size_bytes": 1},
-        "spark": {"conf": place.conf()},
-    }
-    return flights.write_pipeline(place.folder, stem, **{**written, **keys})
-
-
-def test_a_worker_that_dies_in_a_phase_changes_nothing(place: Place, flights: Flights) -> None:
+def test_a_worker_that_dies_in_a_phase_and_a_killed_driver_change_nothing(
+    place: Place, rest_catalog: RestCatalog, versitygw: Versitygw
+) -> None:
     first, second = place.cluster.workers
-    pipeline = pipeline_on(place, flights)
+    flights = Flights.in_small_files("clusterflights", rest_catalog, versitygw, files=FILES)
+    pipeline = place.pipeline(flights, "flights")
     after = flights.load().metadata.current_snapshot_id
-    shuffle = flights.store.folder / "data" / flights.name / "icefloe" / "shuffle" / "flights"
 
-    with run(place, flights, pipeline) as loading:
-        kill_in_the_middle(loading, first, shuffle / "0", "[0-9]*.0")
+    with place.run(flights, pipeline) as loading:
+        kill_in_the_middle(loading, first, shuffle_folder(flights, "flights", 0), "[0-9]*.0")
         place.cluster.start(first)
         assert loading.document()["route"] == "insert_only"
     assert flights.delivered(0) == Counter({("INSERT", number, "AA"): 1 for number in range(100 * FILES)})
 
     flights.rewrite(files=FILES)
-    with run(place, flights, pipeline) as rewriting:
-        kill_in_the_middle(rewriting, second, shuffle / "1", "[0-9]*.0")
+    shuffle = shuffle_folder(flights, "flights", 1)
+    with place.run(flights, pipeline) as killed:
+        killed.when(lambda: any(shuffle.glob("[0-9]*.0")))
+        killed.kill()
+    kept = {path: path.read_bytes() for path in shuffle.glob("[0-9]*.0")}
+    assert 0 < len(kept) < FILES
+    with place.run(flights, pipeline) as rewriting:
+        kill_in_the_middle(rewriting, second, shuffle, "[0-9]*.0", more_than=len(kept))
         place.cluster.start(second)
-        kill_in_the_middle(rewriting, first, shuffle / "1" / "results", "*.json")
+        kill_in_the_middle(rewriting, first, shuffle / "results", "*.json")
+        assert {path: path.read_bytes() for path in kept} == kept
         assert rewriting.document()["route"] == "shuffle"
     changes = read_changes(flights.load(), after_snapshot_id=after, identifier_columns=["flight_id"]).read_all()
     assert flights.delivered(1) == counted(changes)
     place.cluster.start(first)
 
 
-def kill_in_the_middle(run: IcefloeRun, worker: SparkWorker, folder: Path, pattern: str) -> None:
-    """SIGKILL for a worker and its executors as soon as a first task is done, and before all are."""
-    run.when(lambda: any(folder.glob(pattern)) and worker.executors())
+def kill_in_the_middle(run: IcefloeRun, worker: SparkWorker, folder: Path, pattern: str, *, more_than: int = 0) -> None:
+    """SIGKILL for a worker and its executors as soon as a task is done, and before all are."""
+    run.when(lambda: len(list(folder.glob(pattern))) > more_than and worker.executors())
     assert worker.kill() > 0
     done = len(list(folder.glob(pattern)))
-    assert 0 < done < FILES, f"{done} tasks were done"
+    assert more_than < done < FILES, f"{done} tasks were done"
+
+
+def test_a_dags_task_runs_on_what_its_archive_brings_and_shows_no_secret(
+    place: Place, rest_catalog: RestCatalog, versitygw: Versitygw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flights = Flights.in_small_files("archivedflights", rest_catalog, versitygw, files=FILES)
+    for name, value in flights.variables({"CLIENT-SECRET": "never-used"}).items():
+        monkeypatch.setenv(name, value)
+    connection = {"conn_type": "spark", "host": "spark://127.0.0.1", "port": place.cluster.port}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    archived = {"spark.archives": f"{place.archive}#environment", "spark.pyspark.python": "./environment/bin/python"}
+    conf = place.conf(**archived, **{"spark.cores.max": 2})
+    del conf["spark.master"]
+    pipeline = load_pipeline(place.pipeline(flights, "archived", spark={"conf": conf}))
+    prepared = use_cases.plan_batch(pipeline, None)
+    task = SparkPhaseOperator(task_id="insert_only", phase="insert_only", pipeline=pipeline)
+    task.application_args = [prepared["plan_uri"]]
+    phases = shuffle_folder(flights, "archived", 0) / "phases"
+
+    with CommandLines() as watched, ThreadPoolExecutor(1) as background:
+        running = background.submit(task.execute, {})
+        pages = seen_pages(place.cluster, phases / "insert_only.json", running)
+        pythons = {program for worker in place.cluster.workers for program in worker.pythons()}
+        running.result()
+    assert use_cases.commit(pipeline, prepared)["counts"]["insert"] == 100 * FILES
+    assert pythons
+    assert all("/spark_worker" in str(program) and "/environment/bin/" in str(program) for program in pythons)
+    assert any(b"deploy.SparkSubmit" in argument for argument in watched.arguments)
+    assert "spark.pyspark.python" in pages
+    for secret in (versitygw.secret_key, "never-used"):
+        assert secret not in pages
+        assert files_with(secret, [place.cluster.folder]) == []
+        assert not [argument for argument in watched.arguments if secret.encode() in argument]
+
+
+def seen_pages(cluster: SparkCluster, record: Path, running: "Future[None]") -> str:
+    """What Spark's web pages say while a phase runs: the application's, the master's and the workers'."""
+
+    def application() -> dict[str, Any] | None:
+        if running.done():
+            running.result()
+        return json.loads(record.read_text()) if record.is_file() else None
+
+    found = wait_until(application, what="the phase to begin", seconds=240)
+    api = f"{found['spark_ui']}/api/v1/applications/{found['spark_application_id']}"
+    urls = [f"{api}/environment", f"{api}/allexecutors", f"{api}/jobs", f"{cluster.ui}/json/"]
+    urls += [f"http://127.0.0.1:{worker.port}/json/" for worker in cluster.workers]
+    return "\n".join(read_url(url) for url in urls)
+
+
+def test_workers_without_the_libraries_are_told_in_one_sentence(
+    place: Place, rest_catalog: RestCatalog, versitygw: Versitygw
+) -> None:
+    flights = Flights.in_small_files("bareflights", rest_catalog, versitygw, files=1)
+    conf = place.conf(**{"spark.pyspark.python": "python3", "spark.cores.max": 1})
+    with place.run(flights, place.pipeline(flights, "bare", spark={"conf": conf})) as run:
+        code, sentence = run.failure()
+    assert code == 65
+    assert sentence.startswith("the Spark workers have no pyarrow, no numpy, no obstore, no lz4, no pyroaring, ")
+    assert sentence.endswith("which `make env` packs for spark.archives, or from the same image")
+
+
+def test_a_slow_load_holds_up_no_other_pipeline_and_executors_come_and_go(
+    place: Place, rest_catalog: RestCatalog, versitygw: Versitygw
+) -> None:
+    slow = Flights.in_small_files("slowflights", rest_catalog, versitygw, files=FILES)
+    quick = Flights.in_small_files("quickflights", rest_catalog, versitygw, files=3)
+    patient = place.conf(**{"spark.cores.max": 1, "spark.network.timeout": "900s"})
+    loading_file = place.pipeline(slow, "slow", spark={"conf": patient})
+    dynamic = {
+        "spark.dynamicAllocation.enabled": True,
+        "spark.dynamicAllocation.maxExecutors": 2,
+        "spark.dynamicAllocation.executorIdleTimeout": "1s",
+    }
+    quick_file = place.pipeline(quick, "quick", spark={"conf": place.conf(**dynamic)})
+
+    with place.run(slow, loading_file) as loading:
+        loading.when(lambda: any(shuffle_folder(slow, "slow", 0).glob("[0-9]*.0")))
+        [executor] = [pid for worker in place.cluster.workers for pid in worker.executors()]
+        # As slow as can be: its tasks go on when the other pipeline has delivered.
+        os.kill(executor, signal.SIGSTOP)
+        try:
+            assert place.cluster.state()["coresused"] == 1
+            with place.run(quick, quick_file) as delivering:
+                assert delivering.document()["insert"] == 300
+            quick.rewrite(files=3)
+            with place.run(quick, quick_file) as delivering:
+                assert delivering.document()["update_after"] == 3
+            assert len(list(shuffle_folder(slow, "slow", 0).glob("[0-9]*.0"))) < FILES
+        finally:
+            os.kill(executor, signal.SIGCONT)
+        assert loading.document()["insert"] == 100 * FILES
+
+
+def test_disks_of_one_machine_are_refused_before_a_batch_is_opened(
+    place: Place, rest_catalog: RestCatalog, versitygw: Versitygw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flights = Flights.in_small_files("diskflights", rest_catalog, versitygw, files=1)
+    storage = f"file://{place.folder}/storage"
+    path = place.pipeline(flights, "disk", storage=storage)
+    with place.run(flights, path) as run:
+        code, sentence = run.failure()
+    assert code == 65
+    assert sentence.startswith(f"storage is {storage}, a disk of one machine, but the Spark master spark://127.0.0.1:")
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", f"spark://127.0.0.1:{place.cluster.port}")
+    task = SparkPhaseOperator(task_id="insert_only", phase="insert_only", pipeline=load_pipeline(path))
+    with pytest.raises(AirflowFailException, match=f"insert_only: storage is {storage}, a disk of one machine"):
+        task.execute({})
+    assert not (place.folder / "storage").exists()
