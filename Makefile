@@ -1,13 +1,13 @@
 # Everything a developer runs; `make` alone lists it. Needs Python 3.11 to 3.13 and make, nothing else.
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo env test check mutants soak bench screenshots lock clean
+.PHONY: help venv demo stack env test check mutants soak bench screenshots lock clean
 .DELETE_ON_ERROR:
 
 VENV := .venv
 UV_VERSION := 0.13.8
 LIBRARY := plugins/icefloe
-TYPED := $(LIBRARY) make demo
+TYPED := $(LIBRARY) make demo stack
 
 # pyspark is built from 450 MB of source, and uv's cache would grow by 1.9 GB with every install, in the home folder.
 UV := $(VENV)/bin/python -m uv --no-cache
@@ -34,6 +34,13 @@ demo: venv  ## load real flights into an Iceberg table and run the DAG for four 
 # FURTHER packages that the workers need, such as adlfs, must be installed in .venv too.
 env: venv  ## the archive that Spark's workers run, in dist/
 	@$(VENV)/bin/python -m make.worker_environment dist $(FURTHER)
+
+# STACK takes options, such as "--until-delivered".
+stack: $(VENV)/.developer  ## run docker-compose.yaml without Docker: Airflow, Spark, catalog and store as plain processes
+	@$(WITH_JAVA) PYTHONPATH=plugins:tests $(VENV)/bin/python -m stack.run $(STACK)
+
+.env:  # secrets for docker-compose.yaml
+	@"$$(sh make/find_python.sh)" -m stack.make_env $@
 
 test: check  ## all tests, `make check` first
 	@$(WITH_JAVA) $(VENV)/bin/python -m make.pytest_groups tests $(LIBRARY) make
@@ -64,10 +71,12 @@ lock: $(VENV)/.uv  ## resolve the exact versions anew
 	$(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --custom-compile-command 'make lock' \
 		demo/requirements.in --output-file demo/requirements.txt
 	$(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --custom-compile-command 'make lock' \
+		stack/requirements.in --output-file stack/requirements.txt
+	$(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --custom-compile-command 'make lock' \
 		requirements-dev.in --output-file requirements-dev.txt
 
 clean:  ## remove the environment, the demo's data and all caches
-	rm -rf $(VENV) .demo .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .demo .stack .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One stamp for each layer of the environment; the Python itself is the first, so that a dangling link is made anew.
@@ -88,7 +97,7 @@ $(VENV)/.icefloe: $(VENV)/.runtime pyproject.toml
 	@$(INSTALL) --offline --editable .
 	@touch $@
 
-$(VENV)/.developer: $(VENV)/.icefloe requirements-dev.txt
+$(VENV)/.developer: $(VENV)/.icefloe requirements-dev.txt stack/requirements.txt
 	@echo "Installing the developer tools"
-	@$(INSTALL) -r requirements-dev.txt
+	@$(INSTALL) -r requirements-dev.txt -r stack/requirements.txt
 	@touch $@

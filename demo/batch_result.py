@@ -1,6 +1,6 @@
 """What one run of the DAG did: its line on the screen, and whether it is what was done to the table."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from demo.flights_table import TableChange
@@ -14,6 +14,7 @@ HEADER: Final = _LINE.format(
     "batch", "commits", "route", "rows read", "read", "shuffled", "inserts", "updates", "deletes", "seconds"
 )
 """The heads of the columns that `BatchResult.line` fills."""
+_FIGURES: Final = ("commits", "rows_read", "bytes_read", "bytes_shuffled", "inserts", "updates", "deletes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,11 @@ class BatchResult:
             updates=report.counts["update_after"],
             deletes=report.counts["delete"],
         )
+
+    def __add__(self, other: Self) -> Self:
+        """What two batches did together; one way through the shuffle makes it that of both."""
+        sums = {name: getattr(self, name) + getattr(other, name) for name in _FIGURES}
+        return replace(self, route="shuffle" if "shuffle" in (self.route, other.route) else self.route, **sums)
 
     def line(self, title: str, seconds: float) -> str:
         """One line under `HEADER`."""

@@ -4,6 +4,7 @@ Each change returns what it did to the rows, counted on the flights themselves, 
 counts against it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +14,7 @@ from zipfile import ZipFile
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
+from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -67,7 +69,15 @@ class FlightsTable:
     def create(cls, folder: Path) -> Self:
         """A new, empty table on a new SQLite catalog in ``folder``."""
         folder.mkdir(parents=True, exist_ok=True)
-        catalog = SqlCatalog(CATALOG, **catalog_properties(folder))
+        return cls.create_in(SqlCatalog(CATALOG, **catalog_properties(folder)))
+
+    @classmethod
+    def create_in(cls, catalog: Catalog) -> Self:
+        """A new, empty table in a catalog.
+
+        Raises:
+            TableAlreadyExistsError: it is there already.
+        """
         catalog.create_namespace_if_not_exists(TABLE.split(".")[0])
         flights = read_flights()
         schema = _iceberg_schema(flights.schema)
@@ -76,6 +86,16 @@ class FlightsTable:
         )
         table = catalog.create_table(TABLE, schema, partition_spec=PartitionSpec(by_month))
         return cls(table, flights.cast(schema.as_arrow()))
+
+    @property
+    def changes(self) -> tuple[Callable[[], TableChange], ...]:
+        """All that the demo does to the table, in this order."""
+        return (
+            self.load_until_october,
+            self.append_november,
+            self.correct_delays,
+            self.update_delete_and_arrive_late,
+        )
 
     def load_until_october(self) -> TableChange:
         """January to October, less some flights of September that nobody has reported yet."""

@@ -59,12 +59,7 @@ def run_demo(folder: Path, pipeline: Path, progress: Progress) -> list[str]:
     progress.say(f"\n{HEADER}")
     changes: list[TableChange] = []
     wrong: list[str] = []
-    for change_table in (
-        table.load_until_october,
-        table.append_november,
-        table.correct_delays,
-        table.update_delete_and_arrive_late,
-    ):
+    for change_table in table.changes:
         with progress.under_way("commits to nyc.flights"):
             changes.append(change_table())
         started = monotonic()

@@ -11,6 +11,7 @@ LOCKS = {
     "requirements.in": "requirements.txt",
     "requirements-dev.in": "requirements-dev.txt",
     "demo/requirements.in": "demo/requirements.txt",
+    "stack/requirements.in": "stack/requirements.txt",
 }
 
 
@@ -61,7 +62,7 @@ def test_each_lock_pins_all_that_is_asked_for(source: str, lock: str) -> None:
 
 def test_the_locks_agree_on_every_version() -> None:
     runtime = pins("requirements.txt")
-    for lock in ("requirements-dev.txt", "demo/requirements.txt"):
+    for lock in ("requirements-dev.txt", "demo/requirements.txt", "stack/requirements.txt"):
         for name, versions in pins(lock).items():
             assert versions <= runtime.get(name, versions), name
 

@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from servers.server_process import ServerProcess, ServerUnavailableError, free_port
 
-__all__ = ["Postgresql"]
+__all__ = ["Postgresql", "find_programs"]
 
 USER: Final = "postgres"
 PACKAGES: Final = Path("/usr/lib/postgresql")
@@ -32,7 +32,7 @@ class Postgresql:
 
     def __enter__(self) -> Self:
         """Makes the cluster, starts the server and waits until it answers."""
-        self._programs = _programs()
+        self._programs = find_programs()
         self._user = USER if os.geteuid() == 0 else None
         # The server refuses to run as root, and no other user may look into pytest's folders.
         self.folder = Path(tempfile.mkdtemp(prefix="icefloe-postgresql-"))
@@ -100,7 +100,7 @@ class Postgresql:
         return done.stdout
 
 
-def _programs() -> Path:
+def find_programs() -> Path:
     """The folder of the newest version's programs.
 
     Raises:

@@ -1,0 +1,107 @@
+"""Change the demo's table while Airflow follows it elsewhere, and hold what is delivered against what was done.
+
+For a deployment whose catalog and store this process reaches by PyIceberg's configuration and the variables of S3's own
+tools, as docker-compose.yaml sets them.
+"""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+from functools import reduce
+from operator import add
+from pathlib import Path
+from time import monotonic
+from typing import Final
+
+from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import TableAlreadyExistsError
+from rich.console import Console
+
+from demo.batch_result import HEADER, BatchResult
+from demo.flights_table import CATALOG, TABLE, FlightsTable
+from demo.progress import Progress
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.publish_status import load_status
+from icefloe.batch.report import load_report
+from icefloe.batch.session import PipelineSession
+from icefloe.batch.verify import verify
+from icefloe.checkpoint.log import Checkpoint
+from icefloe.errors import IcefloeError, TerminalError
+from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.pipeline_file import load_pipeline
+
+__all__ = ["follow", "main"]
+
+_SECONDS_BETWEEN_LOOKS: Final = 1.0
+
+
+def main(arguments: Sequence[str]) -> int:
+    """0 when every change was delivered exactly and `verify` agrees, or the table was there before."""
+    parser = argparse.ArgumentParser(prog="python -m demo.follow", description=__doc__.splitlines()[0])
+    parser.add_argument("pipeline", type=Path, help="the pipeline file that Airflow follows")
+    pipeline = load_pipeline(parser.parse_args(arguments).pipeline)
+    progress = Progress(Console(file=sys.stdout, width=110))
+    try:
+        table = FlightsTable.create_in(load_catalog(CATALOG))
+    except TableAlreadyExistsError:
+        progress.say(f"{TABLE} is there already and is left as it is.")
+        return 0
+    try:
+        wrong = follow(table, pipeline, progress)
+    except IcefloeError as error:
+        wrong = [str(error)]
+    for sentence in wrong:
+        progress.say(f"WRONG {sentence}")
+    return 65 if wrong else 0
+
+
+def follow(table: FlightsTable, pipeline: Pipeline, progress: Progress) -> list[str]:
+    """Make each change once the one before is delivered; returns what is wrong, a sentence each."""
+    progress.say(HEADER)
+    delivered, wrong = 0, []
+    for change_table in table.changes:
+        started = monotonic()
+        change = change_table()
+        checkpoint = _open_session(pipeline).checkpoint
+        batches = range(delivered, _wait_until_delivered(checkpoint, _head(table)) + 1)
+        result = reduce(add, (BatchResult.of(load_report(checkpoint, number)) for number in batches))
+        progress.say(result.line(change.title, monotonic() - started))
+        wrong += result.differences(change)
+        delivered = batches.stop
+    replayed = verify(_open_session(pipeline))
+    if replayed.is_equal:
+        progress.say(
+            f"\nVerified: {replayed.changes:,} changes of {replayed.batches} batches, replayed, "
+            f"give the {replayed.rows:,} rows of the table."
+        )
+    return wrong + list(replayed.sentences)
+
+
+def _open_session(pipeline: Pipeline) -> PipelineSession:
+    return PipelineSession.open(pipeline, credentials=Credentials(), environ=os.environ)
+
+
+def _head(table: FlightsTable) -> int:
+    snapshot = table.table.refresh().current_snapshot()
+    assert snapshot is not None, "a change commits"  # noqa: S101
+    return snapshot.snapshot_id
+
+
+def _wait_until_delivered(checkpoint: Checkpoint, snapshot_id: int) -> int:
+    """The number of the batch that ended at a snapshot.
+
+    Raises:
+        TerminalError: the pipeline says that retrying cannot help.
+    """
+    while (cursor := checkpoint.cursor()) is None or cursor.snapshot_id != snapshot_id:
+        status = load_status(checkpoint)
+        if status is not None and status.trouble is not None and status.trouble.is_final:
+            raise TerminalError(status.trouble.sentence)
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
+    return cursor.batch_number
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,99 @@
+"""Run docker-compose.yaml without Docker: each service as a plain process of this machine, on 127.0.0.1."""
+
+import argparse
+import socket
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from servers.server_process import ServerUnavailableError, free_port
+from stack.compose_file import ComposeFileError, load_compose
+from stack.make_env import make_env
+from stack.service import Service
+from stack.service_process import ServiceDiedError
+from stack.stack import Stack
+from stack.translation import LOCALHOST, all_ports
+
+__all__ = ["main"]
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+COMPOSE_FILE: Final = ROOT / "docker-compose.yaml"
+DEMO: Final = "demo-flights"
+_SECONDS_BETWEEN_LOOKS: Final = 0.5
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The exit code of the demo with ``--until-delivered``; without, it runs until Ctrl-C."""
+    options = _parser().parse_args(arguments)
+    if make_env(options.env_file):
+        _say(f"New secrets are in {options.env_file}")
+    try:
+        services = load_compose(COMPOSE_FILE, options.env_file)
+        ports = _ports(services.values(), is_free_for_all=options.free_ports)
+        with Stack(services, folder=options.folder.resolve(), ports=ports, say=_say) as stack:
+            _say_where(services.values(), ports, options)
+            return _follow(stack, until_delivered=options.until_delivered)
+    except (ComposeFileError, ServerUnavailableError, ServiceDiedError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    except KeyboardInterrupt:
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m stack.run", description=__doc__)
+    parser.add_argument("--env-file", type=Path, default=ROOT / ".env", help="written where it is not there")
+    parser.add_argument("--folder", type=Path, default=ROOT / ".stack", help="of all that the services keep")
+    parser.add_argument("--free-ports", action="store_true", help="take any free ports instead of the file's own")
+    parser.add_argument("--until-delivered", action="store_true", help="end with the exit code of the demo")
+    return parser
+
+
+def _ports(services: Iterable[Service], *, is_free_for_all: bool) -> dict[int, int]:
+    """The port here by the file's own, which is taken where nobody else listens on it."""
+    return {port: port if not is_free_for_all and is_free(port) else free_port() for port in all_ports(services)}
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen on a port of 127.0.0.1 now."""
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((LOCALHOST, port))
+        except OSError:
+            return False
+        return True
+
+
+def _say_where(services: Iterable[Service], ports: Mapping[int, int], options: argparse.Namespace) -> None:
+    _say("")
+    for service in services:
+        for port in service.published:
+            _say(f"{service.name}: http://localhost:{ports[port]}")
+    _say(f"The login is admin with AIRFLOW_ADMIN_PASSWORD of {options.env_file}; logs are in {options.folder}/logs.")
+    _say("" if options.until_delivered else "Ctrl-C ends everything.\n")
+
+
+def _follow(stack: Stack, *, until_delivered: bool) -> int:
+    """Shows what the demo prints, while everything else runs."""
+    demo = stack.process(DEMO)
+    with demo.log.open(encoding="utf-8", errors="replace") as log:
+        while True:
+            code = demo.exit_code()
+            sys.stdout.write(log.read())
+            sys.stdout.flush()
+            if code is not None and until_delivered:
+                return code
+            stack.refuse_dead()
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

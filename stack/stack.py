@@ -1,0 +1,152 @@
+"""All services of a compose file as plain processes, in the order of what they depend on."""
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from graphlib import TopologicalSorter
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from stack.images import IMAGES, Image
+from stack.service import Service
+from stack.service_process import ServiceDiedError, ServiceProcess
+from stack.translation import Translation
+
+__all__ = ["Stack"]
+
+_READY_SECONDS: Final = 300
+_SECONDS_BETWEEN_LOOKS: Final = 0.5
+_COMPLETED: Final = "service_completed_successfully"
+_HEALTHY: Final = "service_healthy"
+
+
+class Stack:
+    """A context manager: starts every service, and ends each by its pid.
+
+    Args:
+        services: of the compose file.
+        folder: of everything that they keep; what is there of an earlier time is removed.
+        ports: the port here by the service's own.
+        say: is told what happens.
+    """
+
+    def __init__(
+        self, services: Mapping[str, Service], *, folder: Path, ports: Mapping[int, int], say: Callable[[str], None]
+    ) -> None:
+        self.folder = folder
+        self._services = services
+        self._ports = ports
+        self._say = say
+        self._images: dict[str, Image] = {}
+        self._running: dict[str, ServiceProcess] = {}
+        self._reached: set[str] = set()
+
+    def __enter__(self) -> Self:
+        """Starts all; a service waits for what it depends on, by the file's own conditions.
+
+        Raises:
+            ServerUnavailableError: a program cannot be had on this machine.
+            ServiceDiedError: a service ended, or was not ready in time.
+        """
+        shutil.rmtree(self.folder, ignore_errors=True)
+        (self.folder / "logs").mkdir(parents=True)
+        try:
+            self._prepare()
+            for service in self._in_order():
+                for other, condition in service.depends_on.items():
+                    self._wait(self._running[other], condition)
+                self._start(service)
+            for process in self._running.values():
+                if not process.service.runs_once:
+                    self._wait(process, _HEALTHY)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Ends all."""
+        self.stop()
+
+    def process(self, name: str) -> ServiceProcess:
+        """The process of a service."""
+        return self._running[name]
+
+    def refuse_dead(self) -> None:
+        """Stops whoever goes on while a service is gone.
+
+        Raises:
+            ServiceDiedError: one that should run ended, or one that runs once failed.
+        """
+        for process in self._running.values():
+            code = process.exit_code()
+            if code is not None and not (process.service.runs_once and code == 0):
+                raise ServiceDiedError(f"{process.service.name} ended with {code}:\n{process.last_words()}")
+
+    def stop(self) -> None:
+        """Ends what was started, the last first."""
+        while self._running:
+            _, process = self._running.popitem()
+            process.stop()
+        for image in self._images.values():
+            image.remove()
+
+    def _prepare(self) -> None:
+        for name in sorted({service.image for service in self._services.values()}):
+            image = IMAGES[name](folder=self.folder / "images" / name.replace("/", "-"))
+            self._images[name] = image
+            image.folder.mkdir(parents=True)
+            image.prepare()
+
+    def _in_order(self) -> Iterator[Service]:
+        names = TopologicalSorter({name: service.depends_on for name, service in self._services.items()})
+        return (self._services[name] for name in names.static_order())
+
+    def _start(self, service: Service) -> None:
+        image = self._images[service.image]
+        translate = Translation(hosts=self._services, ports=self._ports, folders=self._folders(service, image))
+        process = ServiceProcess(service, image, translate, self.folder / "logs" / f"{service.name}.log")
+        process.start()
+        self._running[service.name] = process
+
+    def _folders(self, service: Service, image: Image) -> dict[str, Path]:
+        folders = dict(image.folders)
+        for mount in service.mounts:
+            source = self.folder / "volumes" / mount.source if mount.is_volume else Path(mount.source)
+            if mount.target in image.folders:
+                continue
+            inside = [path for path in image.folders if mount.target.startswith(f"{path}/")]
+            if inside:
+                place = image.folders[inside[0]] / mount.target.removeprefix(f"{inside[0]}/")
+                with suppress(FileExistsError):
+                    place.symlink_to(source)
+            else:
+                source.mkdir(parents=True, exist_ok=True)
+                folders[mount.target] = source
+        return folders
+
+    def _wait(self, process: ServiceProcess, condition: str) -> None:
+        """Waits for one condition of ``depends_on``."""
+        deadline = time.monotonic() + _READY_SECONDS
+        while not _holds(process, condition):
+            if time.monotonic() > deadline:
+                raise ServiceDiedError(
+                    f"{process.service.name} was not ready after {_READY_SECONDS} seconds:\n{process.last_words()}"
+                )
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+        if process.service.name not in self._reached:
+            self._reached.add(process.service.name)
+            self._say(f"{process.service.name}: {'done' if condition == _COMPLETED else 'healthy'}")
+
+
+def _holds(process: ServiceProcess, condition: str) -> bool:
+    if condition == _HEALTHY:
+        return process.is_healthy()
+    if condition == _COMPLETED:
+        code = process.exit_code()
+        if code not in (None, 0):
+            raise ServiceDiedError(f"{process.service.name} ended with {code}:\n{process.last_words()}")
+        return code == 0
+    return process.exit_code() is None
