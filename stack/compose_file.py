@@ -12,7 +12,7 @@ from typing import Any, Final
 from servers.server_process import CACHE, ServerUnavailableError
 from stack.service import Service
 
-__all__ = ["ComposeFileError", "build_reader", "load_compose"]
+__all__ = ["ComposeFileError", "load_compose", "read_compose"]
 
 PROGRAM: Final = Path(__file__).parent / "compose"
 
@@ -28,14 +28,25 @@ def load_compose(compose_file: Path, env_file: Path) -> dict[str, Service]:
         ComposeFileError: the file is not valid, or a variable is missing.
         ServerUnavailableError: there is no Go to build the reader with.
     """
-    done = subprocess.run([build_reader(), compose_file, env_file], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise ComposeFileError(done.stderr.strip())
-    document: dict[str, Any] = json.loads(done.stdout)
+    document = read_compose(compose_file, env_file)
     return {name: Service.of(name, service) for name, service in document["services"].items()}
 
 
-def build_reader() -> Path:
+def read_compose(compose_file: Path, env_file: Path) -> dict[str, Any]:
+    """The whole file as JSON, likewise.
+
+    Raises:
+        ComposeFileError: the file is not valid, or a variable is missing.
+        ServerUnavailableError: there is no Go to build the reader with.
+    """
+    done = subprocess.run([_build_reader(), compose_file, env_file], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ComposeFileError(done.stderr.strip())
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def _build_reader() -> Path:
     """The program in the cache; builds it where it is not there.
 
     Raises:

@@ -16,7 +16,7 @@ from stack.service_process import ServiceDiedError
 from stack.stack import Stack
 from stack.translation import LOCALHOST, all_ports
 
-__all__ = ["main"]
+__all__ = ["COMPOSE_FILE", "DEMO", "main", "ports_here"]
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 COMPOSE_FILE: Final = ROOT / "docker-compose.yaml"
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
         _say(f"New secrets are in {options.env_file}")
     try:
         services = load_compose(COMPOSE_FILE, options.env_file)
-        ports = _ports(services.values(), is_free_for_all=options.free_ports)
+        ports = ports_here(services.values(), are_any=options.free_ports)
         with Stack(services, folder=options.folder.resolve(), ports=ports, say=_say) as stack:
             _say_where(services.values(), ports, options)
             return _follow(stack, until_delivered=options.until_delivered)
@@ -51,12 +51,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _ports(services: Iterable[Service], *, is_free_for_all: bool) -> dict[int, int]:
+def ports_here(services: Iterable[Service], *, are_any: bool) -> dict[int, int]:
     """The port here by the file's own, which is taken where nobody else listens on it."""
-    return {port: port if not is_free_for_all and is_free(port) else free_port() for port in all_ports(services)}
+    return {port: port if not are_any and _is_free(port) else free_port() for port in all_ports(services)}
 
 
-def is_free(port: int) -> bool:
+def _is_free(port: int) -> bool:
     """Whether a server could listen on a port of 127.0.0.1 now."""
     with socket.socket() as tried:
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,7 +1,8 @@
 """One service as a plain process: its start, its health, its end."""
 
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -37,6 +38,8 @@ class ServiceProcess:
         self._image = image
         self._translate = translate
         self._process: subprocess.Popen[bytes] | None = None
+        self._started: list[psutil.Process] = []
+        self._is_asked = False
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -72,25 +75,37 @@ class ServiceProcess:
             check.wait()
             return False
 
+    def run(self, command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+        """Another command in its place, run to its end."""
+        process = self._popen([self._translate(word) for word in command], subprocess.PIPE)
+        out, err = process.communicate()
+        return subprocess.CompletedProcess(process.args, process.returncode, out.decode(), err.decode())
+
     def last_words(self) -> str:
         """The end of its output."""
         return self.log.read_text(encoding="utf-8", errors="replace")[-_LAST_CHARACTERS:]
+
+    def ask_to_end(self) -> None:
+        """Tells it once to end, if it runs, and remembers what it has started."""
+        if self._process is not None and not self._is_asked and self._process.poll() is None:
+            self._is_asked = True
+            self._started = psutil.Process(self._process.pid).children(recursive=True)
+            self._process.terminate()
 
     def stop(self) -> None:
         """Ends it and whatever it started, as the end of a container would."""
         if self._process is None:
             return
-        started = _descendants(self._process.pid)
-        self._process.terminate()
+        self.ask_to_end()
         try:
             self._process.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        for process in started:
-            if process.is_running():
+        for process in self._started:
+            with suppress(psutil.NoSuchProcess):
                 process.kill()
-        psutil.wait_procs(started, timeout=_STOP_SECONDS)
+        psutil.wait_procs(self._started, timeout=_STOP_SECONDS)
 
     def _popen(self, command: list[str], output: int) -> "subprocess.Popen[bytes]":
         user = self._image.user
@@ -99,10 +114,3 @@ class ServiceProcess:
             stdout=output, stderr=output, start_new_session=True,
             user=user, group=user, extra_groups=None if user is None else [],
         )  # fmt: skip
-
-
-def _descendants(pid: int) -> list[psutil.Process]:
-    try:
-        return psutil.Process(pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        return []

@@ -1,8 +1,9 @@
 """All services of a compose file as plain processes, in the order of what they depend on."""
 
 import shutil
+import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -30,15 +31,23 @@ class Stack:
         folder: of everything that they keep; what is there of an earlier time is removed.
         ports: the port here by the service's own.
         say: is told what happens.
+        images: what stands for each image.
     """
 
     def __init__(
-        self, services: Mapping[str, Service], *, folder: Path, ports: Mapping[int, int], say: Callable[[str], None]
+        self,
+        services: Mapping[str, Service],
+        *,
+        folder: Path,
+        ports: Mapping[int, int],
+        say: Callable[[str], None],
+        images: Mapping[str, type[Image]] = IMAGES,
     ) -> None:
         self.folder = folder
         self._services = services
         self._ports = ports
         self._say = say
+        self._kinds = images
         self._images: dict[str, Image] = {}
         self._running: dict[str, ServiceProcess] = {}
         self._reached: set[str] = set()
@@ -74,6 +83,10 @@ class Stack:
         """The process of a service."""
         return self._running[name]
 
+    def run(self, name: str, command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+        """What `docker compose run NAME COMMAND` does: another command with all that a service is given."""
+        return self._running[name].run(command)
+
     def refuse_dead(self) -> None:
         """Stops whoever goes on while a service is gone.
 
@@ -86,16 +99,18 @@ class Stack:
                 raise ServiceDiedError(f"{process.service.name} ended with {code}:\n{process.last_words()}")
 
     def stop(self) -> None:
-        """Ends what was started, the last first."""
-        while self._running:
-            _, process = self._running.popitem()
+        """Ends what was started, all at once: nobody needs the others to end."""
+        for process in reversed(self._running.values()):
+            process.ask_to_end()
+        for process in reversed(self._running.values()):
             process.stop()
+        self._running.clear()
         for image in self._images.values():
             image.remove()
 
     def _prepare(self) -> None:
         for name in sorted({service.image for service in self._services.values()}):
-            image = IMAGES[name](folder=self.folder / "images" / name.replace("/", "-"))
+            image = self._kinds[name](folder=self.folder / "images" / name.replace("/", "-"))
             self._images[name] = image
             image.folder.mkdir(parents=True)
             image.prepare()

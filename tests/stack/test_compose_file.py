@@ -1,0 +1,174 @@
+"""docker-compose.yaml, read by the library that `docker compose` reads it with."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servers.server_process import ServerUnavailableError
+from stack.compose_file import ComposeFileError, load_compose, read_compose
+from stack.dockerfile import copies
+from stack.images import IMAGES
+from stack.make_env import make_env
+from stack.translation import all_ports
+
+ROOT = Path(__file__).parents[2]
+COMPOSE_FILE = ROOT / "docker-compose.yaml"
+TEXT = COMPOSE_FILE.read_text()
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+SECRET = re.compile(r"PASSWORD$|SECRET|FERNET|ACCESS_KEY|SQL_ALCHEMY_CONN|CONN_LAKE")
+"""The names of variables whose values are secret, or hold one."""
+
+
+@pytest.fixture(scope="module")
+def env_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two, with other secrets in each."""
+    paths = [tmp_path_factory.mktemp("env") / ".env" for _ in range(2)]
+    assert all(make_env(path) for path in paths)
+    return paths
+
+
+@pytest.fixture(scope="module")
+def documents(env_files: list[Path]) -> list[dict[str, Any]]:
+    """What the file says under each of them."""
+    try:
+        return [read_compose(COMPOSE_FILE, env_file) for env_file in env_files]
+    except ServerUnavailableError as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="module")
+def services(documents: list[dict[str, Any]]) -> dict[str, Any]:
+    return documents[0]["services"]
+
+
+def variables(env_file: Path) -> dict[str, str]:
+    lines = [line for line in env_file.read_text().splitlines() if line and not line.startswith("#")]
+    return dict(line.split("=", 1) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "sentence"),
+    [
+        ("    ports: [", "    portz: [", "services.airflow-api.portz"),
+        ("lake-bucket: {condition", "lake-buckets: {condition", 'depends on undefined service "lake-buckets"'),
+        ("127.0.0.1:8080:8080", "127.0.0.1:eighty:8080", "Invalid hostPort: eighty"),
+        ("{condition: service_healthy}", "{condition: service_well}", "condition"),
+        ("    volumes: [\"rest-catalog:", "    volumes: [\"catalog:", "undefined volume catalog"),
+    ],
+)  # fmt: skip
+def test_a_broken_copy_is_refused(
+    tmp_path: Path, documents: object, env_files: list[Path], right: str, wrong: str, sentence: str
+) -> None:
+    assert right in TEXT
+    broken = tmp_path / "docker-compose.yaml"
+    broken.write_text(TEXT.replace(right, wrong, 1))
+    with pytest.raises(ComposeFileError, match=re.escape(sentence)):
+        read_compose(broken, env_files[0])
+
+
+def test_the_example_of_env_lists_what_the_file_asks_for_and_has_no_value() -> None:
+    asked = re.findall(r"(?<!\$)\$\{([A-Z0-9_]+)", TEXT)
+    assert variables(ROOT / ".env.example") == dict.fromkeys(sorted(set(asked)), "")
+    assert asked == re.findall(r"(?<!\$)\$\{([A-Z0-9_]+):\?[^}]{20,}\}", TEXT)
+
+
+@pytest.mark.parametrize("name", variables(ROOT / ".env.example"))
+@pytest.mark.parametrize("line", ["", "{}=\n"], ids=["missing", "empty"])
+def test_nothing_starts_without_a_secret(
+    tmp_path: Path, documents: object, env_files: list[Path], name: str, line: str
+) -> None:
+    env_file = tmp_path / ".env"
+    env_file.write_text(re.sub(rf"^{name}=.*\n", line.format(name), env_files[0].read_text(), flags=re.MULTILINE))
+    with pytest.raises(ComposeFileError, match=rf"required variable {name} is missing a value: is missing in \.env"):
+        read_compose(COMPOSE_FILE, env_file)
+
+
+def test_no_password_is_written_in_the_file(documents: list[dict[str, Any]], env_files: list[Path]) -> None:
+    first, second = (dict(environment(document)) for document in documents)
+    secret = {key for key in first if SECRET.search(key[1])}
+    assert {key for key in first if first[key] != second[key]} == secret
+    planted = variables(env_files[0]).values()
+    assert all(any(value in first[key] for value in planted) for key in secret)
+    elsewhere = json.dumps([{**service, "environment": {}} for service in documents[0]["services"].values()])
+    assert not [value for value in planted if value in elsewhere]
+
+
+def test_secrets_reach_only_the_services_that_need_them(services: dict[str, Any], env_files: list[Path]) -> None:
+    secrets = variables(env_files[0])
+    knows = {
+        name: {key for key, secret in secrets.items() if secret in json.dumps(service)}
+        for name, service in services.items()
+    }
+    airflow = {"AIRFLOW_API_SECRET_KEY", "AIRFLOW_DATABASE_PASSWORD", "AIRFLOW_FERNET_KEY", "AIRFLOW_JWT_SECRET"}
+    store = {"S3_ACCESS_KEY", "S3_SECRET_KEY"}
+    assert knows == {
+        "airflow-api": airflow | store,
+        "airflow-dag-processor": airflow,
+        "airflow-database": {"AIRFLOW_DATABASE_PASSWORD"},
+        "airflow-init": airflow | {"AIRFLOW_ADMIN_PASSWORD"},
+        "airflow-scheduler": airflow | store,
+        "airflow-triggerer": airflow | store,
+        "demo-flights": store,
+        "lake-bucket": store,
+        "object-store": store,
+        "rest-catalog": store,
+        "spark-master": set(),
+        "spark-worker-1": set(),
+        "spark-worker-2": set(),
+    }
+
+
+def test_every_service_is_checked_for_health_or_runs_once(services: dict[str, Any]) -> None:
+    for name, service in services.items():
+        if "healthcheck" in service:
+            assert service["restart"] == "unless-stopped", name
+        else:
+            assert service["restart"] in ("no", "on-failure:3"), name
+    needs = [need for service in services.values() for need in service.get("depends_on", {}).items()]
+    waited_for = {(other, need["condition"]) for other, need in needs}
+    assert {condition for other, condition in waited_for if "healthcheck" in services[other]} == {"service_healthy"}
+    assert {condition for other, condition in waited_for if "healthcheck" not in services[other]} == {
+        "service_completed_successfully"
+    }
+
+
+def test_nothing_runs_as_root_or_listens_to_other_machines(services: dict[str, Any]) -> None:
+    for name, service in services.items():
+        assert service["user"].split(":")[0] not in ("", "0", "root"), name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert int(service["mem_limit"]) <= 4 << 30, name
+        assert {port["host_ip"] for port in service.get("ports", [])} <= {"127.0.0.1"}, name
+
+
+def test_images_are_pinned(services: dict[str, Any]) -> None:
+    built = {service["image"] for service in services.values() if "build" in service}
+    pulled = {service["image"] for service in services.values()} - built
+    for image in [*built, *pulled, *re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)]:
+        assert re.search(r":v?\d+\.\d+", image), image
+    stages = {service["build"]["target"] for service in services.values() if "build" in service}
+    assert stages == set(re.findall(r"^FROM \S+ AS (\S+)$", DOCKERFILE, re.MULTILINE))
+
+
+def test_what_the_image_copies_is_let_into_its_build() -> None:
+    let_in = {line.removeprefix("!") for line in (ROOT / ".dockerignore").read_text().splitlines() if "!" in line}
+    copied = [source for source, _ in copies(DOCKERFILE, "icefloe")]
+    assert copied
+    assert {source for source in copied if source not in let_in and not source.startswith("demo/")} == set()
+    assert all((ROOT / source).exists() for source in copied)
+
+
+def test_each_port_has_one_number_and_each_image_a_stand_in(documents: object, env_files: list[Path]) -> None:
+    services = load_compose(COMPOSE_FILE, env_files[0])
+    assert all_ports(services.values())
+    assert {service.image for service in services.values()} == set(IMAGES)
+
+
+def environment(document: dict[str, Any]) -> Iterator[tuple[tuple[str, str], str]]:
+    for service, settings in document["services"].items():
+        for name, value in settings.get("environment", {}).items():
+            yield (service, name), value

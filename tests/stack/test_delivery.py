@@ -1,0 +1,100 @@
+"""docker-compose.yaml as plain processes: what it starts delivers the demo's changes and asks for a login."""
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+import psutil
+import pytest
+
+from e2e.daemons import wait_until
+from servers.planted_secrets import files_with
+from servers.server_process import ServerUnavailableError
+from stack.compose_file import load_compose
+from stack.make_env import make_env
+from stack.run import COMPOSE_FILE, DEMO, ports_here
+from stack.stack import Stack
+
+pytestmark = [pytest.mark.servers, pytest.mark.daemons, pytest.mark.spark, pytest.mark.timeout(900)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """The services, where Airflow is, and the secrets."""
+
+    stack: Stack
+    airflow: str
+    secrets: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    for module in ("psycopg2", "asyncpg"):
+        pytest.importorskip(module, reason=f"Airflow on PostgreSQL needs the package {module}")
+    folder = tmp_path_factory.mktemp("stack")
+    make_env(folder / ".env")
+    secrets = dict(line.split("=", 1) for line in (folder / ".env").read_text().splitlines() if line[:1].isupper())
+    before = set(psutil.Process().children(recursive=True))
+    with ExitStack() as started:
+        try:
+            services = load_compose(COMPOSE_FILE, folder / ".env")
+            services[DEMO] = replace(services[DEMO], command=(*services[DEMO].command, "--brief"))
+            ports = ports_here(services.values(), are_any=True)
+            stack = started.enter_context(Stack(services, folder=folder / "stack", ports=ports, say=print))
+        except ServerUnavailableError as reason:
+            pytest.skip(str(reason))
+        yield Running(stack=stack, airflow=f"http://127.0.0.1:{ports[8080]}", secrets=secrets)
+        stack.refuse_dead()
+    assert set(psutil.Process().children(recursive=True)) <= before
+
+
+def test_the_demo_is_delivered_and_its_documented_commands_work(running: Running) -> None:
+    demo = running.stack.process(DEMO)
+    assert wait_until(lambda: [demo.exit_code()] if demo.exit_code() is not None else None,
+                      what="the end of the demo", seconds=600) == [0], demo.last_words()  # fmt: skip
+    told = demo.log.read_text().splitlines()
+    assert [line.split()[:2] for line in told[1:3]] == [["initial", "load"], ["delays", "of"]]
+    assert told[-1] == "Verified: 284,176 changes of 2 batches, replayed, give the 280,886 rows of the table."
+    status = running.stack.run(DEMO, ["python", "-m", "icefloe", "status", "flights_changes", "--json"])
+    assert status.returncode == 0, status.stderr
+    assert json.loads(status.stdout.splitlines()[-1])["last_batch"] == 1
+
+
+def test_airflow_lets_nobody_in_without_the_password_of_env(running: Running) -> None:
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        ask(running, "/api/v2/dags")
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        token(running, "admin")
+    dags = ask(running, "/api/v2/dags", token(running, running.secrets["AIRFLOW_ADMIN_PASSWORD"]))["dags"]
+    assert {dag["dag_id"]: dag["is_paused"] for dag in dags} == {
+        "flights_changes": False,
+        "flights_changes__backfill": False,
+    }
+
+
+def test_no_secret_is_written_but_to_the_password_file(running: Running) -> None:
+    folder = running.stack.folder
+    assert files_with("flights_changes", [folder / "logs", folder / "volumes" / "airflow-home"])
+    written = {
+        name: files_with(secret, [folder]) for name, secret in running.secrets.items() if name != "S3_ACCESS_KEY"
+    }
+    passwords = written.pop("AIRFLOW_ADMIN_PASSWORD")
+    assert [path.name for path in passwords] == ["passwords.json"]
+    assert passwords[0].stat().st_mode & 0o77 == 0
+    assert {name: paths for name, paths in written.items() if paths} == {}
+
+
+def ask(running: Running, path: str, bearer: str | None = None, body: dict[str, str] | None = None) -> Any:
+    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {bearer}"} if bearer else {})
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(f"{running.airflow}{path}", data, headers)
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return json.load(answer)
+
+
+def token(running: Running, password: str) -> str:
+    return ask(running, "/auth/token", body={"username": "admin", "password": password})["access_token"]
