@@ -1,38 +1,38 @@
 """What docs/deployment.md tells users to write, with real places and secrets in place of its examples."""
 
-import re
 import shlex
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
+from docs.blocks import ROOT
+from docs.claims import Kind, claimed
+
 __all__ = ["documented_pipeline", "documented_variables"]
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "deployment.md"
+PAGE: Final = "docs/deployment.md"
 
 
 def documented_pipeline(replaced: Mapping[str, str]) -> dict[str, Any]:
     """The pipeline file of the page."""
-    [block] = _blocks("yaml", replaced)
+    [block] = _replaced(Kind.PIPELINE, replaced)
     return yaml.safe_load(block)
 
 
 def documented_variables(replaced: Mapping[str, str]) -> dict[str, str]:
     """The environment variables of the page."""
-    lines = [line for block in _blocks("sh", replaced) for line in block.splitlines()]
-    assignments = [shlex.split(line) for line in lines]
-    assert all(words[0] == "export" and len(words) == 2 for words in assignments)
+    lines = [line for block in _replaced(Kind.SHELL, replaced) for line in block.splitlines()]
+    assignments = [shlex.split(line) for line in lines if line.startswith("export ")]
+    assert all(len(words) == 2 for words in assignments)
     return dict(words[1].split("=", 1) for words in assignments)
 
 
-def _blocks(language: str, replaced: Mapping[str, str]) -> list[str]:
-    """The blocks of a language."""
-    page = PAGE.read_text(encoding="utf-8")
-    for old in replaced:
-        assert old in page, f"{old} is no example of the page any more"
-    blocks = re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+def _replaced(kind: Kind, replaced: Mapping[str, str]) -> list[str]:
+    """The page's blocks of a kind."""
+    page = (ROOT / PAGE).read_text(encoding="utf-8")
+    texts = [block.text for block in claimed(kind) if block.page == PAGE]
     for old, new in replaced.items():
-        blocks = [block.replace(old, new) for block in blocks]
-    return blocks
+        assert old in page, f"{old} is no example of the page any more"
+        texts = [text.replace(old, new) for text in texts]
+    return texts

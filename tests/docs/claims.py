@@ -1,0 +1,70 @@
+"""Which test takes care of a code block, told by where the block stands and how it looks."""
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from docs.blocks import Block, all_blocks
+
+__all__ = ["CLAIMS", "Claim", "Kind", "claim_of", "claimed"]
+
+
+class Kind(Enum):
+    """What a block is; the module of tests that has the name takes care of it."""
+
+    PIPELINE = "a pipeline file: loaded, and run with places of its own"
+    SINK = "the sink of a pipeline file: run with a path of its own"
+    SHELL = "commands of a shell: run by one, with stand-ins for the programs, and then by the programs themselves"
+    COMMAND_LIST = "a command on each line and what it does: each is run"
+    PYTHON = "Python: executed"
+    FLOW = "the picture of the flow: held to the tasks of the DAG"
+    LAYERS = "the layers: held to the contract of import-linter and to the folders"
+    FOLDERS = "files and folders: held to what runs leave"
+    MANIFEST = "a document of the files sink: held to one that a run wrote"
+    DEMO = "what the demo prints: held to what it prints"
+    FORMULA = "a definition of the row hash: computed, and held to the reference in plain Python"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """Blocks of a kind.
+
+    Attributes:
+        begins: a regular expression for the beginning of the text.
+        page: of blocks that are like no other; None: on any page.
+    """
+
+    kind: Kind
+    begins: str
+    page: str | None = None
+
+    def covers(self, block: Block) -> bool:
+        """Whether the block is one of them."""
+        return self.page in (None, block.page) and re.match(self.begins, block.text) is not None
+
+
+CLAIMS: Final = (
+    Claim(kind=Kind.PIPELINE, begins=r"version: 1\n(.*\n)*table: "),
+    Claim(kind=Kind.SINK, begins=r"sink: \{.*\}\n\Z"),
+    Claim(kind=Kind.COMMAND_LIST, begins=r"((icefloe|make)( \S+)* {2,}[^# ].*\n)+\Z"),
+    Claim(kind=Kind.SHELL, begins=r"(export|airflow|icefloe|make|eval|pip) "),
+    Claim(kind=Kind.PYTHON, begins=r"(from|import) "),
+    Claim(kind=Kind.FLOW, begins=r"wait_for_snapshot -> "),
+    Claim(kind=Kind.LAYERS, begins=r"dags/, spark_jobs/ ", page="docs/architecture.md"),
+    Claim(kind=Kind.FOLDERS, begins=r"<(storage|path)>/"),
+    Claim(kind=Kind.MANIFEST, begins=r"\{", page="docs/sinks.md"),
+    Claim(kind=Kind.DEMO, begins=r"Making an empty Iceberg table", page="README.md"),
+    Claim(kind=Kind.FORMULA, begins=r"\w+(\(.*\))? +=|\w+\(.*\):", page="docs/formats.md"),
+)
+"""The first that covers a block claims it."""
+
+
+def claim_of(block: Block) -> Claim | None:
+    """What takes care of a block."""
+    return next((claim for claim in CLAIMS if claim.covers(block)), None)
+
+
+def claimed(kind: Kind) -> list[Block]:
+    """All blocks of a kind."""
+    return [block for block in all_blocks() if (claim := claim_of(block)) is not None and claim.kind is kind]

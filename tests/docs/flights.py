@@ -1,0 +1,98 @@
+"""The table of the documentation's examples, ``nyc.flights`` in the catalog ``lakehouse``, and pipelines on it."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+
+from cli.workspace import icefloe
+from dags.lake import Lake
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.range_request import RangeRequest
+from icefloe.batch.session import PipelineSession
+from icefloe.engines.run_batch import run_batch
+from icefloe.pipeline.pipeline_file import load_pipeline
+
+__all__ = ["Flights"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flights:
+    """The lake and the folder whose ``dags/pipelines`` the command line looks into."""
+
+    folder: Path
+    lake: Lake
+
+    @classmethod
+    def create(cls, folder: Path) -> Self:
+        pipelines = folder / "dags" / "pipelines"
+        pipelines.mkdir(parents=True)
+        return cls(folder=folder, lake=Lake.create(folder, pipelines))
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The catalog, as PyIceberg's own configuration."""
+        properties = {
+            "TYPE": "sql",
+            "URI": f"sqlite:///{self.folder}/catalog.db",
+            "WAREHOUSE": f"file://{self.folder}/warehouse",
+        }
+        return {f"PYICEBERG_CATALOG__LAKEHOUSE__{name}": value for name, value in properties.items()}
+
+    def write_pipeline(self, name: str, documented: Mapping[str, Any] | None = None, **keys: Any) -> Path:
+        """A pipeline file with places of its own in place of the documented ones, and no Spark."""
+        written = {"version": 1, "catalog": "lakehouse", "table": "nyc.flights", **(documented or {}), **keys}
+        sink = {"type": "files", **written.get("sink", {}), "path": f"file://{self.folder}/{name}/changes"}
+        sink.pop("conn_id", None)
+        written |= {"storage": f"file://{self.folder}/{name}/storage", "sink": sink, "engine": "local"}
+        written.pop("storage_conn_id", None)
+        path = self.lake.pipelines / f"{name}.yaml"
+        path.write_text(yaml.safe_dump(written, sort_keys=False))
+        return path
+
+    def follow(self, name: str) -> None:
+        """Batches of an initial load, an update and nothing, and a backfill."""
+        self.lake.append((1, "AA"), (2, "UA"))
+        run_pipeline(name)
+        self.lake.replace_carrier(2, "DL")
+        run_pipeline(name)
+        run_pipeline(name)
+        run_pipeline(name, "--up-to-snapshot-id", self.lake.current_snapshot_id())
+
+    def files(self, name: str) -> list[str]:
+        """What a pipeline has written, below its folder."""
+        top = self.folder / name
+        return sorted(str(path.relative_to(top)) for path in top.rglob("*") if path.is_file())
+
+    def files_before_cleanup(self, name: str, request: RangeRequest | None = None, *, is_damaged: bool) -> list[str]:
+        """What is there when a batch is delivered and nothing is removed.
+
+        Args:
+            name: of the pipeline, whose next batch is run.
+            request: a range, for a backfill.
+            is_damaged: takes the data of a map output away before it is read.
+        """
+        session = PipelineSession.open(
+            load_pipeline(self.lake.pipelines / f"{name}.yaml"), credentials=Credentials(), environ=os.environ
+        )
+        found: list[str] = []
+
+        @contextmanager
+        def observe(task: str) -> Iterator[None]:
+            if task == "coalesce" and is_damaged:
+                next((self.folder / name).rglob("*.data")).unlink()
+            if task == "cleanup":
+                found.extend(self.files(name))
+            yield
+
+        run_batch(session, request, environ=os.environ, observe=observe)
+        return found
+
+
+def run_pipeline(*arguments: object) -> None:
+    done = icefloe("run", *arguments)
+    assert done.code == 0, done.err

@@ -1,0 +1,59 @@
+import re
+
+import pytest
+
+from docs.blocks import Block
+from docs.claims import Kind, claimed
+from docs.flights import Flights
+from icefloe.batch.layout import error_key
+from icefloe.batch.range_request import RangeRequest
+
+EXTENSIONS = r"(json|parquet|data|index|statistics|block|void)"
+
+
+def patterns(block: Block) -> set[str]:
+    """Each file of a block as a regular expression for the end of its path."""
+    text = re.sub(r"(\S+)\.data\|\.index\|\.statistics", r"\1.data \1.index \1.statistics", block.text)
+    words = re.findall(r"[^\s,]+", re.sub(r"<(sink )?path>/", "", text))
+    files = [word for word in words if re.search(rf"\.{EXTENSIONS}$|\.\.\.$|<generation>$", word)]
+    return {pattern(word) for word in files}
+
+
+def pattern(word: str) -> str:
+    """Digits stand for as many others, a name in brackets for any."""
+    parts = re.split(r"(<[^>]+>|\.\.\.|\d+)", word)
+    return r"(.*/)?" + "".join(expression(part) for part in parts)
+
+
+def expression(part: str) -> str:
+    if part.isdigit():
+        return rf"\d{{{len(part)}}}"
+    return ".*" if part == "..." else r"[\w-]+" if part.startswith("<") else re.escape(part)
+
+
+@pytest.mark.parametrize("block", claimed(Kind.FOLDERS), ids=str)
+def test_files_and_folders_are_those_that_runs_leave(block: Block, flights: Flights) -> None:
+    # Rows are delivered without their key, so that equal ones are looked for; little files, so that there are many.
+    sink = {"target_file_bytes": 2000}
+    keys = {"columns": ["carrier"], "shuffle": {"map_task_bytes": "1KiB"}, "sink": sink}
+    flights.write_pipeline("flights", **keys)
+    flights.lake.append(*[(number, f"carrier {number}") for number in range(400)])
+    flights.lake.append(*[(number, f"carrier {number}") for number in range(400, 800)])
+    found = flights.files_before_cleanup("flights", is_damaged=False)
+    flights.lake.replace_carrier(7, "DL")
+    found += flights.files_before_cleanup("flights", is_damaged=True)
+    up_to = RangeRequest(up_to_snapshot_id=flights.lake.current_snapshot_id())
+    found += flights.files_before_cleanup("flights", up_to, is_damaged=False)
+    found.append(error_key("shuffle_write", "0a1b"))
+
+    documented = patterns(block)
+    places = {path for path in found if belongs(path, block)}
+    unknown = {path for path in places if not any(re.fullmatch(told, path) for told in documented)}
+    assert not unknown, f"{block} does not tell of {sorted(unknown)}"
+    never = {told for told in documented if not any(re.fullmatch(told, path) for path in found)}
+    assert not never, f"{block} tells of files that nobody wrote: {sorted(never)}"
+
+
+def belongs(path: str, block: Block) -> bool:
+    """Whether a block that tells of the sink alone must tell of it."""
+    return "<storage>" in block.text or path.startswith("changes/")

@@ -1,0 +1,36 @@
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from cli.workspace import icefloe
+from docs.blocks import Block
+from docs.claims import Kind, claimed
+from docs.flights import Flights
+from icefloe.pipeline.not_built import refuse_unbuilt
+from icefloe.pipeline.pipeline_file import load_pipeline
+
+
+@pytest.mark.parametrize("block", claimed(Kind.PIPELINE), ids=str)
+def test_a_pipeline_file_is_accepted_as_it_stands(block: Block, tmp_path: Path) -> None:
+    path = tmp_path / "flights.yaml"
+    path.write_text(block.text)
+    refuse_unbuilt(load_pipeline(path))
+
+
+@pytest.mark.parametrize("block", claimed(Kind.PIPELINE), ids=str)
+def test_a_pipeline_file_delivers_with_places_of_its_own(block: Block, flights: Flights) -> None:
+    flights.write_pipeline("flights", yaml.safe_load(block.text))
+    flights.lake.append((1, "AA"), (2, "UA"))
+    done = icefloe("run", "flights", "--json")
+    assert (done.code, done.document["insert"]) == (0, 2), done.err
+
+
+@pytest.mark.parametrize("block", claimed(Kind.SINK), ids=str)
+def test_a_sink_delivers_with_a_path_of_its_own(block: Block, flights: Flights) -> None:
+    flights.write_pipeline("flights", yaml.safe_load(block.text))
+    flights.lake.append((1, "AA"))
+    assert icefloe("run", "flights").code == 0
+    [part] = flights.folder.rglob("part-*.parquet")
+    assert pq.ParquetFile(part).metadata.num_rows == 1

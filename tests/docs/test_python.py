@@ -1,0 +1,70 @@
+"""The Python of the pages, executed."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import airflow_environment
+from docs.blocks import Block
+from docs.claims import Kind, claimed
+from docs.flights import Flights
+
+pytestmark = pytest.mark.airflow
+
+WITH_TABLE = [block for block in claimed(Kind.PYTHON) if "table" in block.text]
+WITH_DAG = [block for block in claimed(Kind.PYTHON) if "DAG(" in block.text]
+
+
+def test_every_block_is_one_of_these() -> None:
+    assert {*WITH_TABLE, *WITH_DAG} == set(claimed(Kind.PYTHON))
+
+
+@pytest.mark.parametrize("block", WITH_TABLE, ids=str)
+def test_changes_are_read(block: Block, flights: Flights) -> None:
+    after = flights.lake.append((1, "AA"))
+    flights.lake.append((2, "UA"), (3, "DL"))
+    names: dict[str, Any] = {"table": flights.lake.table}
+    assert "4711" in block.text
+    exec(block.text.replace("4711", str(after)), names)
+    assert names["changes"].num_rows == 2
+
+
+@pytest.mark.parametrize("block", WITH_DAG, ids=str)
+def test_a_dag_starts_when_changes_were_delivered_and_finds_them_told(
+    block: Block, flights: Flights, pipelines: None, airflow_database: None, tmp_path: Path, capsys: Any
+) -> None:
+    from airflow.dag_processing.dagbag import DagBag
+
+    flights.lake.append((1, "AA"))
+    bag = DagBag(airflow_environment.DAGS, bundle_name="dags-folder")
+    assert str(bag.dags["flights"].test().state) == "success"
+    (tmp_path / "after.py").write_text(block.text)
+    [dag] = DagBag(tmp_path / "after.py", bundle_name="dags-folder").dags.values()
+    [asset] = dag.timetable.asset_condition.objects
+    [use_changes] = dag.tasks
+    use_changes.python_callable({asset: [last_event(asset.uri)]})
+    printed = capsys.readouterr().out
+    assert f"file://{flights.folder}/flights/changes 0 {{" in printed
+    assert "'insert': 1" in printed
+
+
+@pytest.fixture
+def pipelines(flights: Flights, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The pipeline file in the dags folder of Airflow."""
+    monkeypatch.setenv("AIRFLOW_CONN_LAKEHOUSE", flights.lake.connection)
+    written = airflow_environment.PIPELINES / "flights.yaml"
+    path = flights.write_pipeline("flights", schedule="0 * * * *", default_args={"retries": 0})
+    written.write_text(path.read_text())
+    yield
+    written.unlink()
+
+
+def last_event(uri: str) -> Any:
+    from airflow.models.asset import AssetEvent, AssetModel
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        events = session.query(AssetEvent).join(AssetModel, AssetModel.id == AssetEvent.asset_id)
+        return events.filter(AssetModel.uri == uri).order_by(AssetEvent.id.desc()).first()

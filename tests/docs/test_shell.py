@@ -1,0 +1,110 @@
+"""What the pages tell users to type, typed."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import airflow_environment
+from cli.workspace import icefloe
+from docs.blocks import ROOT, Block
+from docs.claims import Kind, claimed
+from docs.flights import Flights
+from docs.recorded_shell import record
+from docs.settings import check_connection, check_variable
+from icefloe.orchestration.backfill_params import backfill_range
+
+pytestmark = pytest.mark.airflow
+
+RunAirflow = Callable[..., None]
+
+
+@pytest.mark.parametrize("block", claimed(Kind.SHELL), ids=str)
+def test_the_commands_of_a_shell_do_what_they_are_for(
+    block: Block, tmp_path: Path, flights_dag: RunAirflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded = record(block, tmp_path)
+    assert recorded.commands or recorded.variables or recorded.completed, f"{block} does nothing"
+    for name, value in recorded.variables.items():
+        monkeypatch.setenv(name, value)
+    for name, value in recorded.variables.items():
+        check_variable(name, value.replace(str(tmp_path), str(ROOT)))
+    for program, *arguments in recorded.commands:
+        match program:
+            case "make":
+                check_target(*arguments)
+            case "airflow":
+                flights_dag(*arguments)
+                check_outcome(arguments)
+            case _:
+                raise AssertionError(f"{block}: nothing runs {program}; write it as a list of commands")
+
+
+@pytest.mark.parametrize("block", claimed(Kind.COMMAND_LIST), ids=str)
+def test_every_command_of_a_list_runs(block: Block, followed: Flights) -> None:
+    [backfill] = [path.name for path in followed.folder.rglob("_backfills/*")]
+    for line in block.lines:
+        program, *arguments = line.partition("  ")[0].split()
+        if program == "make":
+            check_target(*arguments)
+        else:
+            known = {"ID": backfill, "41": "1"}
+            done = icefloe(*(known.get(argument, argument) for argument in arguments))
+            assert (done.code, done.err) == (0, ""), line
+            assert done.out
+
+
+@pytest.mark.parametrize("block", [block for block in claimed(Kind.SHELL) if "complete" in block.text], ids=str)
+def test_the_shell_completes_the_arguments_of_icefloe(block: Block, tmp_path: Path) -> None:
+    assert record(block, tmp_path).completed.endswith(" icefloe\n")
+
+
+@pytest.fixture
+def flights_dag(flights: Flights, airflow: RunAirflow, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunAirflow]:
+    """Airflow's command line where the DAGs of the pages are known."""
+    written = airflow_environment.PIPELINES / "flights.yaml"
+    written.write_text(flights.write_pipeline("flights").read_text())
+    airflow("dags", "reserialize")
+    yield airflow
+    written.unlink()
+    airflow("dags", "reserialize")
+
+
+def check_target(*arguments: str) -> None:
+    """A target of the Makefile that could be made; what each does has tests of its own."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    done = subprocess.run(
+        ["make", "--dry-run", *arguments], cwd=ROOT, env=environ, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def check_outcome(arguments: list[str]) -> None:
+    match arguments:
+        case ["connections", "add", conn_id, *_]:
+            check_connection(conn_id)
+            forget_connection(conn_id)
+        case ["dags", "trigger", dag_id, "--conf", _]:
+            assert backfill_range(conf_of_last_run(dag_id))
+
+
+def forget_connection(conn_id: str) -> None:
+    """Other tests share Airflow's database."""
+    from airflow.models.connection import Connection
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        session.query(Connection).filter(Connection.conn_id == conn_id).delete()
+
+
+def conf_of_last_run(dag_id: str) -> dict[str, Any]:
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        runs = session.query(DagRun).filter(DagRun.dag_id == dag_id).order_by(DagRun.id.desc())
+        return json.loads(json.dumps(runs.first().conf))
