@@ -1,0 +1,60 @@
+"""The runbook knows every error, and no other."""
+
+import re
+from dataclasses import dataclass
+
+import pytest
+
+from docs.blocks import ROOT
+from docs.error_sentences import FAULTS, HOLE, ErrorSentence, all_sentences, unreadable
+
+RUNBOOK = ROOT / "docs" / "runbook.md"
+OF_PIPELINE_FILES = "….yaml:…: …"
+"""The form of whatever is wrong in a pipeline file, which tests/pipeline holds to each fault."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    line: int
+    words: str
+    is_retried: bool
+
+    def __str__(self) -> str:
+        return f"runbook.md:{self.line} {self.words}"
+
+    def tells(self, error: ErrorSentence) -> bool:
+        return self.words in error.text
+
+
+def entries() -> list[Entry]:
+    rows = [(n, line.split(" | ")) for n, line in enumerate(RUNBOOK.read_text().splitlines(), 1) if line[:3] == "| `"]
+    assert all(len(cells) == 4 and cells[1] in ("yes", "no") for _, cells in rows)
+    return [
+        Entry(line=number, words=words, is_retried=cells[1] == "yes")
+        for number, cells in rows
+        for words in re.findall(r"`([^`]+)`", cells[0])
+    ]
+
+
+ENTRIES = [entry for entry in entries() if entry.words != OF_PIPELINE_FILES]
+
+
+def test_every_sentence_can_be_told_from_the_source() -> None:
+    assert unreadable() == [], "say in tests/docs/error_sentences.py whose sentences they hand on"
+
+
+@pytest.mark.parametrize("error", all_sentences(), ids=str)
+def test_the_runbook_has_a_way_out_of_every_error(error: ErrorSentence) -> None:
+    if not error.text.replace(HOLE, "").strip():
+        return
+    telling = [entry for entry in ENTRIES if entry.tells(error)]
+    assert telling, (
+        f"no entry of docs/runbook.md has words of {error.text!r} ({error.place}): add a row, or its words to a row"
+    )
+    wrong = [entry for entry in telling if entry.is_retried != error.is_transient]
+    assert not wrong or error.place.startswith(FAULTS), f"{wrong[0]} says otherwise of retries"
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=str)
+def test_every_entry_is_of_an_error_that_is_there(entry: Entry) -> None:
+    assert any(entry.tells(error) for error in all_sentences()), f"no error says this any more: {entry}"
