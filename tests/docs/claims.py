@@ -23,6 +23,7 @@ class Kind(Enum):
     FOLDERS = "files and folders: held to what runs leave"
     MANIFEST = "a document of the files sink: held to one that a run wrote"
     DEMO = "what the demo prints: held to what it prints"
+    REQUESTS = "what the benchmark of requests prints: held to what it prints"
     FORMULA = "a definition of the row hash: computed, and held to the reference in plain Python"
 
 
@@ -49,12 +50,13 @@ CLAIMS: Final = (
     Claim(kind=Kind.SINK, begins=r"sink: \{.*\}\n\Z"),
     Claim(kind=Kind.COMMAND_LIST, begins=r"((icefloe|make)( \S+)* {2,}[^# ].*\n)+\Z"),
     Claim(kind=Kind.SHELL, begins=r"(export|airflow|icefloe|make|eval|pip) "),
-    Claim(kind=Kind.PYTHON, begins=r"(from|import) "),
+    Claim(kind=Kind.PYTHON, begins=r"(from|import|with table|table)\b"),
     Claim(kind=Kind.FLOW, begins=r"wait_for_snapshot -> "),
     Claim(kind=Kind.LAYERS, begins=r"dags/, spark_jobs/ ", page="docs/architecture.md"),
     Claim(kind=Kind.FOLDERS, begins=r"<(storage|path)>/"),
     Claim(kind=Kind.MANIFEST, begins=r"\{", page="docs/sinks.md"),
     Claim(kind=Kind.DEMO, begins=r"Making an empty Iceberg table", page="README.md"),
+    Claim(kind=Kind.REQUESTS, begins=r"batch +get +put ", page="docs/operations.md"),
     Claim(kind=Kind.FORMULA, begins=r"\w+(\(.*\))? +=|\w+\(.*\):", page="docs/formats.md"),
 )
 """The first that covers a block claims it."""

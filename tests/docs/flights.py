@@ -1,7 +1,7 @@
 """The table of the documentation's examples, ``nyc.flights`` in the catalog ``lakehouse``, and pipelines on it."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,13 +68,21 @@ class Flights:
         top = self.folder / name
         return sorted(str(path.relative_to(top)) for path in top.rglob("*") if path.is_file())
 
-    def files_before_cleanup(self, name: str, request: RangeRequest | None = None, *, is_damaged: bool) -> list[str]:
+    def files_before_cleanup(
+        self,
+        name: str,
+        request: RangeRequest | None = None,
+        *,
+        is_damaged: bool,
+        look: Callable[[list[str]], object] = len,
+    ) -> list[str]:
         """What is there when a batch is delivered and nothing is removed.
 
         Args:
             name: of the pipeline, whose next batch is run.
             request: a range, for a backfill.
             is_damaged: takes the data of a map output away before it is read.
+            look: is called with the names while the files are there.
         """
         session = PipelineSession.open(
             load_pipeline(self.lake.pipelines / f"{name}.yaml"), credentials=Credentials(), environ=os.environ
@@ -87,6 +95,7 @@ class Flights:
                 next((self.folder / name).rglob("*.data")).unlink()
             if task == "cleanup":
                 found.extend(self.files(name))
+                look(found)
             yield
 
         run_batch(session, request, environ=os.environ, observe=observe)

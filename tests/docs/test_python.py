@@ -10,18 +10,22 @@ import airflow_environment
 from docs.blocks import Block
 from docs.claims import Kind, claimed
 from docs.flights import Flights
+from icefloe.iceberg.expiry import next_expiry_ms
 
 pytestmark = pytest.mark.airflow
 
-WITH_TABLE = [block for block in claimed(Kind.PYTHON) if "table" in block.text]
+READING = [block for block in claimed(Kind.PYTHON) if "read_changes" in block.text]
+KEEPING = [block for block in claimed(Kind.PYTHON) if "history.expire" in block.text]
+HOLDING = [block for block in claimed(Kind.PYTHON) if "create_branch" in block.text]
+"""tests/spark/test_expiry holds them to what Iceberg's expiry does."""
 WITH_DAG = [block for block in claimed(Kind.PYTHON) if "DAG(" in block.text]
 
 
 def test_every_block_is_one_of_these() -> None:
-    assert {*WITH_TABLE, *WITH_DAG} == set(claimed(Kind.PYTHON))
+    assert {*READING, *KEEPING, *HOLDING, *WITH_DAG} == set(claimed(Kind.PYTHON))
 
 
-@pytest.mark.parametrize("block", WITH_TABLE, ids=str)
+@pytest.mark.parametrize("block", READING, ids=str)
 def test_changes_are_read(block: Block, flights: Flights) -> None:
     after = flights.lake.append((1, "AA"))
     flights.lake.append((2, "UA"), (3, "DL"))
@@ -29,6 +33,22 @@ def test_changes_are_read(block: Block, flights: Flights) -> None:
     assert "4711" in block.text
     exec(block.text.replace("4711", str(after)), names)
     assert names["changes"].num_rows == 2
+
+
+@pytest.mark.parametrize("block", KEEPING, ids=str)
+def test_a_table_keeps_its_history_longer(block: Block, flights: Flights) -> None:
+    cursor = flights.lake.append((1, "AA"))
+    flights.lake.append(*((number, "UA") for number in range(2, 4)))
+    table = flights.lake.table
+    for number in range(10):
+        flights.lake.append((100 + number, "DL"))
+    at_first = next_expiry_ms(table.refresh().metadata, cursor)
+    exec(block.text, {"table": table})
+    kept = next_expiry_ms(table.refresh().metadata, cursor)
+    assert at_first is not None
+    assert kept is not None
+    assert kept - at_first == 9 * 86_400_000
+    assert table.properties["write.metadata.previous-versions-max"] == "500"
 
 
 @pytest.mark.parametrize("block", WITH_DAG, ids=str)

@@ -5,7 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
+from docs.claims import Kind, claimed
+from icefloe import read_changes
 from icefloe.iceberg.expiry import next_expiry_ms
+from icefloe.iceberg.history import ExpiredHistoryError
 from spark.spark_lab import CATALOG
 from spark.spark_table import SparkTable
 
@@ -44,3 +47,19 @@ def test_what_is_removed_is_what_was_forecast(create_table: CreateTable) -> None
     table.sql(f"CALL {CATALOG}.system.expire_snapshots('{table.identifier}')")
 
     assert snapshot_ids(table) == kept
+
+
+def test_a_branch_at_the_head_holds_what_a_pipeline_has_still_to_read(create_table: CreateTable) -> None:
+    table = create_table("id bigint", properties=EXPIRY)
+    ids = commits(table, 6)
+    [hold] = [block for block in claimed(Kind.PYTHON) if "create_branch" in block.text]
+    exec(hold.text, {"table": table.load()})
+    table.sql(f"CALL {CATALOG}.system.expire_snapshots('{table.identifier}')")
+    assert snapshot_ids(table) == ids
+    assert read_changes(table.load(), after_snapshot_id=ids[1]).read_all()["id"].to_pylist() == [2, 3, 4, 5]
+
+    table.sql("ALTER TABLE {table} DROP BRANCH icefloe_hold")
+    table.sql(f"ALTER TABLE {{table}} CREATE TAG cursor AS OF VERSION {ids[1]} RETAIN 365 DAYS")
+    table.sql(f"CALL {CATALOG}.system.expire_snapshots('{table.identifier}')")
+    with pytest.raises(ExpiredHistoryError, match="because what leads from it to the present has expired"):
+        read_changes(table.load(), after_snapshot_id=ids[1])

@@ -1,0 +1,40 @@
+"""Where row values are at rest, as docs/operations.md says."""
+
+import logging
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from docs.flights import Flights
+
+PLANTED = "planted-6c1f"
+
+
+def test_row_values_are_in_parts_and_data_files_alone(flights: Flights, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    flights.write_pipeline("flights")
+    flights.lake.append((1, PLANTED), (2, "UA"))
+    found = flights.files_before_cleanup("flights", is_damaged=False)
+    flights.lake.replace_carrier(1, "DL")
+    files = kept_before_cleanup(flights)
+    assert {Path(name).suffix for name in {*found, *files}} >= {".json", ".data", ".index", ".statistics", ".parquet"}
+    for name, content in files.items():
+        if Path(name).suffix not in (".data", ".parquet"):
+            assert PLANTED.encode() not in content, name
+    assert PLANTED not in caplog.text
+    assert "flights" in caplog.text
+
+    parts = sorted((flights.folder / "flights" / "changes").rglob("*.parquet"))
+    carriers = [value for part in parts for value in pq.ParquetFile(part).read()["carrier"].to_pylist()]
+    assert carriers.count(PLANTED) == 2, "the insert, and the image before the update"
+
+
+def kept_before_cleanup(flights: Flights) -> dict[str, bytes]:
+    """What a batch has written, read before anything of it is removed."""
+    kept: dict[str, bytes] = {}
+    top = flights.folder / "flights"
+    flights.files_before_cleanup(
+        "flights", is_damaged=False, look=lambda names: kept.update({name: (top / name).read_bytes() for name in names})
+    )
+    return kept

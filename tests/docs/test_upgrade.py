@@ -1,0 +1,100 @@
+"""A release that meets documents of a newer one stops with a sentence that says so."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.workspace import icefloe
+from docs.flights import Flights
+from icefloe.engines import run_batch
+
+NEWER = "a newer one wrote it; run that release"
+FOREIGN = "by this release"
+
+
+@pytest.mark.parametrize(
+    ("document", "halted_at", "sentence"),
+    [
+        ("checkpoints/flights/pipeline.json", "commit_batch", NEWER),
+        ("checkpoints/flights/offsets/1.json", "commit_batch", NEWER),
+        ("shuffle/flights/1/plan.json", "commit_batch", FOREIGN),
+        ("shuffle/flights/1/ranges.json", "commit_batch", FOREIGN),
+        ("shuffle/flights/1/results/*.json", "commit_batch", FOREIGN),
+        ("shuffle/flights/1/tasks/00000.json", "_run_route", FOREIGN),
+        ("shuffle/flights/1/extents/0/*.json", "coalesce_map_outputs", FOREIGN),
+    ],
+)
+def test_a_newer_document_stops_an_older_release(
+    document: str, halted_at: str, sentence: str, flights: Flights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    halt(flights, halted_at, monkeypatch)
+    with newer_version(flights, document):
+        stopped = icefloe("run", "flights")
+        assert stopped.code == 65
+        assert sentence in stopped.sentence
+    assert icefloe("run", "flights").code == 0
+
+
+def test_a_newer_commit_stops_the_batch_that_would_follow_it(flights: Flights) -> None:
+    flights.write_pipeline("flights")
+    flights.follow("flights")
+    rewrite(flights.folder / "flights/storage/checkpoints/flights/commits/1.json")
+    flights.lake.append((3, "B6"))
+    assert NEWER in icefloe("run", "flights").sentence
+
+
+def test_a_plan_of_a_newer_release_is_made_anew_where_its_folder_is_deleted(halted: Flights) -> None:
+    folder = halted.folder / "flights/storage/shuffle/flights/1"
+    rewrite(folder / "plan.json")
+    assert str(folder) in icefloe("run", "flights").sentence
+    for path in [path for path in folder.rglob("*") if path.is_file()]:
+        path.unlink()
+    assert icefloe("run", "flights").code == 0
+
+
+def test_a_status_of_a_newer_release_stops_nothing(halted: Flights) -> None:
+    rewrite(halted.folder / "flights/storage/checkpoints/flights/status.json")
+    assert icefloe("run", "flights").code == 0
+
+
+@pytest.fixture
+def halted(flights: Flights, monkeypatch: pytest.MonkeyPatch) -> Flights:
+    """A pipeline whose second batch has everything but its commit."""
+    halt(flights, "commit_batch", monkeypatch)
+    return flights
+
+
+def halt(flights: Flights, halted_at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a pipeline to the middle of its second batch: before a function is called, or after it coalesced."""
+    flights.write_pipeline("flights")
+    flights.lake.append((1, "AA"), (2, "UA"))
+    assert icefloe("run", "flights").code == 0
+    flights.lake.replace_carrier(2, "DL")
+    runs_first = halted_at == "coalesce_map_outputs"
+    whole = getattr(run_batch, halted_at)
+
+    def break_off(*arguments: Any) -> None:
+        if runs_first:
+            whole(*arguments)
+        raise RuntimeError(halted_at)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(run_batch, halted_at, break_off)
+        assert icefloe("run", "flights").code == 70
+
+
+@contextmanager
+def newer_version(flights: Flights, document: str) -> Iterator[None]:
+    [path] = (flights.folder / "flights" / "storage").glob(document)
+    before = path.read_bytes()
+    rewrite(path)
+    yield
+    path.write_bytes(before)
+
+
+def rewrite(path: Path) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), "version": 2, "unheard_of": True}))
