@@ -99,6 +99,7 @@ def test_what_was_loaded_so_far_is_verified_and_told_as_behind(loaded: Workshop)
     assert status is not None
     assert (status.lag_snapshots, status.lag_rows) == (1, None)
     assert status.waiting_since is not None
+    assert status.load_part == part(loaded, 0)
 
 
 def test_a_lost_row_of_a_load_that_goes_on_is_found(loaded: Workshop) -> None:

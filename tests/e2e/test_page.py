@@ -53,11 +53,13 @@ def test_the_overview_in_airflow_begins_with_what_is_wrong_and_why(server: ApiSe
     frame = inside(page)
     frame.get_by_role("heading", name="2 pipelines need you").wait_for()
     groups = frame.locator("table.pipelines > tbody")
+    groups.get_by_text("its table moves on").wait_for()
     assert groups.evaluate_all("all => all.map(each => each.dataset.state)") == [
         "broken file", "failed", "behind", "running", "paused", "up to date",
     ]  # fmt: skip
     assert "unknown key 'tabel'" in groups.nth(0).inner_text()
     assert "it was dropped and created again" in groups.nth(1).inner_text()
+    assert "The DAG is paused while its table moves on: 3 snapshots wait." in groups.nth(2).inner_text()
     assert "since" in groups.nth(3).inner_text()
     frame.get_by_role("link", name="Log of plan").click()
     page.wait_for_url(re.compile(r"/dags/readings/runs/.*/tasks/plan"))

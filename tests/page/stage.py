@@ -68,7 +68,7 @@ def stage(folder: Path, *, batches: int = BATCHES) -> None:
         runs.run("orders")
     orders.append(150)
     orders.update(40)
-    runs.publish_status("orders")
+    runs.pause("orders")
     for number in range(2):
         readings.append(2000 + 1000 * number)
         runs.run("readings")

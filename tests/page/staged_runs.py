@@ -51,6 +51,11 @@ class StagedRuns:
         """One run; returns how it ended."""
         return str(self.dags[dag_id].test(run_conf=conf or None).state)
 
+    def pause(self, dag_id: str) -> None:
+        """Switches a DAG off."""
+        with create_session() as session:
+            session.execute(update(DagModel).where(DagModel.dag_id == dag_id).values(is_paused=True))
+
     def publish_status(self, name: str) -> None:
         """What the next plan would tell of the table."""
         pipeline = load_pipeline(self.folder / "dags" / "pipelines" / f"{name}.yaml", environ=os.environ)

@@ -8,13 +8,11 @@ from datetime import UTC, datetime
 
 from icefloe.batch.report import BatchReport
 from icefloe.batch.session import PipelineSession
-from icefloe.batch.status import Expiry, PipelineStatus, RecentBatch, Trouble, with_batch
+from icefloe.batch.status import PipelineStatus, RecentBatch, Trouble, with_batch
+from icefloe.batch.table_facts import TableFacts
 from icefloe.checkpoint.log import Checkpoint, Cursor
 from icefloe.documents import dump_document, load_document
 from icefloe.errors import TerminalError
-from icefloe.iceberg.expiry import next_expiry_ms
-from icefloe.iceberg.history import History
-from icefloe.iceberg.lag import lag
 from icefloe.pipeline.model import Pipeline
 
 __all__ = ["load_status", "publish_status", "publish_trouble", "status_of"]
@@ -87,17 +85,13 @@ def status_of(
         report: of a batch that was just committed.
     """
     pipeline, checkpoint = session.pipeline, session.checkpoint
-    history = History.of(session.table)
-    cursor, opened, head = checkpoint.cursor(), checkpoint.open_batch(), history.head(pipeline.branch)
+    cursor, opened = checkpoint.cursor(), checkpoint.open_batch()
     cursor_id = None if cursor is None else cursor.snapshot_id
-    behind = lag(
-        session.table,
-        branch=pipeline.branch,
-        cursor_snapshot_id=cursor_id,
-        is_loading=cursor is not None and cursor.load_part is not None,
+    load_part = None if cursor is None else cursor.load_part
+    facts = TableFacts.of(
+        session.table, branch=pipeline.branch, cursor_snapshot_id=cursor_id, is_loading=load_part is not None
     )
     trouble = None if before is None else before.trouble
-    delivered = None if cursor_id is None else history.snapshots.get(cursor_id)
     return PipelineStatus(
         pipeline=pipeline.name,
         table=pipeline.table,
@@ -105,18 +99,19 @@ def status_of(
         dag_id=dag_id or (None if before is None else before.dag_id),
         updated_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         cursor_snapshot_id=cursor_id,
-        cursor_timestamp=None if delivered is None else _time(delivered.timestamp_ms),
-        head_snapshot_id=None if head is None else head.snapshot_id,
-        head_timestamp=None if head is None else _time(head.timestamp_ms),
-        lag_snapshots=behind.snapshots,
-        lag_rows=behind.rows,
-        waiting_since=None if behind.since_timestamp_ms is None else _time(behind.since_timestamp_ms),
+        cursor_timestamp=facts.cursor_timestamp,
+        head_snapshot_id=facts.head_snapshot_id,
+        head_timestamp=facts.head_timestamp,
+        lag_snapshots=facts.lag_snapshots,
+        lag_rows=facts.lag_rows,
+        waiting_since=facts.waiting_since,
         open_batch=None if opened is None else opened.batch_number,
         open_since=None if opened is None else opened.opened_at,
+        load_part=load_part,
         last_batch=None if cursor is None else cursor.batch_number,
         last_committed_at=_committed_at(checkpoint, cursor),
         trouble=None if trouble is None or trouble.is_over_after(phase) else trouble,
-        next_expiry=_expiry(session, cursor_id),
+        next_expiry=facts.next_expiry,
         recent=with_batch(() if before is None else before.recent, None if report is None else RecentBatch.of(report)),
     )
 
@@ -126,20 +121,9 @@ def _committed_at(checkpoint: Checkpoint, cursor: Cursor | None) -> str | None:
     return None if commit is None else commit.committed_at
 
 
-def _expiry(session: PipelineSession, cursor_snapshot_id: int | None) -> Expiry | None:
-    if cursor_snapshot_id is None:
-        return None
-    at_ms = next_expiry_ms(session.table.metadata, cursor_snapshot_id)
-    return None if at_ms is None else Expiry(snapshot_id=cursor_snapshot_id, at=_time(at_ms))
-
-
 @contextmanager
 def _best_effort(pipeline: Pipeline) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # noqa: BLE001 - whatever it is: a page that is late is no reason to stop delivering
         logger.warning("the status of %s could not be written: %s", pipeline.name, error)
-
-
-def _time(timestamp_ms: int) -> str:
-    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")

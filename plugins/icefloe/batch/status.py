@@ -9,6 +9,7 @@ from pydantic import ConfigDict
 
 from icefloe.batch.report import BatchReport
 from icefloe.documents import STRICT, SnapshotId
+from icefloe.iceberg.load_part import LoadPart
 
 __all__ = ["Expiry", "PipelineStatus", "RecentBatch", "Trouble", "with_batch"]
 
@@ -106,6 +107,7 @@ class PipelineStatus:
         lag_snapshots: None where the cursor is not in the branch's history.
         lag_rows: of files added and deleted; None where a summary is silent.
         waiting_since: when the oldest commit that is not delivered was made; None when up to date, or not known.
+        load_part: the last that was delivered of an initial load which is not complete.
         trouble: of the last failed task; None after the next success.
         next_expiry: of the cursor's snapshot; None where nothing removes it as the table stands.
         recent: the last batches, oldest first.
@@ -128,6 +130,7 @@ class PipelineStatus:
     waiting_since: str | None = None
     open_batch: int | None = None
     open_since: str | None = None
+    load_part: LoadPart | None = None
     last_batch: int | None = None
     last_committed_at: str | None = None
     trouble: Trouble | None = None

@@ -63,3 +63,27 @@ def test_the_last_answer_stands_while_a_new_look_takes_too_long() -> None:
     assert cache.get({"a": lambda: "before"})["a"].value == "before"
     assert cache.get({"a": lambda: release.wait(30)})["a"].value == "before"
     release.set()
+
+
+def test_what_was_read_stands_beside_the_sentence_of_a_look_that_failed() -> None:
+    cache = DocumentCache(fresh_seconds=0, deadline_seconds=5)
+    answers = iter(["before"])
+
+    def look() -> str:
+        try:
+            return next(answers)
+        except StopIteration:
+            raise TransientError("the store timed out") from None
+
+    assert cache.get({"a": look})["a"].value == "before"
+    for _ in range(2):
+        found = cache.get({"a": look})["a"]
+        assert (found.value, found.sentence) == ("before", "the store timed out; the page looks again")
+
+
+def test_looks_in_the_background_are_waited_for_by_nobody() -> None:
+    release = Event()
+    cache = DocumentCache(fresh_seconds=0, deadline_seconds=0, threads=1)
+    found = cache.get({"a": lambda: release.wait(30)})["a"]
+    assert (found.value, found.sentence) == (None, None)
+    release.set()

@@ -1,4 +1,5 @@
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ from icefloe.orchestration.page.health import State, health_of
 from icefloe.orchestration.page.pipeline_facts import PipelineFacts
 from orchestration.pipelines import pipeline_from
 
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+LONG_AGO = NOW - timedelta(hours=2)
 UP_TO_DATE = {"lag_snapshots": 0, "cursor_snapshot_id": "1"}
 BEHIND = {"lag_snapshots": 3, "cursor_snapshot_id": "1"}
 
@@ -28,13 +31,13 @@ def run(state: str, *, trouble: str | None = None, **tasks: str) -> RunState:
 
 
 def health(facts: PipelineFacts, *runs: RunState, status: Mapping[str, Any] | None = None, **keys: Any) -> Any:
-    return health_of(DagState(dag_id="flights", facts=facts, runs=runs, **keys), status)
+    return health_of(DagState(dag_id="flights", facts=facts, runs=runs, **keys), status, now=NOW)
 
 
 def test_a_file_that_makes_no_dag_is_broken_and_says_why() -> None:
     broken = health(PipelineFacts(sentence="unknown key 'tabel'"), is_broken=True)
     assert (broken.state, broken.sentence) == (State.BROKEN, "unknown key 'tabel'")
-    assert broken.state.needs_somebody
+    assert broken.needs_somebody
 
 
 def test_a_failed_task_gives_its_own_sentence_before_that_of_the_status(facts: PipelineFacts) -> None:
@@ -46,7 +49,13 @@ def test_a_failed_task_gives_its_own_sentence_before_that_of_the_status(facts: P
 def test_the_status_speaks_where_the_task_left_nothing(facts: PipelineFacts) -> None:
     status = {"trouble": {"sentence": "the sums differ", "phase": "commit"}}
     assert health(facts, run("failed", commit="failed"), status=status).sentence == "the sums differ"
-    assert "log" in health(facts, run("failed", plan="failed"), status=status).sentence
+
+
+def test_a_task_that_left_no_sentence_was_killed_or_lost_its_worker(facts: PipelineFacts) -> None:
+    killed = health(facts, run("failed", plan="success", shuffle_read="failed"), status=BEHIND)
+    assert (killed.state, killed.task_id, killed.needs_somebody) == (State.FAILED, "shuffle_read", True)
+    assert killed.sentence.startswith("shuffle_read was killed, marked as failed, or its worker was lost")
+    assert "before any of its tasks" in health(facts, run("failed", plan="success")).sentence
 
 
 def test_a_dag_that_airflow_paused_after_failures_says_so(facts: PipelineFacts) -> None:
@@ -94,3 +103,36 @@ def test_a_dag_that_never_ran_is_new_or_paused(facts: PipelineFacts) -> None:
         State.PAUSED,
         "The DAG is paused. It has never run: switch it on to begin.",
     )
+
+
+def test_a_paused_dag_whose_table_moves_on_is_behind(facts: PipelineFacts) -> None:
+    behind = health(facts, run("success"), status=BEHIND, is_paused=True)
+    assert (behind.state, behind.needs_somebody) == (State.BEHIND, False)
+    assert behind.sentence == (
+        "The DAG is paused while its table moves on: 3 snapshots wait. Switch it on to deliver what changed."
+    )
+    assert health(facts, run("success"), status=UP_TO_DATE, is_paused=True).state is State.PAUSED
+
+
+@pytest.mark.parametrize("minutes", [1, 20])
+def test_a_sensor_that_overlooks_commits_for_long_has_lost_its_triggerer(facts: PipelineFacts, minutes: int) -> None:
+    status = {**BEHIND, "waiting_since": (NOW - timedelta(minutes=minutes)).isoformat()}
+    found = health(facts, run("running", wait_for_snapshot="deferred"), status=status)
+    assert (found.state, found.needs_somebody) == (State.BEHIND, minutes == 20)
+    assert ("triggerer" in (found.sentence or "")) == (minutes == 20)
+
+
+def test_a_run_that_is_due_and_does_not_begin_has_lost_its_scheduler(facts: PipelineFacts) -> None:
+    status = {**BEHIND, "waiting_since": LONG_AGO.isoformat()}
+    late = health(facts, run("success"), status=status, next_run_at=LONG_AGO)
+    assert (late.state, late.needs_somebody) == (State.BEHIND, True)
+    assert "scheduler" in late.sentence
+    assert not health(facts, run("success"), status=status, next_run_at=NOW + timedelta(minutes=4)).needs_somebody
+    assert not health(facts, run("success"), status=UP_TO_DATE, next_run_at=LONG_AGO).needs_somebody
+
+
+def test_a_task_that_nobody_takes_is_told(facts: PipelineFacts) -> None:
+    waiting = TaskState(task_id="plan", state="queued", queued_at=LONG_AGO)
+    stuck = health(facts, RunState(run_id="r", state="running", tasks={"plan": waiting}))
+    assert (stuck.state, stuck.needs_somebody) == (State.RUNNING, True)
+    assert "no worker takes it" in stuck.sentence

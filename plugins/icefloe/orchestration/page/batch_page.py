@@ -60,7 +60,7 @@ def _document(
         "report_sentence": report.sentence if report.value is None else None,
         "run": None if run is None else _run(run),
         "earlier_runs": [_run(each) for each in runs[1:]],
-        "trouble": _trouble(dag, run, status),
+        "trouble": _trouble(dag, run, status, now),
         "summary_checks": [] if report.value is None else list(report.value.get("summary_checks") or ()),
         "details": _details(report.value),
     }
@@ -87,13 +87,15 @@ def _run(run: RunState) -> dict[str, Any]:
     }
 
 
-def _trouble(dag: DagState, run: RunState | None, status: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _trouble(
+    dag: DagState, run: RunState | None, status: Mapping[str, Any] | None, now: datetime
+) -> dict[str, Any] | None:
     """What this run failed of; the pipeline's status speaks of its latest run alone."""
     if run is None:
         return None
     of_run = DagState(dag_id=dag.dag_id, facts=dag.facts, is_broken=dag.is_broken, runs=(run,))
     is_latest = dag.last_run is not None and dag.last_run.run_id == run.run_id and not dag.is_backfill
-    health = health_of(of_run, status if is_latest else None)
+    health = health_of(of_run, status if is_latest else None, now=now)
     if health.state not in (State.FAILED, State.RETRYING, State.BROKEN):
         return None
     return {

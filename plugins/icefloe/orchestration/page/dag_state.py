@@ -28,6 +28,7 @@ class TaskState:
     max_tries: int = 0
     started_at: datetime | None = None
     ended_at: datetime | None = None
+    queued_at: datetime | None = None
     trouble: Mapping[str, Any] | None = None
     result: Mapping[str, Any] | None = None
 
@@ -70,6 +71,7 @@ class DagState:
     is_broken: bool = False
     is_backfill: bool = False
     schedule: str | None = None
+    next_run_at: datetime | None = None
     max_failed_runs: int = 0
     runs: tuple[RunState, ...] = ()
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ class Found:
     """What looking for a document brought.
 
     Attributes:
-        value: None where there is none.
+        value: None where there is none; beside a sentence what was read before, if ever.
         sentence: why it could not be read, or is not known yet.
     """
 
@@ -35,13 +35,15 @@ class DocumentCache:
 
     Args:
         fresh_seconds: how long an answer counts.
-        deadline_seconds: how long a call waits for all that it asks for.
+        deadline_seconds: how long a call waits for all that it asks for; 0: for nothing, and nothing is said of looks
+            that are under way.
+        threads: how many looks are made at once.
     """
 
-    def __init__(self, *, fresh_seconds: float, deadline_seconds: float) -> None:
+    def __init__(self, *, fresh_seconds: float, deadline_seconds: float, threads: int = _THREADS) -> None:
         self._fresh_seconds = fresh_seconds
         self._deadline_seconds = deadline_seconds
-        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="icefloe-page")
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="icefloe-page")
         self._lock = Lock()
         self._under_way: dict[str, Future[Found]] = {}
         self._known: dict[str, tuple[float, Found]] = {}
@@ -65,8 +67,11 @@ class DocumentCache:
     def _run(self, key: str, look: Callable[[], Any]) -> Found:
         found = _found(look)
         with self._lock:
-            if len(self._known) >= _MOST_ENTRIES:
-                self._known.clear()
+            before = self._known.pop(key, None)
+            if before is not None and found.value is None and found.sentence is not None:
+                found = replace(found, value=before[1].value)
+            while len(self._known) >= _MOST_ENTRIES:
+                self._known.pop(next(iter(self._known)))
             self._known[key] = (time.monotonic(), found)
             self._under_way.pop(key, None)
         return found
@@ -79,6 +84,8 @@ class DocumentCache:
         if known is not None:
             return known[1]
         seconds = self._deadline_seconds
+        if not seconds:
+            return Found()
         return Found(sentence=f"{key} did not answer within {seconds:g} seconds; the page looks again")
 
 

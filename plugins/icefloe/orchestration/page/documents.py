@@ -1,6 +1,6 @@
 """Every document of the page: what is read for it, and which function makes it."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -15,6 +15,8 @@ from icefloe.orchestration.page.document_cache import Found
 from icefloe.orchestration.page.overview import overview_document, pipeline_row
 from icefloe.orchestration.page.pipeline_page import newest_batch, pipeline_document, shown_batches
 from icefloe.orchestration.page.snapshot_history import SnapshotHistory
+from icefloe.orchestration.page.table_watch import TableWatch, as_of_now
+from icefloe.pipeline.model import Pipeline
 
 __all__ = ["PageDocuments", "UnknownPageError"]
 
@@ -33,12 +35,14 @@ class PageDocuments:
         self._dags = DagReader()
         self._checkpoints = CheckpointReader()
         self._history = SnapshotHistory()
+        self._tables = TableWatch()
 
     def overview(self, session: Session, permitted: Collection[str]) -> dict[str, Any]:
         """Every pipeline whose DAG is permitted."""
         dags = self._dags.dags(session, permitted)
         pipelines = {dag.dag_id: dag.facts.pipeline for dag in dags if dag.facts.pipeline and not dag.is_backfill}
-        return overview_document(dags, self._checkpoints.statuses(pipelines), now=datetime.now(UTC))
+        statuses, looks = self._statuses(pipelines)
+        return overview_document(dags, statuses, looks, now=datetime.now(UTC))
 
     def pipeline(
         self, session: Session, dag_id: str, permitted: Collection[str], *, before: int | None
@@ -46,19 +50,19 @@ class PageDocuments:
         """One pipeline and a page of its batches; of the DAG of its backfills, only these."""
         dag = self._dag(session, dag_id)
         if dag.is_backfill:
-            return pipeline_document(dag, Found(), {}, [dag], now=datetime.now(UTC)) | {"is_backfill": True}
-        status = self._status(dag)
+            return pipeline_document(dag, Found(), None, {}, [dag], now=datetime.now(UTC)) | {"is_backfill": True}
+        status, look = self._status(dag)
         numbers = shown_batches(newest_batch(dag, status.value), before)
         pipeline = dag.facts.pipeline
         reports = {} if pipeline is None else self._checkpoints.reports(pipeline, numbers)
         backfill_ids = {f"{dag_id}{_SUFFIX}"} & set(permitted)
         backfills = self._dags.dags(session, backfill_ids, runs=_RUNS) if backfill_ids else []
-        return pipeline_document(dag, status, reports, backfills, now=datetime.now(UTC))
+        return pipeline_document(dag, status, look, reports, backfills, now=datetime.now(UTC))
 
     def batch(self, session: Session, dag_id: str, number: int) -> dict[str, Any]:
         """One batch of a pipeline."""
         dag = self._dag(session, dag_id)
-        status = self._status(dag)
+        status, _ = self._status(dag)
         found = self._report(dag, number, None)
         document = batch_document(dag, number, status.value, found, now=datetime.now(UTC))
         if found.value is None and document["run"] is None and (status.value or {}).get("open_batch") != number:
@@ -72,7 +76,7 @@ class PageDocuments:
         if run is None:
             raise UnknownPageError(f"{dag_id} has no run {run_id}")
         found = self._report_of_run(dag, run)
-        return run_document(dag, run, self._status(dag).value, found, now=datetime.now(UTC))
+        return run_document(dag, run, self._status(dag)[0].value, found, now=datetime.now(UTC))
 
     def snapshots(self, session: Session, dag_id: str) -> dict[str, Any]:
         """The history of a pipeline's table."""
@@ -80,7 +84,7 @@ class PageDocuments:
         found = Found() if dag.facts.pipeline is None else self._history.of(dag.facts.pipeline)
         return {
             "now": datetime.now(UTC).isoformat(),
-            "pipeline": pipeline_row(dag, self._status(dag)),
+            "pipeline": pipeline_row(dag, *self._status(dag), now=datetime.now(UTC)),
             "backfill_dag_id": f"{dag.dag_id.removesuffix(_SUFFIX)}{_SUFFIX}",
             "snapshots": found.value or [],
             "sentence": found.sentence,
@@ -92,10 +96,17 @@ class PageDocuments:
             raise UnknownPageError(f"{dag_id} is no pipeline of icefloe: its DAG has not the tag icefloe, or is gone")
         return dag
 
-    def _status(self, dag: DagState) -> Found:
+    def _status(self, dag: DagState) -> tuple[Found, Found | None]:
         if dag.facts.pipeline is None or dag.is_backfill:
-            return Found()
-        return self._checkpoints.statuses({dag.dag_id: dag.facts.pipeline})[dag.dag_id]
+            return Found(), None
+        statuses, looks = self._statuses({dag.dag_id: dag.facts.pipeline})
+        return statuses[dag.dag_id], looks.get(dag.dag_id)
+
+    def _statuses(self, pipelines: Mapping[str, Pipeline]) -> tuple[dict[str, Found], dict[str, Found]]:
+        """The status of each pipeline as of now, as far as its catalog answered, and what that said."""
+        written = self._checkpoints.statuses(pipelines)
+        looks = self._tables.looks({key: (pipeline, written[key]) for key, pipeline in pipelines.items()})
+        return {key: as_of_now(found, looks.get(key, Found())) for key, found in written.items()}, looks
 
     def _report(self, dag: DagState, number: int | None, backfill_id: str | None) -> Found:
         if dag.facts.pipeline is None or number is None:

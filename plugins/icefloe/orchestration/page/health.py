@@ -1,12 +1,13 @@
 """How a pipeline is, in one word and one sentence, from what Airflow and the checkpoint say."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
 from icefloe.orchestration.page.dag_state import DagState, RunState, TaskState
+from icefloe.orchestration.page.stall import queue_stall, schedule_stall, trigger_stall
 
 __all__ = ["Health", "State", "health_of"]
 
@@ -28,11 +29,6 @@ class State(StrEnum):
     NEW = "new"
     UP_TO_DATE = "up to date"
 
-    @property
-    def needs_somebody(self) -> bool:
-        """Whether nothing goes on until somebody acts."""
-        return self in (State.BROKEN, State.FAILED)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
@@ -43,6 +39,7 @@ class Health:
         run_id: of the run that it speaks of.
         task_id: of its task, whose log says more.
         since: when that began.
+        is_stalled: there is work, and what should do it in Airflow does not.
     """
 
     state: State
@@ -51,21 +48,28 @@ class Health:
     task_id: str | None = None
     try_number: int | None = None
     since: datetime | None = None
+    is_stalled: bool = False
+
+    @property
+    def needs_somebody(self) -> bool:
+        """Whether nothing goes on until somebody acts."""
+        return self.is_stalled or self.state in (State.BROKEN, State.FAILED)
 
 
-def health_of(dag: DagState, status: Mapping[str, Any] | None) -> Health:
+def health_of(dag: DagState, status: Mapping[str, Any] | None, *, now: datetime) -> Health:
     """How a pipeline is.
 
     Args:
         dag: the DAG that follows the table.
-        status: its ``status.json``; None where there is none or it could not be read.
+        status: its ``status.json``, as of now where its catalog answers; None where it could not be read.
+        now: of this machine.
     """
     if dag.is_broken or dag.facts.pipeline is None:
         return Health(state=State.BROKEN, sentence=dag.facts.sentence or "Its pipeline file makes no DAG.")
     status = status or {}
     run = dag.last_run
     if run is None:
-        return _idle(dag, status)
+        return _idle(dag, status, schedule_stall(dag, status, now))
     failed = _first(run, _FAILED)
     if failed is not None or run.state == "failed":
         return _failed(dag, run, failed, status)
@@ -73,16 +77,19 @@ def health_of(dag: DagState, status: Mapping[str, Any] | None) -> Health:
     if retrying is not None:
         return _told(State.RETRYING, run, retrying, _sentence(retrying, status) or _try_again(retrying))
     if run.is_unfinished:
-        return _under_way(dag, run, status)
-    return _idle(dag, status)
+        return _under_way(dag, run, status, now)
+    return _idle(dag, status, schedule_stall(dag, status, now))
 
 
-def _under_way(dag: DagState, run: RunState, status: Mapping[str, Any]) -> Health:
+def _under_way(dag: DagState, run: RunState, status: Mapping[str, Any], now: datetime) -> Health:
     task = _first(run, _AT_WORK)
     if task is not None and task.task_id == _SENSOR and task.state == "deferred":
-        return _idle(dag, status)
+        return _idle(dag, status, trigger_stall(dag, status, now))
     if dag.is_paused and run.state == "queued":
         return Health(state=State.PAUSED, sentence="The DAG is paused: a run is queued and waits.", run_id=run.run_id)
+    stall = queue_stall(task, now)
+    if stall is not None:
+        return replace(_told(State.RUNNING, run, task, stall), is_stalled=True)
     before = dag.last_finished_run
     trouble = status.get("trouble") or {}
     again = trouble.get("sentence") if before is not None and before.state == "failed" else None
@@ -91,25 +98,34 @@ def _under_way(dag: DagState, run: RunState, status: Mapping[str, Any]) -> Healt
     return _told(State.RETRYING if again else State.RUNNING, run, task, sentence)
 
 
-def _idle(dag: DagState, status: Mapping[str, Any]) -> Health:
-    behind = status.get("lag_snapshots")
+def _idle(dag: DagState, status: Mapping[str, Any], stall: str | None) -> Health:
+    behind, is_begun = status.get("lag_snapshots"), status.get("cursor_snapshot_id") is not None
+    if dag.is_paused and (behind or (behind is None and is_begun)):
+        waits = "" if behind is None else f": {behind:,} {'snapshot waits' if behind == 1 else 'snapshots wait'}"
+        sentence = f"The DAG is paused while its table moves on{waits}. Switch it on to deliver what changed."
+        return Health(state=State.BEHIND, sentence=sentence)
     if dag.is_paused:
-        waits = f" {behind:,} snapshots wait." if isinstance(behind, int) and behind else ""
         never = "" if dag.runs else " It has never run: switch it on to begin."
-        return Health(state=State.PAUSED, sentence=f"The DAG is paused.{never or waits}")
-    if not status and not dag.runs:
+        return Health(state=State.PAUSED, sentence=f"The DAG is paused.{never}")
+    if not is_begun and not dag.runs:
         return Health(state=State.NEW, sentence="It has not run yet.")
-    if behind is None and status.get("cursor_snapshot_id") is not None:
+    if behind is None and is_begun:
         gone = "What was delivered last is no longer in the history of the branch: it expired, or was rolled back."
         return Health(state=State.BEHIND, sentence=gone)
+    if behind and stall is not None:
+        return Health(state=State.BEHIND, sentence=stall, is_stalled=True)
     return Health(state=State.BEHIND if behind else State.UP_TO_DATE)
 
 
 def _failed(dag: DagState, run: RunState, task: TaskState | None, status: Mapping[str, Any]) -> Health:
     sentence = None if task is None else _sentence(task, status)
     if sentence is None:
-        place = f"{task.task_id} failed" if task is not None else "The run failed"
-        sentence = f"{place} without a sentence of icefloe's own: its log says why."
+        sentence = "The run failed before any of its tasks did: its page in Airflow says why."
+        if task is not None:
+            sentence = (
+                f"{task.task_id} was killed, marked as failed, or its worker was lost: it left no sentence of its own. "
+                "See its log; clear the task to go on where it stopped."
+            )
     if dag.is_paused and dag.max_failed_runs and _all_failed(dag):
         paused = f"Airflow paused the DAG after {dag.max_failed_runs} failed runs: switch it on again afterwards."
         sentence = f"{sentence.rstrip('.')}. {paused}"

@@ -15,25 +15,37 @@ _ORDER: Final = list(State)
 _NOTHING: Final = Found()
 
 
-def overview_document(dags: Iterable[DagState], statuses: Mapping[str, Found], *, now: datetime) -> dict[str, Any]:
+def overview_document(
+    dags: Iterable[DagState], statuses: Mapping[str, Found], looks: Mapping[str, Found], *, now: datetime
+) -> dict[str, Any]:
     """What the overview shows.
 
     Args:
         dags: those that the user may see.
-        statuses: the ``status.json`` of each pipeline, by DAG id.
+        statuses: the ``status.json`` of each pipeline, by DAG id, as of now where its catalog answers.
+        looks: what the catalogs answered.
         now: of this machine; the browser's clock may differ.
     """
-    rows = [pipeline_row(dag, statuses.get(dag.dag_id, _NOTHING)) for dag in dags if not dag.is_backfill]
-    rows.sort(key=lambda row: (_ORDER.index(row["state"]), row["dag_id"]))
+    rows = [
+        pipeline_row(dag, statuses.get(dag.dag_id, _NOTHING), looks.get(dag.dag_id), now=now)
+        for dag in dags
+        if not dag.is_backfill
+    ]
+    rows.sort(key=lambda row: (not row["needs_somebody"], _ORDER.index(row["state"]), row["dag_id"]))
     counts = Counter(str(row["state"]) for row in rows)
-    return {"now": now.isoformat(), "pipelines": rows, "counts": {state: counts[state] for state in _ORDER}}
+    return {
+        "now": now.isoformat(),
+        "is_looking": any(row["is_looking"] for row in rows),
+        "pipelines": rows,
+        "counts": {state: counts[state] for state in _ORDER},
+    }
 
 
-def pipeline_row(dag: DagState, found: Found) -> dict[str, Any]:
-    """One pipeline."""
+def pipeline_row(dag: DagState, found: Found, look: Found | None, *, now: datetime) -> dict[str, Any]:
+    """One pipeline; see `overview_document`."""
     status: Mapping[str, Any] = found.value or {}
     pipeline = dag.facts.pipeline
-    health = health_of(dag, found.value)
+    health = health_of(dag, found.value, now=now)
     return {
         "dag_id": dag.dag_id,
         "pipeline": dag.dag_id if pipeline is None else pipeline.name,
@@ -45,7 +57,10 @@ def pipeline_row(dag: DagState, found: Found) -> dict[str, Any]:
         "schedule": dag.schedule,
         "is_paused": dag.is_paused,
         **_health(health),
+        "next_run_at": None if dag.next_run_at is None or dag.is_paused else dag.next_run_at.isoformat(),
         "checkpoint_sentence": found.sentence,
+        "table_sentence": None if look is None else look.sentence,
+        "is_looking": look == Found(),
         "updated_at": status.get("updated_at"),
         "lag": {
             "snapshots": status.get("lag_snapshots"),
@@ -64,7 +79,7 @@ def pipeline_row(dag: DagState, found: Found) -> dict[str, Any]:
 def _health(health: Health) -> dict[str, Any]:
     return {
         "state": health.state.value,
-        "needs_somebody": health.state.needs_somebody,
+        "needs_somebody": health.needs_somebody,
         "sentence": health.sentence,
         "run_id": health.run_id,
         "task_id": health.task_id,

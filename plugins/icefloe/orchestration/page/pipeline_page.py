@@ -35,19 +35,26 @@ def shown_batches(newest: int | None, before: int | None) -> list[int]:
 
 
 def pipeline_document(
-    dag: DagState, status: Found, reports: Mapping[int, Found], backfills: Iterable[DagState], *, now: datetime
+    dag: DagState,
+    status: Found,
+    look: Found | None,
+    reports: Mapping[int, Found],
+    backfills: Iterable[DagState],
+    *,
+    now: datetime,
 ) -> dict[str, Any]:
     """What the page of a pipeline shows.
 
     Args:
         dag: with more runs than the overview needs.
-        status: its ``status.json``.
+        status: its ``status.json``, as of now where its catalog answers.
+        look: what the catalog answered.
         reports: of the batches that are shown, newest first.
         backfills: the DAG of its backfills, where the user may see it.
         now: of this machine.
     """
     runs = runs_by_batch(dag.runs)
-    row = pipeline_row(dag, status)
+    row = pipeline_row(dag, status, look, now=now)
     opened = row["open_batch"]
     entries = [_entry(number, found, runs.get(number, [])) for number, found in reports.items()]
     if opened is not None and opened["number"] not in reports:
@@ -55,6 +62,7 @@ def pipeline_document(
     oldest = min(reports, default=0)
     return {
         "now": now.isoformat(),
+        "is_looking": row["is_looking"],
         "pipeline": row,
         "batches": entries,
         "next_before": oldest if oldest > 0 else None,

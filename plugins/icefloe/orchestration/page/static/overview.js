@@ -6,7 +6,8 @@ import { h } from "./dom.js";
 import { ago, bytes, count, isKnown, seconds, secondsSince, short, time, until } from "./format.js";
 
 const SOON_SECONDS = 2 * 86400;
-const HEADS = ["Pipeline", "State", "Lag", "Last batch", "Open batch", "History kept", "Rows", "Bytes read"];
+const HEADS = ["Pipeline", "State", "Lag", "Last batch", "Open batch", "History kept", "Rows per batch", "Bytes per batch"];
+const OLD_SECONDS = 120;
 
 export function overviewView(found) {
   if (!found.pipelines.length) return emptyOverview();
@@ -71,7 +72,7 @@ function group(row) {
   const said = saying(row);
   return h(
     "tbody",
-    { "data-state": row.state },
+    { "data-state": row.state, "data-needs": row.needs_somebody ? "yes" : null },
     h("tr", { class: "facts" }, head, cells),
     said.length ? h("tr", { class: "saying" }, h("td", { colspan: HEADS.length }, said)) : null,
   );
@@ -88,6 +89,7 @@ export function saying(row) {
   if (row.sentence) {
     said.push(h("p", { class: "sentence" }, row.task_id && row.state !== "running" ? h("b", {}, `${row.task_id}: `) : null, withoutTask(row)));
   }
+  if (row.state === "behind" && row.next_run_at && !row.sentence) said.push(h("p", { class: "sentence quiet" }, nextRun(row)));
   if (row.checkpoint_sentence) said.push(h("p", { class: "sentence" }, h("b", {}, "checkpoint: "), row.checkpoint_sentence));
   if (expiresSoon(row)) {
     const text = `Snapshot ${row.expiry.snapshot_id}, where the next batch begins, may expire ${until(row.expiry.at)}: the changes since then would be lost.`;
@@ -96,6 +98,8 @@ export function saying(row) {
   const links = said.length && row.state !== "paused" ? actions(row) : [];
   return links.length ? [...said, h("p", { class: "actions" }, links)] : said;
 }
+
+const nextRun = (row) => (secondsSince(row.next_run_at) > 0 ? "The next run is due now." : `The next run is due ${until(row.next_run_at)}.`);
 
 function withoutTask(row) {
   const prefix = `${row.task_id}: `;
@@ -117,18 +121,23 @@ function state(row) {
   return [badge(row.state), busy && row.task_id ? h("span", { class: "under" }, `${row.task_id}${isKnown(since) ? `, ${seconds(since)}` : ""}`) : null];
 }
 
-function lag({ lag: behind, updated_at: seen }) {
-  if (!isKnown(behind.snapshots)) return h("span", { class: "quiet" }, "–");
-  if (behind.snapshots === 0) return [h("span", {}, "none"), seenAt(seen)];
+function lag(row) {
+  const { lag: behind } = row;
+  if (!isKnown(behind.snapshots)) return row.table_sentence ? asOf(row) : h("span", { class: "quiet" }, "–");
+  if (behind.snapshots === 0) return [h("span", {}, "none"), asOf(row)];
   const waited = secondsSince(behind.since);
   const snapshots = `${count(behind.snapshots)} ${behind.snapshots === 1 ? "snapshot" : "snapshots"}`;
-  return [
-    h("span", {}, isKnown(waited) ? seconds(waited) : snapshots),
-    h("span", { class: "under", title: seen ? `as of ${time(seen)}` : null }, isKnown(waited) ? snapshots : null),
-  ];
+  if (!isKnown(waited)) return [h("span", {}, snapshots), asOf(row)];
+  return [h("span", {}, seconds(waited)), h("span", { class: "under" }, snapshots), asOf(row)];
 }
 
-const seenAt = (iso) => (iso ? h("span", { class: "under", title: time(iso) }, `seen ${ago(iso)}`) : null);
+// How old a number is goes without saying while it is fresh.
+export function asOf(row) {
+  const age = secondsSince(row.updated_at);
+  const text = isKnown(age) ? `as of ${ago(row.updated_at)}` : null;
+  if (row.table_sentence) return h("span", { class: "under warn", title: row.table_sentence }, [text, "catalog unanswered"].filter(Boolean).join(", "));
+  return age > OLD_SECONDS ? h("span", { class: "under", title: time(row.updated_at) }, text) : null;
+}
 
 function lastBatch({ dag_id: dag, last_batch: batch }) {
   if (!batch) return h("span", { class: "quiet" }, "–");

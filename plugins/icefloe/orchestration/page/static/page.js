@@ -10,6 +10,7 @@ import { backfillView } from "./backfill.js";
 import { followTheme } from "./theme.js";
 
 const EVERY_MS = 10_000;
+const SOON_MS = 1_000;
 const root = document.getElementById("page");
 const asked = new URLSearchParams(location.search);
 let last = "";
@@ -49,6 +50,7 @@ async function look(chosen) {
     const { now: _, ...rest } = found;
     const text = JSON.stringify(rest);
     draw(chosen, found, text);
+    if (found.is_looking && !chosen.once) setTimeout(() => look(chosen), SOON_MS);
   } catch (error) {
     if (!(error instanceof PageError)) console.error(error);
     drawFailure(error);

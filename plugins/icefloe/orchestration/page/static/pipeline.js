@@ -4,7 +4,7 @@ import { airflowLink, dagPath, runPath } from "./airflow.js";
 import { stack } from "./charts.js";
 import { h } from "./dom.js";
 import { ago, bytes, count, isKnown, percent, seconds, short, time, until } from "./format.js";
-import { badge, batchLink, saying } from "./overview.js";
+import { asOf, badge, batchLink, saying } from "./overview.js";
 
 const HEADS = [
   "Batch", "Route", "Steps", "Rows read", "Carried over", "Inserted", "Deleted", "Updated",
@@ -20,6 +20,7 @@ export function pipelineView(found) {
     heading(row.pipeline, row.state),
     trouble(row),
     facts(row),
+    row.table_sentence ? h("p", { class: "said" }, `Where the table stands now is not known here: ${row.table_sentence}`) : null,
     batches(found, row),
     backfills(found, row),
   ];
@@ -39,13 +40,13 @@ function heading(name, state) {
 function facts(row) {
   const cards = [
     ["Table", row.table ?? "–", row.branch && row.branch !== "main" ? `branch ${row.branch}` : null],
-    ["Behind", behind(row), row.lag.since ? `the oldest waits for ${ago(row.lag.since).replace(" ago", "")}` : seen(row)],
+    ["Behind", behind(row), [row.lag.since ? h("span", { class: "under" }, `the oldest waits for ${ago(row.lag.since).replace(" ago", "")}`) : null, asOf(row)]],
     ["Delivered up to", row.cursor.snapshot_id ?? "–", row.cursor.timestamp ? `commit of ${time(row.cursor.timestamp)}` : null],
     ["History kept", row.expiry ? until(row.expiry.at).replace("in ", "for ") : row.cursor.snapshot_id ? "no limit" : "–", row.expiry ? "then the next batch's start may expire" : null],
     ["Sink", row.sink?.type ?? "–", row.sink?.path ?? null],
     ["Schedule", row.schedule ?? "by hand", row.is_paused ? "paused" : null],
   ];
-  return h("dl", { class: "cards" }, cards.map(([name, value, under]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, under ? h("span", { class: "under" }, under) : null))));
+  return h("dl", { class: "cards" }, cards.map(([name, value, below]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, typeof below === "string" ? h("span", { class: "under" }, below) : below))));
 }
 
 function behind({ lag }) {
@@ -54,11 +55,9 @@ function behind({ lag }) {
   return `${count(lag.snapshots)} ${lag.snapshots === 1 ? "snapshot" : "snapshots"}${isKnown(lag.rows) ? `, ${short(lag.rows)} rows` : ""}`;
 }
 
-const seen = (row) => (row.updated_at ? `as of ${ago(row.updated_at)}` : null);
-
 function trouble(row) {
   const said = saying(row);
-  return said.length ? h("section", { class: "notice", "data-state": row.state, role: row.needs_somebody ? "alert" : null }, said) : null;
+  return said.length ? h("section", { class: "notice", "data-state": row.needs_somebody ? "failed" : row.state, role: row.needs_somebody ? "alert" : null }, said) : null;
 }
 
 function batches(found, row) {

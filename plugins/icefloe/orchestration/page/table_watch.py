@@ -1,0 +1,86 @@
+"""Where tables stand now: a pipeline that is paused, or whose run died, tells nobody that its table moved on."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final
+
+from icefloe.batch.table_facts import TableFacts
+from icefloe.batch.table_files import open_table
+from icefloe.orchestration.connections import resolve_credentials
+from icefloe.orchestration.page.document_cache import DocumentCache, Found
+from icefloe.pipeline.model import Pipeline
+
+__all__ = ["TableWatch", "as_of_now"]
+
+_FRESH_SECONDS: Final = 30.0
+_THREADS: Final = 2
+
+
+class TableWatch:
+    """Looks through the catalogs in the background; nobody ever waits for one, and one holds up no other.
+
+    Args:
+        fresh_seconds: how old a look may be; while nobody asks, none is made.
+    """
+
+    def __init__(self, *, fresh_seconds: float = _FRESH_SECONDS) -> None:
+        self._fresh_seconds = fresh_seconds
+        self._by_catalog: dict[str, DocumentCache] = {}
+
+    def looks(self, statuses: Mapping[str, tuple[Pipeline, Found]]) -> dict[str, Found]:
+        """What is known of the table of each pipeline, by the keys given; empty where no look came back yet.
+
+        Args:
+            statuses: the ``status.json`` of each pipeline, which says where its cursor is.
+        """
+        found: dict[str, Found] = {}
+        for key, (pipeline, status) in statuses.items():
+            if status.value is None and status.sentence is not None:
+                continue  # where the cursor is nobody can say
+            cursor = (status.value or {}).get("cursor_snapshot_id")
+            cursor_id = None if cursor is None else int(cursor)
+            cache = self._cache(pipeline)
+            is_loading = bool((status.value or {}).get("load_part"))
+            name = f"{pipeline.table} of {key} since {'part of ' if is_loading else ''}{cursor_id}"
+            found[key] = cache.get({name: partial(_look, pipeline, cursor_id, is_loading=is_loading)})[name]
+        return found
+
+    def _cache(self, pipeline: Pipeline) -> DocumentCache:
+        return self._by_catalog.setdefault(
+            str(pipeline.catalog),
+            DocumentCache(fresh_seconds=self._fresh_seconds, deadline_seconds=0, threads=_THREADS),
+        )
+
+
+def as_of_now(status: Found, look: Found) -> Found:
+    """A status whose lag and expiry are those of a later look; what is known of the checkpoint stays.
+
+    >>> as_of_now(Found(value={"last_batch": 7, "lag_snapshots": 0}), Found(value={"lag_snapshots": 2})).value
+    {'last_batch': 7, 'lag_snapshots': 2}
+    """
+    if look.value is None or status.value is None:
+        return status
+    if str(status.value.get("updated_at", "")) > str(look.value.get("updated_at", "")):
+        return status
+    return Found(value={**status.value, **look.value}, sentence=status.sentence)
+
+
+def _look(pipeline: Pipeline, cursor_snapshot_id: int | None, *, is_loading: bool) -> dict[str, Any]:
+    expanded = pipeline.expanded(os.environ)
+    table = open_table(expanded.catalog, expanded.table, credentials=resolve_credentials(expanded), environ={})
+    facts = TableFacts.of(table, branch=expanded.branch, cursor_snapshot_id=cursor_snapshot_id, is_loading=is_loading)
+    looked_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return {**asdict(facts), "head_snapshot_id": _text(facts.head_snapshot_id), "next_expiry": _expiry(facts),
+            "updated_at": looked_at}  # fmt: skip
+
+
+def _expiry(facts: TableFacts) -> dict[str, str] | None:
+    expiry = facts.next_expiry
+    return None if expiry is None else {"snapshot_id": str(expiry.snapshot_id), "at": expiry.at}
+
+
+def _text(snapshot_id: int | None) -> str | None:
+    return None if snapshot_id is None else str(snapshot_id)
