@@ -110,6 +110,20 @@ def test_it_is_as_light_or_dark_as_airflow(server: ApiServer, browser: Any, them
         frame = inside(page)
         frame.locator("h1").wait_for()
         assert frame.locator("html").get_attribute("data-theme") == theme
+        ground = "each => getComputedStyle(each.ownerDocument.documentElement).backgroundColor"
+        assert frame.locator("h1").evaluate(ground) == page.locator("iframe").evaluate(ground)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_nothing_flashes_before_the_theme_is_known(server: ApiServer, browser: Any, theme: str) -> None:
+    with browser_page(browser, theme=theme) as page:
+        page.route("**/icefloe/*.js", lambda route: route.abort())
+        page.goto(f"{server.url}plugin/icefloe")
+        inside(page).get_by_text("Looking").wait_for()
+        box = page.locator("iframe").bounding_box()
+        pixel = page.screenshot(clip={"x": box["x"] + box["width"] / 2, "y": box["y"] + 200, "width": 2, "height": 2})
+        beside = page.screenshot(clip={"x": box["x"] - 3, "y": box["y"] + 200, "width": 2, "height": 2})
+        assert pixel == beside
 
 
 @pytest.mark.parametrize("path", ["", "?dag_id=flights", "?dag_id=flights&batch=2", "?dag_id=flights&backfill=1"])

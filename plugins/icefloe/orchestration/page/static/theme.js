@@ -27,13 +27,16 @@ function remembered() {
   }
 }
 
-// A company may have given Airflow colours of its own; only an opaque one can be stood on.
+// A company may have given Airflow colours of its own: what the frame stands on is what the page stands on.
 function groundOfHost() {
-  const element = host();
-  if (!element) return null;
-  const colour = getComputedStyle(element.ownerDocument.body).backgroundColor;
-  return /^rgb\(/.test(colour) || /^(oklch|color|lab|lch)\([^/]*\)$/.test(colour) ? colour : null;
+  for (let element = host() && window.frameElement; element; element = element.parentElement) {
+    const colour = getComputedStyle(element).backgroundColor;
+    if (isOpaque(colour)) return colour;
+  }
+  return null;
 }
+
+const isOpaque = (colour) => /^rgb\(/.test(colour) || /^(oklch|oklab|color|lab|lch)\([^/]*\)$/.test(colour);
 
 function apply() {
   document.documentElement.dataset.theme = chosen();
