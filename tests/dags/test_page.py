@@ -1,12 +1,14 @@
 """The page's documents from Airflow's own app, with real logins, after real runs."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from starlette.routing import Mount
 
 import airflow_environment
 from dags.lake import Lake, TaskStates
@@ -25,38 +27,71 @@ def client(airflow_database: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     purge_cached_app()
     app = TestClient(create_app(apps="core"))
 
-    def ask(path: str, name: str | None = None, role: str | None = "VIEWER") -> Any:
-        headers = {}
+    def ask(path: str, name: str | None = None, role: str | None = "VIEWER", *, token: str | None = None) -> Any:
         if name is not None:
             token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username=name, role=role))
-            headers["Authorization"] = f"Bearer {token}"
-        return app.get(f"/icefloe/{path}", headers=headers)
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        return app.get(f"/icefloe/{path}", headers=headers, follow_redirects=False)
 
     yield ask
     purge_cached_app()
 
 
-DOCUMENTS = [
-    "api/overview", "api/pipelines/flights", "api/pipelines/flights/batches/0", "api/pipelines/flights/runs/some",
-    "api/pipelines/flights/snapshots",
-]  # fmt: skip
+VALUES = {"dag_id": "flights", "number": "0", "run_id:path": "some", "name": "semantics"}
 
 
-@pytest.mark.parametrize("path", DOCUMENTS)
-def test_nothing_without_a_login_and_nothing_for_a_user_without_a_role(client: Callable[..., Any], path: str) -> None:
-    assert client(path).status_code == 401
-    assert client(path, "mallory", None).status_code == 403
+def routes() -> Iterator[tuple[str, frozenset[str]]]:
+    """Every route of the page's application, with a value for each parameter; the folder of static files is none."""
+    from icefloe.orchestration.page.app import create_page_app
+
+    for route in create_page_app().routes:
+        if not isinstance(route, Mount):
+            yield re.sub(r"{([^}]+)}", lambda match: VALUES[match[1]], route.path).lstrip("/"), frozenset(route.methods)
 
 
-@pytest.mark.parametrize("path", DOCUMENTS[1:])
-def test_only_those_who_may_see_the_dag(client: Callable[..., Any], path: str) -> None:
-    assert client(path, "orders").status_code == 403
+def test_no_route_tells_anything_without_a_login(client: Callable[..., Any]) -> None:
+    found = dict(routes())
+    assert len(found) >= 7
+    for path, methods in found.items():
+        assert methods == {"GET"}, path
+        for variant in (path, f"{path}/", f"{path}?tab=1", path.upper(), f"./{path}", f"x/../{path}", f"{path};x=1"):
+            assert client(variant).status_code in (307, 401, 404), variant
+        refused = client(path)
+        assert (refused.status_code, set(refused.json())) == (401, {"detail"}), path
+        assert client(path, token="made.up.token").status_code in (401, 403), path
+
+
+def test_no_document_is_for_a_user_without_a_role_or_without_a_right_to_the_dag(client: Callable[..., Any]) -> None:
+    for path, _ in routes():
+        if path.startswith("docs/"):
+            continue  # the documentation is for everybody who has a login
+        assert client(path, "mallory", None).status_code == 403, path
+        if "flights" in path:
+            assert client(path, "orders").status_code == 403, path
 
 
 def test_static_files_are_served_and_say_nothing_of_anybody(client: Callable[..., Any]) -> None:
     assert client("").text.startswith("<!doctype html>")
     assert client("overview.js").status_code == 200
     assert client("api/../app.py").status_code == 404
+
+
+def test_the_documentation_is_there_for_whoever_has_a_login(client: Callable[..., Any]) -> None:
+    assert "_change_type" in client("docs/semantics", "anybody").text
+    assert client("docs/images/overview.png", "anybody").headers["content-type"] == "image/png"
+    assert client("docs/no_such", "anybody").status_code == 404
+    assert client("docs/..%2FREADME", "anybody").status_code == 404
+
+
+def numbers_that_browsers_round(value: Any) -> Iterator[int]:
+    """Whole numbers that JavaScript cannot hold; a snapshot id is one of them nearly always."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            yield from numbers_that_browsers_round(each)
+    elif isinstance(value, int) and abs(value) > 2**53:
+        yield value
 
 
 def unpause(dag_id: str) -> None:
@@ -110,7 +145,10 @@ def test_the_documents_after_real_runs(
     of_failed = client(f"api/pipelines/orders/runs/{failed['run_id']}", "orders").json()
     assert of_failed["trouble"]["sentence"] == failed["sentence"]
 
+    for document in (overview, page, batch, of_run, of_failed):
+        assert list(numbers_that_browsers_round(document)) == []
     history = client("api/pipelines/flights/snapshots", "flights").json()
+    assert list(numbers_that_browsers_round(history)) == []
     assert history["snapshots"][0]["snapshot_id"] == str(second)
     assert history["backfill_dag_id"] == "flights__backfill"
     nowhere = client("api/pipelines/orders/snapshots", "orders").json()

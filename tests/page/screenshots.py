@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,8 +23,10 @@ _SHOTS: Final = (
     ("batch", "icefloe/?dag_id=flights&batch=5", "light", 1280, 1060),
     ("batch_open", "icefloe/?dag_id=web_sessions&batch=3", "dark", 1280, 900),
     ("batch_narrow", "icefloe/?dag_id=flights&batch=5", "dark", 420, 1000),
+    ("pipeline_new", "icefloe/?dag_id=clicks", "light", 1280, 700),
     ("backfill", "icefloe/?dag_id=flights&backfill=1", "light", 1280, 760),
 )
+_FIRST_DAY: Final = (("overview_empty", "plugin/icefloe", "light", 1280, 760),)
 
 
 def main() -> int:
@@ -36,15 +39,23 @@ def main() -> int:
     # A short path of no particular machine: it is seen on the pictures.
     folder = Path(tempfile.mkdtemp(prefix="icefloe-"))
     stage_in(folder)
+    _shoot(folder, _SHOTS, target)
+    empty = Path(tempfile.mkdtemp(prefix="icefloe-"))
+    stage_in(empty, batches=0)
+    _shoot(empty, _FIRST_DAY, target)
+    return 0
+
+
+def _shoot(folder: Path, shots: Iterable[tuple[str, str, str, int, int]], target: Path) -> None:
     with ApiServer(folder, airflow_variables(folder)) as server, open_browser() as browser:
-        for name, path, theme, width, height in _SHOTS:
+        for name, path, theme, width, height in shots:
             with browser_page(browser, theme=theme, width=width, height=height) as page:
                 page.goto(server.url + path)
                 _frame(page, path).locator("h1").first.wait_for()
+                _frame(page, path).locator("#manual nav").wait_for()
                 page.wait_for_load_state("networkidle")
                 page.screenshot(path=str(target / f"{name}.png"))
             print(target / f"{name}.png")
-    return 0
 
 
 def stage_in(folder: Path, batches: int | None = None) -> None:

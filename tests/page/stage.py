@@ -34,7 +34,10 @@ def airflow_variables(folder: Path) -> dict[str, str]:
 
 
 def stage(folder: Path, *, batches: int = BATCHES) -> None:
-    """Makes tables, runs their pipelines, and leaves each in another state."""
+    """Makes tables, runs their pipelines, and leaves each in another state; no batches: no pipelines either."""
+    if not batches:
+        stage_nothing(folder)
+        return
     shutil.copytree(REPOSITORY / "dags", folder / "dags", ignore=shutil.ignore_patterns("__pycache__", "pipelines"))
     pipelines = folder / "dags" / "pipelines"
     pipelines.mkdir()
@@ -83,6 +86,14 @@ def stage(folder: Path, *, batches: int = BATCHES) -> None:
     runs.leave_open("web_sessions", 3, at="shuffle_read")
     flights.append(5)
     runs.run("flights")
+
+
+def stage_nothing(folder: Path) -> None:
+    """A home as it is on the first day."""
+    (folder / "dags").mkdir()
+    from airflow.utils.db import initdb
+
+    initdb()
 
 
 def _write(folder: Path, name: str, table: str, **keys: Any) -> None:

@@ -9,10 +9,11 @@ from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessE
 from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep, get_user, requires_access_dag
 from fastapi import APIRouter, Depends, FastAPI, Request
-from fastapi.responses import JSONResponse
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 
 from icefloe.orchestration.page.documents import PageDocuments, UnknownPageError
+from icefloe.orchestration.page.manual import Manual, UnknownChapterError
 
 __all__ = ["create_page_app"]
 
@@ -21,10 +22,12 @@ _MAY_READ_RUNS: Final = Depends(requires_access_dag("GET", DagAccessEntity.RUN))
 
 
 def create_page_app() -> FastAPI:
-    """The application. Everything below ``api/`` asks for a login; the static files hold nothing of anybody's."""
+    """The application. Everything but the static files asks for a login; these hold nothing of anybody's."""
     app = FastAPI(title="icefloe", docs_url=None, redoc_url=None, openapi_url=None)
     app.include_router(_documents(PageDocuments()), prefix="/api", dependencies=[Depends(get_user), _MAY_READ_RUNS])
+    app.include_router(_chapters(Manual()), prefix="/docs", dependencies=[Depends(get_user)])
     app.add_exception_handler(UnknownPageError, _not_found)
+    app.add_exception_handler(UnknownChapterError, _not_found)
     app.mount("/", StaticFiles(directory=_STATIC, html=True))
     return app
 
@@ -59,6 +62,20 @@ def _documents(documents: PageDocuments) -> APIRouter:
     @router.get("/pipelines/{dag_id}/snapshots")
     def snapshots(session: SessionDep, dag_id: str) -> dict[str, Any]:
         return documents.snapshots(session, dag_id)
+
+    return router
+
+
+def _chapters(manual: Manual) -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/images/{name}.png")
+    def picture(name: str) -> FileResponse:
+        return FileResponse(manual.picture(name))
+
+    @router.get("/{name}")
+    def chapter(name: str) -> HTMLResponse:
+        return HTMLResponse(manual.page(name))
 
     return router
 

@@ -53,6 +53,7 @@ def pipeline_row(dag: DagState, found: Found, look: Found | None, *, now: dateti
         "table": None if pipeline is None else pipeline.table,
         "branch": None if pipeline is None else pipeline.branch,
         "changes": None if pipeline is None else pipeline.changes,
+        "initial_load": None if pipeline is None else pipeline.initial_load,
         "sink": None if pipeline is None else {"type": pipeline.sink.type, "path": pipeline.sink.path},
         "schedule": dag.schedule,
         "is_paused": dag.is_paused,

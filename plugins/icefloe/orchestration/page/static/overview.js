@@ -14,13 +14,27 @@ export function overviewView(found) {
   return [headline(found), filterRow(found), table(found.pipelines)];
 }
 
+const EXAMPLE = `version: 1
+catalog: lakehouse          # an Airflow connection of type iceberg
+table: nyc.flights
+storage: s3://lake/icefloe
+sink: {type: files, path: s3://lake/changes/flights, format: parquet}
+`;
+
 function emptyOverview() {
   return h(
     "section",
-    { class: "empty" },
+    { class: "empty wide" },
     h("h1", {}, "No pipelines yet"),
-    h("p", {}, "Put a file such as ", h("code", {}, "flights.yaml"), " into ", h("code", {}, "dags/pipelines/"), "."),
-    h("p", {}, "It shows here, and as a DAG, as soon as Airflow has read it. Pipelines whose DAGs you may not see are left out."),
+    h(
+      "ol",
+      { class: "todo" },
+      h("li", {}, "Name a table and a sink in a file such as ", h("code", {}, "dags/pipelines/flights.yaml"), ":", h("pre", { tabindex: 0 }, h("code", {}, EXAMPLE))),
+      h("li", {}, "See whether it can work: ", h("code", {}, "icefloe validate dags/pipelines/flights.yaml")),
+      h("li", {}, "Wait until Airflow has read it, which may take 5 minutes; ", h("code", {}, "airflow dags reserialize"), " hurries it. It shows here, and as a DAG of its name."),
+      h("li", {}, "Switch that DAG on: a new one is paused."),
+    ),
+    h("p", { class: "quiet" }, "Pipelines whose DAGs you may not see are left out here."),
     h("p", {}, airflowLink("dags?tags=icefloe", "DAGs tagged icefloe", { class: "button" })),
   );
 }
@@ -135,7 +149,7 @@ function lag(row) {
 export function asOf(row) {
   const age = secondsSince(row.updated_at);
   const text = isKnown(age) ? `as of ${ago(row.updated_at)}` : null;
-  if (row.table_sentence) return h("span", { class: "under warn", title: row.table_sentence }, [text, "catalog unanswered"].filter(Boolean).join(", "));
+  if (row.table_sentence) return h("span", { class: "under warn", title: row.table_sentence }, [text, "table not seen"].filter(Boolean).join(", "));
   return age > OLD_SECONDS ? h("span", { class: "under", title: time(row.updated_at) }, text) : null;
 }
 

@@ -1,6 +1,6 @@
 // Which view the address asks for, and looking again every few seconds.
 
-import { PageError, airflowLink, load } from "./airflow.js";
+import { PageError, ROOT, airflowLink, load } from "./airflow.js";
 import { h, show } from "./dom.js";
 import { setNow } from "./format.js";
 import { batchView } from "./batch.js";
@@ -31,7 +31,7 @@ function failure(error) {
     return ["Airflow does not answer", "The page looks again every few seconds.", null];
   }
   if (error.status === 401) return ["You are not logged in", "Log in to Airflow, then come back.", "auth/login"];
-  if (error.status === 403) return ["Not yours to see", "You have no access to this DAG; ask whoever runs Airflow.", null];
+  if (error.status === 403) return ["Not yours to see", "You have no access to this DAG, or your login has run out: log in again, else ask whoever runs Airflow.", "auth/login"];
   if (error.status === 404) return ["Nothing here", error.message, null];
   return [`Airflow answered ${error.status}`, error.message, null];
 }
@@ -66,11 +66,24 @@ function draw(chosen, found, text) {
   for (const each of root.querySelectorAll("details")) if (open.includes(each.dataset.key)) each.open = true;
 }
 
+const CHAPTERS = [
+  ["semantics", "What a change is"], ["operations", "When something is wrong"], ["airflow", "icefloe in Airflow"],
+];
+
+// The documentation is there where docs/ lies beside plugins/.
+async function offerManual() {
+  const answer = await fetch(`${ROOT}icefloe/docs/semantics`);
+  if (!answer.ok) return;
+  const links = CHAPTERS.map(([name, text]) => h("a", { href: `${ROOT}icefloe/docs/${name}` }, text));
+  document.getElementById("manual").replaceChildren(h("nav", { "aria-label": "Documentation" }, links));
+}
+
 async function start() {
   followTheme();
   document.documentElement.dataset.tab = asked.has("tab") ? "yes" : "no";
   const chosen = view();
   await look(chosen);
+  offerManual().catch(() => {});
   if (chosen.once) return;
   setInterval(() => document.hidden || look(chosen), EVERY_MS);
   document.addEventListener("visibilitychange", () => document.hidden || look(chosen));

@@ -20,7 +20,7 @@ export function pipelineView(found) {
     heading(row.pipeline, row.state),
     trouble(row),
     facts(row),
-    row.table_sentence ? h("p", { class: "said" }, `Where the table stands now is not known here: ${row.table_sentence}`) : null,
+    row.table_sentence && found.batches.length ? h("p", { class: "said" }, `Where the table stands now is not known here: ${row.table_sentence}`) : null,
     batches(found, row),
     backfills(found, row),
   ];
@@ -68,11 +68,33 @@ function batches(found, row) {
     airflowLink(dagPath(row.dag_id), "DAG in Airflow", { class: "button" }),
   );
   const title = h("div", { class: "between" }, h("h2", {}, "Batches"), actions);
-  if (!found.batches.length) return h("section", {}, title, h("p", { class: "quiet" }, "There is no batch yet. The first one appears when the DAG has run and the table has a snapshot."));
+  if (!found.batches.length) return h("section", {}, title, noBatch(row));
   const newest = h("a", { class: "button", href: `?dag_id=${encodeURIComponent(row.dag_id)}` }, "Newest");
   const older = isKnown(found.next_before) ? h("a", { class: "button", href: `?dag_id=${encodeURIComponent(row.dag_id)}&before=${found.next_before}` }, "Older batches") : null;
   const isFirst = !new URLSearchParams(location.search).has("before");
   return h("section", {}, title, batchTable(found.batches, row.dag_id), h("p", { class: "actions" }, isFirst ? null : newest, older));
+}
+
+const FIRST = {
+  full: "The first batch delivers every row that the table has then, each as INSERT; later ones deliver what changed.",
+  from_now: "The first batch delivers what is committed after that; rows that the table has already are left out.",
+  from_earliest: "The first batch begins with the oldest commit that the table still knows.",
+};
+
+// What is missing for the first one, in the order in which it is missing.
+function noBatch(row) {
+  const next = [];
+  if (row.is_paused) next.push(["Switch the DAG on: a new one is paused."]);
+  if (row.table_sentence) next.push([`See to the table: ${row.table_sentence}.`]);
+  if (row.needs_somebody && row.sentence) next.push(["Do what the sentence above says, then clear the failed task or start a run."]);
+  if (!next.length) next.push(["Nothing: it comes when the DAG has run and the table has a snapshot."]);
+  return h(
+    "div",
+    { class: "none" },
+    h("p", {}, h("b", {}, "There is no batch yet. "), "What is left to do:"),
+    h("ol", { class: "todo" }, next.map((each) => h("li", {}, each))),
+    h("p", { class: "quiet" }, FIRST[row.initial_load] ?? null),
+  );
 }
 
 function batchTable(entries, dag) {

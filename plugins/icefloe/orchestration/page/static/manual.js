@@ -1,0 +1,5 @@
+// A page of the documentation: as light or dark as Airflow.
+
+import { followTheme } from "./theme.js";
+
+followTheme();
