@@ -11,6 +11,7 @@ from typing import ClassVar, TypeVar
 
 import pyarrow as pa
 from pyiceberg.table import Table
+from pyiceberg.types import PrimitiveType
 
 from histories.column_values import Seeds
 from histories.history import History, Operation
@@ -30,6 +31,8 @@ class Bench(ABC):
 
     operations: ClassVar[Mapping[str, BenchOperation]]
     refusals: ClassVar[tuple[type[Exception], ...]]
+    unpartitionable: ClassVar[tuple[type[PrimitiveType], ...]] = ()
+    """Types of columns by which the writer cannot partition."""
 
     def __init__(self) -> None:
         self.trace = Trace()

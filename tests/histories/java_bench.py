@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyiceberg.table import Table
+from pyiceberg.types import FixedType, PrimitiveType
 from pyspark.errors import PySparkException
 
 from histories.bench import Bench, BenchOperation
@@ -36,6 +37,8 @@ class JavaBench(Bench):
 
     operations: ClassVar[Mapping[str, BenchOperation]] = {}
     refusals: ClassVar[tuple[type[Exception], ...]] = (ValueError, Py4JJavaError, PySparkException)
+    # Iceberg 1.11 cannot read the manifests that it writes then (apache/iceberg 17501).
+    unpartitionable: ClassVar[tuple[type[PrimitiveType], ...]] = (FixedType,)
 
     def __init__(self, table: SparkTable) -> None:
         super().__init__()

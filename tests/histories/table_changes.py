@@ -89,6 +89,7 @@ def identify(bench: Bench, columns: Sequence[int]) -> None:
 def add_partition(bench: Bench, column: int, transform: str) -> None:
     """Partition by another transform from now on."""
     fields = [f for f in bench.table().schema().fields if isinstance(f.field_type, PrimitiveType)]
+    fields = [field for field in fields if not isinstance(field.field_type, bench.unpartitionable)]
     with bench.edit_partitions() as edits:
         edits.add(pick(fields, column).name, transform)
 

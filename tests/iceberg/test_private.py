@@ -4,6 +4,7 @@ from decimal import Decimal
 from pathlib import Path
 from uuid import UUID
 
+import pytest
 from pyiceberg.avro.file import AvroFile
 from pyiceberg.manifest import MANIFEST_ENTRY_SCHEMAS, MANIFEST_LIST_FILE_SCHEMAS
 from pyiceberg.types import DecimalType, DoubleType, ListType, StructType, TimestamptzNanoType, UUIDType
@@ -141,3 +142,37 @@ def test_doubles_of_partitions_keep_every_bit_and_named_types_are_known_where_th
         (1004, UUIDType(), UUID(bytes=b"v" * 16)),
         (1005, TimestamptzNanoType(), 1_700_000_000_123_456_789),
     ]
+
+
+@pytest.mark.parametrize("before", [b"", b"\x04"], ids=["as Avro says", "with its length, as Iceberg's Java library"])
+def test_fixed_values_of_partitions_are_read_however_they_were_written(tmp_path: Path, before: bytes) -> None:
+    fixed = {"type": "fixed", "name": "fixed_2", "size": 2}
+    partition = record(("a", ["null", fixed], 1000), ("b", ["null", "fixed_2"], 1001), name="r102")
+    file = record(
+        ("file_path", "string", 100), ("file_format", "string", 101), ("partition", partition, 102),
+        ("record_count", "long", 103), ("file_size_in_bytes", "long", 104), name="r2",
+    )  # fmt: skip
+    values = [((1, before + b"ab"), (0, None)), ((1, before + b"\0\0"), (1, before + b"\xff\xff"))]
+    write_avro(
+        tmp_path / "manifest.avro",
+        record(("status", "int", 0), ("data_file", file, 2)),
+        [(1, ("f", "avro", each, 7, 1)) for each in values],
+    )
+    entries = list(read_manifest_entries(local_io(), str(tmp_path / "manifest.avro")))
+    assert [[value for _, _, value in entry.partition] for entry in entries] == [
+        [b"ab", None],
+        [b"\0\0", b"\xff\xff"],
+    ]
+    assert [entry.file[103] for entry in entries] == [7, 7]
+
+
+def test_fixed_values_of_partitions_that_fit_neither_way_are_an_error_and_no_crash(tmp_path: Path) -> None:
+    partition = record(("a", {"type": "fixed", "name": "fixed_2", "size": 2}, 1000), name="r102")
+    file = record(
+        ("file_path", "string", 100), ("file_format", "string", 101), ("partition", partition, 102),
+        ("record_count", "long", 103), ("file_size_in_bytes", "long", 104), name="r2",
+    )  # fmt: skip
+    schema = record(("status", "int", 0), ("data_file", file, 2))
+    write_avro(tmp_path / "manifest.avro", schema, [(1, ("f", "avro", (b"\x06abc",), 1, 1))])
+    with pytest.raises(ValueError, match="a fixed value of 2 bytes has the length 3 before it"):
+        list(read_manifest_entries(local_io(), str(tmp_path / "manifest.avro")))

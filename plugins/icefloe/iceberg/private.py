@@ -5,7 +5,9 @@ the place of a deletion vector. This file opens the same Avro files with the V3 
 looks every slot up by its field id (Iceberg spec, "Manifests" and "Manifest lists").
 
 They also make a float of every double, so that partitions of different values look like one, and cannot open a manifest
-with nanoseconds or with two decimals, uuids or fixed values of one type among its partition fields.
+with nanoseconds or with two decimals, uuids or fixed values of one type among its partition fields. Manifests whose
+partitions have fixed values are read past their end where Iceberg's Java library wrote them (apache/iceberg 17501): it
+puts the length before the value, which Avro does not.
 """
 
 import json
@@ -15,9 +17,9 @@ from functools import cache, lru_cache
 from struct import Struct
 from typing import Any, Final, Self
 
-from pyiceberg.avro.decoder import BinaryDecoder, new_decoder
-from pyiceberg.avro.file import AvroFile
-from pyiceberg.avro.reader import DoubleReader, Reader
+from pyiceberg.avro.decoder import BinaryDecoder, StreamingBinaryDecoder, new_decoder
+from pyiceberg.avro.file import SYNC_SIZE, AvroFile, Block
+from pyiceberg.avro.reader import DoubleReader, FixedReader, Reader
 from pyiceberg.avro.resolver import ReadSchemaResolver, SchemaPartnerAccessor
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import MANIFEST_ENTRY_SCHEMAS, MANIFEST_LIST_FILE_SCHEMAS
@@ -25,6 +27,7 @@ from pyiceberg.schema import Schema, visit_with_partner
 from pyiceberg.typedef import Record
 from pyiceberg.types import (
     DoubleType,
+    FixedType,
     IcebergType,
     ListType,
     NestedField,
@@ -158,19 +161,54 @@ class _MetadataFile(AvroFile[Record]):
             raise encrypted_file(self.input_file.location)
         self.decoder = new_decoder(content)
         self.header = self._read_header()
-        self.schema, self.reader = _resolved(
-            self.header.meta["avro.schema"], is_list=self.read_schema is _MANIFEST_LIST
-        )
+        resolved = _resolved(self.header.meta["avro.schema"], is_list=self.read_schema is _MANIFEST_LIST)
+        self.schema, self.reader, self._reader_of_java = resolved
+        self._content = content
         return self
+
+    def _read_block(self) -> int:
+        start = self.decoder.tell() + (0 if self.block is None else SYNC_SIZE)
+        count = super()._read_block()
+        if self._reader_of_java is not None:
+            data = self._block_data(start)
+            reader = next(
+                (each for each in (self.reader, self._reader_of_java) if _fits(each, data, count)), self._reader_of_java
+            )
+            self.block = Block(reader=reader, block_records=count, block_decoder=StreamingBinaryDecoder(data))
+        return count
+
+    def _block_data(self, start: int) -> bytes:
+        decoder = new_decoder(self._content[start : self.decoder.tell()])
+        decoder.read_int()
+        data, codec = decoder.read_bytes(), self.header.compression_codec()
+        return codec.decompress(data) if codec else data
+
+
+def _fits(reader: Reader, data: bytes, count: int) -> bool:
+    """Whether a block of so many rows ends where its bytes end."""
+    decoder = StreamingBinaryDecoder(data)
+    try:
+        for _ in range(count):
+            reader.read(decoder)
+    except Exception:  # noqa: BLE001 - whatever a misread length leads to
+        return False
+    return decoder.tell() == len(data)
 
 
 @lru_cache(maxsize=64)
-def _resolved(avro_schema: str, *, is_list: bool) -> tuple[Schema, Reader]:
-    """The schema of a file and what reads it; both never change, and the manifests of a table share few."""
+def _resolved(avro_schema: str, *, is_list: bool) -> tuple[Schema, Reader, Reader | None]:
+    """The schema of a file, what reads it, and what does where Java wrote its fixed values; None where it has none.
+
+    They never change, and the manifests of a table share few.
+    """
     schema = _SchemaConversion().avro_to_iceberg(json.loads(avro_schema))
-    resolver, accessor = _ExactReaders(), SchemaPartnerAccessor()
+    readers, java_readers, accessor = _ExactReaders(), _JavaReaders(), SchemaPartnerAccessor()
     read_schema = _MANIFEST_LIST if is_list else _MANIFEST_ENTRY
-    return schema, visit_with_partner(schema, read_schema, resolver, accessor)  # type: ignore[misc]
+    reader, reader_of_java = (
+        visit_with_partner(schema, read_schema, each, accessor)  # type: ignore[misc]
+        for each in (readers, java_readers)
+    )
+    return schema, reader, reader_of_java if java_readers.has_met_fixed else None
 
 
 class _SchemaConversion(AvroSchemaConversion):
@@ -195,6 +233,23 @@ class _ExactReaders(ReadSchemaResolver):
     def visit_double(self, double_type: DoubleType, partner: IcebergType | None) -> Reader:
         del double_type, partner
         return _ExactDoubleReader()  # type: ignore[no-untyped-call]
+
+
+class _JavaReaders(_ExactReaders):
+    has_met_fixed = False
+
+    def visit_fixed(self, fixed_type: FixedType, partner: IcebergType | None) -> Reader:
+        del partner
+        self.has_met_fixed = True
+        return _LengthAndFixedReader(len(fixed_type))
+
+
+class _LengthAndFixedReader(FixedReader):
+    def read(self, decoder: BinaryDecoder) -> bytes:
+        length = decoder.read_int()
+        if length != len(self):
+            raise ValueError(f"a fixed value of {len(self)} bytes has the length {length} before it")
+        return decoder.read(length)
 
 
 class _ExactDoubleReader(DoubleReader):
