@@ -48,7 +48,7 @@ class IcefloeRun:
         while not (found := condition()):
             assert self._process.poll() is None, self.log
             assert time.monotonic() < deadline, self.log
-            time.sleep(0.002)
+            time.sleep(0.01)
         return found
 
     def kill(self) -> None:

@@ -40,8 +40,11 @@ class SparkWorker:
 
     def pythons(self) -> set[Path]:
         """The programs by which its executors run Python now."""
-        daemons = {child for executor in self.executors() for child in _children(executor)}
-        return {Path(f"/proc/{pid}/exe").readlink() for pid in daemons}
+        found = set()
+        for daemon in (child for executor in self.executors() for child in _children(executor)):
+            with suppress(OSError):
+                found.add(Path(f"/proc/{daemon}/exe").readlink())
+        return found
 
     def kill(self) -> int:
         """SIGKILL for the worker and all its executors; how many these were."""
