@@ -141,6 +141,11 @@ def test_what_no_job_can_start_with_is_found_before_one_is_started(spark: FakeSp
     check()
     with pytest.raises(TerminalError, match=r"sets spark\.executor\.pyspark\.memory"):
         check(**{"spark.executor.pyspark.memory": "1g"})
+    with pytest.raises(
+        TerminalError, match=r"^spark\.conf names /nowhere/env\.tar\.gz in spark\.archives, which is not"
+    ):
+        check(**{"spark.archives": f"https://example.com/other.zip,{java}#java,/nowhere/env.tar.gz#environment"})
+    check(**{"spark.archives": f"s3a://lake/env.tar.gz#environment,file://{java}"})
     java.unlink()
     with pytest.raises(TerminalError, match=r"bin/java does not run .*: set JAVA_HOME"):
         check()

@@ -4,9 +4,11 @@ import json
 import os
 import signal
 import tarfile
+import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,6 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from e2e.daemons import wait_until
 from icefloe import read_changes
 from icefloe.batch.credentials import Credentials
 from icefloe.orchestration import use_cases
@@ -31,7 +32,7 @@ from servers.versitygw import Versitygw
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.timeout(1200)]
 
-FILES = 60
+FILES = 40
 QUICK_START = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
@@ -152,8 +153,11 @@ def test_a_dags_task_runs_on_what_its_archive_brings_and_shows_no_secret(
 
     with CommandLines() as watched, ThreadPoolExecutor(1) as background:
         running = background.submit(task.execute, {})
-        pages = seen_pages(place.cluster, phases / "insert_only.json", running)
-        pythons = {program for worker in place.cluster.workers for program in worker.pythons()}
+        found = record_of(phases / "insert_only.json", running)
+        busy = busy_workers(place.cluster)[0]
+        with held(busy):
+            pythons = busy.pythons()
+            pages = seen_pages(place.cluster, found)
         running.result()
     assert use_cases.commit(pipeline, prepared)["counts"]["insert"] == 100 * FILES
     assert pythons
@@ -166,19 +170,36 @@ def test_a_dags_task_runs_on_what_its_archive_brings_and_shows_no_secret(
         assert not [argument for argument in watched.arguments if secret.encode() in argument]
 
 
-def seen_pages(cluster: SparkCluster, record: Path, running: "Future[None]") -> str:
+def record_of(path: Path, running: "Future[None]") -> dict[str, Any]:
+    """The record of a phase as soon as it begins."""
+    while not path.is_file():
+        assert not running.done() or running.result() is None
+        time.sleep(0.01)
+    return json.loads(path.read_text())
+
+
+def seen_pages(cluster: SparkCluster, record: dict[str, Any]) -> str:
     """What Spark's web pages say while a phase runs: the application's, the master's and the workers'."""
-
-    def application() -> dict[str, Any] | None:
-        if running.done():
-            running.result()
-        return json.loads(record.read_text()) if record.is_file() else None
-
-    found = wait_until(application, what="the phase to begin", seconds=240)
-    api = f"{found['spark_ui']}/api/v1/applications/{found['spark_application_id']}"
+    api = f"{record['spark_ui']}/api/v1/applications/{record['spark_application_id']}"
     urls = [f"{api}/environment", f"{api}/allexecutors", f"{api}/jobs", f"{cluster.ui}/json/"]
     urls += [f"http://127.0.0.1:{worker.port}/json/" for worker in cluster.workers]
     return "\n".join(read_url(url) for url in urls)
+
+
+def busy_workers(cluster: SparkCluster) -> list[SparkWorker]:
+    """Those whose executors have begun tasks."""
+    return [worker for worker in cluster.workers if worker.pythons()]
+
+
+@contextmanager
+def held(worker: SparkWorker) -> Iterator[None]:
+    """Holds the executor of a worker, and with it the phase, for its task does not end meanwhile."""
+    [executor] = worker.executors()
+    os.kill(executor, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(executor, signal.SIGCONT)
 
 
 def test_workers_without_the_libraries_are_told_in_one_sentence(
@@ -210,23 +231,14 @@ def test_executors_come_and_go_and_a_slow_load_holds_up_no_other_pipeline(
 
     with place.run(slow, slow_file) as loading:
         busy = loading.when(lambda: any(records.glob("[0-9]*.0")) and busy_workers(place.cluster))[0]
-        [executor] = busy.executors()
-        os.kill(executor, signal.SIGSTOP)
-        try:
+        with held(busy):
             # Another one comes, does all that is left, and goes: only then is there room for the other pipeline.
             loading.when(lambda: len(list(records.glob("[0-9]*.0"))) >= FILES - 1)
             loading.when(lambda: place.cluster.state()["coresused"] == 1)
             with place.run(quick, quick_file) as delivering:
                 assert delivering.document()["insert"] == 300
             assert not any(records.glob("../../../checkpoints/slow/commits/*"))
-        finally:
-            os.kill(executor, signal.SIGCONT)
         assert loading.document()["insert"] == 100 * FILES
-
-
-def busy_workers(cluster: SparkCluster) -> list[SparkWorker]:
-    """Those whose executors have begun tasks."""
-    return [worker for worker in cluster.workers if worker.pythons()]
 
 
 def test_disks_of_one_machine_are_refused_before_a_batch_is_opened(

@@ -8,7 +8,7 @@ from typing import Final, Self
 
 from icefloe.engines.package_zip import build_package_zip
 from icefloe.engines.spark_master import SparkMaster, refuse_local_storage
-from icefloe.engines.spark_settings import driver_environment, spark_conf
+from icefloe.engines.spark_settings import driver_environment, refuse_missing_archives, spark_conf
 from icefloe.pipeline.model import Pipeline
 
 __all__ = ["ATTEMPT_VARIABLE", "SPARK_JOBS", "SparkApplication", "refuse_unshared_storage", "refuse_unshared_table"]
@@ -56,7 +56,11 @@ class SparkApplication:
             folder: a temporary one that outlives the job.
             environ: of this process.
             credentials: the variables that hand them over.
+
+        Raises:
+            TerminalError: a setting cannot be used.
         """
+        refuse_missing_archives(pipeline.spark.conf)
         attempt = uuid.uuid4().hex
         conf = spark_conf(
             pipeline.spark.conf,

@@ -8,7 +8,7 @@ from typing import Final
 from icefloe.engines.spark_master import SparkMaster
 from icefloe.errors import TerminalError
 
-__all__ = ["driver_environment", "spark_conf"]
+__all__ = ["driver_environment", "refuse_missing_archives", "spark_conf"]
 
 _HEAP: Final = "1g"
 _BESIDE_ARROW_BYTES: Final = 512 << 20
@@ -50,6 +50,25 @@ def spark_conf(
     if master.is_local:
         conf |= {"spark.ui.enabled": "false", "spark.driver.extraJavaOptions": _QUICK_START}
     return {**conf, **{key: str(value) for key, value in configured.items()}}
+
+
+def refuse_missing_archives(configured: Mapping[str, str]) -> None:
+    """Stops a job whose driver would serve its workers an archive that is not there.
+
+    Args:
+        configured: the pipeline's ``spark.conf``.
+
+    Raises:
+        TerminalError: ``spark.archives`` names a file of this machine that does not exist.
+    """
+    for written in filter(None, configured.get("spark.archives", "").split(",")):
+        path = written.strip().partition("#")[0].removeprefix("file://")
+        if ":" not in path and not Path(path).is_file():
+            raise TerminalError(
+                f"spark.conf names {path} in spark.archives, which is not a file of this machine: build it there by "
+                "`make env`, or name a URL that driver and workers can fetch",
+                path=path,
+            )
 
 
 def driver_environment(

@@ -22,7 +22,7 @@ from icefloe.engines.spark_application import (
     refuse_unshared_table,
 )
 from icefloe.engines.spark_master import SparkMaster, configured_master
-from icefloe.engines.spark_settings import driver_environment, spark_conf
+from icefloe.engines.spark_settings import driver_environment, refuse_missing_archives, spark_conf
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.pipeline.model import Pipeline
 
@@ -72,6 +72,7 @@ class SparkSubmit:
         Raises:
             TerminalError: there is no spark-submit, no Java that Spark can use, or a setting that cannot be.
         """
+        refuse_missing_archives(self.pipeline.spark.conf)
         spark_conf(
             self.pipeline.spark.conf,
             master=self.master,
