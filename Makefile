@@ -43,7 +43,7 @@ stack: $(VENV)/.developer  ## run docker-compose.yaml without Docker: Airflow, S
 	@"$$(sh make/find_python.sh)" -m stack.make_env $@
 
 test: check  ## all tests, `make check` first
-	@$(WITH_JAVA) $(VENV)/bin/python -m make.pytest_groups tests $(LIBRARY) make
+	@$(WITH_JAVA) $(VENV)/bin/python -m make.pytest_groups tests $(LIBRARY) make stack
 
 check: $(VENV)/.developer  ## formatting, lint, types and the direction of imports
 	$(VENV)/bin/ruff check

@@ -168,8 +168,8 @@ class RestCatalog(Image):
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def environment(self) -> dict[str, str]:
-        """Its jars."""
-        return {"PATH": _SYSTEM_PATH, "CLASSPATH": self._class_path}
+        """Its jars, and the one setting of the image that changes what the catalog answers."""
+        return {"PATH": _SYSTEM_PATH, "CLASSPATH": self._class_path, "CATALOG_JDBC_STRICT__MODE": "true"}
 
     def command(self, service: Service) -> list[str]:  # noqa: ARG002 - the image's own command takes nothing
         """The image's own command."""
