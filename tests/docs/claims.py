@@ -22,6 +22,8 @@ class Kind(Enum):
     LAYERS = "the layers: held to the contract of import-linter and to the folders"
     FOLDERS = "files and folders: held to what runs leave"
     MANIFEST = "a document of the files sink: held to one that a run wrote"
+    GIT_REPOSITORY = "the files of a repository: a DAG bundle is made of one"
+    HELM = "values of Airflow's Helm chart, which is not run: held to the settings that are"
     DEMO = "what the demo prints: held to what it prints"
     REQUESTS = "what the benchmark of requests prints: held to what it prints"
     FORMULA = "a definition of the row hash: computed, and held to the reference in plain Python"
@@ -54,6 +56,8 @@ CLAIMS: Final = (
     Claim(kind=Kind.FLOW, begins=r"wait_for_snapshot -> "),
     Claim(kind=Kind.LAYERS, begins=r"dags/, spark_jobs/ ", page="docs/architecture.md"),
     Claim(kind=Kind.FOLDERS, begins=r"<(storage|path)>/"),
+    Claim(kind=Kind.GIT_REPOSITORY, begins=r"dags/icefloe_pipelines\.py ", page="docs/deployment.md"),
+    Claim(kind=Kind.HELM, begins=r"airflowVersion: ", page="docs/deployment.md"),
     Claim(kind=Kind.MANIFEST, begins=r"\{", page="docs/sinks.md"),
     Claim(kind=Kind.DEMO, begins=r"Making an empty Iceberg table", page="README.md"),
     Claim(kind=Kind.REQUESTS, begins=r"batch +get +put ", page="docs/operations.md"),

@@ -43,14 +43,14 @@ class Flights:
         }
         return {f"PYICEBERG_CATALOG__LAKEHOUSE__{name}": value for name, value in properties.items()}
 
-    def write_pipeline(self, name: str, documented: Mapping[str, Any] | None = None, **keys: Any) -> Path:
+    def write_pipeline(self, stem: str, documented: Mapping[str, Any] | None = None, **keys: Any) -> Path:
         """A pipeline file with places of its own in place of the documented ones, and no Spark."""
         written = {"version": 1, "catalog": "lakehouse", "table": "nyc.flights", **(documented or {}), **keys}
-        sink = {"type": "files", **written.get("sink", {}), "path": f"file://{self.folder}/{name}/changes"}
+        sink = {"type": "files", **written.get("sink", {}), "path": f"file://{self.folder}/{stem}/changes"}
         sink.pop("conn_id", None)
-        written |= {"storage": f"file://{self.folder}/{name}/storage", "sink": sink, "engine": "local"}
+        written |= {"storage": f"file://{self.folder}/{stem}/storage", "sink": sink, "engine": "local"}
         written.pop("storage_conn_id", None)
-        path = self.lake.pipelines / f"{name}.yaml"
+        path = self.lake.pipelines / f"{stem}.yaml"
         path.write_text(yaml.safe_dump(written, sort_keys=False))
         return path
 

@@ -37,6 +37,8 @@ def check_connection(conn_id: str) -> None:
     match connection.conn_type:
         case "iceberg":
             assert connection.host or connection.extra_dejson["uri"]
+        case "git":
+            assert connection.host
         case "spark":
             assert spark_master(conn_id, connection, conf={})
         case _:
