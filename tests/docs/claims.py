@@ -14,7 +14,7 @@ class Kind(Enum):
     """What a block is; the module of tests that has the name takes care of it."""
 
     PIPELINE = "a pipeline file: loaded, and run with places of its own"
-    SINK = "the sink of a pipeline file: run with a path of its own"
+    KEYS = "some keys of a pipeline file: run in one, with places of its own"
     SHELL = "commands of a shell: run by one, with stand-ins for the programs, and then by the programs themselves"
     COMMAND_LIST = "a command on each line and what it does: each is run"
     PYTHON = "Python: executed"
@@ -49,7 +49,7 @@ class Claim:
 
 CLAIMS: Final = (
     Claim(kind=Kind.PIPELINE, begins=r"version: 1\n(.*\n)*table: "),
-    Claim(kind=Kind.SINK, begins=r"sink: \{.*\}\n\Z"),
+    Claim(kind=Kind.KEYS, begins=r"(sink|spark|shuffle|schedule|default_args):"),
     Claim(kind=Kind.COMMAND_LIST, begins=r"((icefloe|make)( \S+)* {2,}[^# ].*\n)+\Z"),
     Claim(kind=Kind.SHELL, begins=r"(export|airflow|icefloe|make|eval|pip) "),
     Claim(kind=Kind.PYTHON, begins=r"(from|import|with table|table)\b"),

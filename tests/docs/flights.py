@@ -14,7 +14,7 @@ from dags.lake import Lake
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.range_request import RangeRequest
 from icefloe.batch.session import PipelineSession
-from icefloe.engines.run_batch import run_batch
+from icefloe.engines.run_batch import Observer, run_batch
 from icefloe.pipeline.pipeline_file import load_pipeline
 
 __all__ = ["Flights"]
@@ -84,9 +84,6 @@ class Flights:
             is_damaged: takes the data of a map output away before it is read.
             look: is called with the names while the files are there.
         """
-        session = PipelineSession.open(
-            load_pipeline(self.lake.pipelines / f"{name}.yaml"), credentials=Credentials(), environ=os.environ
-        )
         found: list[str] = []
 
         @contextmanager
@@ -98,8 +95,15 @@ class Flights:
                 look(found)
             yield
 
-        run_batch(session, request, environ=os.environ, observe=observe)
+        self.run(name, request, observe=observe)
         return found
+
+    def run(self, name: str, request: RangeRequest | None = None, *, observe: Observer) -> None:
+        """The next batch, or a range, in this process."""
+        session = PipelineSession.open(
+            load_pipeline(self.lake.pipelines / f"{name}.yaml"), credentials=Credentials(), environ=os.environ
+        )
+        run_batch(session, request, environ=os.environ, observe=observe)
 
 
 def run_pipeline(*arguments: object) -> None:

@@ -1,11 +1,14 @@
 """Where row values are at rest, as docs/operations.md says."""
 
 import logging
+import shutil
 from pathlib import Path
 
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from cli.workspace import icefloe
 from docs.flights import Flights
 
 PLANTED = "planted-6c1f"
@@ -38,3 +41,20 @@ def kept_before_cleanup(flights: Flights) -> dict[str, bytes]:
         "flights", is_damaged=False, look=lambda names: kept.update({name: (top / name).read_bytes() for name in names})
     )
     return kept
+
+
+def test_verify_tells_of_a_part_from_which_a_row_was_erased(followed: Flights) -> None:
+    assert icefloe("verify", "flights").code == 0
+    [part] = (followed.folder / "flights" / "changes" / "batch=1").glob("*.parquet")
+    rows = pq.ParquetFile(part).read()
+    pq.write_table(rows.filter(pc.not_equal(rows["carrier"], "UA")), part)
+    told = icefloe("verify", "flights")
+    assert told.code == 65
+    assert "batch 1" in told.err
+
+
+def test_a_batch_whose_folder_was_deleted_ends_verify_and_nothing_else(followed: Flights) -> None:
+    shutil.rmtree(followed.folder / "flights" / "changes" / "batch=0")
+    assert "_manifest.json" in icefloe("verify", "flights").sentence
+    followed.lake.append((3, "B6"))
+    assert icefloe("run", "flights").code == 0

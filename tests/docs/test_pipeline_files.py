@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -27,9 +28,13 @@ def test_a_pipeline_file_delivers_with_places_of_its_own(block: Block, flights: 
     assert (done.code, done.document["insert"]) == (0, 2), done.err
 
 
-@pytest.mark.parametrize("block", claimed(Kind.SINK), ids=str)
-def test_a_sink_delivers_with_a_path_of_its_own(block: Block, flights: Flights) -> None:
-    flights.write_pipeline("flights", yaml.safe_load(block.text))
+@pytest.mark.parametrize("block", claimed(Kind.KEYS), ids=str)
+def test_keys_of_a_pipeline_file_deliver_in_one(
+    block: Block, flights: Flights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in re.findall(r"\$\{(\w+)\}", block.text):
+        monkeypatch.setenv(variable, "somewhere")
+    refuse_unbuilt(load_pipeline(flights.write_pipeline("flights", yaml.safe_load(block.text))))
     flights.lake.append((1, "AA"))
     assert icefloe("run", "flights").code == 0
     [part] = flights.folder.rglob("part-*.parquet")

@@ -1,0 +1,40 @@
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+
+from docs.blocks import ROOT, pages
+
+
+def links() -> list[tuple[Path, str]]:
+    """The page and the target of every link that stays in the repository."""
+    found = []
+    for page in pages():
+        tokens = [child for token in MarkdownIt("commonmark").parse(page.read_text()) for child in token.children or ()]
+        targets = [token.attrs.get("href") or token.attrs.get("src") for token in tokens]
+        targets += re.findall(r"\]\(([^)\s]+)\)", "\n".join(rows(page)))
+        found += [(page, str(target)) for target in targets if target and "://" not in str(target)]
+    return sorted(set(found))
+
+
+def rows(page: Path) -> list[str]:
+    """The rows of tables, which CommonMark does not know."""
+    return [line for line in page.read_text().splitlines() if line.startswith("|")]
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize(
+    ("page", "target"), [pytest.param(*link, id=f"{link[0].relative_to(ROOT)} {link[1]}") for link in links()]
+)
+def test_a_link_leads_somewhere(page: Path, target: str) -> None:
+    path, _, anchor = target.partition("#")
+    there = (page.parent / path).resolve() if path else page
+    assert there.exists()
+    assert not anchor or anchor in anchors(there)

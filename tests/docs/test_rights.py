@@ -1,0 +1,85 @@
+"""What each phase does to the stores, held to the rights that docs/operations.md tells to give."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import obstore
+import pytest
+
+from docs.blocks import ROOT
+from docs.flights import Flights
+
+OPERATIONS = {"get": "read", "get_ranges": "read", "head": "read", "put": "write", "list": "list", "delete": "delete"}
+ROWS = {
+    "plan": "worker: `wait_for_snapshot`, `plan`",
+    "insert_only": "Spark executors",
+    "shuffle_write": "Spark executors",
+    "coalesce": "worker: `coalesce`",
+    "shuffle_read": "Spark executors",
+    "commit": "worker: `commit`, `cleanup`",
+    "cleanup": "worker: `commit`, `cleanup`",
+}
+SELDOM = {
+    ("Spark executors", "storage"): {"delete"},
+    ("worker: `coalesce`", "storage"): {"delete"},
+    ("worker: `commit`, `cleanup`", "sink"): {"read"},
+}
+"""Done where another attempt was there before."""
+
+
+def documented() -> dict[str, dict[str, set[str]]]:
+    """The rights by component and place."""
+    page = (ROOT / "docs" / "operations.md").read_text()
+    rows = [row.strip("| ").split(" | ") for row in re.findall(r"^\| .+ \|$", page, re.MULTILINE)]
+    return {
+        cells[0]: {"storage": words(cells[3]), "sink": words(cells[4])}
+        for cells in rows
+        if len(cells) == 5 and cells[0] in ROWS.values()
+    }
+
+
+def words(cell: str) -> set[str]:
+    return set(re.findall(r"\w+", cell))
+
+
+class Watched:
+    """Which operations were done to which place, by phase."""
+
+    def __init__(self) -> None:
+        self.phase = ""
+        self.done: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+
+    @contextmanager
+    def observe(self, task: str) -> Iterator[None]:
+        self.phase = task
+        yield
+        self.phase = ""
+
+    def watching(self, name: str, function: Any) -> Any:
+        def call(store: Any, *arguments: Any, **keywords: Any) -> Any:
+            kind = "create" if keywords.get("mode") == "create" else OPERATIONS[name]
+            place = "sink" if "/changes" in str(store.prefix) else "storage"
+            if self.phase:
+                self.done[ROWS[self.phase]][place].add(kind)
+            return function(store, *arguments, **keywords)
+
+        return call
+
+
+def test_each_component_needs_the_rights_that_are_documented(flights: Flights, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched()
+    for name in OPERATIONS:
+        monkeypatch.setattr(obstore, name, watched.watching(name, getattr(obstore, name)))
+    flights.write_pipeline("flights")
+    flights.lake.append((1, "AA"), (2, "UA"))
+    flights.run("flights", observe=watched.observe)
+    flights.lake.replace_carrier(2, "DL")
+    flights.run("flights", observe=watched.observe)
+    for component, places in documented().items():
+        for place, rights in places.items():
+            done = watched.done[component][place]
+            assert done <= rights, f"{component} does more to the {place} than is documented"
+            assert rights - done == SELDOM.get((component, place), set())
