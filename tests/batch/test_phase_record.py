@@ -8,6 +8,7 @@ from icefloe.batch.phase_record import PhaseRecord, TrackedApplication, load_pha
 from icefloe.batch.phases import Phase
 from icefloe.batch.write_map_output import write_map_output
 from icefloe.errors import TransientError
+from icefloe.shuffle.map_output_log import MissingMapOutputError
 from icefloe.storage.location import open_store
 from icefloe.storage.store import Store
 
@@ -70,7 +71,11 @@ def test_an_attempt_that_is_killed_counts_without_a_time(store: Store) -> None:
     attempt = recorded_phase(store, "coalesce")
     attempt.__enter__()
     [record] = load_phases(store)
-    assert (record.attempts, record.seconds) == (1, 0.0)
+    assert (record.attempts, record.seconds, record.is_running) == (1, 0.0, True)
+    with recorded_phase(store, "coalesce"):
+        pass
+    [record] = load_phases(store)
+    assert (record.attempts, record.attempts_lost, record.is_running) == (2, 1, False)
 
 
 def test_a_zombie_leaves_no_times_where_its_batch_was_cleaned_up(store: Store) -> None:
@@ -120,6 +125,36 @@ def test_map_tasks_that_reading_had_to_run_again_are_counted(batch: OpenBatch) -
     batch.context.store.delete([record.data.key])
     batch.run(Phase.SHUFFLE_READ)
     read = phase(batch, "shuffle_read")
-    assert read.map_tasks_run_again == 1
+    assert (read.map_tasks_run_again, read.map_outputs_void, read.map_outputs_missing) == (1, 1, 0)
     report = batch.commit()
     assert report.map_outputs_redone == 1
+
+
+def test_a_map_output_that_nobody_committed_is_missing(batch: OpenBatch) -> None:
+    batch.run(Phase.SHUFFLE_WRITE)
+    batch.context.store.delete(["0.0"])
+    with pytest.raises(MissingMapOutputError):
+        batch.coalesce()
+    assert phase(batch, "coalesce").map_outputs_missing == 1
+    batch.run(Phase.SHUFFLE_WRITE)
+    batch.coalesce()
+    batch.context.store.delete(["1.0"])
+    batch.run(Phase.SHUFFLE_READ)
+    read = phase(batch, "shuffle_read")
+    assert (read.map_tasks_run_again, read.map_outputs_void, read.map_outputs_missing) == (1, 0, 1)
+
+
+def test_requests_of_the_tasks_and_of_their_driver_are_told_by_phase(batch: OpenBatch) -> None:
+    batch.run_route()
+    report = batch.commit()
+    asked = {record.phase: record.requests for record in report.phases}
+    assert all(requests is not None and requests.sent > 0 for requests in asked.values())
+    written, read = asked["shuffle_write"], asked["shuffle_read"]
+    assert written is not None
+    assert read is not None
+    assert written.create == batch.plan.num_map_tasks
+    assert written.put >= 3 * batch.plan.num_map_tasks
+    assert read.get_ranges >= report.ranges
+    assert read.races_lost == 0
+    assert report.decoded_bytes is not None
+    assert report.decoded_bytes > 0

@@ -1,5 +1,7 @@
+from dataclasses import replace
 from itertools import groupby, pairwise
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -7,12 +9,14 @@ import pytest
 from batch.workshop import InOrder, OpenBatch, Workshop, rows
 from icefloe.audit.sums import AuditError
 from icefloe.batch import range_rows
+from icefloe.batch import read_range as read_range_module
 from icefloe.batch.context import BatchCommittedError
 from icefloe.batch.extents import load_extents
 from icefloe.batch.layout import extents_key
 from icefloe.batch.phases import Phase
 from icefloe.batch.read_range import read_range
 from icefloe.documents import dump_document
+from icefloe.storage.requests import Requests
 
 
 def up_to_shuffle_read(workshop: Workshop, **sizes: int) -> OpenBatch:
@@ -54,6 +58,24 @@ def test_a_partition_that_does_not_fit_into_memory_gives_the_same_bytes(
         assert any("is read in slices" in message for message in caplog.messages)
         assert parts(workshop) == whole
     workshop.require_exact(batch.plan, pq.ParquetFile(tmp_path / "changes/batch=1/part-00000.parquet").read())
+
+
+def test_a_range_that_another_attempt_records_meanwhile_is_kept_and_counted_as_a_lost_race(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = up_to_shuffle_read(updated(Workshop.create(tmp_path)))
+    slow, fast = batch.context, replace(batch.context, requests=Requests())
+    real, firsts = read_range_module.deliver, []
+
+    def deliver_late(*arguments: Any) -> Any:
+        if not firsts:
+            firsts.append(None)
+            firsts[0] = read_range(fast, 0)
+        return real(*arguments)
+
+    monkeypatch.setattr(read_range_module, "deliver", deliver_late)
+    assert read_range(slow, 0) == firsts[0]
+    assert (slow.requests.taken().races_lost, fast.requests.taken().races_lost) == (1, 0)
 
 
 def with_memory(batch: OpenBatch, memory_bytes: int) -> OpenBatch:

@@ -1,8 +1,9 @@
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, AirflowTaskTimeout
 from airflow.sdk.log import mask_secret
 
 from icefloe.batch.publish_status import load_status
@@ -10,6 +11,7 @@ from icefloe.batch.status import Trouble
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import TerminalError, TransientError
 from icefloe.orchestration.failures import clear_failures
+from icefloe.orchestration.lost_tasks import LostTask
 from icefloe.pipeline.model import Pipeline
 from icefloe.storage.location import open_store
 from orchestration.pipelines import pipeline_from
@@ -52,6 +54,30 @@ def pipeline(tmp_path: Path) -> Pipeline:
 def told(pipeline: Pipeline) -> Trouble | None:
     status = load_status(Checkpoint(open_store(pipeline.checkpoint_url)))
     return None if status is None else status.trouble
+
+
+def test_a_task_that_is_timed_out_says_so(pipeline: Pipeline) -> None:
+    with pytest.raises(AirflowTaskTimeout), clear_failures("plan", pipeline):
+        raise AirflowTaskTimeout
+    trouble = told(pipeline)
+    assert trouble is not None
+    assert "execution_timeout" in trouble.sentence
+
+
+@pytest.mark.parametrize("try_number", [1, 4])
+def test_a_task_that_ended_without_a_word_is_told_by_airflows_callback(pipeline: Pipeline, try_number: int) -> None:
+    task = SimpleNamespace(dag_id=pipeline.name, task_id="shuffle_read", try_number=try_number, max_tries=3)
+    LostTask(pipeline)({"ti": task})
+    trouble = told(pipeline)
+    assert trouble is not None
+    assert (trouble.phase, trouble.is_final) == ("shuffle_read", try_number == 4)
+    assert trouble.sentence.startswith("shuffle_read ended without a word")
+
+
+def test_what_a_task_has_told_itself_is_not_told_again(pipeline: Pipeline) -> None:
+    task = SimpleNamespace(dag_id=pipeline.name, task_id="plan", try_number=1, max_tries=3)
+    LostTask(pipeline)({"ti": task, "exception": TransientError("the store timed out")})
+    assert told(pipeline) is None
 
 
 def test_the_pipelines_status_says_what_a_task_failed_of(pipeline: Pipeline) -> None:

@@ -13,7 +13,7 @@ from airflow.providers.apache.iceberg.triggers.iceberg import IcebergTableSnapsh
 
 from icefloe.batch.open_batch import Work
 from icefloe.errors import TerminalError, TransientError
-from icefloe.orchestration import use_cases
+from icefloe.orchestration import metrics, use_cases
 from icefloe.orchestration.pipeline_mapping import pipeline_to_mapping
 from icefloe.orchestration.snapshot_trigger import PipelineSnapshotTrigger
 from orchestration.pipelines import pipeline_from
@@ -103,3 +103,10 @@ def test_a_triggerer_that_makes_the_trigger_imports_nothing_heavy_of_ours() -> N
 
 def test_the_provider_still_polls_through_the_method_we_override() -> None:
     assert "_head_snapshot_id" in IcebergTableSnapshotTrigger.run.__code__.co_names
+
+
+def test_every_look_is_counted(make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    polls: list[str] = []
+    monkeypatch.setattr(metrics, "send_poll", lambda name, table, *, outcome: polls.append(f"{name} {table} {outcome}"))
+    only_event(make(QUIET, TransientError("the catalog timed out"), NEWS))
+    assert polls == [f"flights nyc.flights {outcome}" for outcome in ("empty", "failed", "due")]

@@ -13,6 +13,7 @@ import pytest
 from icefloe.documents import dump_document
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.coalesce import coalesce
+from icefloe.shuffle.commit_record import MapOutputRecord
 from icefloe.shuffle.committed_output import partition_bytes, read_committed_output
 from icefloe.shuffle.extents import plan_extents
 from icefloe.shuffle.map_output_log import MapOutputLog
@@ -116,3 +117,11 @@ def test_the_commit_record_reads_as_documented():
         assert (record[name]["size_bytes"], record[name]["crc32"]) == (len(content), zlib.crc32(content))
     claimed = record.pop("crc32")
     assert claimed == zlib.crc32(json.dumps(record, sort_keys=True, separators=(",", ":")).encode())
+
+
+def test_a_record_of_a_release_that_did_not_count_what_was_decoded_is_read():
+    fields = json.loads(golden("0.0"))
+    del fields["bytes_decoded"], fields["crc32"]
+    fields["crc32"] = zlib.crc32(json.dumps(fields, sort_keys=True, separators=(",", ":")).encode())
+    record = MapOutputRecord.from_json(json.dumps(fields).encode(), map_id=0, generation=0)
+    assert (record.bytes_read, record.bytes_decoded) == (999, None)

@@ -8,11 +8,12 @@ import pytest
 from obstore.exceptions import AlreadyExistsError
 from obstore.store import MemoryStore
 
-from icefloe.errors import TerminalError, TransientError
+from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.storage import object_store
 from icefloe.storage.faults import Place
 from icefloe.storage.location import open_store
 from icefloe.storage.object_store import ObjectStore
+from icefloe.storage.requests import Requests, RequestTotals
 from storage.contract import Behind, StoreContract
 
 
@@ -219,3 +220,36 @@ def test_a_conflict_with_nothing_there_is_tried_again(monkeypatch):
     store = open_store("memory://conflicts")
     assert store.create("key", b"value") is True
     assert store.get("key") == b"value"
+
+
+def test_what_is_asked_is_counted_by_kind(tmp_path):
+    requests = Requests()
+    store = open_store(tmp_path.as_uri(), requests=requests).child("below")
+    store.put("a", bytes(5 * 2**20))
+    assert store.create("b", b"1")
+    assert not store.create("b", b"2")
+    assert store.get("b") == b"1"
+    store.get_ranges("a", [(0, 1), (2, 3), (4 * 2**20, 4 * 2**20 + 1)])
+    assert store.size("c") is None
+    store.delete(["b", "c"])
+    assert len(list(store.list(""))) == 1
+    found = requests.taken()
+    assert (found.put, found.create, found.found_there, found.get, found.get_ranges) == (1, 2, 1, 1, 2)
+    assert (found.head, found.list, found.failed) == (2, 1, 0)
+    assert found.delete >= 1
+    assert found.seconds > 0
+    assert requests.taken() == RequestTotals()
+
+
+def test_what_is_not_answered_is_counted_as_failed(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    requests = Requests()
+    store = open_store((tmp_path / "file" / "below").as_uri(), requests=requests)
+    with pytest.raises(IcefloeError):
+        store.put("a", b"")
+    assert requests.taken().put == 1
+
+
+def test_totals_add_up():
+    both = RequestTotals(get=1, list=2, seconds=0.5) + RequestTotals(get=2, found_there=1, seconds=1.5)
+    assert (both.get, both.list, both.found_there, both.seconds, both.sent) == (3, 2, 1, 2.0, 5)

@@ -42,6 +42,11 @@ class CarryOver:
         self._memory_bytes = memory_bytes
         self.tally = ReadTally(files)
 
+    @property
+    def decoded_bytes(self) -> int:
+        """What was decoded of the files until now."""
+        return self._reader.decoded.total
+
     def changed_rows(self) -> Iterator[ChangedRows]:
         """The rows whose weights do not cancel, file by file."""
         contended = contended_ordinals(self._files)

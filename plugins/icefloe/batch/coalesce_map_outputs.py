@@ -16,6 +16,7 @@ from icefloe.errors import TerminalError
 from icefloe.shuffle.coalesce import coalesce
 from icefloe.shuffle.commit_record import CorruptMapOutputError
 from icefloe.shuffle.committed_output import partition_bytes
+from icefloe.shuffle.map_output_log import MissingMapOutputError
 from icefloe.shuffle.ranges import CoalescePlan, create_coalesce_plan
 from icefloe.storage.store import KeyMissingError
 
@@ -46,13 +47,18 @@ def coalesce_map_outputs(context: BatchContext) -> Coalesced:
         UnreliableStoreError: map outputs are found damaged again and again.
     """
     context.refuse_committed()
-    with recorded_phase(context.store, "coalesce") as tally:
-        return _coalesced(context, tally)
+    with recorded_phase(context.store, "coalesce") as tally, tally.counting(context.requests):
+        try:
+            return _coalesced(context, tally)
+        except MissingMapOutputError as error:
+            tally.map_outputs_missing += len(error.facts["map_ids"])
+            raise
 
 
 def _coalesced(context: BatchContext, tally: PhaseTally) -> Coalesced:
     def redo(map_ids: Sequence[int]) -> None:
         tally.map_tasks_run_again += len(map_ids)
+        tally.map_outputs_void += len(map_ids)
         for map_id in map_ids:
             write_map_output(context, map_id)
 

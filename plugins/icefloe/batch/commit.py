@@ -32,11 +32,13 @@ def commit_batch(context: BatchContext) -> BatchReport:
     if context.checkpoint.committed(plan.batch_number) is not None:
         return load_report(context.checkpoint, plan.batch_number)
     tally = PhaseTally()
+    context.requests.taken()
     batch = DeliveredBatch.of(context)
     left = batch.audited()
     checks, warnings = check_summaries(plan, batch.handed_on)
     report = BatchReport.of(batch, left, checks=checks, warnings=warnings)
     context.sink.commit(_summary(batch, left), batch.messages)
+    tally.requests = context.requests.taken()
     committing = tally.added_to(PhaseRecord(phase="commit", attempts=1))
     report = replace(report, phases=(*report.phases, committing))
     context.checkpoint.put_report(plan.batch_number, dump_document(report))

@@ -21,6 +21,7 @@ from icefloe.shuffle.map_output_log import MapOutputLog
 from icefloe.sinks.open_sink import open_sink
 from icefloe.sinks.sink import Sink
 from icefloe.storage.location import open_store
+from icefloe.storage.requests import Requests
 from icefloe.storage.store import KeyMissingError, Store
 
 __all__ = ["BatchCommittedError", "BatchContext", "PlanMissingError", "TaskReference", "load_plan"]
@@ -43,6 +44,7 @@ class BatchContext:
         checkpoint: None for a batch that delivers to no sink and leaves no trace.
         io: PyIceberg's FileIO of the table; None in phases that read no table file.
         sink: None where the changes are handed to the caller.
+        requests: what was asked of its stores.
     """
 
     plan: Plan
@@ -50,6 +52,7 @@ class BatchContext:
     checkpoint: Checkpoint | None
     io: FileIO | None
     sink: Sink | None
+    requests: Requests = field(default_factory=Requests)
 
     @property
     def shape(self) -> RowShape:
@@ -127,15 +130,17 @@ class TaskReference:
 
     def open(self) -> BatchContext:
         """The context of the batch in this process."""
-        store = open_store(split_plan_url(self.plan_url), options=self.credentials.storage_options)
+        options, requests = self.credentials.storage_options, Requests()
+        store = open_store(split_plan_url(self.plan_url), options=options, requests=requests)
         plan = load_plan(store)
         io = None if self.io_properties is None else open_file_io(self.io_properties, plan.table_location)
         return BatchContext(
             plan=plan,
             store=store,
-            checkpoint=Checkpoint(open_store(plan.checkpoint_url, options=self.credentials.storage_options)),
+            checkpoint=Checkpoint(open_store(plan.checkpoint_url, options=options, requests=requests)),
             io=io,
-            sink=open_sink(plan.sink, self.credentials.sink_options),
+            sink=open_sink(plan.sink, self.credentials.sink_options, requests),
+            requests=requests,
         )
 
     def with_io(self, io_properties: Mapping[str, str]) -> Self:

@@ -12,6 +12,7 @@ from pydantic import ConfigDict
 from icefloe.batch.layout import phase_key
 from icefloe.documents import STRICT, dump_document, load_document
 from icefloe.errors import IcefloeError, TerminalError
+from icefloe.storage.requests import Requests, RequestTotals
 from icefloe.storage.store import KeyMissingError, Store
 
 __all__ = ["PHASES", "PhaseRecord", "PhaseTally", "TrackedApplication", "load_phases", "record_phase", "recorded_phase"]
@@ -19,6 +20,10 @@ __all__ = ["PHASES", "PhaseRecord", "PhaseTally", "TrackedApplication", "load_ph
 logger = logging.getLogger(__name__)
 
 PHASES: Final = ("plan", "insert_only", "shuffle_write", "coalesce", "shuffle_read")
+_COUNTS: Final = (
+    "tasks_found", "tasks_run", "tasks_failed", "tasks_adopted", "map_tasks_run_again", "map_outputs_void",
+    "map_outputs_missing",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +45,19 @@ class PhaseRecord:
 
     Attributes:
         attempts: how often it was begun.
+        attempts_lost: of these, those that left no end, as the next one found: killed, lost with their machine,
+            or failed for good.
+        is_running: the last one has left no end yet.
         seconds: wall time of its attempts, without those that were killed or failed for good.
         tasks_found: tasks that were done when an attempt began, summed over the attempts.
         tasks_run: tasks that were handed out; more than there are where some were done again.
         tasks_failed: of these.
         tasks_adopted: of these, those that met the valid output of another attempt and kept it.
         map_tasks_run_again: by coalesce or shuffle_read, because an output was damaged or gone.
+        map_outputs_void: that coalesce or shuffle_read proved damaged.
+        map_outputs_missing: planned ones without a record, when coalesce or shuffle_read looked.
+        requests: to the stores of checkpoint, shuffle and sink, those of its tasks too, as far as they came back; None
+            in records of releases that did not say.
         spark_application_id: of the last attempt; None where no Spark ran it.
         spark_ui: the URL of that application's web page, likewise.
     """
@@ -55,12 +67,17 @@ class PhaseRecord:
     version: Literal[1] = 1
     phase: str
     attempts: int = 0
+    attempts_lost: int = 0
+    is_running: bool = False
     seconds: float = 0.0
     tasks_found: int = 0
     tasks_run: int = 0
     tasks_failed: int = 0
     tasks_adopted: int = 0
     map_tasks_run_again: int = 0
+    map_outputs_void: int = 0
+    map_outputs_missing: int = 0
+    requests: RequestTotals | None = None
     spark_application_id: str | None = None
     spark_ui: str | None = None
 
@@ -74,18 +91,27 @@ class PhaseTally:
     tasks_failed: int = 0
     tasks_adopted: int = 0
     map_tasks_run_again: int = 0
+    map_outputs_void: int = 0
+    map_outputs_missing: int = 0
+    requests: RequestTotals = field(default_factory=RequestTotals)
     started: float = field(default_factory=time.monotonic)
+
+    @contextmanager
+    def counting(self, requests: Requests) -> Iterator[None]:
+        """Takes over what is asked of stores meanwhile."""
+        try:
+            yield
+        finally:
+            self.requests += requests.taken()
 
     def added_to(self, record: PhaseRecord) -> PhaseRecord:
         """The record with this attempt in it."""
         return replace(
             record,
+            is_running=False,
             seconds=record.seconds + time.monotonic() - self.started,
-            tasks_found=record.tasks_found + self.tasks_found,
-            tasks_run=record.tasks_run + self.tasks_run,
-            tasks_failed=record.tasks_failed + self.tasks_failed,
-            tasks_adopted=record.tasks_adopted + self.tasks_adopted,
-            map_tasks_run_again=record.map_tasks_run_again + self.map_tasks_run_again,
+            requests=(record.requests or RequestTotals()) + self.requests,
+            **{name: getattr(record, name) + getattr(self, name) for name in _COUNTS},
         )
 
 
@@ -104,6 +130,8 @@ def recorded_phase(store: Store, phase: str, *, application: TrackedApplication 
     begun = replace(
         before,
         attempts=before.attempts + 1,
+        attempts_lost=before.attempts_lost + before.is_running,
+        is_running=True,
         spark_application_id=None if application is None else application.id,
         spark_ui=None if application is None else application.ui,
     )

@@ -19,6 +19,7 @@ from icefloe.errors import IcefloeError, TransientError
 from icefloe.shuffle.commit_record import CorruptMapOutputError
 from icefloe.shuffle.map_output import new_attempt
 from icefloe.shuffle.ranges import CoalescePlan
+from icefloe.storage.requests import RequestTotals
 
 __all__ = ["Engine", "Outcome", "Phase", "run_phase"]
 
@@ -46,6 +47,7 @@ class Outcome(NamedTuple):
 
     error: IcefloeError | None = None
     is_adopted: bool = False
+    requests: RequestTotals = RequestTotals()
 
 
 Task = Callable[[BatchContext, int], bool]
@@ -70,7 +72,7 @@ def run_phase(
     """
     context = reference.open()
     context.refuse_committed()
-    with recorded_phase(context.store, phase, application=application) as tally:
+    with recorded_phase(context.store, phase, application=application) as tally, tally.counting(context.requests):
         match phase:
             case Phase.INSERT_ONLY:
                 _write(_insert, context, reference, engine, tally)
@@ -109,17 +111,20 @@ def _write(task: Task, context: BatchContext, reference: TaskReference, engine: 
 def _read(context: BatchContext, reference: TaskReference, engine: Engine, tally: PhaseTally) -> None:
     """Reads all ranges; a map output that proves damaged is made again, and the ranges that need it are read again."""
 
-    def redo(_: Sequence[int] = ()) -> None:
+    def redo(void: Sequence[int] = ()) -> None:
         again = PhaseTally()
         try:
             _write(_shuffle, context, reference, engine, again)
         finally:
             tally.map_tasks_run_again += again.tasks_run
+            tally.map_outputs_void += len(void)
+            tally.map_outputs_missing += max(0, again.tasks_run - len(void))
+            tally.requests += again.requests
 
     plan = load_coalesce_plan(context)
     damaged: list[CorruptMapOutputError] = []
     for _ in range(MAX_ROUNDS):
-        redo()
+        redo(sorted({damage.map_id for damage in damaged}))
         epoch = write_extents(context, plan, whole_outputs(context, redo))
         damaged = _read_ranges(context, reference, engine, plan, epoch, tally)
         if not damaged:
@@ -156,15 +161,22 @@ def _run(
     errors = [outcome.error for outcome in outcomes if outcome.error is not None]
     tally.tasks_failed += len(errors)
     tally.tasks_adopted += sum(outcome.is_adopted for outcome in outcomes)
+    tally.requests = sum((outcome.requests for outcome in outcomes), tally.requests)
     return errors
 
 
 def _attempt(task: Task, reference: TaskReference, number: int) -> Outcome:
     """Runs one task where an engine put it."""
+    requests = RequestTotals()
     try:
-        return Outcome(is_adopted=task(reference.open(), number))
+        context = reference.open()
+        try:
+            is_adopted = task(context, number)
+        finally:
+            requests = context.requests.taken()
+        return Outcome(is_adopted=is_adopted, requests=requests)
     except IcefloeError as error:
-        return Outcome(error=error)
+        return Outcome(error=error, requests=requests)
 
 
 def _require_success(errors: Iterable[IcefloeError]) -> None:

@@ -2,7 +2,7 @@
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from icefloe.batch.batch_bounds import refuse_large_scan
@@ -38,11 +38,13 @@ class Prepared:
         plan_url: of the batch; None when there is nothing to do.
         plan: likewise.
         report: of a batch that was committed before; only a backfill that was done already has one.
+        is_resumed: the batch was open before.
     """
 
     plan_url: str | None = None
     plan: Plan | None = None
     report: BatchReport | None = None
+    is_resumed: bool = field(default=False, compare=False)
 
     @property
     def is_committed(self) -> bool:
@@ -78,7 +80,8 @@ def prepare(session: PipelineSession, request: RangeRequest | None = None, *, co
         return Prepared(plan_url=plan_url(url), report=load_report(checkpoint, number))
     store = batch.session.open_storage(url)
     is_planned = batch.is_resumed and store.size(PLAN) is not None
-    return Prepared(plan_url=plan_url(url), plan=load_plan(store) if is_planned else _write(batch, store, cores=cores))
+    plan = load_plan(store) if is_planned else _write(batch, store, cores=cores)
+    return Prepared(plan_url=plan_url(url), plan=plan, is_resumed=batch.is_resumed)
 
 
 def _write(batch: NextBatch, store: Store, *, cores: int | None) -> Plan:
@@ -97,6 +100,7 @@ def _write(batch: NextBatch, store: Store, *, cores: int | None) -> Plan:
     with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
         list(pool.map(lambda task: store.put(task_key(task.map_id), dump_document(task)), drafted.tasks))
     store.create(PLAN, dump_document(drafted.plan))
+    tally.requests = batch.session.requests.taken()
     record_phase(store, "plan", tally)
     plan = load_plan(store)
     logger.info("%s: batch %d goes by %s", plan.pipeline, plan.batch_number, plan.route)

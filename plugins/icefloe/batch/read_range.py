@@ -25,6 +25,7 @@ from icefloe.changes.row_hash import RowHashes, row_hashes
 from icefloe.changes.updates import pair_updates
 from icefloe.shuffle.extents import RangeExtents
 from icefloe.shuffle.reduce_ids import reduce_ids
+from icefloe.storage.requests import RequestTotals
 
 __all__ = ["range_changes", "read_range"]
 
@@ -52,17 +53,19 @@ def read_range(context: BatchContext, range_id: int, *, epoch: int = 0) -> Range
     extents = load_extents(context, range_id, epoch)
     message, sums = deliver(context, range_id, lambda delivery: range_changes(context, extents, delivery))
     logger.info("range %d: delivered %d changes", range_id, message.rows)
-    return record_delivered(
-        context.store,
-        RangeResult(
-            range_id=range_id,
-            message=message,
-            sums=sums.to_documents(),
-            fetched_bytes=sum(extent.length for extent in extents.extents),
-            fetched_blocks=sum(length > 0 for extent in extents.extents for length in extent.block_lengths),
-            seconds=time.monotonic() - started,
-        ),
+    result = RangeResult(
+        range_id=range_id,
+        message=message,
+        sums=sums.to_documents(),
+        fetched_bytes=sum(extent.length for extent in extents.extents),
+        fetched_blocks=sum(length > 0 for extent in extents.extents for length in extent.block_lengths),
+        seconds=time.monotonic() - started,
     )
+    recorded = record_delivered(context.store, result)
+    if recorded != result:
+        logger.info("range %d: another attempt was first", range_id)
+        context.requests.add(RequestTotals(races_lost=1))
+    return recorded
 
 
 def range_changes(context: BatchContext, extents: RangeExtents, delivery: Delivery) -> Iterator[pa.RecordBatch]:

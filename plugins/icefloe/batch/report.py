@@ -41,6 +41,7 @@ class BatchReport:
         map_outputs_redone: map outputs that were found damaged or gone, and made again; as often as that happened.
         fetched_bytes: compressed bytes of shuffle blocks that delivered ranges fetched.
         fetched_blocks: likewise.
+        decoded_bytes: what map tasks decoded of data files, in Arrow's memory, as often as they did.
         map_task_bytes: spread of the file bytes that map tasks read, and so on; None where there are no tasks.
     """
 
@@ -80,6 +81,7 @@ class BatchReport:
     map_outputs_redone: int | None = None
     fetched_bytes: int | None = None
     fetched_blocks: int | None = None
+    decoded_bytes: int | None = None
     map_task_bytes: Distribution | None = None
     map_task_seconds: Distribution | None = None
     range_bytes: Distribution | None = None
@@ -134,6 +136,7 @@ class BatchReport:
             map_outputs_redone=sum(record.generation for record in records),
             fetched_bytes=sum(result.fetched_bytes for result in batch.results),
             fetched_blocks=_known_sum(result.fetched_blocks for result in batch.results),
+            decoded_bytes=_known_sum(record.bytes_decoded for record in records),
             map_task_bytes=Distribution.of({record.map_id: record.bytes_read for record in records}),
             map_task_seconds=Distribution.of({record.map_id: record.seconds for record in records}),
             range_bytes=Distribution.of({result.range_id: result.fetched_bytes for result in batch.results}),

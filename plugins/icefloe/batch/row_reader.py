@@ -1,12 +1,13 @@
 """The rows of data files as a map task reads them: those that are touched and that the filter lets pass."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from icefloe.batch.decoded_bytes import DecodedBytes
 from icefloe.batch.file_rows import FileRows
 from icefloe.batch.row_set import Positions
 from icefloe.batch.row_shape import RowShape
@@ -44,11 +45,13 @@ class TableRowReader:
         shape: of the batch's rows.
         io: opens the files.
         table: its name, for errors.
+        decoded: counts what is decoded.
     """
 
     shape: RowShape
     io: FileIO
     table: str
+    decoded: DecodedBytes = field(default_factory=DecodedBytes, compare=False)
 
     def read(self, file: FileRows) -> Iterator[ReadRows]:
         """The rows that the file's effects touch and the filter lets pass, in order, with their positions."""
@@ -94,16 +97,30 @@ class TableRowReader:
         """The rows of a file as (first position, rows, batch); no batch where none of them can pass the filter."""
         schema, row_filter = self.shape.read, self.shape.row_filter
         if row_filter is not None:
-            yield from read_matching_rows(data_file, row_filter=row_filter, schema=schema, io=self.io, table=self.table)
+            yield from read_matching_rows(
+                data_file,
+                row_filter=row_filter,
+                schema=schema,
+                io=self.io,
+                table=self.table,
+                decoded=self.decoded.add,
+            )
             return
         for first, batch in read_data_file(
-            data_file, schema=schema, io=self.io, table=self.table, dictionary_columns=True
+            data_file,
+            schema=schema,
+            io=self.io,
+            table=self.table,
+            dictionary_columns=True,
+            decoded=self.decoded.add,
         ):
             yield first, batch.num_rows, batch
 
     def _at(self, data_file: DataFile, positions: Positions) -> Iterator[tuple[Positions, pa.RecordBatch]]:
         start = 0
-        for batch in read_rows(data_file, positions, schema=self.shape.read, io=self.io, table=self.table):
+        for batch in read_rows(
+            data_file, positions, schema=self.shape.read, io=self.io, table=self.table, decoded=self.decoded.add
+        ):
             yield positions[start : start + batch.num_rows], batch
             start += batch.num_rows
 

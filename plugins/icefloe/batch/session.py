@@ -1,7 +1,7 @@
 """A pipeline, opened: its table, its checkpoint and its sink, before there is a batch."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 from icefloe.batch.credentials import Credentials
@@ -12,6 +12,7 @@ from icefloe.pipeline.model import Pipeline
 from icefloe.sinks.open_sink import open_sink
 from icefloe.sinks.sink import Sink
 from icefloe.storage.location import open_store
+from icefloe.storage.requests import Requests
 from icefloe.storage.store import Store
 
 __all__ = ["PipelineSession"]
@@ -25,12 +26,14 @@ class PipelineSession:
         pipeline: with ``${ENV}`` expanded.
         table: as loaded when the session was opened.
         backfill_id: None for the pipeline itself.
+        requests: what was asked of its stores.
     """
 
     pipeline: Pipeline
     credentials: Credentials
     table: Table
     backfill_id: str | None = None
+    requests: Requests = field(default_factory=Requests, compare=False)
 
     @classmethod
     def open(cls, pipeline: Pipeline, *, credentials: Credentials, environ: Mapping[str, str]) -> Self:
@@ -71,7 +74,7 @@ class PipelineSession:
     @property
     def sink(self) -> Sink:
         """The sink, opened."""
-        return open_sink(self.sink_settings, self.credentials.sink_options)
+        return open_sink(self.sink_settings, self.credentials.sink_options, self.requests)
 
     def batch_url(self, batch_number: int) -> str:
         """The folder of what a batch passes between its phases."""
@@ -80,4 +83,4 @@ class PipelineSession:
 
     def open_storage(self, url: str) -> Store:
         """A place of the pipeline's storage."""
-        return open_store(url, options=self.credentials.storage_options)
+        return open_store(url, options=self.credentials.storage_options, requests=self.requests)

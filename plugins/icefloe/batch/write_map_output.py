@@ -61,6 +61,7 @@ def write_map_output(context: BatchContext, map_id: int, *, attempt: str | None 
                 added_rows_read=tally.added_rows,
                 carried_over_rows=tally.removed_rows + tally.added_rows - rows_handed_on,
                 bytes_read=plan.map_task_bytes[map_id],
+                bytes_decoded=carryover.decoded_bytes,
                 seconds=time.monotonic() - started,
             )
         )

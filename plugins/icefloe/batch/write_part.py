@@ -11,6 +11,7 @@ import pyarrow as pa
 from icefloe.batch.carryover import CarryOver
 from icefloe.batch.context import BatchContext
 from icefloe.batch.deliver import Delivery, deliver
+from icefloe.batch.row_reader import TableRowReader
 from icefloe.batch.shuffled_rows import ShuffledRows
 from icefloe.changes.columns import ChangeType
 from icefloe.documents import dump_document
@@ -37,7 +38,8 @@ def write_part(context: BatchContext, map_id: int, *, attempt: str | None = None
         return state.record
     context.refuse_committed()
     started = time.monotonic()
-    message, sums = deliver(context, map_id, partial(inserted_rows, context, map_id))
+    reader = context.row_reader()
+    message, sums = deliver(context, map_id, partial(inserted_rows, context, map_id, reader=reader))
     return context.map_outputs.commit(
         MapOutputRecord(
             map_id=map_id,
@@ -47,19 +49,24 @@ def write_part(context: BatchContext, map_id: int, *, attempt: str | None = None
             ordinals=sums.to_documents(),
             added_rows_read=message.rows,
             bytes_read=context.plan.map_task_bytes[map_id],
+            bytes_decoded=reader.decoded.total,
             seconds=time.monotonic() - started,
             part=json.loads(dump_document(message)),
         )
     )
 
 
-def inserted_rows(context: BatchContext, map_id: int, delivery: Delivery) -> Iterator[pa.RecordBatch]:
+def inserted_rows(
+    context: BatchContext, map_id: int, delivery: Delivery, *, reader: TableRowReader | None = None
+) -> Iterator[pa.RecordBatch]:
     """The rows of a map task as INSERT, file by file.
 
     Raises:
         AuditError: after the last, when the rows do not add up to what was read.
     """
-    carryover = CarryOver(context.file_rows(map_id), context.row_reader(), memory_bytes=context.plan.memory_bytes)
+    carryover = CarryOver(
+        context.file_rows(map_id), reader or context.row_reader(), memory_bytes=context.plan.memory_bytes
+    )
     shuffled = ShuffledRows(shape=context.shape)
     for rows in carryover.changed_rows():
         delivered, hashes = shuffled.delivered_of(rows)

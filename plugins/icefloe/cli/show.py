@@ -99,6 +99,8 @@ def _facts(report: BatchReport) -> Iterator[tuple[str, str]]:
     yield "up to snapshot", id_text(report.up_to_snapshot_id)
     yield "steps", f"{report.steps:,}, and {report.skipped_replace_snapshots:,} replace snapshots skipped"
     yield "read", f"{report.rows_read:,} rows, {format_bytes(report.bytes_read)}"
+    if report.decoded_bytes is not None:
+        yield "decoded", format_bytes(report.decoded_bytes)
     yield "carried over", f"{report.carried_over_rows:,} rows"
     yield "shuffled", f"{report.shuffled_rows:,} rows, {format_bytes(report.shuffled_bytes)}"
     if report.fetched_blocks is not None and report.fetched_bytes is not None:

@@ -1,9 +1,9 @@
 """Reads data files: rows as record batches in the table's schema, with their positions, in bounded memory."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,9 @@ __all__ = ["BATCH_ROWS", "RecordCountError", "plain_batch", "read_data_file", "r
 
 BATCH_ROWS: Final = 131_072
 
+Decoded: TypeAlias = Callable[[pa.RecordBatch], None] | None
+"""Is told of what is decoded."""
+
 
 class RecordCountError(TerminalError):
     """A data file does not hold as many rows as the table's metadata says."""
@@ -39,6 +42,7 @@ def read_data_file(
     table: str,
     batch_rows: int = BATCH_ROWS,
     dictionary_columns: bool = False,
+    decoded: Decoded = None,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """All rows of a data file, in order, as (position of the first row, batch).
 
@@ -50,6 +54,7 @@ def read_data_file(
         batch_rows: the most rows in a batch; a few of them are in memory at a time.
         dictionary_columns: leave text columns that the file dictionary-encodes as dictionary arrays, whose distinct
             values have the schema's type; far less to decode and to hash. ``plain_batch`` decodes them.
+        decoded: is given each batch of the file's own columns as it is decoded.
 
     Raises:
         FileGoneError: the file does not exist.
@@ -59,7 +64,7 @@ def read_data_file(
         TerminalError: it is damaged or may not be read.
         TransientError: the storage did not answer.
     """
-    with _opened(file, schema, io, table, batch_rows, dictionary_columns=dictionary_columns) as opened:
+    with _opened(file, schema, io, table, batch_rows, decoded, dictionary_columns=dictionary_columns) as opened:
         for first, _, groups in opened.rows.group_runs():
             position = first
             for batch in opened.batches(groups):
@@ -68,7 +73,14 @@ def read_data_file(
 
 
 def read_matching_rows(
-    file: DataFile, *, row_filter: RowFilter, schema: TableSchema, io: FileIO, table: str, batch_rows: int = BATCH_ROWS
+    file: DataFile,
+    *,
+    row_filter: RowFilter,
+    schema: TableSchema,
+    io: FileIO,
+    table: str,
+    batch_rows: int = BATCH_ROWS,
+    decoded: Decoded = None,
 ) -> Iterator[tuple[int, int, pa.RecordBatch | None]]:
     """The rows of a data file, in order, but those of row groups of which the footer says that none passes a filter.
 
@@ -81,11 +93,12 @@ def read_matching_rows(
         io: opens the file.
         table: its name, for errors.
         batch_rows: the most rows in a batch.
+        decoded: as for ``read_data_file``.
 
     Yields:
         The position of the first row, how many rows there are, and the rows; None where they are left out.
     """
-    with _opened(file, schema, io, table, batch_rows, dictionary_columns=True) as opened:
+    with _opened(file, schema, io, table, batch_rows, decoded, dictionary_columns=True) as opened:
         left_out = opened.rows.groups_without(row_filter, opened.file_columns)
         for first, rows, groups in opened.rows.group_runs(left_out):
             if left_out and not groups:
@@ -105,6 +118,7 @@ def read_rows(
     io: FileIO,
     table: str,
     batch_rows: int = BATCH_ROWS,
+    decoded: Decoded = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows at some positions of a data file, in order; row groups that hold none are not decoded.
 
@@ -115,6 +129,7 @@ def read_rows(
         io: opens the file.
         table: its name, for errors.
         batch_rows: the most rows in a batch.
+        decoded: as for ``read_data_file``.
 
     Raises:
         ValueError: positions that are not ascending or not in the file.
@@ -122,7 +137,7 @@ def read_rows(
     _check_positions(file, positions)
     if not len(positions):
         return
-    with _opened(file, schema, io, table, batch_rows, dictionary_columns=False) as opened:
+    with _opened(file, schema, io, table, batch_rows, decoded, dictionary_columns=False) as opened:
         for first, rows, groups in opened.rows.group_runs():
             wanted = positions[np.searchsorted(positions, first) : np.searchsorted(positions, first + rows)]
             yield from opened.rows_of(groups, wanted - first)
@@ -143,9 +158,13 @@ class _Opened:
     projection: Projection
     columns: list[str] | None
     places: Any
+    decoded: Decoded
 
     def batches(self, groups: list[int]) -> Iterator[pa.RecordBatch]:
-        return self.rows.batches(groups, self.columns)
+        for batch in self.rows.batches(groups, self.columns):
+            if self.decoded is not None:
+                self.decoded(batch)
+            yield batch
 
     def project(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return self.projection.apply(batch, self.places)
@@ -169,6 +188,7 @@ def _opened(
     io: FileIO,
     table: str,
     batch_rows: int,
+    decoded: Decoded,
     *,
     dictionary_columns: bool,
 ) -> Iterator[_Opened]:
@@ -202,7 +222,9 @@ def _opened(
                 keep_dictionaries=dictionary_columns,
             )
             columns, places = rows.selection(projection.positions)
-            yield _Opened(rows=rows, file_columns=found, projection=projection, columns=columns, places=places)
+            yield _Opened(
+                rows=rows, file_columns=found, projection=projection, columns=columns, places=places, decoded=decoded
+            )
     except ColumnError as error:
         raise error.in_file(file.path, table=table, noun=file.noun) from error
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from airflow.sdk import get_current_context
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, AirflowTaskTimeout
 from airflow.sdk.log import redact
 
 from icefloe.errors import IcefloeError, TerminalError
@@ -47,6 +47,9 @@ def clear_failures(task_id: str, pipeline: Pipeline | None = None) -> Iterator[N
         _tell(pipeline, task_id, error.sentence)
         raise
     except AirflowSkipException:
+        raise
+    except AirflowTaskTimeout:
+        _tell(pipeline, task_id, f"{task_id} took longer than its execution_timeout; give it more, or see its log")
         raise
     except Exception as error:
         # Of an error that is not ours only the kind: nobody has looked at what its text may give away.

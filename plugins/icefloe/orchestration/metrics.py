@@ -15,12 +15,28 @@ from airflow.sdk.observability import stats
 from icefloe.batch.phase_record import PhaseRecord
 from icefloe.batch.report import BatchReport
 from icefloe.batch.status import PipelineStatus
+from icefloe.storage.requests import RequestTotals
 
-__all__ = ["Metric", "report_metrics", "send_failure", "send_report", "send_status", "status_metrics"]
+__all__ = [
+    "Metric", "report_metrics", "send_batch", "send_failure", "send_poll", "send_report", "send_status",
+    "status_metrics",
+]  # fmt: skip
 
 logger = logging.getLogger(__name__)
 
 _PREFIX: Final = "icefloe"
+_REQUEST_KINDS: Final = (
+    "get",
+    "get_ranges",
+    "put",
+    "create",
+    "head",
+    "delete",
+    "list",
+    "failed",
+    "again",
+    "found_there",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +59,23 @@ def send_report(report: BatchReport) -> None:
     _send(report_metrics(report), pipeline=name, table=report.table)
 
 
-def send_failure(dag_id: str, table: str, phase: str, *, is_final: bool) -> None:
-    """Counts a try of a task that failed."""
+def send_poll(pipeline: str, table: str, *, outcome: Literal["due", "empty", "failed"]) -> None:
+    """Counts a look for work, of the sensor or of the trigger."""
+    _send([Metric(kind="counter", name=f"polls.{outcome}", value=1)], pipeline=pipeline, table=table)
+
+
+def send_batch(dag_id: str, table: str, *, is_resumed: bool, map_tasks: int) -> None:
+    """Counts a batch that plan opened, or found open, and the map tasks of one that it planned."""
+    names = {"batch.resumed": 1} if is_resumed else {"batch.opened": 1, "map_tasks.planned": map_tasks}
+    _send(
+        (Metric(kind="counter", name=name, value=count) for name, count in names.items()), pipeline=dag_id, table=table
+    )
+
+
+def send_failure(dag_id: str, table: str, phase: str, *, is_final: bool, is_lost: bool = False) -> None:
+    """Counts a try of a task that failed, or was lost without a word."""
     kind = "final" if is_final else "to_retry"
-    names = (f"task.failed.{kind}", f"task.failed.{phase}")
+    names = (f"task.failed.{kind}", f"task.failed.{phase}", *(["task.lost"] if is_lost else []))
     _send((Metric(kind="counter", name=name, value=1) for name in names), pipeline=dag_id, table=table)
 
 
@@ -80,12 +109,16 @@ def report_metrics(report: BatchReport) -> Iterator[Metric]:
         "rows.shuffled": report.shuffled_rows,
         **{f"changes.{change}": count for change, count in report.counts.items()},
         "bytes.read": report.bytes_read,
+        "bytes.decoded": report.decoded_bytes,
         "bytes.shuffled": report.shuffled_bytes,
         "bytes.fetched": report.fetched_bytes,
         "bytes.written": report.written_bytes,
         "blocks.fetched": report.fetched_blocks,
         "map_outputs.committed": report.map_tasks,
         "map_outputs.redone": report.map_outputs_redone,
+        "map_outputs.void": sum(phase.map_outputs_void for phase in report.phases),
+        "races.lost": sum(_races_lost(phase) for phase in report.phases),
+        "map_outputs.missing": sum(phase.map_outputs_missing for phase in report.phases),
         "ranges.delivered": report.ranges,
         "warnings": len(report.warnings),
     }
@@ -94,11 +127,30 @@ def report_metrics(report: BatchReport) -> Iterator[Metric]:
             yield Metric(kind="counter", name=name, value=count)
     for phase in report.phases:
         yield from _phase_metrics(phase)
+    yield from _request_metrics(report.phases)
     weighed = (report.removed_rows_read or 0) + (report.added_rows_read or 0)
     if weighed:
         yield Metric(kind="gauge", name="rows.carried_over_ratio", value=report.carried_over_rows / weighed)
     if report.seconds is not None:
         yield Metric(kind="timing", name="batch.time", value=report.seconds)
+
+
+def _request_metrics(phases: Iterable[PhaseRecord]) -> Iterator[Metric]:
+    """Of all phases together; nothing where no phase said so."""
+    known = {phase.phase: phase.requests for phase in phases if phase.requests is not None}
+    if not known:
+        return
+    totals = sum(known.values(), RequestTotals())
+    for kind in _REQUEST_KINDS:
+        yield Metric(kind="counter", name=f"requests.{kind}", value=getattr(totals, kind))
+    yield Metric(kind="timing", name="requests.time", value=totals.seconds)
+    if "shuffle_read" in known:
+        yield Metric(kind="counter", name="shuffle.requests", value=known["shuffle_read"].get_ranges)
+
+
+def _races_lost(phase: PhaseRecord) -> int:
+    """Map tasks and ranges that another attempt had committed first."""
+    return phase.tasks_adopted + (0 if phase.requests is None else phase.requests.races_lost)
 
 
 def _phase_metrics(phase: PhaseRecord) -> Iterator[Metric]:
@@ -109,7 +161,10 @@ def _phase_metrics(phase: PhaseRecord) -> Iterator[Metric]:
         "tasks_failed": phase.tasks_failed,
         "tasks_adopted": phase.tasks_adopted,
         "map_tasks_run_again": phase.map_tasks_run_again,
+        "attempts_lost": phase.attempts_lost,
     }
+    if phase.requests is not None:
+        counters["requests"] = phase.requests.sent
     for name, count in counters.items():
         if count:
             yield Metric(kind="counter", name=f"phase.{phase.phase}.{name}", value=count)

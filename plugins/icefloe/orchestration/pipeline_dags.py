@@ -11,6 +11,7 @@ from icefloe.orchestration.assets import scheduling_asset
 from icefloe.orchestration.backfill_params import backfill_params, backfill_range, refuse_configuration
 from icefloe.orchestration.batch_tasks import add_batch_tasks
 from icefloe.orchestration.documentation import TASK_PAGES, backfill_page, pipeline_page
+from icefloe.orchestration.lost_tasks import LostTask
 from icefloe.orchestration.page.pipeline_facts import pipeline_document
 from icefloe.orchestration.snapshot_sensor import TableSnapshotSensor
 from icefloe.pipeline.model import Pipeline
@@ -81,13 +82,19 @@ def backfill_dag(pipeline: Pipeline, path: Path) -> DAG:
 
 
 def _dag(pipeline: Pipeline, dag_id: str, *, schedule: Any, **settings: Any) -> DAG:
+    lost = LostTask(pipeline)
     return DAG(
         dag_id,
         schedule=schedule,
         start_date=_START,
         catchup=False,
         max_active_runs=1,
-        default_args={"retries": _RETRIES, **pipeline.default_args},
+        default_args={
+            "retries": _RETRIES,
+            "on_failure_callback": lost,
+            "on_retry_callback": lost,
+            **pipeline.default_args,
+        },
         **settings,
     )
 

@@ -82,9 +82,15 @@ class TableSnapshotSensor(BaseSensorOperator):
         return self._result(snapshot_id=event["snapshot_id"])
 
     def _look(self) -> "Work":
+        from icefloe.orchestration.metrics import send_poll
         from icefloe.orchestration.use_cases import work_of
 
-        work = work_of(self.pipeline)
+        try:
+            work = work_of(self.pipeline)
+        except TransientError:
+            send_poll(self.pipeline.name, self.pipeline.table, outcome="failed")
+            raise
+        send_poll(self.pipeline.name, self.pipeline.table, outcome="due" if work.is_due else "empty")
         name, table, head = self.pipeline.name, self.pipeline.table, work.head_snapshot_id
         if work.has_open_batch:
             logger.info("%s has an open batch, which is resumed before anything new is read", name)

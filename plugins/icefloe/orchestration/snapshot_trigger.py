@@ -65,11 +65,16 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
     def _head_snapshot_id(self) -> int | None:
         # Overrides what the provider polls: our catalog resolution, our errors, and the pipeline's own idea of news.
         # It runs in a thread, and so does the import, which would hold up every other trigger for a second.
+        from icefloe.orchestration.metrics import send_poll
+        from icefloe.orchestration.stats_of_process import set_up_stats
         from icefloe.orchestration.use_cases import work_of
 
+        set_up_stats()
+        name, table = self._pipeline.name, self._pipeline.table
         try:
             work = work_of(self._pipeline)
         except TransientError as error:
+            send_poll(name, table, outcome="failed")
             self._failed_polls += 1
             if self._failed_polls >= _MAX_FAILED_POLLS:
                 raise
@@ -81,5 +86,6 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
                 error,
             )
             return self.last_seen_snapshot_id
+        send_poll(name, table, outcome="due" if work.is_due else "empty")
         self._failed_polls = 0
         return work.head_snapshot_id if work.is_due else self.last_seen_snapshot_id

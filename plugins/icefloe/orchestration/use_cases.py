@@ -29,7 +29,7 @@ from icefloe.engines.spark_application import refuse_unshared_table
 from icefloe.iceberg.catalogs import UnknownTableError
 from icefloe.iceberg.history import UnknownBranchError
 from icefloe.orchestration.connections import resolve_credentials
-from icefloe.orchestration.metrics import send_report, send_status
+from icefloe.orchestration.metrics import send_batch, send_report, send_status
 from icefloe.orchestration.spark_connection import usable_master
 from icefloe.pipeline.model import Pipeline
 from icefloe.storage.location import open_store
@@ -84,6 +84,7 @@ def plan_batch(pipeline: Pipeline, request: RangeRequest | None, *, dag_id: str 
             "was_delivered_before": prepared.is_committed,
             "checkpoint_uri": pipeline.expanded(os.environ).checkpoint_url,
         }
+    send_batch(dag_id or pipeline.name, pipeline.table, is_resumed=prepared.is_resumed, map_tasks=plan.num_map_tasks)
     return {
         "route": plan.route.value,
         "plan_uri": prepared.plan_url,

@@ -59,6 +59,7 @@ class MapOutputRecord:
         added_rows_read: rows read with a positive weight, counted in each step that adds them.
         carried_over_rows: of these, those that cancelled out.
         bytes_read: of the files read.
+        bytes_decoded: what was decoded of them, in Arrow's memory; None in records of releases that did not say.
         part: an insert-only task's sink commit message.
         crc32: of this document without this key, so that damage is told from another release.
     """
@@ -81,6 +82,7 @@ class MapOutputRecord:
     added_rows_read: int = 0
     carried_over_rows: int = 0
     bytes_read: int = 0
+    bytes_decoded: int | None = None
     seconds: float = 0.0
     part: Mapping[str, Any] | None = None
     crc32: int = 0

@@ -45,6 +45,7 @@ class MapTaskCounts:
     added_rows_read: int = 0
     carried_over_rows: int = 0
     bytes_read: int = 0
+    bytes_decoded: int | None = None
     seconds: float = 0.0
 
 
@@ -166,6 +167,7 @@ class MapOutputWriter:
             added_rows_read=counts.added_rows_read,
             carried_over_rows=counts.carried_over_rows,
             bytes_read=counts.bytes_read,
+            bytes_decoded=counts.bytes_decoded,
             seconds=counts.seconds,
         )
         winner = MapOutputLog(self._store).commit(record)

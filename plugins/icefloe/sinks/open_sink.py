@@ -7,16 +7,18 @@ from icefloe.errors import NotBuiltError
 from icefloe.sinks.files import FilesSink
 from icefloe.sinks.sink import Sink
 from icefloe.storage.location import open_store
+from icefloe.storage.requests import Requests
 
 __all__ = ["open_sink"]
 
 
-def open_sink(settings: Mapping[str, Any], options: Mapping[str, str]) -> Sink:
+def open_sink(settings: Mapping[str, Any], options: Mapping[str, str], requests: Requests | None = None) -> Sink:
     """The sink a plan or a pipeline describes.
 
     Args:
         settings: the pipeline's ``sink``, ``${ENV}`` expanded; for a backfill its ``path`` is the backfill's own.
         options: credentials of the destination.
+        requests: counts what is asked of its store.
 
     Raises:
         NotBuiltError: a type or a format that this release does not have.
@@ -27,4 +29,5 @@ def open_sink(settings: Mapping[str, Any], options: Mapping[str, str]) -> Sink:
         raise NotBuiltError(
             f"sink.format {settings['format']} is not built yet: use parquet", format=settings["format"]
         )
-    return FilesSink(open_store(settings["path"], options=options), target_file_bytes=settings.get("target_file_bytes"))
+    store = open_store(settings["path"], options=options, requests=requests)
+    return FilesSink(store, target_file_bytes=settings.get("target_file_bytes"))

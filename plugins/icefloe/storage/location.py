@@ -14,6 +14,7 @@ from icefloe.errors import TerminalError
 from icefloe.storage.faults import Place
 from icefloe.storage.keys import check_folder
 from icefloe.storage.object_store import ObjectStore
+from icefloe.storage.requests import Requests
 from icefloe.storage.store import Store
 
 __all__ = ["open_store"]
@@ -36,7 +37,7 @@ _VENDOR: Final = re.compile(r"^(aws|google|azure)_")
 _SHORTEST_HIDDEN: Final = 4
 
 
-def open_store(url: str, *, options: Mapping[str, str] | None = None) -> Store:
+def open_store(url: str, *, options: Mapping[str, str] | None = None, requests: Requests | None = None) -> Store:
     """The store at a URL. Nothing is read or made there yet; the first write makes a local folder.
 
     Args:
@@ -44,6 +45,7 @@ def open_store(url: str, *, options: Mapping[str, str] | None = None) -> Store:
             only, shared by name), ``s3://``, ``gs://``, ``abfs://`` and ``abfss://``.
         options: credentials, endpoint and client settings, as obstore names them; never shown. What they leave out
             comes from the environment and the machine's own identity.
+        requests: counts what is asked of the store.
 
     Raises:
         TerminalError: a URL of another form, or options that the store does not know.
@@ -55,34 +57,41 @@ def open_store(url: str, *, options: Mapping[str, str] | None = None) -> Store:
     if scheme == "file":
         if authority not in ("", "localhost") or match[3] is None:
             raise TerminalError(f"{_shown(url)} names no absolute folder: write file:///folder, with three slashes")
-        return _local(re.sub("/+", "/", path).strip("/"))
+        return _local(re.sub("/+", "/", path).strip("/"), requests)
     if not authority or ":" in authority or ("@" in authority and not scheme.startswith("abfs")):
         raise TerminalError(
             f"{_shown(url)} must name a bucket or container after {scheme}:// and hold no credentials: {_EXPECTED}"
         )
-    root = _memory(authority) if scheme == "memory" else _remote(f"{scheme}://{authority}", options or {})
+    if scheme == "memory":
+        root = _memory(authority, requests)
+    else:
+        root = _remote(f"{scheme}://{authority}", options or {}, requests)
     return root.child(path) if path else root
 
 
-def _local(path: str) -> ObjectStore:
+def _local(path: str, requests: Requests | None) -> ObjectStore:
     decoded = unquote(path, errors="surrogateescape")
     folder = Path("/") / (check_folder(decoded) if decoded else "")
     place = Place(url=f"file:///{path}".removesuffix("/"), is_local=True)
-    return ObjectStore(place, partial(_open_folder, folder))
+    return ObjectStore(place, partial(_open_folder, folder), requests)
 
 
 def _open_folder(folder: Path, make: bool) -> Any | None:
     return stores.LocalStore(folder, mkdir=make) if make or folder.is_dir() else None
 
 
+def _memory(name: str, requests: Requests | None) -> ObjectStore:
+    root = _memory_root(name)
+    return ObjectStore(Place(url=f"memory://{name}", is_local=True), lambda _: root, requests)
+
+
 @cache
-def _memory(name: str) -> ObjectStore:
+def _memory_root(_name: str) -> Any:
     """Memory stores live as long as the process, as files on a disk would."""
-    root = stores.MemoryStore()
-    return ObjectStore(Place(url=f"memory://{name}", is_local=True), lambda _: root)
+    return stores.MemoryStore()
 
 
-def _remote(url: str, options: Mapping[str, str]) -> ObjectStore:
+def _remote(url: str, options: Mapping[str, str], requests: Requests | None) -> ObjectStore:
     options = {_VENDOR.sub("", key.lower()): value for key, value in options.items()}
     hidden = tuple(value for value in options.values() if len(value) >= _SHORTEST_HIDDEN)
     place = Place(url=url, is_local=False, hidden=hidden)
@@ -92,7 +101,7 @@ def _remote(url: str, options: Mapping[str, str]) -> ObjectStore:
     config: Any = {key: value for key, value in options.items() if key not in _CLIENT_OPTIONS}
     with place.faults("open", ""):
         remote = stores.from_url(url, config=config, client_options=client or None, retry_config=_RETRIES)
-    return ObjectStore(place, lambda _: remote)
+    return ObjectStore(place, lambda _: remote, requests)
 
 
 def _shown(url: str) -> str:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +14,7 @@ from icefloe.errors import IcefloeError, TransientError
 from icefloe.storage.faults import Place
 from icefloe.storage.keys import check_folder, check_key, join_url
 from icefloe.storage.ranges import ByteRange, coalesce_ranges, cut_ranges
+from icefloe.storage.requests import RequestKind, Requests, RequestTotals
 from icefloe.storage.store import KeyMissingError, RangeMissingError, Store, StoredObject
 
 __all__ = ["ObjectStore"]
@@ -36,11 +38,13 @@ class ObjectStore(Store):
     Args:
         place: what the store's errors say of it.
         connect: gives obstore's store; told whether to make the place. None where there is none and none is made.
+        requests: counts what is asked.
     """
 
-    def __init__(self, place: Place, connect: Callable[[bool], Any | None]) -> None:
+    def __init__(self, place: Place, connect: Callable[[bool], Any | None], requests: Requests | None = None) -> None:
         self._place = place
         self._connect = connect
+        self._requests = requests or Requests()
 
     @property
     def url(self) -> str:
@@ -49,7 +53,7 @@ class ObjectStore(Store):
 
     def get(self, key: str) -> bytes:
         """The value; see `Store`."""
-        with self._place.faults("read", key):
+        with self._asked("get", "read", key):
             return bytes(obstore.get(self._present(key), check_key(key)).bytes())
 
     def get_ranges(self, key: str, ranges: Sequence[ByteRange]) -> list[bytes]:
@@ -76,7 +80,7 @@ class ObjectStore(Store):
         part_bytes = _PART_BYTES
         if isinstance(data, Path):
             part_bytes = max(_PART_BYTES, _file_size(data, join_url(self.url, key)) // _MOST_PARTS)
-        with self._place.faults("write", key):
+        with self._asked("put", "write", key):
             target = self._made()
             obstore.put(target, check_key(key), data, chunk_size=part_bytes, max_concurrency=_PARTS_AT_ONCE)
 
@@ -86,17 +90,18 @@ class ObjectStore(Store):
         # lost after the value was stored: whatever went wrong, what stands there decides.
         for pause_seconds in _CONFLICT_PAUSES_SECONDS:
             try:
-                with self._place.faults("create", key):
+                with self._asked("create", "create", key):
                     obstore.put(self._made(), check_key(key), data, mode="create", use_multipart=False)
             except exceptions.AlreadyExistsError:
                 if self.size(key) is not None:
-                    return False
+                    return self._found_there()
             except IcefloeError:
                 if self._is_seen(key):
-                    return False
+                    return self._found_there()
                 raise
             else:
                 return True
+            self._requests.add(RequestTotals(again=1, seconds=pause_seconds))
             time.sleep(pause_seconds)
         raise TransientError(
             f"cannot create {join_url(self.url, key)}: the store says that it exists, yet shows nothing there; see "
@@ -106,7 +111,7 @@ class ObjectStore(Store):
     def size(self, key: str) -> int | None:
         """The size of the value; None where there is none."""
         try:
-            with self._place.faults("read", key):
+            with self._asked("head", "read", key):
                 return int(obstore.head(self._present(key), check_key(key))["size"])
         except KeyMissingError:
             return None
@@ -122,15 +127,16 @@ class ObjectStore(Store):
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Every object below a key taken as a folder; see `Store`."""
         folder = check_folder(prefix.removesuffix("/")) if prefix else None
-        with self._place.faults("list", prefix):
+        with self._asked("list", "list", prefix):
             target = self._connect(False)
-            for chunk in () if target is None else obstore.list(target, folder, chunk_size=1_000):
+            for number, chunk in enumerate(() if target is None else obstore.list(target, folder, chunk_size=1_000)):
+                self._requests.add(RequestTotals(list=min(number, 1)))
                 for found in chunk:
                     yield StoredObject(key=found["path"], size_bytes=found["size"], modified=found["last_modified"])
 
     def _fetch(self, key: str, ranges: Sequence[ByteRange]) -> Sequence[memoryview]:
         starts, stops = [start for start, _ in ranges], [stop for _, stop in ranges]
-        with self._place.faults("read", key):
+        with self._asked("get_ranges", "read", key, number=len(ranges)):
             # obstore must not coalesce: where a value ends inside what it merged, it panics instead of answering short.
             parts = obstore.get_ranges(self._present(key), check_key(key), starts=starts, ends=stops, coalesce=0)
         return [memoryview(part) for part in parts]
@@ -146,7 +152,7 @@ class ObjectStore(Store):
     def _delete(self, keys: Sequence[str]) -> bool:
         """Whether all of them were there, as far as the store says; if not, some may not have been tried."""
         try:
-            with self._place.faults("delete", keys[0] if len(keys) == 1 else ""):
+            with self._asked("delete", "delete", keys[0] if len(keys) == 1 else ""):
                 target = self._connect(False)
                 if target is not None:
                     obstore.delete(target, keys)
@@ -159,6 +165,16 @@ class ObjectStore(Store):
             return self.size(key) is not None
         except IcefloeError:
             return False
+
+    def _found_there(self) -> bool:
+        self._requests.add(RequestTotals(found_there=1))
+        return False
+
+    @contextmanager
+    def _asked(self, kind: RequestKind, action: str, key: str, *, number: int = 1) -> Iterator[None]:
+        """Counts a request and turns its errors into ours."""
+        with self._requests.counted(kind, number), self._place.faults(action, key):
+            yield
 
     def _present(self, key: str) -> Any:
         target = self._connect(False)

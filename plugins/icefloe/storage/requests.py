@@ -1,0 +1,89 @@
+"""What was asked of stores, in numbers."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from threading import Lock
+from time import monotonic
+from typing import ClassVar, Literal
+
+from pydantic import ConfigDict
+
+from icefloe.documents import STRICT
+from icefloe.errors import TransientError
+
+__all__ = ["RequestKind", "RequestTotals", "Requests"]
+
+RequestKind = Literal["get", "get_ranges", "put", "create", "head", "delete", "list"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestTotals:
+    """Requests by kind. A value that is written in parts, and what the client sends again by itself, count once.
+
+    Attributes:
+        get_ranges: parts of a value, neighbours fetched as one.
+        delete: of up to a thousand values each.
+        list: of up to a thousand names each.
+        failed: that the store did not answer, after all that the client sent again.
+        again: that were sent again because the store's answer contradicted itself.
+        found_there: values that were to be created and stood there already, of another attempt or of an earlier try.
+        races_lost: of these, results of a range that another attempt recorded meanwhile.
+        seconds: of all requests together, back-off in them.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    get: int = 0
+    get_ranges: int = 0
+    put: int = 0
+    create: int = 0
+    head: int = 0
+    delete: int = 0
+    list: int = 0
+    failed: int = 0
+    again: int = 0
+    found_there: int = 0
+    races_lost: int = 0
+    seconds: float = 0.0
+
+    def __add__(self, other: "RequestTotals") -> "RequestTotals":
+        return RequestTotals(
+            **{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(RequestTotals)}
+        )
+
+    @property
+    def sent(self) -> int:
+        """Requests of every kind."""
+        return self.get + self.get_ranges + self.put + self.create + self.head + self.delete + self.list
+
+
+class Requests:
+    """Counts what several threads ask of stores."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._totals = RequestTotals()
+
+    def add(self, totals: RequestTotals) -> None:
+        """Adds some."""
+        with self._lock:
+            self._totals += totals
+
+    def taken(self) -> RequestTotals:
+        """What was counted since the last call: of several callers each gets another part."""
+        with self._lock:
+            taken, self._totals = self._totals, RequestTotals()
+        return taken
+
+    @contextmanager
+    def counted(self, kind: RequestKind, number: int = 1) -> Iterator[None]:
+        """Counts requests that are made inside."""
+        started, failed = monotonic(), 0
+        try:
+            yield
+        except TransientError:
+            failed = 1
+            raise
+        finally:
+            self.add(RequestTotals(**{kind: number}, failed=failed, seconds=monotonic() - started))
