@@ -14,7 +14,7 @@ from icefloe.batch.range_request import RangeRequest
 from icefloe.batch.session import PipelineSession
 from icefloe.engines.run_batch import LocalPhases, phase_runner, run_batch
 from icefloe.engines.spark_submit import SparkSubmit
-from icefloe.errors import TransientError
+from icefloe.errors import TerminalError, TransientError
 from icefloe.pipeline.pipeline_file import load_pipeline
 
 
@@ -89,6 +89,16 @@ def test_a_batch_whose_phase_failed_is_resumed(workspace: Workspace, phase: Phas
     done = run_batch(session_of(workspace), environ={}, phases=phases)
     assert done.report is not None
     assert (done.report.batch_number, done.report.counts["insert"], done.report.counts["update_after"]) == (1, 0, 1)
+
+
+def test_phases_that_cannot_read_the_table_are_refused_before_a_batch_is_opened(workspace: Workspace) -> None:
+    class Elsewhere(FailingPhases):
+        def check_table(self, location: str) -> None:
+            raise TerminalError(f"no worker can read {location}")
+
+    with pytest.raises(TerminalError, match=f"no worker can read file://{workspace.folder}/warehouse/"):
+        run_batch(session_of(workspace), environ={}, phases=Elsewhere(Phase.INSERT_ONLY))
+    assert session_of(workspace).checkpoint.pipeline() is None
 
 
 def test_a_committed_batch_leaves_only_its_delivered_files_and_records(workspace: Workspace) -> None:

@@ -38,12 +38,15 @@ class SparkWorker:
         """The pids of the executors that it runs now."""
         return [pid for pid in _children(self.process.pid) if EXECUTOR in _arguments(pid)]
 
-    def pythons(self) -> set[Path]:
-        """The programs by which its executors run Python now."""
-        found = set()
-        for daemon in (child for executor in self.executors() for child in _children(executor)):
-            with suppress(OSError):
-                found.add(Path(f"/proc/{daemon}/exe").readlink())
+    def pythons(self) -> dict[int, Path]:
+        """The processes in which its executors run Python now, and the program of each."""
+        found: dict[int, Path] = {}
+        left = self.executors()
+        while left:
+            for child in _children(left.pop()):
+                left.append(child)
+                with suppress(OSError):
+                    found[child] = Path(f"/proc/{child}/exe").readlink()
         return found
 
     def kill(self) -> int:

@@ -156,7 +156,7 @@ def test_a_dags_task_runs_on_what_its_archive_brings_and_shows_no_secret(
         found = record_of(phases / "insert_only.json", running)
         busy = busy_workers(place.cluster)[0]
         with held(busy):
-            pythons = busy.pythons()
+            pythons = set(busy.pythons().values())
             pages = seen_pages(place.cluster, found)
         running.result()
     assert use_cases.commit(pipeline, prepared)["counts"]["insert"] == 100 * FILES
@@ -193,13 +193,15 @@ def busy_workers(cluster: SparkCluster) -> list[SparkWorker]:
 
 @contextmanager
 def held(worker: SparkWorker) -> Iterator[None]:
-    """Holds the executor of a worker, and with it the phase, for its task does not end meanwhile."""
-    [executor] = worker.executors()
-    os.kill(executor, signal.SIGSTOP)
+    """Holds the Python of a worker, and with it the phase, for its task does not end meanwhile."""
+    pids = list(worker.pythons())
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
     try:
         yield
     finally:
-        os.kill(executor, signal.SIGCONT)
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
 
 
 def test_workers_without_the_libraries_are_told_in_one_sentence(
@@ -223,7 +225,6 @@ def test_executors_come_and_go_and_a_slow_load_holds_up_no_other_pipeline(
         "spark.dynamicAllocation.enabled": True,
         "spark.dynamicAllocation.maxExecutors": 2,
         "spark.dynamicAllocation.executorIdleTimeout": "1s",
-        "spark.network.timeout": "900s",
     }
     slow_file = place.pipeline(slow, "slow", spark={"conf": place.conf(**dynamic)})
     quick_file = place.pipeline(quick, "quick", spark={"conf": place.conf(**{"spark.cores.max": 1})})

@@ -21,6 +21,7 @@ def spark_conf(
 ) -> dict[str, str]:
     """The job's configuration; what the pipeline sets wins.
 
+    The deploy mode is named, so that the machine's ``spark-defaults.conf`` cannot send the driver elsewhere.
     The heap is small, because rows never enter it. The overhead holds, per core, what one task may keep in Arrow memory
     and half a gibibyte for its Python process.
 
@@ -41,6 +42,7 @@ def spark_conf(
     cores = int(configured.get("spark.executor.cores", 1))
     overhead_mib = -(-cores * (memory_bytes + _BESIDE_ARROW_BYTES) // _MIB)
     conf = {
+        "spark.submit.deployMode": "client",
         "spark.driver.memory": _HEAP,
         "spark.executor.memory": _HEAP,
         "spark.executor.memoryOverhead": f"{overhead_mib}m",
