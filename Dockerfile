@@ -2,7 +2,9 @@
 
 FROM python:3.11-slim-bookworm AS icefloe
 
-RUN apt-get update \
+# Java's package links manual pages into a folder that slim images leave out.
+RUN mkdir -p /usr/share/man/man1 \
+    && apt-get update \
     && apt-get install --yes --no-install-recommends openjdk-17-jre-headless \
     && rm -rf /var/lib/apt/lists/*
 
@@ -24,7 +26,7 @@ COPY spark_jobs spark_jobs
 # A new volume takes over the owner of the folder that it is mounted on.
 RUN python -m compileall -q dags demo plugins spark_jobs \
     && useradd --uid 1000 --create-home icefloe \
-    && mkdir -p /opt/airflow /var/lib/spark \
+    && mkdir -p /opt/airflow /var/lib/spark dags/pipelines \
     && chown icefloe: /opt/airflow /var/lib/spark
 USER 1000:1000
 

@@ -1,37 +1,50 @@
-"""What a stage of the Dockerfile copies into its image."""
+"""The stages of a Dockerfile, as BuildKit reads them."""
 
-import re
 import shutil
-from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
-__all__ = ["copies", "make_working_folder"]
+from stack.reader_program import run_reader
 
-_INSTRUCTION: Final = re.compile(r"^(FROM|WORKDIR|COPY) +(.+)$", re.MULTILINE)
+__all__ = ["Stage", "load_stages"]
 
 
-def copies(dockerfile: str, stage: str) -> Iterator[tuple[str, str]]:
-    r"""Each file or folder of the repository and its place below the working folder.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """A stage.
 
-    >>> list(copies("FROM a AS x\nCOPY p q\nFROM b AS y\nCOPY r s\n", "x"))
-    [('p', 'q')]
+    Attributes:
+        base: the image that it begins with.
+        user: as whom its containers run; empty: root.
+        copies: each file or folder beside the Dockerfile, and its place below the working folder.
     """
-    current = None
-    for name, rest in _INSTRUCTION.findall(dockerfile):
-        if name == "FROM":
-            current = rest.partition(" AS ")[2]
-        elif name == "COPY" and current == stage:
-            source, target = rest.split()
-            yield source, target
+
+    name: str
+    base: str
+    user: str
+    copies: tuple[tuple[str, str], ...]
+
+    def copy_files(self, source_folder: Path, folder: Path) -> None:
+        """Makes a folder that holds what the image would, and nothing else, so that a forgotten COPY is found."""
+        for source, target in self.copies:
+            place = folder / target
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if (source_folder / source).is_dir():
+                without = shutil.ignore_patterns("__pycache__")
+                shutil.copytree(source_folder / source, place, ignore=without, dirs_exist_ok=True)
+            else:
+                shutil.copy(source_folder / source, place)
 
 
-def make_working_folder(root: Path, stage: str, folder: Path) -> None:
-    """Copies what the image of a stage would hold, and nothing else, so that a forgotten COPY is found."""
-    for source, target in copies((root / "Dockerfile").read_text(encoding="utf-8"), stage):
-        place = folder / target
-        place.parent.mkdir(parents=True, exist_ok=True)
-        if (root / source).is_dir():
-            shutil.copytree(root / source, place, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
-        else:
-            shutil.copy(root / source, place)
+def load_stages(dockerfile: Path) -> dict[str, Stage]:
+    """The stages by their names.
+
+    Raises:
+        FileRefusedError: the file is not valid.
+        ServerUnavailableError: there is nothing to read it with.
+    """
+    stages = run_reader("dockerfile", dockerfile)
+    return {
+        stage["name"]: Stage(**{**stage, "copies": tuple((source, target) for source, target in stage["copies"])})
+        for stage in stages
+    }

@@ -15,7 +15,7 @@ from servers.jars import class_path, java_program
 from servers.postgresql import find_programs
 from servers.rest_catalog import JARS
 from servers.versitygw import build_versitygw
-from stack.dockerfile import make_working_folder
+from stack.dockerfile import load_stages
 from stack.service import Service
 
 __all__ = ["IMAGES", "Image"]
@@ -73,7 +73,7 @@ class Icefloe(Image):
     def prepare(self) -> None:
         """Copies the code."""
         java_program()
-        make_working_folder(ROOT, "icefloe", self.working_folder)
+        load_stages(ROOT / "Dockerfile")["icefloe"].copy_files(ROOT, self.working_folder)
         self.folders |= {"/opt/venv": Path(sys.prefix), "/opt/icefloe": self.working_folder}
 
     def environment(self) -> dict[str, str]:

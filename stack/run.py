@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from servers.server_process import ServerUnavailableError, free_port
-from stack.compose_file import ComposeFileError, load_compose
+from stack.compose_file import load_compose
 from stack.make_env import make_env
+from stack.reader_program import FileRefusedError
 from stack.service import Service
 from stack.service_process import ServiceDiedError
 from stack.stack import Stack
@@ -35,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
         with Stack(services, folder=options.folder.resolve(), ports=ports, say=_say) as stack:
             _say_where(services.values(), ports, options)
             return _follow(stack, until_delivered=options.until_delivered)
-    except (ComposeFileError, ServerUnavailableError, ServiceDiedError) as error:
+    except (FileRefusedError, ServerUnavailableError, ServiceDiedError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     except KeyboardInterrupt:

@@ -9,16 +9,17 @@ from typing import Any
 import pytest
 
 from servers.server_process import ServerUnavailableError
-from stack.compose_file import ComposeFileError, load_compose, read_compose
-from stack.dockerfile import copies
+from stack.compose_file import load_compose, read_compose
+from stack.dockerfile import Stage, load_stages
 from stack.images import IMAGES
 from stack.make_env import make_env
+from stack.reader_program import FileRefusedError
 from stack.translation import all_ports
 
 ROOT = Path(__file__).parents[2]
 COMPOSE_FILE = ROOT / "docker-compose.yaml"
 TEXT = COMPOSE_FILE.read_text()
-DOCKERFILE = (ROOT / "Dockerfile").read_text()
+DOCKERFILE = ROOT / "Dockerfile"
 SECRET = re.compile(r"PASSWORD$|SECRET|FERNET|ACCESS_KEY|SQL_ALCHEMY_CONN|CONN_LAKE")
 """The names of variables whose values are secret, or hold one."""
 
@@ -45,6 +46,11 @@ def services(documents: list[dict[str, Any]]) -> dict[str, Any]:
     return documents[0]["services"]
 
 
+@pytest.fixture(scope="module")
+def stages(documents: object) -> dict[str, Stage]:
+    return load_stages(DOCKERFILE)
+
+
 def variables(env_file: Path) -> dict[str, str]:
     lines = [line for line in env_file.read_text().splitlines() if line and not line.startswith("#")]
     return dict(line.split("=", 1) for line in lines)
@@ -66,7 +72,7 @@ def test_a_broken_copy_is_refused(
     assert right in TEXT
     broken = tmp_path / "docker-compose.yaml"
     broken.write_text(TEXT.replace(right, wrong, 1))
-    with pytest.raises(ComposeFileError, match=re.escape(sentence)):
+    with pytest.raises(FileRefusedError, match=re.escape(sentence)):
         read_compose(broken, env_files[0])
 
 
@@ -83,7 +89,7 @@ def test_nothing_starts_without_a_secret(
 ) -> None:
     env_file = tmp_path / ".env"
     env_file.write_text(re.sub(rf"^{name}=.*\n", line.format(name), env_files[0].read_text(), flags=re.MULTILINE))
-    with pytest.raises(ComposeFileError, match=rf"required variable {name} is missing a value: is missing in \.env"):
+    with pytest.raises(FileRefusedError, match=rf"required variable {name} is missing a value: is missing in \.env"):
         read_compose(COMPOSE_FILE, env_file)
 
 
@@ -145,21 +151,34 @@ def test_nothing_runs_as_root_or_listens_to_other_machines(services: dict[str, A
         assert {port["host_ip"] for port in service.get("ports", [])} <= {"127.0.0.1"}, name
 
 
-def test_images_are_pinned(services: dict[str, Any]) -> None:
+def test_images_are_pinned(services: dict[str, Any], stages: dict[str, Stage]) -> None:
     built = {service["image"] for service in services.values() if "build" in service}
     pulled = {service["image"] for service in services.values()} - built
-    for image in [*built, *pulled, *re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)]:
+    for image in [*built, *pulled, *(stage.base for stage in stages.values())]:
         assert re.search(r":v?\d+\.\d+", image), image
-    stages = {service["build"]["target"] for service in services.values() if "build" in service}
-    assert stages == set(re.findall(r"^FROM \S+ AS (\S+)$", DOCKERFILE, re.MULTILINE))
+    assert {service["build"]["target"] for service in services.values() if "build" in service} == set(stages)
 
 
-def test_what_the_image_copies_is_let_into_its_build() -> None:
-    let_in = {line.removeprefix("!") for line in (ROOT / ".dockerignore").read_text().splitlines() if "!" in line}
-    copied = [source for source, _ in copies(DOCKERFILE, "icefloe")]
+def test_an_image_runs_as_the_user_that_its_services_name(services: dict[str, Any], stages: dict[str, Stage]) -> None:
+    for name, service in services.items():
+        if "build" in service:
+            assert service["user"] == stages[service["build"]["target"]].user, name
+
+
+def test_what_the_image_copies_is_there_and_let_into_its_build(stages: dict[str, Stage]) -> None:
+    let_in = [line.removeprefix("!") for line in (ROOT / ".dockerignore").read_text().splitlines() if "!" in line]
+    copied = [source for source, _ in stages["icefloe"].copies]
     assert copied
-    assert {source for source in copied if source not in let_in and not source.startswith("demo/")} == set()
-    assert all((ROOT / source).exists() for source in copied)
+    for source in copied:
+        assert (ROOT / source).exists(), source
+        assert any(source == each or source.startswith(f"{each}/") for each in let_in), source
+
+
+def test_a_broken_dockerfile_is_refused(tmp_path: Path, stages: object) -> None:
+    broken = tmp_path / "Dockerfile"
+    broken.write_text(DOCKERFILE.read_text().replace("WORKDIR", "WORKDIRS"))
+    with pytest.raises(FileRefusedError, match="unknown instruction: WORKDIRS"):
+        load_stages(broken)
 
 
 def test_each_port_has_one_number_and_each_image_a_stand_in(documents: object, env_files: list[Path]) -> None:
