@@ -24,6 +24,7 @@ class Kind(Enum):
     MANIFEST = "a document of the files sink: held to one that a run wrote"
     GIT_REPOSITORY = "the files of a repository: a DAG bundle is made of one"
     HELM = "values of Airflow's Helm chart, which is not run: held to the settings that are"
+    POLICY = "rights on S3: given to an account, with which batches are run"
     DEMO = "what the demo prints: held to what it prints"
     REQUESTS = "what the benchmark of requests prints: held to what it prints"
     FORMULA = "a definition of the row hash: computed, and held to the reference in plain Python"
@@ -60,6 +61,7 @@ CLAIMS: Final = (
     Claim(kind=Kind.HELM, begins=r"airflowVersion: ", page="docs/deployment.md"),
     Claim(kind=Kind.MANIFEST, begins=r"\{", page="docs/sinks.md"),
     Claim(kind=Kind.DEMO, begins=r"Making an empty Iceberg table", page="README.md"),
+    Claim(kind=Kind.POLICY, begins=r"\{\n +\"Version\": ", page="docs/operations.md"),
     Claim(kind=Kind.REQUESTS, begins=r"batch +get +put ", page="docs/operations.md"),
     Claim(kind=Kind.FORMULA, begins=r"\w+(\(.*\))? +=|\w+\(.*\):", page="docs/formats.md"),
 )

@@ -1,5 +1,6 @@
 """An S3 store on plain files: versitygw, built from its Go module the first time."""
 
+import hashlib
 import os
 import secrets
 import shutil
@@ -119,6 +120,24 @@ class Versitygw:
         key, secret = f"user{secrets.token_hex(6)}", f"vended{secrets.token_hex(16)}"
         self._admin("create-user", "--access", key, "--secret", secret, "--role", "admin")
         return key, secret
+
+    def add_user(self) -> tuple[str, str]:
+        """A new account that may do what policies of buckets allow; its key and its secret."""
+        key, secret = f"user{secrets.token_hex(6)}", f"limited{secrets.token_hex(16)}"
+        self._admin("create-user", "--access", key, "--secret", secret, "--role", "user")
+        return key, secret
+
+    def set_policy(self, bucket: str, policy: str) -> None:
+        """Gives a bucket a policy, a JSON document."""
+        curl = shutil.which("curl")
+        if curl is None:
+            raise ServerUnavailableError("policies of buckets are set by curl, which is not on the path")
+        signed = ["--aws-sigv4", f"aws:amz:{REGION}:s3", "--user", f"{self.access_key}:{self.secret_key}"]
+        digest = ["--header", f"x-amz-content-sha256: {hashlib.sha256(policy.encode()).hexdigest()}"]
+        command = [curl, "--silent", "--show-error", "--fail-with-body", *signed, *digest, "--request", "PUT"]
+        url = f"{self.endpoint}/{bucket}?policy="
+        done = subprocess.run([*command, "--data-binary", "@-", url], input=policy, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
 
     def remove_account(self, key: str) -> None:
         """Ends an account: the store refuses it from now on."""
