@@ -80,6 +80,16 @@ def test_from_the_overview_to_a_batch_by_keyboard(server: ApiServer, page: Any) 
     page.get_by_role("heading", name="Batches", exact=True).wait_for()
 
 
+def test_a_batch_that_runs_leads_to_spark_and_says_what_was_decoded_of_others(server: ApiServer, page: Any) -> None:
+    page.goto(f"{server.url}icefloe/?dag_id=web_sessions&batch=3")
+    link = page.get_by_role("link", name=re.compile("^Spark UI of shuffle_read"))
+    link.wait_for()
+    assert link.get_attribute("href") == "http://spark-driver.example.com:4040"
+    page.goto(f"{server.url}icefloe/?dag_id=flights&batch=2")
+    page.locator("dl.cards dt", has_text="Decoded").wait_for()
+    page.locator("dl.cards dt", has_text="Store requests").wait_for()
+
+
 def test_the_tabs_of_the_dag_and_of_the_run(server: ApiServer, page: Any) -> None:
     page.goto(f"{server.url}dags/flights/plugin/icefloe-dag")
     inside(page).get_by_role("heading", name="Batches", exact=True).wait_for()

@@ -17,6 +17,7 @@ from airflow.utils.db import initdb
 from airflow.utils.session import create_session
 from sqlalchemy import delete, select, update
 
+from icefloe.batch.phase_record import TrackedApplication, recorded_phase
 from icefloe.batch.publish_status import publish_status
 from icefloe.batch.session import PipelineSession
 from icefloe.orchestration.connections import resolve_credentials
@@ -58,9 +59,11 @@ class StagedRuns:
 
     def publish_status(self, name: str) -> None:
         """What the next plan would tell of the table."""
+        publish_status(self._session(name), phase="plan")
+
+    def _session(self, name: str) -> PipelineSession:
         pipeline = load_pipeline(self.folder / "dags" / "pipelines" / f"{name}.yaml", environ=os.environ)
-        session = PipelineSession.open(pipeline, credentials=resolve_credentials(pipeline), environ=os.environ)
-        publish_status(session, phase="plan")
+        return PipelineSession.open(pipeline, credentials=resolve_credentials(pipeline), environ=os.environ)
 
     def leave_open(self, name: str, batch: int, *, at: str) -> None:
         """Turns the last run of a pipeline into one that is in the middle of a task, its batch not committed."""
@@ -71,6 +74,9 @@ class StagedRuns:
         status["recent"] = [each for each in status["recent"] if each["batch"] != batch]
         (checkpoint / "status.json").write_text(json.dumps(status))
         self.publish_status(name)
+        session = self._session(name)
+        spark = TrackedApplication(id="app-20261121170912-0003", ui="http://spark-driver.example.com:4040")
+        recorded_phase(session.open_storage(session.batch_url(batch)), at, application=spark).__enter__()
         done = _ORDER[: _ORDER.index(at)]
         with create_session() as session:
             run = session.scalars(select(DagRun).where(DagRun.dag_id == name).order_by(DagRun.id.desc())).first()

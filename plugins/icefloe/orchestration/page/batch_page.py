@@ -8,6 +8,7 @@ from icefloe.orchestration.page.batch_entry import committed_entry, open_entry, 
 from icefloe.orchestration.page.dag_state import DagState, RunState
 from icefloe.orchestration.page.document_cache import Found
 from icefloe.orchestration.page.health import State, health_of
+from icefloe.orchestration.page.spark_links import history_url, spark_links
 
 __all__ = ["batch_document", "run_document"]
 
@@ -18,7 +19,13 @@ _DETAILS: Final = (
 
 
 def batch_document(
-    dag: DagState, number: int, status: Mapping[str, Any] | None, report: Found, *, now: datetime
+    dag: DagState,
+    number: int,
+    status: Mapping[str, Any] | None,
+    report: Found,
+    phases: Sequence[Mapping[str, Any]],
+    *,
+    now: datetime,
 ) -> dict[str, Any]:
     """What the page of a batch shows.
 
@@ -27,17 +34,24 @@ def batch_document(
         number: of the batch.
         status: the pipeline's ``status.json``.
         report: of the batch; not there while it is open.
+        phases: what they recorded until now, while it is open.
         now: of this machine.
     """
     runs = runs_by_batch(dag.runs).get(number, [])
-    return _document(dag, number, runs, status, report, now)
+    return _document(dag, number, runs, status, report, phases, now)
 
 
 def run_document(
-    dag: DagState, run: RunState, status: Mapping[str, Any] | None, report: Found, *, now: datetime
+    dag: DagState,
+    run: RunState,
+    status: Mapping[str, Any] | None,
+    report: Found,
+    phases: Sequence[Mapping[str, Any]],
+    *,
+    now: datetime,
 ) -> dict[str, Any]:
     """What the tab on a run shows: the batch that it worked on, if it got so far."""
-    return _document(dag, run.batch_number, [run], status, report, now)
+    return _document(dag, run.batch_number, [run], status, report, phases, now)
 
 
 def _document(
@@ -46,9 +60,11 @@ def _document(
     runs: Sequence[RunState],
     status: Mapping[str, Any] | None,
     report: Found,
+    phases: Sequence[Mapping[str, Any]],
     now: datetime,
 ) -> dict[str, Any]:
     run = runs[0] if runs else None
+    details = _details(report.value) or ({"phases": list(phases)} if phases else {})
     return {
         "now": now.isoformat(),
         "dag_id": dag.dag_id,
@@ -62,7 +78,8 @@ def _document(
         "earlier_runs": [_run(each) for each in runs[1:]],
         "trouble": _trouble(dag, run, status, now),
         "summary_checks": [] if report.value is None else list(report.value.get("summary_checks") or ()),
-        "details": _details(report.value),
+        "details": details,
+        "spark": spark_links(details.get("phases", ()), run, history=history_url()),
     }
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
+from icefloe.batch.layout import phase_key
+from icefloe.batch.phase_record import PHASES
 from icefloe.checkpoint.layout import backfill_prefix, report_key
 from icefloe.errors import TerminalError
 from icefloe.orchestration.connections import storage_options
@@ -50,10 +52,27 @@ class CheckpointReader:
         found = self._fixed.get(looks)
         return {number: found[f"{key} of {pipeline.name}"] for number, key in keys.items()}
 
+    def phases(self, pipeline: Pipeline, batch_number: int, *, backfill_id: str | None = None) -> list[dict[str, Any]]:
+        """What the phases of an open batch recorded until now; none where that cannot be read."""
+        folder = f"{'' if backfill_id is None else f'/backfills/{backfill_id}'}/{batch_number}"
+        key = f"the phases of {pipeline.name}{folder}"
+        found = self._changing.get({key: partial(_read_phases, pipeline, folder)})[key]
+        return found.value or []
+
+
+def _read_phases(pipeline: Pipeline, folder: str) -> list[dict[str, Any]]:
+    expanded = pipeline.expanded(os.environ)
+    store = _open(expanded, f"{expanded.shuffle_url}{folder}")
+    found = (_load(store, phase_key(phase)) for phase in PHASES)
+    return [each for each in found if each is not None]
+
 
 def _read(pipeline: Pipeline, key: str) -> Any:
     expanded = pipeline.expanded(os.environ)
-    store = _open(expanded)
+    return _load(_open(expanded, expanded.checkpoint_url), key)
+
+
+def _load(store: Store, key: str) -> Any:
     try:
         data = store.get(key)
     except KeyMissingError:
@@ -71,7 +90,7 @@ def _read_report(pipeline: Pipeline, key: str) -> Any:
     return report
 
 
-def _open(pipeline: Pipeline) -> Store:
+def _open(pipeline: Pipeline, url: str) -> Store:
     options = storage_options(pipeline)
-    is_remote = not pipeline.checkpoint_url.startswith(("file:", "memory:"))
-    return open_store(pipeline.checkpoint_url, options={**_HURRY, **options} if is_remote else options)
+    is_remote = not url.startswith(("file:", "memory:"))
+    return open_store(url, options={**_HURRY, **options} if is_remote else options)

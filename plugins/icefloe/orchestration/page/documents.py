@@ -64,7 +64,8 @@ class PageDocuments:
         dag = self._dag(session, dag_id)
         status, _ = self._status(dag)
         found = self._report(dag, number, None)
-        document = batch_document(dag, number, status.value, found, now=datetime.now(UTC))
+        phases = self._phases(dag, number, None, found)
+        document = batch_document(dag, number, status.value, found, phases, now=datetime.now(UTC))
         if found.value is None and document["run"] is None and (status.value or {}).get("open_batch") != number:
             raise UnknownPageError(f"{dag_id} has no batch {number}: {found.sentence or 'it was never opened'}")
         return document
@@ -76,7 +77,8 @@ class PageDocuments:
         if run is None:
             raise UnknownPageError(f"{dag_id} has no run {run_id}")
         found = self._report_of_run(dag, run)
-        return run_document(dag, run, self._status(dag)[0].value, found, now=datetime.now(UTC))
+        phases = self._phases(dag, run.batch_number, run.result("plan").get("backfill_id"), found)
+        return run_document(dag, run, self._status(dag)[0].value, found, phases, now=datetime.now(UTC))
 
     def snapshots(self, session: Session, dag_id: str) -> dict[str, Any]:
         """The history of a pipeline's table."""
@@ -112,6 +114,14 @@ class PageDocuments:
         if dag.facts.pipeline is None or number is None:
             return Found()
         return self._checkpoints.reports(dag.facts.pipeline, [number], backfill_id=backfill_id)[number]
+
+    def _phases(
+        self, dag: DagState, number: int | None, backfill_id: str | None, report: Found
+    ) -> list[dict[str, Any]]:
+        """Of a batch that is under way; a report has them itself."""
+        if dag.facts.pipeline is None or number is None or report.value is not None:
+            return []
+        return self._checkpoints.phases(dag.facts.pipeline, number, backfill_id=backfill_id)
 
     def _report_of_run(self, dag: DagState, run: RunState) -> Found:
         """Asked for only when commit came to its end; before, there is none."""

@@ -27,6 +27,19 @@ function leave(event) {
   anchor.remove();
 }
 
+// A page of somebody else's, in a window of its own: the frame may open none, the window it is in may.
+export function outsideLink(url, text, attributes = {}) {
+  return h("a", { href: url, target: "_blank", rel: "noreferrer", ...attributes, onclick: openOutside }, text);
+}
+
+export function openOutside(event) {
+  if (window.parent === window) return;
+  event.preventDefault();
+  const anchor = window.parent.document.createElement("a");
+  Object.assign(anchor, { href: event.currentTarget.href, target: "_blank", rel: "noreferrer" });
+  anchor.click();
+}
+
 export class PageError extends Error {
   constructor(status, message) {
     super(message);

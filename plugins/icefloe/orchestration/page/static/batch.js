@@ -1,6 +1,6 @@
 // One batch, or one run: its route with figures, its tasks, where the skew is, what went wrong.
 
-import { airflowLink, logPath, runPath } from "./airflow.js";
+import { airflowLink, logPath, outsideLink, runPath } from "./airflow.js";
 import { spread, stack } from "./charts.js";
 import { h } from "./dom.js";
 import { ago, bytes, count, isKnown, seconds, short, time } from "./format.js";
@@ -23,7 +23,7 @@ export function batchView(found) {
     heading(found, batch),
     notice(found),
     batch ? picture(batch, tasks) : waiting(found),
-    batch ? figures(batch) : null,
+    batch ? figures(batch, found.details) : null,
     spreads(found.details),
     batch?.warnings?.length ? warnings(batch.warnings) : null,
     run ? taskTable(found, run) : h("p", { class: "quiet" }, "Airflow no longer has the run that made this batch."),
@@ -70,7 +70,9 @@ function picture(batch, tasks) {
   return h("section", {}, frame);
 }
 
-function figures(batch) {
+function figures(batch, details) {
+  const asked = (details.phases ?? []).map((each) => each.requests).filter(Boolean);
+  const requests = asked.length ? asked.reduce((sum, each) => sum + sent(each), 0) : null;
   const changed = batch.counts ?? {};
   const cards = [
     ["Inserted", short(changed.insert)], ["Deleted", short(changed.delete)], ["Updated", short(changed.update_after)],
@@ -78,6 +80,7 @@ function figures(batch) {
     ["Carried over", short(batch.carried_over_rows), batch.carried_over_rows ? carried(batch) : null],
     ["Read", bytes(batch.bytes_read)], isKnown(batch.decoded_bytes) ? ["Decoded", bytes(batch.decoded_bytes)] : null,
     ["Shuffled", bytes(batch.shuffled_bytes)], ["Written", bytes(batch.written_bytes)],
+    isKnown(requests) ? ["Store requests", short(requests)] : null,
     ["Time", duration(batch), isKnown(batch.map_seconds) ? `tasks: ${seconds(batch.map_seconds + (batch.reduce_seconds ?? 0))}` : null],
   ];
   const facts = [
@@ -93,6 +96,9 @@ function figures(batch) {
     h("dl", { class: "facts-list" }, facts.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])),
   );
 }
+
+const KINDS = ["get", "get_ranges", "put", "create", "head", "delete", "list"];
+const sent = (requests) => KINDS.reduce((sum, kind) => sum + requests[kind], 0);
 
 const legend = (parts) => h("ul", { class: "legend" }, parts.map((part) => h("li", {}, h("i", { class: `part ${part.name}` }), `${part.name.replace("_", " ")} ${seconds(part.value)}`)));
 
@@ -114,9 +120,10 @@ function spreads(details) {
 }
 
 // Only what did not go at once is worth a sentence.
-function metInWords({ phase, attempts, tasks_failed: failed, tasks_adopted: adopted, tasks_found: found }) {
+function metInWords({ phase, attempts, attempts_lost: lost, tasks_failed: failed, tasks_adopted: adopted, tasks_found: found, requests }) {
   const parts = [
-    attempts > 1 ? `was begun ${attempts} times` : null, failed ? `${count(failed)} tasks failed` : null,
+    attempts > 1 ? `was begun ${attempts} times` : null, lost ? `of which ${count(lost)} left no end` : null,
+    requests?.failed ? `${count(requests.failed)} requests to the store were not answered` : null, failed ? `${count(failed)} tasks failed` : null,
     adopted ? `${count(adopted)} adopted what another attempt had done` : null, found ? `${count(found)} were done before` : null,
   ].filter(Boolean);
   return parts.length ? `${phase.replace("_", " ")}: ${parts.join(", ")}.` : null;
@@ -127,7 +134,8 @@ function warnings(all) {
 }
 
 function taskTable(found, run) {
-  const heads = ["Task", "State", "Tries", "Time", "Log"];
+  const hasSpark = Object.keys(found.spark).length > 0;
+  const heads = ["Task", "State", "Tries", "Time", "Log", hasSpark ? "Spark" : null].filter(Boolean);
   const rows = run.tasks.filter((task) => task.state !== "skipped").map((task) =>
     h(
       "tr",
@@ -137,17 +145,25 @@ function taskTable(found, run) {
       h("td", {}, task.try_number > 0 ? `${task.try_number} of ${Math.max(task.tries, task.try_number)}` : "–"),
       h("td", {}, seconds(task.seconds)),
       h("td", {}, task.state ? airflowLink(logPath(found.dag_id, run.run_id, task.task_id, task.try_number), "log", { "aria-label": `log of ${task.task_id}`, "data-key": `log ${task.task_id}` }) : null),
+      hasSpark ? h("td", {}, spark(found.spark[task.task_id], task)) : null,
     ),
   );
   return h(
     "section",
     {},
-    h("div", { class: "between" }, h("h2", {}, "Tasks"), h("p", { class: "actions" }, spark(found), airflowLink(runPath(found.dag_id, run.run_id), "Run in Airflow", { class: "button" }))),
+    h("div", { class: "between" }, h("h2", {}, "Tasks"), h("p", { class: "actions" }, airflowLink(runPath(found.dag_id, run.run_id), "Run in Airflow", { class: "button" }))),
     h("div", { class: "framed", tabindex: 0, role: "region", "aria-label": "Tasks" }, h("table", { class: "batches" }, h("thead", {}, h("tr", {}, heads.map((text) => h("th", { scope: "col" }, text)))), h("tbody", {}, rows))),
   );
 }
 
-const spark = ({ details }) => (details.spark_ui ? airflowLink(details.spark_ui, "Spark UI", { class: "button" }) : null);
+// Spark's own page while it runs; afterwards the history server's, else the id that the cluster knows it by.
+function spark(application, task) {
+  if (!application) return null;
+  const { application_id: id, url, is_live: isLive } = application;
+  if (!url) return h("span", { class: "quiet" }, id);
+  const label = `${isLive ? "Spark UI" : "history server"} of ${task.task_id}, application ${id}`;
+  return outsideLink(url, isLive ? "Spark UI" : "history", { title: id, "aria-label": label, "data-key": `spark ${task.task_id}` });
+}
 
 function earlier({ dag_id: dag, earlier_runs: runs }) {
   if (!runs.length) return null;

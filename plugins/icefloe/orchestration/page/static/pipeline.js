@@ -8,7 +8,7 @@ import { asOf, badge, batchLink, saying } from "./overview.js";
 
 const HEADS = [
   "Batch", "Route", "Steps", "Rows read", "Carried over", "Inserted", "Deleted", "Updated",
-  "Read", "Shuffled", "Written", "Time", "Proof",
+  "Read", "Decoded", "Shuffled", "Written", "Time", "Proof",
 ];
 export const ROUTES = { insert_only: "insert only", shuffle: "shuffle", nothing_to_do: "nothing to do" };
 
@@ -101,7 +101,7 @@ function batchTable(entries, dag) {
   return h(
     "div",
     { class: "framed", tabindex: 0, role: "region", "aria-label": "Batches" },
-    h("table", { class: "batches" }, h("thead", {}, h("tr", {}, HEADS.map((text, index) => h("th", { scope: "col", class: index > 1 && index < 12 ? "number" : null }, text)))), h("tbody", {}, entries.map((entry) => batchRow(entry, dag)))),
+    h("table", { class: "batches" }, h("thead", {}, h("tr", {}, HEADS.map((text, index) => h("th", { scope: "col", class: index > 1 && index < 13 ? "number" : null }, text)))), h("tbody", {}, entries.map((entry) => batchRow(entry, dag)))),
   );
 }
 
@@ -112,7 +112,7 @@ function batchRow(entry, dag) {
   const cells = [
     count(entry.steps), short(entry.rows_read), [short(entry.carried_over_rows), entry.carried_over_rows ? under(carried(entry)) : null],
     short(changed.insert), short(changed.delete), short(changed.update_after),
-    bytes(entry.bytes_read), bytes(entry.shuffled_bytes), bytes(entry.written_bytes),
+    bytes(entry.bytes_read), bytes(entry.decoded_bytes), bytes(entry.shuffled_bytes), bytes(entry.written_bytes),
   ];
   return h(
     "tr",
