@@ -21,9 +21,9 @@ __all__ = ["open_store"]
 
 _URL: Final = re.compile(r"(file|memory|s3|gs|abfss?)://([^/]*)(/.*)?")
 _EXPECTED: Final = "expected file:///folder, s3://bucket/folder, gs://bucket/folder or abfs://container@account/folder"
+_PATIENCE_SECONDS: Final = 120.0
 _RETRIES: Final[Any] = {
     "max_retries": 10,
-    "retry_timeout": timedelta(minutes=2),
     "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=15), "base": 2},
 }
 # Obstore takes these apart from the rest, and panics when they come with it.
@@ -37,7 +37,13 @@ _VENDOR: Final = re.compile(r"^(aws|google|azure)_")
 _SHORTEST_HIDDEN: Final = 4
 
 
-def open_store(url: str, *, options: Mapping[str, str] | None = None, requests: Requests | None = None) -> Store:
+def open_store(
+    url: str,
+    *,
+    options: Mapping[str, str] | None = None,
+    requests: Requests | None = None,
+    patience_seconds: float = _PATIENCE_SECONDS,
+) -> Store:
     """The store at a URL. Nothing is read or made there yet; the first write makes a local folder.
 
     Args:
@@ -46,6 +52,7 @@ def open_store(url: str, *, options: Mapping[str, str] | None = None, requests: 
         options: credentials, endpoint and client settings, as obstore names them; never shown. What they leave out
             comes from the environment and the machine's own identity.
         requests: counts what is asked of the store.
+        patience_seconds: how long a remote store that does not answer is asked again.
 
     Raises:
         TerminalError: a URL of another form, or options that the store does not know.
@@ -65,7 +72,7 @@ def open_store(url: str, *, options: Mapping[str, str] | None = None, requests: 
     if scheme == "memory":
         root = _memory(authority, requests)
     else:
-        root = _remote(f"{scheme}://{authority}", options or {}, requests)
+        root = _remote(f"{scheme}://{authority}", options or {}, requests, patience_seconds)
     return root.child(path) if path else root
 
 
@@ -91,7 +98,7 @@ def _memory_root(_name: str) -> Any:
     return stores.MemoryStore()
 
 
-def _remote(url: str, options: Mapping[str, str], requests: Requests | None) -> ObjectStore:
+def _remote(url: str, options: Mapping[str, str], requests: Requests | None, patience_seconds: float) -> ObjectStore:
     options = {_VENDOR.sub("", key.lower()): value for key, value in options.items()}
     hidden = tuple(value for value in options.values() if len(value) >= _SHORTEST_HIDDEN)
     place = Place(url=url, is_local=False, hidden=hidden)
@@ -100,7 +107,8 @@ def _remote(url: str, options: Mapping[str, str], requests: Requests | None) -> 
         client.setdefault("allow_http", "true")
     config: Any = {key: value for key, value in options.items() if key not in _CLIENT_OPTIONS}
     with place.faults("open", ""):
-        remote = stores.from_url(url, config=config, client_options=client or None, retry_config=_RETRIES)
+        retries: Any = {**_RETRIES, "retry_timeout": timedelta(seconds=patience_seconds)}
+        remote = stores.from_url(url, config=config, client_options=client or None, retry_config=retries)
     return ObjectStore(place, lambda _: remote, requests)
 
 

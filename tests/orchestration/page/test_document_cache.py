@@ -81,6 +81,15 @@ def test_what_was_read_stands_beside_the_sentence_of_a_look_that_failed() -> Non
         assert (found.value, found.sentence) == ("before", "the store timed out; the page looks again")
 
 
+def test_a_lane_that_does_not_answer_holds_up_no_other() -> None:
+    release = Event()
+    cache = DocumentCache(fresh_seconds=60, deadline_seconds=5, threads=2)
+    looks = {f"dead {number}": lambda: release.wait(60) for number in range(9)}
+    dead = cache.get({**looks, "live": lambda: 1}, lanes={"live": "another store"})
+    assert (dead["live"].value, dead["dead 8"].value) == (1, None)
+    release.set()
+
+
 def test_looks_in_the_background_are_waited_for_by_nobody() -> None:
     release = Event()
     cache = DocumentCache(fresh_seconds=0, deadline_seconds=0, threads=1)

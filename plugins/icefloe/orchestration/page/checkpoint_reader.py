@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from icefloe.batch.layout import phase_key
 from icefloe.batch.phase_record import PHASES
@@ -22,6 +23,7 @@ __all__ = ["CheckpointReader"]
 _STATUS: Final = "status.json"
 # A page asks again; the store's own patience of minutes is that of tasks.
 _HURRY: Final = {"timeout": "5s", "connect_timeout": "3s"}
+_PATIENCE_SECONDS: Final = 3.0
 _FRESH_SECONDS: Final = 3.0
 _DEADLINE_SECONDS: Final = 4.0
 _A_DAY_SECONDS: Final = 86_400.0
@@ -37,7 +39,8 @@ class CheckpointReader:
     def statuses(self, pipelines: Mapping[str, Pipeline]) -> dict[str, Found]:
         """The status of each pipeline, by the keys given."""
         looks = {f"{_STATUS} of {key}": partial(_read, pipeline, _STATUS) for key, pipeline in pipelines.items()}
-        found = self._changing.get(looks)
+        lanes = {f"{_STATUS} of {key}": _lane(pipeline) for key, pipeline in pipelines.items()}
+        found = self._changing.get(looks, lanes=lanes)
         return {key: found[f"{_STATUS} of {key}"] for key in pipelines}
 
     def reports(
@@ -49,14 +52,14 @@ class CheckpointReader:
         looks: dict[str, Callable[[], Any]] = {
             f"{key} of {pipeline.name}": partial(_read_report, pipeline, key) for key in keys.values()
         }
-        found = self._fixed.get(looks)
+        found = self._fixed.get(looks, lanes=dict.fromkeys(looks, _lane(pipeline)))
         return {number: found[f"{key} of {pipeline.name}"] for number, key in keys.items()}
 
     def phases(self, pipeline: Pipeline, batch_number: int, *, backfill_id: str | None = None) -> list[dict[str, Any]]:
         """What the phases of an open batch recorded until now; none where that cannot be read."""
         folder = f"{'' if backfill_id is None else f'/backfills/{backfill_id}'}/{batch_number}"
         key = f"the phases of {pipeline.name}{folder}"
-        found = self._changing.get({key: partial(_read_phases, pipeline, folder)})[key]
+        found = self._changing.get({key: partial(_read_phases, pipeline, folder)}, lanes={key: _lane(pipeline)})[key]
         return found.value or []
 
 
@@ -90,7 +93,13 @@ def _read_report(pipeline: Pipeline, key: str) -> Any:
     return report
 
 
+def _lane(pipeline: Pipeline) -> str:
+    """One store, one lane: its bucket, and who asks for it."""
+    url = urlsplit(pipeline.checkpoint_url)
+    return f"{url.scheme}://{url.netloc} {pipeline.storage_conn_id}"
+
+
 def _open(pipeline: Pipeline, url: str) -> Store:
     options = storage_options(pipeline)
     is_remote = not url.startswith(("file:", "memory:"))
-    return open_store(url, options={**_HURRY, **options} if is_remote else options)
+    return open_store(url, options={**_HURRY, **options} if is_remote else options, patience_seconds=_PATIENCE_SECONDS)

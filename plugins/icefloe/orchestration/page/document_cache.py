@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from threading import Lock
+from types import MappingProxyType
 from typing import Any, Final
 
 from icefloe.errors import IcefloeError, TransientError, one_line
@@ -37,32 +38,46 @@ class DocumentCache:
         fresh_seconds: how long an answer counts.
         deadline_seconds: how long a call waits for all that it asks for; 0: for nothing, and nothing is said of looks
             that are under way.
-        threads: how many looks are made at once.
+        threads: how many looks are made at once in each lane.
     """
 
     def __init__(self, *, fresh_seconds: float, deadline_seconds: float, threads: int = _THREADS) -> None:
         self._fresh_seconds = fresh_seconds
         self._deadline_seconds = deadline_seconds
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="icefloe-page")
+        self._threads = threads
+        self._pools: dict[str, ThreadPoolExecutor] = {}
         self._lock = Lock()
         self._under_way: dict[str, Future[Found]] = {}
         self._known: dict[str, tuple[float, Found]] = {}
 
-    def get(self, looks: Mapping[str, Callable[[], Any]]) -> dict[str, Found]:
-        """What each look brings, by its key; several at once, none for longer than the deadline."""
-        waiting = {key: future for key, look in looks.items() if (future := self._look(key, look)) is not None}
+    def get(
+        self, looks: Mapping[str, Callable[[], Any]], *, lanes: Mapping[str, str] = MappingProxyType({})
+    ) -> dict[str, Found]:
+        """What each look brings, by its key; several at once, none for longer than the deadline.
+
+        Args:
+            looks: each a call that may take long, or for ever.
+            lanes: which store or catalog each asks, by its key; one that does not answer holds up its own lane alone.
+        """
+        futures = {key: self._look(key, look, lanes.get(key, "")) for key, look in looks.items()}
+        waiting = {key: future for key, future in futures.items() if future is not None}
         wait(waiting.values(), timeout=self._deadline_seconds)
         return {key: self._answer(key, waiting.get(key)) for key in looks}
 
-    def _look(self, key: str, look: Callable[[], Any]) -> Future[Found] | None:
+    def _look(self, key: str, look: Callable[[], Any], lane: str) -> Future[Found] | None:
         with self._lock:
             known = self._known.get(key)
             if known is not None and time.monotonic() - known[0] < self._fresh_seconds:
                 return None
             future = self._under_way.get(key)
             if future is None:
-                future = self._under_way[key] = self._pool.submit(self._run, key, look)
+                future = self._under_way[key] = self._pool(lane).submit(self._run, key, look)
             return future
+
+    def _pool(self, lane: str) -> ThreadPoolExecutor:
+        if lane not in self._pools:
+            self._pools[lane] = ThreadPoolExecutor(self._threads, thread_name_prefix="icefloe-page")
+        return self._pools[lane]
 
     def _run(self, key: str, look: Callable[[], Any]) -> Found:
         found = _found(look)

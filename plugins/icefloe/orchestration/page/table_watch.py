@@ -1,7 +1,7 @@
 """Where tables stand now: a pipeline that is paused, or whose run died, tells nobody that its table moved on."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
@@ -27,8 +27,7 @@ class TableWatch:
     """
 
     def __init__(self, *, fresh_seconds: float = _FRESH_SECONDS) -> None:
-        self._fresh_seconds = fresh_seconds
-        self._by_catalog: dict[str, DocumentCache] = {}
+        self._cache = DocumentCache(fresh_seconds=fresh_seconds, deadline_seconds=0, threads=_THREADS)
 
     def looks(self, statuses: Mapping[str, tuple[Pipeline, Found]]) -> dict[str, Found]:
         """What is known of the table of each pipeline, by the keys given; empty where no look came back yet.
@@ -36,23 +35,20 @@ class TableWatch:
         Args:
             statuses: the ``status.json`` of each pipeline, which says where its cursor is.
         """
-        found: dict[str, Found] = {}
+        names: dict[str, str] = {}
+        looks: dict[str, Callable[[], Any]] = {}
+        lanes: dict[str, str] = {}
         for key, (pipeline, status) in statuses.items():
             if status.value is None and status.sentence is not None:
                 continue  # where the cursor is nobody can say
-            cursor = (status.value or {}).get("cursor_snapshot_id")
+            written = status.value or {}
+            cursor, is_loading = written.get("cursor_snapshot_id"), bool(written.get("load_part"))
             cursor_id = None if cursor is None else int(cursor)
-            cache = self._cache(pipeline)
-            is_loading = bool((status.value or {}).get("load_part"))
-            name = f"{pipeline.table} of {key} since {'part of ' if is_loading else ''}{cursor_id}"
-            found[key] = cache.get({name: partial(_look, pipeline, cursor_id, is_loading=is_loading)})[name]
-        return found
-
-    def _cache(self, pipeline: Pipeline) -> DocumentCache:
-        return self._by_catalog.setdefault(
-            str(pipeline.catalog),
-            DocumentCache(fresh_seconds=self._fresh_seconds, deadline_seconds=0, threads=_THREADS),
-        )
+            name = names[key] = f"{pipeline.table} of {key} since {cursor_id} {is_loading}"
+            looks[name] = partial(_look, pipeline, cursor_id, is_loading=is_loading)
+            lanes[name] = str(pipeline.catalog)
+        found = self._cache.get(looks, lanes=lanes)
+        return {key: found[name] for key, name in names.items()}
 
 
 def as_of_now(status: Found, look: Found) -> Found:
