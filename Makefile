@@ -1,7 +1,7 @@
 # Everything a developer runs; `make` alone lists it. Needs Python 3.11 to 3.13 and make, nothing else.
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo stack env test check mutants soak bench screenshots lock clean
+.PHONY: help venv demo env stack test check mutants soak bench screenshots lock clean
 .DELETE_ON_ERROR:
 
 VENV := .venv
