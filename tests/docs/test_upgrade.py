@@ -47,6 +47,15 @@ def test_a_newer_commit_stops_the_batch_that_would_follow_it(flights: Flights) -
     assert NEWER in icefloe("run", "flights").sentence
 
 
+def test_a_record_that_says_more_stops_an_older_release_although_its_version_is_known(flights: Flights) -> None:
+    flights.write_pipeline("flights")
+    flights.follow("flights")
+    record = flights.folder / "flights/storage/checkpoints/flights/commits/1.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "unheard_of": None}))
+    flights.lake.append((3, "B6"))
+    assert FOREIGN in icefloe("run", "flights").sentence
+
+
 def test_a_plan_of_a_newer_release_is_made_anew_where_its_folder_is_deleted(halted: Flights) -> None:
     folder = halted.folder / "flights/storage/shuffle/flights/1"
     rewrite(folder / "plan.json")
