@@ -52,6 +52,7 @@ def test_the_runbook_has_a_way_out_of_every_error(error: ErrorSentence) -> None:
     assert telling, (
         f"no entry of docs/runbook.md has words of {error.text!r} ({error.place}): add a row, or its words to a row"
     )
+    assert len({entry.line for entry in telling}) == 1, f"several rows tell of it: {', '.join(map(str, telling))}"
     wrong = [entry for entry in telling if entry.is_retried != error.is_transient]
     assert not wrong or error.place.startswith(FAULTS), f"{wrong[0]} says otherwise of retries"
 
