@@ -33,9 +33,11 @@ def test_the_pipelines_of_a_repository_are_dags_that_know_their_commit(
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_STORAGE_PATH", str(tmp_path / "bundles"))
     airflow("dags", "reserialize", "--bundle-name", "pipelines")
-    found = bundled_dags()
+    airflow("dags", "trigger", "flights_from_git")
+    found, runs = bundled_dags(), bundle_versions_of_runs("flights_from_git")
     for dag_id in found:
         airflow("dags", "delete", "--yes", dag_id)
+    assert runs == [commit]
     assert found == {"flights_from_git": commit, "flights_from_git__backfill": commit}
 
 
@@ -79,3 +81,11 @@ def bundled_dags() -> dict[str, str]:
     with create_session() as session:
         found = session.query(DagModel).filter(DagModel.bundle_name == "pipelines")
         return {dag.dag_id: dag.bundle_version for dag in found}
+
+
+def bundle_versions_of_runs(dag_id: str) -> list[str]:
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        return [run.bundle_version for run in session.query(DagRun).filter(DagRun.dag_id == dag_id)]
