@@ -27,7 +27,8 @@ class IcefloeRun:
 
     def __init__(self, pipeline: Path, *, folder: Path, environ: Mapping[str, str]) -> None:
         self._command = [sys.executable, "-m", "icefloe", "run", str(pipeline), "--json"]
-        self._environ = {**os.environ, "PYTHONPATH": str(ROOT / "plugins"), "SPARK_LOCAL_IP": "127.0.0.1", **environ}
+        here = {"PYTHONPATH": str(ROOT / "plugins"), "SPARK_LOCAL_IP": "127.0.0.1", "TMPDIR": str(folder)}
+        self._environ = {**os.environ, **here, **environ}
         self._log = folder / f"{pipeline.stem}.log"
 
     def __enter__(self) -> Self:

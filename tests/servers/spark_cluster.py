@@ -146,6 +146,7 @@ class SparkCluster:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+            "SPARK_LOCAL_DIRS": str(self.folder / "local"),
             "SPARK_NO_DAEMONIZE": "1",
         }
 

@@ -50,6 +50,7 @@ class Place:
         return {
             "spark.master": self.cluster.url,
             "spark.pyspark.python": str(self.environment / "bin" / "python"),
+            "spark.local.dir": str(self.folder / "driver"),
             "spark.driver.memory": "512m",
             "spark.executor.memory": "512m",
             "spark.executor.cores": 1,
