@@ -73,11 +73,11 @@ def _bring_shared_library(program: Path) -> None:
 
 def loaded_from(program: Path) -> list[str]:
     """The prefixes of an interpreter, and the shared library it runs on, if there is one."""
-    done = subprocess.run([program.resolve(), "-I", "-c", _LOADED], env={}, capture_output=True, text=True, check=True)
+    done = subprocess.run([program.resolve(), "-IB", "-c", _LOADED], env={}, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
 
 def site_folder(program: Path) -> Path:
     """Where an interpreter looks for packages; Debian's looks elsewhere than others."""
-    done = subprocess.run([program, "-I", "-c", _SITE], env={}, capture_output=True, text=True, check=True)
+    done = subprocess.run([program, "-IB", "-c", _SITE], env={}, capture_output=True, text=True, check=True)
     return Path(done.stdout.strip())

@@ -20,7 +20,7 @@ from typing import Final
 from make.interpreter_copy import BoundInterpreterError, copy_interpreter, site_folder
 from make.package_closure import MissingPackageError, closure, copy_packages, library_requirements
 
-__all__ = ["build_archive", "main"]
+__all__ = ["build_archive", "content_hash", "main"]
 
 _EPOCH: Final = 315532800
 _COMPRESSION: Final = 6
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def build_archive(folder: Path, *, further: Sequence[str] = (), compression: int = _COMPRESSION) -> tuple[Path, int]:
-    """Builds the archive, named by its hash; its path and the number of its packages.
+    """Builds the archive, named by what is in it; its path and the number of its packages.
 
     Args:
         folder: where it goes.
@@ -71,13 +71,22 @@ def build_archive(folder: Path, *, further: Sequence[str] = (), compression: int
         environment = Path(temporary, "environment")
         program = copy_interpreter(environment)
         copy_packages(distributions, site_folder(program))
+        content = content_hash(environment)
         _compile(program, environment)
         _run(program, "-c", f"import sys; sys.path.append({str(_LIBRARY)!r}); {_IMPORTS}")
         packed = Path(temporary, "packed.tar.gz")
         _pack(environment, packed, compression=compression)
-        with packed.open("rb") as file:
-            content = hashlib.file_digest(file, "sha256").hexdigest()[:16]
         return packed.rename(folder / f"icefloe-env-{content}.tar.gz"), len(distributions)
+
+
+def content_hash(folder: Path) -> str:
+    """Equal for equal files, wherever the folder is and whenever they were written."""
+    digest = hashlib.sha256()
+    for path in _sorted(folder):
+        digest.update(f"{path.relative_to(folder).as_posix()}\0{path.stat().st_size}\0".encode())
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()[:16]
 
 
 def _compile(program: Path, environment: Path) -> None:
@@ -93,7 +102,7 @@ def _run(program: Path, *arguments: str) -> None:
 
 
 def _pack(environment: Path, packed: Path, *, compression: int) -> None:
-    """Writes the archive; the same files make the same bytes."""
+    """Writes the archive, without owners and times."""
     with (
         packed.open("wb") as file,
         gzip.GzipFile("", "wb", compression, file, mtime=0) as zipped,

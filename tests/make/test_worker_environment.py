@@ -7,7 +7,7 @@ import pytest
 
 from make.interpreter_copy import copy_interpreter, site_folder
 from make.package_closure import MissingPackageError, closure, copy_packages, library_requirements
-from make.worker_environment import main
+from make.worker_environment import content_hash, main
 
 
 def test_the_library_needs_what_its_project_file_says() -> None:
@@ -30,6 +30,14 @@ def test_a_package_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.Cap
     assert main([str(tmp_path), "no-such-package"]) == 1
     assert capsys.readouterr().err == "no-such-package is not installed beside icefloe: install it first\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_equal_files_give_an_equal_name_and_others_another(tmp_path: Path) -> None:
+    for name in ("one", "two", "other"):
+        copy_packages(closure(["packaging"]), tmp_path / name)
+    (tmp_path / "other" / "packaging" / "more.py").write_text("")
+    one, two, other = (content_hash(tmp_path / name) for name in ("one", "two", "other"))
+    assert one == two != other
 
 
 def test_a_copied_interpreter_runs_where_it_is_moved_to_and_finds_its_packages_there(tmp_path: Path) -> None:
