@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, Protocol
 
-from icefloe.errors import TerminalError
+from icefloe.errors import TerminalError, TransientError
 
 __all__ = ["found_libraries", "refuse_other_libraries"]
 
@@ -28,9 +28,18 @@ def refuse_other_libraries(engine: Engine) -> None:
 
     Raises:
         TerminalError: naming every library that a worker lacks or has in another version.
+        TransientError: not even that task came to its end: no Python, one of another minor version, or lost executors.
     """
     driver = found_libraries(0)
-    for worker in engine.map(found_libraries, [0]):
+    try:
+        found = engine.map(found_libraries, [0])
+    except TransientError as error:
+        raise TransientError(
+            f"no Spark worker ran the task that asks for its libraries: let spark.pyspark.python name a Python "
+            f"{driver['Python']} there; {error.sentence}",
+            driver=driver,
+        ) from error
+    for worker in found:
         differing = list(_differences(driver, worker))
         if differing:
             raise TerminalError(
