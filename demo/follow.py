@@ -70,7 +70,7 @@ def follow(
         started = monotonic()
         change = change_table()
         checkpoint = _open_session(pipeline).checkpoint
-        batches = range(delivered, _wait_until_delivered(checkpoint, _head(table)) + 1)
+        batches = range(delivered, _wait_until_delivered(checkpoint, _head(table), progress) + 1)
         result = reduce(add, (BatchResult.of(load_report(checkpoint, number)) for number in batches))
         progress.say(result.line(change.title, monotonic() - started))
         wrong += result.differences(change)
@@ -94,16 +94,21 @@ def _head(table: FlightsTable) -> int:
     return snapshot.snapshot_id
 
 
-def _wait_until_delivered(checkpoint: Checkpoint, snapshot_id: int) -> int:
-    """The number of the batch that ended at a snapshot.
+def _wait_until_delivered(checkpoint: Checkpoint, snapshot_id: int, progress: Progress) -> int:
+    """The number of the batch that ended at a snapshot; meanwhile says what goes wrong and is tried again.
 
     Raises:
         TerminalError: the pipeline says that retrying cannot help.
     """
+    told = None
     while (cursor := checkpoint.cursor()) is None or cursor.snapshot_id != snapshot_id:
         status = load_status(checkpoint)
-        if status is not None and status.trouble is not None and status.trouble.is_final:
-            raise TerminalError(status.trouble.sentence)
+        trouble = None if status is None else status.trouble
+        if trouble is not None and trouble.is_final:
+            raise TerminalError(trouble.sentence)
+        if trouble is not None and trouble != told:
+            progress.say(f"  {trouble.sentence}; Airflow tries again")
+            told = trouble
         time.sleep(_SECONDS_BETWEEN_LOOKS)
     return cursor.batch_number
 

@@ -1,6 +1,7 @@
 """Run docker-compose.yaml without Docker: each service as a plain process of this machine, on 127.0.0.1."""
 
 import argparse
+import signal
 import socket
 import sys
 import time
@@ -28,6 +29,7 @@ _SECONDS_BETWEEN_LOOKS: Final = 0.5
 def main(arguments: Sequence[str]) -> int:
     """The exit code of the demo with ``--until-delivered``; without, it runs until Ctrl-C."""
     options = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if make_env(options.env_file):
         _say(f"New secrets are in {options.env_file}")
     try:
@@ -35,12 +37,17 @@ def main(arguments: Sequence[str]) -> int:
         ports = ports_here(services.values(), are_any=options.free_ports)
         with Stack(services, folder=options.folder.resolve(), ports=ports, say=_say) as stack:
             _say_where(services.values(), ports, options)
-            return _follow(stack, until_delivered=options.until_delivered)
+            try:
+                return _follow(stack, until_delivered=options.until_delivered)
+            except KeyboardInterrupt:
+                signal.signal(signal.SIGINT, signal.SIG_IGN)
+                _say("Ending everything")
+                return 0
     except (FileRefusedError, ServerUnavailableError, ServiceDiedError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     except KeyboardInterrupt:
-        return 0
+        return 130
 
 
 def _parser() -> argparse.ArgumentParser:
