@@ -1,7 +1,7 @@
 # Everything a developer runs; `make` alone lists it. Needs Python 3.11 to 3.13 and make, nothing else.
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo env stack test check mutants soak bench screenshots lock clean
+.PHONY: help venv demo env secrets stack test check mutants soak bench screenshots lock clean
 .DELETE_ON_ERROR:
 
 VENV := .venv
@@ -35,12 +35,12 @@ demo: venv  ## load real flights into an Iceberg table and run the DAG for four 
 env: venv  ## the archive that Spark's workers run, in dist/
 	@$(VENV)/bin/python -m make.worker_environment dist $(FURTHER)
 
+secrets:  ## new secrets for docker-compose.yaml in .env, if there is none
+	@"$$(sh make/find_python.sh)" -m stack.make_env
+
 # STACK takes options, such as "--until-delivered".
 stack: $(VENV)/.developer  ## run docker-compose.yaml without Docker: Airflow, Spark, catalog and store as plain processes
 	@$(WITH_JAVA) PYTHONPATH=plugins:tests $(VENV)/bin/python -m stack.run $(STACK)
-
-.env:  # secrets for docker-compose.yaml
-	@"$$(sh make/find_python.sh)" -m stack.make_env $@
 
 test: check  ## all tests, `make check` first
 	@$(WITH_JAVA) $(VENV)/bin/python -m make.pytest_groups tests $(LIBRARY) make stack

@@ -18,10 +18,12 @@ def test_every_secret_is_new_and_only_the_owner_may_read_it(tmp_path: Path, caps
     assert paths[0].stat().st_mode & 0o777 == 0o600
 
 
-def test_a_file_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:
+def test_a_file_that_is_there_is_left_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / ".env"
     path.write_text("S3_ACCESS_KEY=mine\n")
     assert not make_env(path)
+    assert main([str(path)]) == 0
+    assert capsys.readouterr().out == f"{path} is there and is left as it is\n"
     assert path.read_text() == "S3_ACCESS_KEY=mine\n"
 
 
