@@ -8,7 +8,7 @@ from typing import Final
 
 import psutil
 
-from stack.images import Image
+from stack.image import Image
 from stack.service import Service
 
 __all__ = ["ServiceDiedError", "ServiceProcess"]

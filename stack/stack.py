@@ -10,7 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from stack.images import IMAGES, Image
+from stack.image import Image
+from stack.images import IMAGES
 from stack.service import Service
 from stack.service_process import ServiceDiedError, ServiceProcess
 from stack.translation import Translation

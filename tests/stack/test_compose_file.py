@@ -131,6 +131,7 @@ def test_secrets_reach_only_the_services_that_need_them(services: dict[str, Any]
 def test_every_service_is_checked_for_health_or_runs_once(services: dict[str, Any]) -> None:
     for name, service in services.items():
         if "healthcheck" in service:
+            assert service["healthcheck"]["test"][0] == "CMD", name
             assert service["restart"] == "unless-stopped", name
         else:
             assert service["restart"] in ("no", "on-failure:3"), name

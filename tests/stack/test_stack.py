@@ -7,7 +7,7 @@ import psutil
 import pytest
 
 from e2e.daemons import wait_until
-from stack.images import Image
+from stack.image import Image
 from stack.service import Mount, Service
 from stack.service_process import ServiceDiedError
 from stack.stack import Stack
