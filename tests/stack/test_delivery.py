@@ -67,8 +67,9 @@ def test_the_demo_is_delivered_and_its_documented_commands_work(running: Running
 
 
 def test_airflow_lets_nobody_in_without_the_password_of_env(running: Running) -> None:
-    with pytest.raises(urllib.error.HTTPError, match="401"):
-        ask(running, "/api/v2/dags")
+    for path in ("/api/v2/dags", "/icefloe/api/overview"):
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            ask(running, path)
     with pytest.raises(urllib.error.HTTPError, match="401"):
         token(running, "admin")
     dags = ask(running, "/api/v2/dags", token(running, running.secrets["AIRFLOW_ADMIN_PASSWORD"]))["dags"]
@@ -76,6 +77,18 @@ def test_airflow_lets_nobody_in_without_the_password_of_env(running: Running) ->
         "flights_changes": False,
         "flights_changes__backfill": False,
     }
+
+
+def test_the_page_shows_that_everything_is_delivered(running: Running) -> None:
+    bearer = token(running, running.secrets["AIRFLOW_ADMIN_PASSWORD"])
+
+    def up_to_date() -> list[dict[str, Any]]:
+        # The page answers before it has asked the store.
+        shown = ask(running, "/icefloe/api/overview", bearer)["pipelines"]
+        return [pipeline for pipeline in shown if pipeline["lag"] and pipeline["lag"]["snapshots"] == 0]
+
+    [pipeline] = wait_until(up_to_date, what="a page without lag", seconds=60)
+    assert (pipeline["dag_id"], pipeline["checkpoint_sentence"]) == ("flights_changes", None)
 
 
 def test_no_secret_is_written_but_to_the_password_file(running: Running) -> None:
