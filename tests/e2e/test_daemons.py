@@ -8,6 +8,7 @@ import pytest
 
 from dags.lake import Lake
 from e2e.daemons import Daemons, wait_until
+from e2e.statsd_receiver import StatsdReceiver
 
 REPOSITORY = Path(__file__).parents[2]
 SECONDS = 180
@@ -31,8 +32,14 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 
 @pytest.fixture(scope="module")
-def daemons(lake: Lake) -> Iterator[Daemons]:
-    variables = {"AIRFLOW_CONN_LAKEHOUSE": lake.connection}
+def statsd() -> Iterator[StatsdReceiver]:
+    with StatsdReceiver() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def daemons(lake: Lake, statsd: StatsdReceiver) -> Iterator[Daemons]:
+    variables = {"AIRFLOW_CONN_LAKEHOUSE": lake.connection, **statsd.variables}
     with Daemons(lake.folder / "airflow", plugins=REPOSITORY / "plugins", variables=variables) as started:
         yield started
 
@@ -102,6 +109,21 @@ def test_a_commit_is_followed_and_a_range_is_delivered_while_the_sensor_waits(la
     lake.replace_carrier(1, "B6")
     wait_for_run(daemons, "flights", 2)
     assert lake.changes(2) == {("UPDATE_BEFORE", 1, "AA"): 1, ("UPDATE_AFTER", 1, "B6"): 1}
+
+
+def test_what_the_triggerer_sees_and_what_tasks_deliver_arrives_at_statsd(
+    daemons: Daemons, statsd: StatsdReceiver
+) -> None:
+    wait_for_sensor(daemons, 3)
+    seen = statsd.count("icefloe.flights.polls.empty")
+    # A sensor looks once where it runs: what comes now, second by second, comes from the triggerer.
+    wait_until(
+        lambda: statsd.count("icefloe.flights.polls.empty") > seen + 3, what="looks of the triggerer", seconds=SECONDS
+    )
+    assert statsd.count("icefloe.flights.polls.due") >= 2
+    assert statsd.count("icefloe.flights.batch.opened") == 3
+    assert statsd.count("icefloe.flights.batch.committed.shuffle") == 1
+    assert statsd.count("icefloe.flights__backfill.batch.committed.insert_only") == 1
 
 
 def test_a_broken_file_shows_as_a_dag_and_no_file_is_lost(daemons: Daemons) -> None:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from icefloe.pipeline.model import Pipeline
 
@@ -24,6 +24,10 @@ class LostTask:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Itself: Airflow copies the arguments of a DAG for each of its tasks, and this never changes."""
+        return self
 
     def __call__(self, context: Mapping[str, Any]) -> None:
         """Counts the loss and puts it into the pipeline's status."""
