@@ -80,6 +80,74 @@ def test_from_the_overview_to_a_batch_by_keyboard(server: ApiServer, page: Any) 
     page.get_by_role("heading", name="Batches", exact=True).wait_for()
 
 
+FOCUSED = """() => {
+    const element = document.activeElement, style = getComputedStyle(element);
+    const name = element.ariaLabel ?? element.textContent;
+    return {name, isSeen: style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2};
+}"""
+
+
+def tabbed_to(page: Any, wanted: str) -> list[str]:
+    """The names of what has the focus on the way; each is named, and to be seen."""
+    names: list[str] = []
+    while not names or names[-1] != wanted:
+        page.keyboard.press("Tab")
+        found = page.evaluate(FOCUSED)
+        assert found["isSeen"], found
+        assert found["name"].strip(), names
+        names.append(found["name"])
+        assert len(names) < 60, names
+    return names
+
+
+@pytest.mark.parametrize("width", [1440, 400])
+def test_by_the_tab_key_through_the_overview_to_a_pipeline_and_back(
+    server: ApiServer, browser: Any, width: int
+) -> None:
+    with browser_page(browser, width=width) as page:
+        page.goto(f"{server.url}icefloe/")
+        page.get_by_text("its table moves on").wait_for()
+        names = tabbed_to(page, "flights")
+        pipelines = [name for name in names if name in ("customers", "readings", "orders", "web_sessions", "flights")]
+        assert pipelines == ["customers", "readings", "orders", "web_sessions", "flights"]
+        assert names.index("readings") < names.index("Log of plan") < names.index("orders")
+        page.keyboard.press("Enter")
+        page.get_by_role("heading", name="flights", exact=True).wait_for()
+        assert page.title() == "flights · icefloe"
+        assert "Batches" in tabbed_to(page, "#0")
+        page.evaluate("scrollTo(0, 0)")
+        page.get_by_role("link", name="icefloe", exact=True).focus()
+        page.keyboard.press("Enter")
+        page.get_by_role("heading", name="2 pipelines need you").wait_for()
+
+
+def test_what_has_the_focus_keeps_it_when_the_page_looks_again(server: ApiServer, page: Any) -> None:
+    page.goto(f"{server.url}icefloe/?dag_id=flights")
+    link = page.get_by_role("link", name="Backfill a range")
+    link.focus()
+    link.evaluate("each => each.dataset.old = 'yes'")
+    with page.expect_response(re.compile("api/pipelines/flights")):
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    page.wait_for_function("!document.querySelector('[data-old]')")
+    assert page.evaluate(FOCUSED)["name"] == "Backfill a range …"
+
+
+def test_who_wants_no_motion_sees_none(server: ApiServer, page: Any) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    page.goto(f"{server.url}icefloe/")
+    running = page.locator(".badge[data-state=running]").first
+    running.wait_for()
+    assert running.evaluate("each => getComputedStyle(each, '::before').animationName") == "none"
+
+
+def test_every_picture_says_in_words_what_it_shows(server: ApiServer, page: Any) -> None:
+    for path in ("", "?dag_id=flights", "?dag_id=flights&batch=2"):
+        page.goto(f"{server.url}icefloe/{path}")
+        page.locator("[role=img]").first.wait_for()
+        labels = page.locator("[role=img], svg").evaluate_all("all => all.map(each => each.getAttribute('aria-label'))")
+        assert all(label and len(label) > 10 for label in labels), labels
+
+
 def test_a_batch_that_runs_leads_to_spark_and_says_what_was_decoded_of_others(server: ApiServer, page: Any) -> None:
     page.goto(f"{server.url}icefloe/?dag_id=web_sessions&batch=3")
     link = page.get_by_role("link", name=re.compile("^Spark UI of shuffle_read"))

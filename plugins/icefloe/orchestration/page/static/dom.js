@@ -20,11 +20,16 @@ function fill(element, attributes, children) {
   return element;
 }
 
-// Puts new content into the page; what had the focus has it again.
+const FOCUSABLE = "a[href], button, input, select, summary, [tabindex='0']";
+const nameOf = (element) => element.dataset.key ?? [element.tagName, element.getAttribute("href"), element.ariaLabel ?? element.textContent].join(" ");
+
+// Puts new content into the page; what had the focus has it again, and what was scrolled stays so.
 export function show(root, ...children) {
-  const key = document.activeElement?.dataset?.key;
+  const focused = root.contains(document.activeElement) && document.activeElement !== root ? nameOf(document.activeElement) : null;
   const scrolled = document.scrollingElement?.scrollTop ?? 0;
+  const aside = new Map([...root.querySelectorAll(".framed")].map((each) => [each.ariaLabel, each.scrollLeft]));
   root.replaceChildren(...children.flat(Infinity).filter(Boolean));
-  if (key) root.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
+  if (focused) [...root.querySelectorAll(FOCUSABLE)].find((each) => nameOf(each) === focused)?.focus({ preventScroll: true });
+  for (const each of root.querySelectorAll(".framed")) each.scrollLeft = aside.get(each.ariaLabel) ?? 0;
   document.scrollingElement.scrollTop = scrolled;
 }

@@ -69,8 +69,8 @@ export function badge(state, text = state) {
 function table(pipelines) {
   return h(
     "table",
-    { class: "pipelines" },
-    h("thead", {}, h("tr", {}, HEADS.map((text) => h("th", { scope: "col" }, text)))),
+    { class: "pipelines", role: "table", "aria-label": "Pipelines" },
+    h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, HEADS.map((text) => h("th", { scope: "col", role: "columnheader" }, text)))),
     pipelines.map(group),
   );
 }
@@ -79,22 +79,23 @@ function group(row) {
   const cells = [state, lag, lastBatch, openBatch, expiry, rows, read].map((cell, index) => fact(HEADS[index + 1], cell(row)));
   const head = h(
     "th",
-    { scope: "row" },
+    { scope: "row", role: "rowheader" },
     h("a", { href: `?dag_id=${encodeURIComponent(row.dag_id)}`, "data-key": `pipeline ${row.dag_id}` }, row.pipeline),
     h("span", { class: "under" }, row.table ?? row.file ?? "–"),
   );
   const said = saying(row);
   return h(
     "tbody",
-    { "data-state": row.state, "data-needs": row.needs_somebody ? "yes" : null },
-    h("tr", { class: "facts" }, head, cells),
-    said.length ? h("tr", { class: "saying" }, h("td", { colspan: HEADS.length }, said)) : null,
+    { role: "rowgroup", "data-state": row.state, "data-needs": row.needs_somebody ? "yes" : null },
+    h("tr", { class: "facts", role: "row" }, head, cells),
+    said.length ? h("tr", { class: "saying", role: "row" }, h("td", { colspan: HEADS.length, role: "cell" }, said)) : null,
   );
 }
 
-// A narrow window leaves out what is not known.
+// A narrow window shows a pipeline as a card; the roles say that it is a row of a table all the same. It leaves out what
+// is not known.
 function fact(label, content) {
-  return h("td", { "data-label": label, class: content?.textContent === "–" ? "unknown" : null }, content);
+  return h("td", { role: "cell", "data-label": label, class: content?.textContent === "–" ? "unknown" : null }, content);
 }
 
 // Why it is as it is, and where to go.

@@ -60,9 +60,13 @@ async function look(chosen) {
 function draw(chosen, found, text) {
   const isBusy = document.activeElement?.closest("details, form, select, input");
   if (text === last && isBusy) return;
+  const isNews = text !== last;
   last = text;
   const open = [...root.querySelectorAll("details[open]")].map((each) => each.dataset.key);
   show(root, chosen.draw(found, asked));
+  // What was said before is not said again: a screen reader would read it out every few seconds.
+  if (!isNews) for (const each of root.querySelectorAll("[role=alert]")) each.removeAttribute("role");
+  document.title = [root.querySelector("h1")?.textContent, "icefloe"].filter(Boolean).join(" · ");
   for (const each of root.querySelectorAll("details")) if (open.includes(each.dataset.key)) each.open = true;
 }
 
