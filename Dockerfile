@@ -20,6 +20,7 @@ ENV PATH=/opt/venv/bin:$PATH
 
 COPY dags dags
 COPY demo demo
+COPY docs docs
 COPY plugins plugins
 COPY spark_jobs spark_jobs
 

@@ -9,6 +9,7 @@ from cli.workspace import Workspace
 from icefloe.batch.context import TaskReference
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.phases import Phase
+from icefloe.engines.spark_application import refuse_missing_jobs
 from icefloe.engines.spark_master import SparkConnectionError
 from icefloe.engines.spark_submit import SparkSubmit
 from icefloe.errors import IcefloeError, TerminalError, TransientError
@@ -100,6 +101,13 @@ def test_without_spark_submit_the_sentence_names_the_other_engine(
     monkeypatch.setattr("icefloe.engines.spark_submit.shutil.which", lambda *_, **__: None)
     with pytest.raises(TerminalError, match=r"spark-submit is not on the path.*--engine local"):
         submit(tmp_path)
+
+
+def test_a_library_without_its_spark_applications_says_where_they_belong(tmp_path: Path) -> None:
+    refuse_missing_jobs()
+    jobs = tmp_path / "spark_jobs"
+    with pytest.raises(TerminalError, match=rf"are not in {jobs}: put the folder spark_jobs .* or set engine: local$"):
+        refuse_missing_jobs(jobs)
 
 
 def test_a_disk_that_the_workers_do_not_share_is_refused(spark: FakeSpark) -> None:

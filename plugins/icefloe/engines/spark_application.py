@@ -9,9 +9,17 @@ from typing import Final, Self
 from icefloe.engines.package_zip import build_package_zip
 from icefloe.engines.spark_master import SparkMaster, refuse_local_storage
 from icefloe.engines.spark_settings import driver_environment, refuse_missing_archives, spark_conf
+from icefloe.errors import TerminalError
 from icefloe.pipeline.model import Pipeline
 
-__all__ = ["ATTEMPT_VARIABLE", "SPARK_JOBS", "SparkApplication", "refuse_unshared_storage", "refuse_unshared_table"]
+__all__ = [
+    "ATTEMPT_VARIABLE",
+    "SPARK_JOBS",
+    "SparkApplication",
+    "refuse_missing_jobs",
+    "refuse_unshared_storage",
+    "refuse_unshared_table",
+]
 
 SPARK_JOBS: Final = Path(__file__).parents[3] / "spark_jobs"
 ATTEMPT_VARIABLE: Final = "ICEFLOE_ATTEMPT"
@@ -75,6 +83,20 @@ class SparkApplication:
             conf=conf,
             environment=driver_environment(environ, {**credentials, ATTEMPT_VARIABLE: attempt}, master=master),
             attempt=attempt,
+        )
+
+
+def refuse_missing_jobs(jobs: Path = SPARK_JOBS) -> None:
+    """Stops where the library was installed without what spark-submit is given, as by pip.
+
+    Raises:
+        TerminalError: the folder is not there.
+    """
+    if not jobs.is_dir():
+        raise TerminalError(
+            f"the Spark applications of icefloe are not in {jobs}: put the folder spark_jobs of its repository there, "
+            "beside plugins, or set engine: local",
+            path=str(jobs),
         )
 
 

@@ -16,8 +16,8 @@ from icefloe.batch.job_error import load_job_error
 from icefloe.batch.phases import Phase
 from icefloe.engines.java import refuse_other_java
 from icefloe.engines.spark_application import (
-    SPARK_JOBS,
     SparkApplication,
+    refuse_missing_jobs,
     refuse_unshared_storage,
     refuse_unshared_table,
 )
@@ -80,7 +80,8 @@ class SparkSubmit:
             warehouse=Path(tempfile.gettempdir()),
         )
         environment = driver_environment(self.environ, {}, master=self.master)
-        _spark_submit(environment, SPARK_JOBS)
+        refuse_missing_jobs()
+        _spark_submit(environment)
         refuse_other_java(environment)
 
     def check_table(self, location: str) -> None:
@@ -112,7 +113,7 @@ class SparkSubmit:
             raise _error_of_job(phase, application.attempt, reference, exit_code, last_lines)
 
     def _command(self, application: SparkApplication, plan_url: str) -> list[str]:
-        spark_submit = _spark_submit(application.environment, application.path)
+        spark_submit = _spark_submit(application.environment)
         settings = [part for key, value in application.conf.items() for part in ("--conf", f"{key}={value}")]
         return [
             spark_submit, "--master", self.master.url, *settings, "--name", application.name,
@@ -120,11 +121,10 @@ class SparkSubmit:
         ]  # fmt: skip
 
 
-def _spark_submit(environment: Mapping[str, str], jobs: Path) -> str:
+def _spark_submit(environment: Mapping[str, str]) -> str:
     found = shutil.which("spark-submit", path=environment["PATH"])
-    if found is None or not jobs.exists():
-        missing = "spark-submit is not on the path" if found is None else f"{jobs} is not there"
-        raise TerminalError(f"{missing}: install pyspark and run icefloe from its folder, or use --engine local")
+    if found is None:
+        raise TerminalError("spark-submit is not on the path: install pyspark, or use --engine local")
     return found
 
 

@@ -2,7 +2,7 @@
 
 import logging
 
-from icefloe.engines.spark_application import refuse_unshared_storage
+from icefloe.engines.spark_application import refuse_missing_jobs, refuse_unshared_storage
 from icefloe.engines.spark_master import SparkMaster, greedy_advice, spark_master
 from icefloe.orchestration.connections import find_connection
 from icefloe.pipeline.model import Pipeline
@@ -17,8 +17,10 @@ def usable_master(pipeline: Pipeline) -> SparkMaster:
 
     Raises:
         SparkConnectionError: the connection is missing or misleads Airflow.
-        TerminalError: the pipeline keeps files on a disk that the master's workers do not share.
+        TerminalError: the pipeline keeps files on a disk that the master's workers do not share, or the Spark
+            applications are not installed.
     """
+    refuse_missing_jobs()
     spark = pipeline.spark
     master = spark_master(spark.conn_id, find_connection(spark.conn_id), conf=spark.conf)
     refuse_unshared_storage(pipeline, master)
