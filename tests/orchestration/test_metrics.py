@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.observability import stats
+from airflow.sdk.observability.metrics import stats_utils
 
 from batch.workshop import Workshop
 from icefloe.batch.publish_status import publish_status
@@ -39,7 +40,7 @@ def recorder() -> Iterator[Recorder]:
     made = Recorder()
     stats.initialize(factory=lambda: made, export_legacy_names=True)
     yield made
-    stats.initialize(factory=lambda: Recorder(), export_legacy_names=True)
+    stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=True)
 
 
 @pytest.fixture
@@ -114,7 +115,9 @@ def test_a_status_and_a_failure_are_sent(recorder: Recorder, workshop: Workshop)
     assert recorder.sent["icefloe.task.failed.final"][1] == recorder.sent["icefloe.task.failed.plan"][1] == 1
 
 
-def test_a_backend_that_fails_stops_nothing(report: BatchReport, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_backend_that_fails_stops_nothing(
+    recorder: Recorder, report: BatchReport, caplog: pytest.LogCaptureFixture
+) -> None:
     stats.initialize(factory=lambda: object(), export_legacy_names=True)  # type: ignore[arg-type, return-value]
     send_report(report)
     assert "metrics of events could not be sent" in caplog.text
