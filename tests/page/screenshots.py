@@ -21,7 +21,7 @@ _SHOTS: Final = (
     ("pipeline", "dags/flights/plugin/icefloe-dag", "light", 1440, 900),
     ("pipeline_failed", "icefloe/?dag_id=readings", "dark", 1280, 640),
     ("batch", "icefloe/?dag_id=flights&batch=5", "light", 1280, 1060),
-    ("batch_open", "icefloe/?dag_id=web_sessions&batch=3", "dark", 1280, 900),
+    ("batch_open", "icefloe/?dag_id=web_sessions&batch=3", "dark", 1280, 1080),
     ("batch_narrow", "icefloe/?dag_id=flights&batch=5", "dark", 420, 1000),
     ("pipeline_new", "icefloe/?dag_id=clicks", "light", 1280, 700),
     ("backfill", "icefloe/?dag_id=flights&backfill=1", "light", 1280, 760),
@@ -53,6 +53,7 @@ def _shoot(folder: Path, shots: Iterable[tuple[str, str, str, int, int]], target
                 page.goto(server.url + path)
                 _frame(page, path).locator("h1").first.wait_for()
                 _frame(page, path).locator("#manual nav").wait_for()
+                _frame(page, path).locator("main[aria-busy=false]").wait_for()
                 page.wait_for_load_state("networkidle")
                 page.screenshot(path=str(target / f"{name}.png"))
             print(target / f"{name}.png")

@@ -17,9 +17,11 @@ from airflow.utils.db import initdb
 from airflow.utils.session import create_session
 from sqlalchemy import delete, select, update
 
-from icefloe.batch.phase_record import TrackedApplication, recorded_phase
+from icefloe.batch.layout import phase_key
+from icefloe.batch.phase_record import PhaseRecord
 from icefloe.batch.publish_status import publish_status
 from icefloe.batch.session import PipelineSession
+from icefloe.documents import dump_document
 from icefloe.orchestration.connections import resolve_credentials
 from icefloe.pipeline.pipeline_file import load_pipeline
 
@@ -75,8 +77,14 @@ class StagedRuns:
         (checkpoint / "status.json").write_text(json.dumps(status))
         self.publish_status(name)
         session = self._session(name)
-        spark = TrackedApplication(id="app-20261121170912-0003", ui="http://spark-driver.example.com:4040")
-        recorded_phase(session.open_storage(session.batch_url(batch)), at, application=spark).__enter__()
+        begun = PhaseRecord(
+            phase=at,
+            attempts=1,
+            is_running=True,
+            spark_application_id="app-20261121170912-0003",
+            spark_ui="http://spark-driver.example.com:4040",
+        )
+        session.open_storage(session.batch_url(batch)).put(phase_key(at), dump_document(begun))
         done = _ORDER[: _ORDER.index(at)]
         with create_session() as session:
             run = session.scalars(select(DagRun).where(DagRun.dag_id == name).order_by(DagRun.id.desc())).first()

@@ -39,7 +39,7 @@ function emptyOverview() {
   );
 }
 
-function headline({ pipelines }) {
+function headline({ pipelines, is_looking: isLooking }) {
   const trouble = pipelines.filter((each) => each.needs_somebody);
   const watch = pipelines.filter((each) => !each.needs_somebody && (each.state === "retrying" || expiresSoon(each)));
   const behind = pipelines.filter((each) => each.state === "behind");
@@ -51,7 +51,7 @@ function headline({ pipelines }) {
     "header",
     { class: "headline" },
     h("h1", { class: tone }, text),
-    h("p", { class: "quiet" }, `${amount(pipelines.length)} in all`),
+    h("p", { class: "quiet" }, `${amount(pipelines.length)} in all${isLooking ? ", looking at their tables …" : ""}`),
   );
 }
 

@@ -50,6 +50,7 @@ async function look(chosen) {
     const { now: _, ...rest } = found;
     const text = JSON.stringify(rest);
     draw(chosen, found, text);
+    root.setAttribute("aria-busy", String(Boolean(found.is_looking)));
     if (found.is_looking && !chosen.once) setTimeout(() => look(chosen), SOON_MS);
   } catch (error) {
     if (!(error instanceof PageError)) console.error(error);
