@@ -14,8 +14,8 @@ def phase_lineage(places: dict[str, str], *, is_delivering: bool) -> Any:
         is_delivering: whether the phase writes to the sink.
     """
     from airflow.providers.openlineage.extractors import OperatorLineage
-    from openlineage.client.event_v2 import Dataset  # type: ignore[import-not-found]
-    from openlineage.client.facet_v2 import documentation_dataset  # type: ignore[import-not-found]
+    from openlineage.client.event_v2 import Dataset
+    from openlineage.client.facet_v2 import documentation_dataset
 
     namespace, name = dataset_name(places["table_location"])
     said = documentation_dataset.DocumentationDatasetFacet(description=f"Iceberg table {places['table']}")
