@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.daemons, pytest.mark.spark, pytes
 REPOSITORY = Path(__file__).parents[2]
 DAG = "flights_in_airflow"
 REFUSED = "flights_refused"
+POOL = "spark_heavy"
 CLIENT_SECRET = f"planted{secrets.token_hex(16)}"
 WRONG_SECRET = f"planted{secrets.token_hex(16)}"
 
@@ -52,6 +53,11 @@ class Deployment:
 
         return wait_until(ended, what=f"run {number} of {dag_id}", seconds=300)
 
+    def pools(self, run: dict[str, Any]) -> dict[str, str]:
+        """The pools whose slots some tasks of a run took."""
+        tasks = self.daemons.get(f"dags/{run['dag_id']}/dagRuns/{run['dag_run_id']}/taskInstances")["task_instances"]
+        return {task["task_id"]: task["pool"] for task in tasks if task["task_id"] in ("insert_only", "plan", "commit")}
+
 
 @pytest.fixture(scope="module")
 def database(postgresql: Postgresql) -> Postgresql:
@@ -75,7 +81,7 @@ def deployment(
     # The events are what Spark's UI shows, its environment page among it.
     events = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file://{home}/events"}
     conf = {**events, "spark.eventLog.compress": "false", "spark.ui.enabled": "false"}
-    flights.write_pipeline(pipelines, DAG, poll_interval="1s", spark={"conf": conf})
+    flights.write_pipeline(pipelines, DAG, poll_interval="1s", spark={"conf": conf, "pool": POOL})
     flights.write_pipeline(pipelines, REFUSED, storage_conn_id="lake_wrong", schedule="0 * * * *", engine="local")
     variables = {
         name: value
@@ -87,6 +93,7 @@ def deployment(
     connection = variables["AIRFLOW_CONN_LAKE_S3"]
     variables["AIRFLOW_CONN_LAKE_WRONG"] = connection.replace(flights.store.secret_key, WRONG_SECRET)
     with CommandLines() as watched, Daemons(home, plugins=REPOSITORY / "plugins", variables=variables) as daemons:
+        daemons.post("pools", {"name": POOL, "slots": 1})
         yield Deployment(home=home, daemons=daemons, flights=flights, watched=watched)
 
 
@@ -95,7 +102,8 @@ def test_a_pipeline_on_s3_is_followed_and_no_secret_is_written_anywhere(
 ) -> None:
     flights = deployment.flights
     after = flights.load().metadata.current_snapshot_id
-    deployment.run(DAG, 0)
+    first = deployment.run(DAG, 0)
+    assert deployment.pools(first) == {"insert_only": POOL, "plan": "default_pool", "commit": "default_pool"}
     assert flights.delivered(0) == Counter({("INSERT", number, "AA"): 1 for number in range(1000)})
     flights.merge()
     deployment.run(DAG, 1)
