@@ -35,7 +35,6 @@ class LostTask:
             return
         from icefloe.batch.status import Trouble
         from icefloe.orchestration.metrics import send_failure
-        from icefloe.orchestration.stats_of_process import set_up_stats
         from icefloe.orchestration.use_cases import record_trouble
 
         task_instance, dag_id = context["ti"], context["ti"].dag_id
@@ -45,7 +44,6 @@ class LostTask:
             "clear the task to go on where it stopped"
         )
         logger.error("%s", sentence)
-        set_up_stats()
         send_failure(dag_id, self._pipeline.table, task_id, is_final=is_final, is_lost=True)
         if dag_id == self._pipeline.name:
             record_trouble(self._pipeline, Trouble.now(sentence, phase=task_id, is_final=is_final), dag_id=dag_id)

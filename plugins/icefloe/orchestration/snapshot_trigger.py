@@ -66,10 +66,8 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
         # Overrides what the provider polls: our catalog resolution, our errors, and the pipeline's own idea of news.
         # It runs in a thread, and so does the import, which would hold up every other trigger for a second.
         from icefloe.orchestration.metrics import send_poll
-        from icefloe.orchestration.stats_of_process import set_up_stats
         from icefloe.orchestration.use_cases import work_of
 
-        set_up_stats()
         name, table = self._pipeline.name, self._pipeline.table
         try:
             work = work_of(self._pipeline)
