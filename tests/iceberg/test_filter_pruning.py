@@ -131,6 +131,7 @@ def test_no_file_with_a_row_that_passes_is_left_out(
         ("i is not null", 1),
         ("place.in.x = 7", 3),
         ("l = 4", 3),
+        ("i < 0", 1),
         ("false", 50),
     ],
 )

@@ -115,10 +115,14 @@ def _of_part(part: PartitionField, predicate: BoundPredicate, kind: IcebergType)
 
 def _part_range(part: PartitionField, kind: Any, value: Constant) -> ColumnRange:
     width = part.transform.width if isinstance(part.transform, TruncateTransform) else 0
-    if isinstance(kind, IntegerType | LongType) and isinstance(value, int) and value > kind.max - width:
-        # Writers in Java truncate the smallest numbers to the largest ones, by overflow.
+    if isinstance(kind, IntegerType | LongType) and isinstance(value, int) and _may_have_overflown(value, width):
         return ColumnRange(may_hold_nulls=False)
     return partition_range(kind, value)
+
+
+def _may_have_overflown(value: int, width: int) -> bool:
+    """Whether a writer may have truncated one of the smallest numbers to this one; a long may have been an int then."""
+    return any(largest - width < value <= largest for largest in (IntegerType.max, LongType.max))
 
 
 def _result_type(part: PartitionField, source: NestedField) -> IcebergType:
