@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 __all__ = ["MissingPackageError", "closure", "copy_packages", "library_requirements"]
 
 _PROJECT: Final = Path(__file__).parents[1] / "pyproject.toml"
-_LEFT_OUT: Final = {"__pycache__", "tests", "include"}
+_LEFT_OUT: Final = {"__pycache__", "tests", "include", "RECORD"}
 
 
 class MissingPackageError(Exception):
@@ -51,7 +51,7 @@ def closure(requirements: Iterable[str]) -> list[Distribution]:
 
 
 def copy_packages(distributions: Iterable[Distribution], folder: Path) -> None:
-    """Copies what was installed of distributions, without programs, tests and headers."""
+    """Copies what was installed of distributions, without programs, tests, headers and the installer's list of them."""
     for each in distributions:
         for path in each.files or ():
             if path.parts[0] == ".." or _LEFT_OUT & set(path.parts):

@@ -40,6 +40,15 @@ def test_equal_files_give_an_equal_name_and_others_another(tmp_path: Path) -> No
     assert one == two != other
 
 
+def test_what_an_installer_wrote_of_its_own_folder_is_left_out(tmp_path: Path) -> None:
+    # Programs begin with the path of their Python, and the list has their hashes.
+    [package] = [each for each in closure(["charset-normalizer"]) if each.name.lower().startswith("charset")]
+    assert any(path.parts[0] == ".." for path in package.files or ())
+    copy_packages([package], tmp_path)
+    assert list(tmp_path.rglob("METADATA"))
+    assert not list(tmp_path.rglob("RECORD"))
+
+
 def test_a_copied_interpreter_runs_where_it_is_moved_to_and_finds_its_packages_there(tmp_path: Path) -> None:
     program = copy_interpreter(tmp_path / "made")
     copy_packages(closure(["packaging"]), site_folder(program))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from icefloe.errors import TerminalError
 from icefloe.pipeline.model import Pipeline
 
-__all__ = ["available_cores", "executor_cores", "local_cores"]
+__all__ = ["allocates_dynamically", "available_cores", "executor_cores", "local_cores"]
 
 
 def available_cores(pipeline: Pipeline) -> int:
@@ -25,13 +25,21 @@ def executor_cores(conf: Mapping[str, str]) -> int | None:
     Raises:
         TerminalError: a number that is none.
     """
-    is_dynamic = conf.get("spark.dynamicAllocation.enabled", "false").strip().lower() == "true"
-    executors = "spark.dynamicAllocation.maxExecutors" if is_dynamic else "spark.executor.instances"
+    executors = "spark.dynamicAllocation.maxExecutors" if allocates_dynamically(conf) else "spark.executor.instances"
     limits = [_count(conf, "spark.cores.max")] if "spark.cores.max" in conf else []
     if executors in conf:
         each = _count(conf, "spark.executor.cores") if "spark.executor.cores" in conf else 1
         limits.append(_count(conf, executors) * each)
     return min(limits, default=None)
+
+
+def allocates_dynamically(conf: Mapping[str, str]) -> bool:
+    """Whether executors come and go with the tasks that wait.
+
+    >>> allocates_dynamically({"spark.dynamicAllocation.enabled": "True"})
+    True
+    """
+    return conf.get("spark.dynamicAllocation.enabled", "false").strip().lower() == "true"
 
 
 def local_cores() -> int:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from icefloe.batch.cores import allocates_dynamically
 from icefloe.errors import TerminalError
 
 __all__ = [
@@ -145,8 +146,9 @@ def greedy_advice(master: SparkMaster, conf: Mapping[str, str]) -> str | None:
 
     >>> greedy_advice(SparkMaster(url="spark://host:7077", is_local=False), {"spark.cores.max": "8"})
     """
-    is_dynamic = conf.get("spark.dynamicAllocation.enabled") == "true"
-    limits = {"spark.cores.max"} | ({"spark.dynamicAllocation.maxExecutors"} if is_dynamic else set())
+    limits = {"spark.cores.max"}
+    if allocates_dynamically(conf):
+        limits.add("spark.dynamicAllocation.maxExecutors")
     if not master.url.startswith("spark://") or limits & conf.keys():
         return None
     return (
