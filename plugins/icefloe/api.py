@@ -59,7 +59,8 @@ def read_changes(
     shuffle, which takes at most 1 GiB; rows that changed pass through a temporary folder.
 
     Args:
-        table: a `pyiceberg.table.Table`; its metadata as loaded is what counts.
+        table: a `pyiceberg.table.Table`; its metadata as loaded is what counts. Its files are read by its own ``io``,
+            which PyIceberg makes of the table's properties too: load tables of writers whom you trust.
         after_snapshot_id: exclusive; None: from the start of the table's history.
         up_to_snapshot_id: inclusive; None: the head of the branch.
         after_timestamp: instead of the id: the snapshot that was current then; needs an offset.

@@ -13,6 +13,7 @@ from icefloe.batch.table_facts import TableFacts
 from icefloe.checkpoint.log import Checkpoint, Cursor
 from icefloe.documents import dump_document, load_document
 from icefloe.errors import TerminalError
+from icefloe.iceberg.catalogs import reload_table
 from icefloe.pipeline.model import Pipeline
 
 __all__ = ["load_status", "publish_status", "publish_trouble", "status_of"]
@@ -40,7 +41,7 @@ def publish_status(
     status: PipelineStatus | None = None
     with _best_effort(session.pipeline):
         if is_stale:
-            session = replace(session, table=session.table.catalog.load_table(session.table.name()))
+            session = replace(session, table=reload_table(session.table))
         status = status_of(session, load_status(session.checkpoint), phase=phase, dag_id=dag_id, report=report)
         session.checkpoint.put_status(dump_document(status))
     return status

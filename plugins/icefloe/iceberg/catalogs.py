@@ -17,9 +17,11 @@ from pyiceberg.utils.config import Config
 from icefloe.errors import NotBuiltError, TerminalError, TransientError
 from icefloe.iceberg.catalog_errors import catalog_errors
 from icefloe.iceberg.encryption import refuse_encrypted
+from icefloe.iceberg.private_catalog import own_file_io, withhold_table_properties
+from icefloe.iceberg.table_name import table_name
 from icefloe.iceberg.unknown_types import unknown_column_type
 
-__all__ = ["UnknownCatalogError", "UnknownTableError", "load_catalog", "load_table"]
+__all__ = ["UnknownCatalogError", "UnknownTableError", "load_catalog", "load_table", "reload_table"]
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +39,7 @@ class UnknownTableError(TerminalError):
 
 
 def load_table(catalog: str | Mapping[str, str], table: str, *, properties: Mapping[str, str] | None = None) -> Table:
-    """The table as its catalog has it now.
+    """The table as its catalog has it now; its FileIO has the properties of the catalog, never those of the table.
 
     Args:
         catalog: a catalog of PyIceberg's configuration (``.pyiceberg.yaml``, ``PYICEBERG_CATALOG__...``), or a mapping
@@ -53,7 +55,15 @@ def load_table(catalog: str | Mapping[str, str], table: str, *, properties: Mapp
         TransientError: the catalog, or the store of the metadata file, did not answer.
         TerminalError: wrong properties, refused access, or a table that PyIceberg cannot load.
     """
-    opened = load_catalog(catalog, properties=properties)
+    return _load_table(load_catalog(catalog, properties=properties), table)
+
+
+def reload_table(table: Table) -> Table:
+    """The table as its catalog has it now, asked by the catalog that loaded it; errors as ``load_table``."""
+    return _load_table(table.catalog, table_name(table))
+
+
+def _load_table(opened: Catalog, table: str) -> Table:
     if "." not in table:
         raise UnknownTableError(
             f"table {table!r} of catalog {opened.name!r} has no namespace: write namespace.name",
@@ -62,6 +72,7 @@ def load_table(catalog: str | Mapping[str, str], table: str, *, properties: Mapp
     try:
         with catalog_errors(opened.name, f"load table {table}"):
             loaded = _load(opened, table)
+            loaded.io = own_file_io(loaded)
     except _NOT_THERE as cause:
         raise UnknownTableError(
             f"catalog {opened.name!r} has no table {table}{_hint(opened, table)}", catalog=opened.name, table=table
@@ -80,7 +91,7 @@ def load_catalog(catalog: str | Mapping[str, str], *, properties: Mapping[str, s
     # Whoever reads a table must not make the catalog's own tables.
     resolved.setdefault("init_catalog_tables", "false")
     with catalog_errors(name, "open it"):
-        return _open(name, resolved)
+        return withhold_table_properties(_open(name, resolved))
 
 
 def _configured(name: str) -> Mapping[str, str]:

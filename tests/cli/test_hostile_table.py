@@ -1,0 +1,90 @@
+"""What the writer of a table can do to those who read it, through every command that opens the table."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.workspace import Workspace, icefloe, properties_of
+from fakes.rest_server import rest_server
+from icefloe.orchestration.use_cases import work_of
+from icefloe.pipeline.pipeline_file import load_pipeline
+from storage.answering_server import answering_server
+
+COMMANDS = (("validate",), ("plan",), ("status",), ("run", "--json"), ("verify",))
+
+
+def no_such_key(request: BaseHTTPRequestHandler) -> tuple[int, dict[str, str], bytes]:
+    del request
+    return 404, {"Content-Type": "application/xml"}, b"<Error><Code>NoSuchKey</Code></Error>"
+
+
+@pytest.fixture
+def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file that is there as soon as ``hostile_files`` was imported."""
+    found = tmp_path / "mark"
+    code = "import pathlib\nfrom pyiceberg.io.pyarrow import PyArrowFileIO as Files\n"
+    (tmp_path / "hostile_files.py").write_text(f"{code}pathlib.Path({str(found)!r}).touch()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    return found
+
+
+@pytest.fixture
+def hostile(workspace: Workspace, mark: Path) -> Workspace:
+    with workspace.table.transaction() as transaction:
+        transaction.set_properties({"py-io-impl": "hostile_files.Files"})
+    mark.unlink(missing_ok=True)
+    sys.modules.pop("hostile_files", None)
+    return workspace
+
+
+def metadata_of(workspace: Workspace) -> dict[str, Any]:
+    return json.loads(Path(workspace.table.metadata_location.removeprefix("file://")).read_bytes())
+
+
+@pytest.fixture(params=["sql", "rest"])
+def pipeline(request: pytest.FixtureRequest, hostile: Workspace) -> Iterator[Path]:
+    catalog: dict[str, str] = {"name": "lab", **properties_of(hostile.folder)}
+    with ExitStack() as stack:
+        if request.param == "rest":
+            uri = stack.enter_context(rest_server(metadata_of(hostile), hostile.table.metadata_location))
+            catalog = {"type": "rest", "uri": uri}
+        yield hostile.pipeline(catalog=catalog)
+
+
+def test_no_command_imports_the_class_that_a_table_names(pipeline: Path, mark: Path) -> None:
+    for command, *options in COMMANDS:
+        done = icefloe(command, pipeline, *options)
+        assert (command, done.code, done.err) == (command, 0, "")
+        assert not mark.exists()
+    assert "hostile_files" not in sys.modules
+
+
+def test_neither_sensor_nor_page_imports_it(pipeline: Path, mark: Path) -> None:
+    from icefloe.orchestration.page import snapshot_history, table_watch
+
+    assert work_of(load_pipeline(pipeline)).is_due
+    assert len(snapshot_history._load(load_pipeline(pipeline))) == 1
+    assert table_watch._look(load_pipeline(pipeline), None, is_loading=False)["lag_snapshots"] == 1
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("command", ["validate", "plan", "run"])
+def test_no_signed_request_goes_to_the_endpoint_that_a_table_names(workspace: Workspace, command: str) -> None:
+    metadata = metadata_of(workspace)
+    metadata["location"] = "s3://lake/events"
+    for snapshot in metadata["snapshots"]:
+        snapshot["manifest-list"] = "s3://lake/events/metadata/list.avro"
+    vended = {"s3.access-key-id": "key", "s3.secret-access-key": "secret", "s3.session-token": "token"}
+    with answering_server(no_such_key) as (store, asked), answering_server(no_such_key) as (thief, stolen):
+        metadata["properties"] = {"s3.endpoint": thief, "s3.proxy-uri": thief, "s3.region": "thief-1"}
+        config = {**vended, "s3.endpoint": store, "s3.region": "us-east-1"}
+        with rest_server(metadata, "s3://lake/events/metadata/1.metadata.json", config=config) as uri:
+            done = icefloe(command, workspace.pipeline(catalog={"type": "rest", "uri": uri}, max_scan_bytes="1GiB"))
+    assert (done.code, stolen) == (65, [])
+    assert asked
