@@ -1,15 +1,18 @@
 """From arguments to an exit code."""
 
+import logging
+import os
 import sys
 import traceback
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NoReturn
 
 from icefloe.cli.log import log_to_stderr
 from icefloe.cli.parser import make_parser
 from icefloe.cli.screen import Screen
 from icefloe.errors import IcefloeError
+from icefloe.patience import has_given_up
 
 __all__ = ["main"]
 
@@ -34,7 +37,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse has said why; a function does not end its caller's process
         return stop.code if isinstance(stop.code, int) else 2
     with log_to_stderr(is_verbose=arguments.verbose):
-        return _run(arguments)
+        code = _run(arguments)
+    if argv is None and has_given_up():
+        _leave(code)
+    return code
 
 
 def _run(arguments: Namespace) -> int:
@@ -52,6 +58,14 @@ def _run(arguments: Namespace) -> int:
     except Exception:  # noqa: BLE001 - the last resort: whatever it is, it is shown whole and ends as one exit code
         traceback.print_exc()
         return _OURS_TO_FIX
+
+
+def _leave(code: int) -> NoReturn:
+    """Ends this process at once: Arrow would wait for a request that was given up, for as long as that takes."""
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _command(name: str) -> Callable[[Namespace, Screen], int]:

@@ -3,7 +3,9 @@
 import difflib
 import importlib
 import logging
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
@@ -20,6 +22,7 @@ from icefloe.iceberg.encryption import refuse_encrypted
 from icefloe.iceberg.private_catalog import own_file_io, withhold_table_properties
 from icefloe.iceberg.table_name import table_name
 from icefloe.iceberg.unknown_types import unknown_column_type
+from icefloe.patience import Patience
 
 __all__ = ["UnknownCatalogError", "UnknownTableError", "load_catalog", "load_table", "reload_table"]
 
@@ -27,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 _DEFAULT_NAME: Final = "default"
 _OTHER_NAME: Final = "; a SQL catalog keeps namespaces by its name: see that it has the one it was made with"
+_SILENCE_SHARE: Final = 1 / 3
+"""Of the patience with a catalog: how long one request of many may stay without an answer."""
 _NOT_THERE: Final = (NoSuchIdentifierError, NoSuchNamespaceError, NoSuchTableError)
 
 
@@ -55,15 +60,16 @@ def load_table(catalog: str | Mapping[str, str], table: str, *, properties: Mapp
         TransientError: the catalog, or the store of the metadata file, did not answer.
         TerminalError: wrong properties, refused access, or a table that PyIceberg cannot load.
     """
-    return _load_table(load_catalog(catalog, properties=properties), table)
+    patience = Patience.of(os.environ)
+    return _load_table(load_catalog(catalog, properties=properties, patience=patience), table, patience)
 
 
 def reload_table(table: Table) -> Table:
     """The table as its catalog has it now, asked by the catalog that loaded it; errors as ``load_table``."""
-    return _load_table(table.catalog, table_name(table))
+    return _load_table(table.catalog, table_name(table), Patience.of(os.environ))
 
 
-def _load_table(opened: Catalog, table: str) -> Table:
+def _load_table(opened: Catalog, table: str, patience: Patience) -> Table:
     if "." not in table:
         raise UnknownTableError(
             f"table {table!r} of catalog {opened.name!r} has no namespace: write namespace.name",
@@ -71,18 +77,32 @@ def _load_table(opened: Catalog, table: str) -> Table:
         )  # fmt: skip
     try:
         with catalog_errors(opened.name, f"load table {table}"):
-            loaded = _load(opened, table)
+            loaded = patience.wait_for(partial(_load, opened, table))
             loaded.io = own_file_io(loaded)
     except _NOT_THERE as cause:
         raise UnknownTableError(
-            f"catalog {opened.name!r} has no table {table}{_hint(opened, table)}", catalog=opened.name, table=table
+            f"catalog {opened.name!r} has no table {table}{_hint(opened, table, patience)}",
+            catalog=opened.name,
+            table=table,
         ) from cause
     refuse_encrypted(loaded.metadata, table=table)
     return loaded
 
 
-def load_catalog(catalog: str | Mapping[str, str], *, properties: Mapping[str, str] | None = None) -> Catalog:
-    """The catalog itself; arguments and errors as ``load_table``."""
+def load_catalog(
+    catalog: str | Mapping[str, str],
+    *,
+    properties: Mapping[str, str] | None = None,
+    patience: Patience | None = None,
+) -> Catalog:
+    """The catalog itself; errors as ``load_table``.
+
+    Args:
+        catalog: as in ``load_table``.
+        properties: as in ``load_table``.
+        patience: with this call and those after it; by default that of the environment.
+    """
+    patience = patience or Patience.of(os.environ)
     if isinstance(catalog, str):
         name, resolved = catalog, dict(_configured(catalog) if properties is None else properties)
     else:
@@ -91,7 +111,8 @@ def load_catalog(catalog: str | Mapping[str, str], *, properties: Mapping[str, s
     # Whoever reads a table must not make the catalog's own tables.
     resolved.setdefault("init_catalog_tables", "false")
     with catalog_errors(name, "open it"):
-        return withhold_table_properties(_open(name, resolved))
+        opened = partial(_open, name, resolved, silence_seconds=patience.seconds * _SILENCE_SHARE)
+        return withhold_table_properties(patience.wait_for(opened))
 
 
 def _configured(name: str) -> Mapping[str, str]:
@@ -108,7 +129,7 @@ def _configured(name: str) -> Mapping[str, str]:
     return {key: str(value) for key, value in found.items()}
 
 
-def _open(name: str, properties: dict[str, str]) -> Catalog:
+def _open(name: str, properties: dict[str, str], *, silence_seconds: float) -> Catalog:
     implementation = properties.get(PY_CATALOG_IMPL)
     if implementation:
         module_name, _, class_name = implementation.rpartition(".")
@@ -118,7 +139,21 @@ def _open(name: str, properties: dict[str, str]) -> Catalog:
         raise ValueError(f"its type does not follow from its properties {sorted(properties)}")
     if kind is CatalogType.SQL:
         _refuse_missing_sqlite_file(name, properties.get(URI, ""))
-    return AVAILABLE_CATALOGS[kind](name, properties)
+    return _bounded(kind)(name, properties, silence_seconds)
+
+
+def _bounded(kind: CatalogType) -> Callable[[str, dict[str, str], float], Catalog]:
+    """What opens a catalog with timeouts on its requests, where PyIceberg's own has none; imports its client."""
+    match kind:
+        case CatalogType.REST:
+            from icefloe.iceberg.bounded_rest import BoundedRestCatalog
+
+            return BoundedRestCatalog
+        case CatalogType.SQL:
+            from icefloe.iceberg.bounded_sql import BoundedSqlCatalog
+
+            return BoundedSqlCatalog
+    return lambda name, properties, _: AVAILABLE_CATALOGS[kind](name, properties)
 
 
 def _refuse_missing_sqlite_file(name: str, uri: str) -> None:
@@ -153,11 +188,11 @@ def _load(catalog: Catalog, table: str) -> Table:
         ) from cause  # fmt: skip
 
 
-def _hint(catalog: Catalog, table: str) -> str:
+def _hint(catalog: Catalog, table: str, patience: Patience) -> str:
     namespace, _, _ = table.rpartition(".")
     try:
         with catalog_errors(catalog.name, f"list the tables of {namespace}"):
-            names = [".".join(identifier) for identifier in catalog.list_tables(namespace)]
+            names = [".".join(identifier) for identifier in patience.wait_for(partial(catalog.list_tables, namespace))]
     except NoSuchNamespaceError:
         return f": it has no namespace {namespace}{_OTHER_NAME if _is_sql(catalog) else ''}"
     except (TerminalError, TransientError) as error:

@@ -1,0 +1,30 @@
+"""PyIceberg's REST catalog with a timeout on each request: its session has none."""
+
+from functools import partial
+from typing import Final
+
+from pyiceberg.catalog.rest import RestCatalog
+from requests import Session
+
+__all__ = ["BoundedRestCatalog"]
+
+_LONGEST_CONNECT_SECONDS: Final = 10.0
+
+
+class BoundedRestCatalog(RestCatalog):
+    """A REST catalog that gives up a silent server.
+
+    Args:
+        name: of the catalog.
+        properties: of the catalog.
+        silence_seconds: how long the server may send nothing.
+    """
+
+    def __init__(self, name: str, properties: dict[str, str], silence_seconds: float) -> None:
+        self._timeout = min(_LONGEST_CONNECT_SECONDS, silence_seconds), silence_seconds
+        super().__init__(name, **properties)
+
+    def _config_headers(self, session: Session) -> None:
+        # PyIceberg calls this with each new session before it asks for a token by it.
+        session.request = partial(session.request, timeout=self._timeout)  # type: ignore[method-assign]
+        super()._config_headers(session)

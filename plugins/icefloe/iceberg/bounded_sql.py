@@ -1,0 +1,60 @@
+"""PyIceberg's SQL catalog with timeouts on its connections: the drivers' own wait for hours."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pyiceberg.catalog.sql import SqlCatalog
+from sqlalchemy import event
+
+__all__ = ["BoundedSqlCatalog", "connection_timeouts"]
+
+_LONGEST_CONNECT_SECONDS: Final = 10
+
+
+class BoundedSqlCatalog(SqlCatalog):
+    """A SQL catalog that gives up a silent server.
+
+    Args:
+        name: of the catalog.
+        properties: of the catalog; timeouts that its ``uri`` sets win.
+        silence_seconds: how long the server may send nothing.
+    """
+
+    def __init__(self, name: str, properties: dict[str, str], silence_seconds: float) -> None:
+        self._silence_seconds = silence_seconds
+        super().__init__(name, **properties)
+
+    def _init_catalog(self) -> None:
+        # PyIceberg makes its engine just before, and its first connection here.
+        timeouts = connection_timeouts(self.engine.dialect.driver, self._silence_seconds)
+
+        @event.listens_for(self.engine, "do_connect")
+        def _bound(_dialect: Any, _record: Any, _arguments: Any, parameters: dict[str, Any]) -> None:
+            for name, value in timeouts.items():
+                parameters.setdefault(name, value)
+
+        super()._init_catalog()
+
+
+def connection_timeouts(driver: str, silence_seconds: float) -> Mapping[str, int]:
+    """Connection parameters of a driver that bound how long it waits; none for a driver that is not known.
+
+    No ``statement_timeout``: poolers refuse it among the parameters of a connection, and a server that hangs does not
+    keep it. SQLite's own bound on a locked file is 5 seconds.
+
+    >>> connection_timeouts("pymysql", 20)
+    {'connect_timeout': 10, 'read_timeout': 20, 'write_timeout': 20}
+    """
+    silence = max(1, round(silence_seconds))
+    connect = min(_LONGEST_CONNECT_SECONDS, silence)
+    match driver:
+        case "psycopg2" | "psycopg":
+            keepalives = {"keepalives_idle": silence, "keepalives_interval": 5, "keepalives_count": 3}
+            return {"connect_timeout": max(2, connect), "tcp_user_timeout": silence * 1000, **keepalives}
+        case "pymysql" | "mysqldb":
+            return {"connect_timeout": connect, "read_timeout": silence, "write_timeout": silence}
+        case "mysqlconnector":
+            return {"connection_timeout": connect}
+        case "pg8000" | "pyodbc":
+            return {"timeout": silence}
+    return {}

@@ -1,0 +1,39 @@
+from collections.abc import Callable
+
+import pytest
+
+from fakes.unanswering import drip_headers, garbage, keep_silent, serving
+from icefloe.errors import TerminalError, TransientError
+from icefloe.iceberg.bounded_rest import BoundedRestCatalog
+from icefloe.iceberg.catalogs import load_table
+from icefloe.patience import PATIENCE_VARIABLE
+
+
+@pytest.fixture(autouse=True)
+def _little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PATIENCE_VARIABLE, "1.5")
+
+
+def properties(port: int, credential: str = "") -> dict[str, str]:
+    url = f"http://127.0.0.1:{port}"
+    return {"uri": url} | ({"credential": credential, "oauth2-server-uri": f"{url}/tokens"} if credential else {})
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("behaviour", [keep_silent, drip_headers])
+@pytest.mark.parametrize("credential", ["", "id:secret"])
+def test_a_rest_catalog_that_does_not_answer_is_given_up(behaviour: Callable[..., None], credential: str) -> None:
+    with serving(behaviour) as port, pytest.raises(TransientError, match="catalog 'lake' does not answer: cannot open"):
+        load_table({"name": "lake", "type": "rest", **properties(port, credential)}, "db.events")
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("credential", ["", "id:secret"])
+def test_a_request_to_a_silent_server_ends_by_itself_so_that_no_thread_stays(credential: str) -> None:
+    with serving(keep_silent) as port, pytest.raises(OSError, match="timed out"):
+        BoundedRestCatalog("lake", properties(port, credential), 0.1)
+
+
+def test_a_server_that_answers_a_page_to_everything_is_no_catalog() -> None:
+    with serving(garbage) as port, pytest.raises(TerminalError, match="catalog 'lake': cannot open it"):
+        load_table({"name": "lake", "type": "rest", **properties(port)}, "db.events")
