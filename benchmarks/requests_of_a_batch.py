@@ -9,14 +9,13 @@ import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 from unittest.mock import patch
 
-import obstore
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.expressions import EqualTo
@@ -29,9 +28,13 @@ from icefloe.batch.open_batch import find_work
 from icefloe.batch.session import PipelineSession
 from icefloe.engines.run_batch import run_batch
 from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.storage.requests import RequestKind, Requests
 
 FOLDER: Final = Path(__file__).parents[1] / ".cache" / "requests_of_a_batch"
-STORE: Final = {"get": "get", "get_ranges": "get", "put": "put", "head": "head", "list": "list", "delete": "delete"}
+STORE: Final[Mapping[str, str]] = {
+    "get": "get", "get_ranges": "get", "put": "put", "create": "put",
+    "head": "head", "list": "list", "delete": "delete",
+}  # fmt: skip
 COLUMNS: Final = (*dict.fromkeys(STORE.values()), "table files", "catalog")
 KEPT: Final = ("offsets", "commits", "reports", "status.json")
 
@@ -69,15 +72,20 @@ def main() -> int:
 def counted() -> Iterator[Counter[str]]:
     """Counts requests by kind; a fetch of ranges counts each of them, a deletion each thousand keys."""
     counts: Counter[str] = Counter()
+    of_store = Requests.counted
+
+    def counting_store(requests: Requests, kind: RequestKind, number: int = 1) -> Any:
+        counts[STORE[kind]] += number
+        return of_store(requests, kind, number)
 
     def counting(function: Any, column: str) -> Any:
         def call(*arguments: Any, **keywords: Any) -> Any:
-            counts[column] += len(keywords["starts"]) if "starts" in keywords else 1
+            counts[column] += 1
             return function(*arguments, **keywords)
 
         return call
 
-    patched = [patch.object(obstore, name, counting(getattr(obstore, name), kind)) for name, kind in STORE.items()]
+    patched = [patch.object(Requests, "counted", counting_store)]
     patched.append(patch.object(PyArrowFileIO, "new_input", counting(PyArrowFileIO.new_input, "table files")))
     patched.append(patch.object(SqlCatalog, "load_table", counting(SqlCatalog.load_table, "catalog")))
     for each in patched:

@@ -1,3 +1,6 @@
+import os
+from pathlib import Path
+
 import pytest
 
 from batch.workshop import OpenBatch, Workshop
@@ -5,6 +8,7 @@ from fakes.stores import Fault, FaultyStore
 from icefloe.batch.cleanup import clean_up
 from icefloe.batch.context import BatchContext, PlanMissingError
 from icefloe.errors import TerminalError
+from icefloe.storage.unfinished import open_unfinished
 
 
 @pytest.fixture
@@ -38,6 +42,19 @@ def test_cleanup_leaves_nothing_of_the_batch_and_everything_of_the_output(worksh
     workshop.require_exact(batch.plan, workshop.changes(1))
     with pytest.raises(PlanMissingError, match=r"there is no plan at file://.*/shuffle/events/1/plan\.json"):
         batch.reference.open()
+
+
+def test_cleanup_takes_what_writers_began_and_listings_hide(workshop: Workshop, batch: OpenBatch) -> None:
+    batch.commit()
+    folder = Path(batch.context.store.url.removeprefix("file://"))
+    descriptor, path = open_unfinished(folder, "0.0.zombie.data")
+    (folder / "0.0.old.data#1").write_bytes(b"rows")
+    try:
+        clean_up(batch.context)
+    finally:
+        os.close(descriptor)
+    assert [found for found in folder.rglob("*") if found.is_file()] == []
+    assert not path.exists()
 
 
 def test_a_cleanup_that_was_interrupted_can_be_repeated(workshop: Workshop, batch: OpenBatch) -> None:

@@ -132,17 +132,17 @@ def test_a_local_error_keeps_its_cause(tmp_path):
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
-        ("file:///dev/null/x/", "Not a directory"),
-        ("file:///proc/icefloe", "No such file or directory"),
-        ("file:///proc/self/stat", "File exists"),
+        ("file:///dev/null/x/", "Not a directory; see that"),
+        ("file:///proc/icefloe", "there is no such bucket or folder; make it, or correct the URL"),
+        ("file:///proc/self/stat", "Not a directory; see that"),
     ],
 )
 def test_a_place_that_cannot_be_written_is_one_readable_sentence(url, reason):
-    hint = "see that this folder can be written by this user and that its disk has room"
+    reason = reason.replace("see that", "see that this folder can be written by this user and that its disk has room")
     for operation, verb in (("put", "write"), ("create", "create")):
         with pytest.raises(TerminalError) as caught:
             ATTEMPTS[operation](open_store(url))
-        assert str(caught.value) == f"cannot {verb} {url.removesuffix('/')}/a/key: {reason}; {hint}"
+        assert str(caught.value) == f"cannot {verb} {url.removesuffix('/')}/a/key: {reason}"
         assert (caught.value.url, caught.value.key) == (url.removesuffix("/"), "a/key")
 
 

@@ -28,6 +28,7 @@ def clean_up(context: BatchContext) -> int:
         )
     keys = [stored.key for stored in context.store.list("")]
     context.store.delete(key for key in keys if key != PLAN)
+    unfinished = context.store.remove_unfinished(is_over=True)
     context.store.delete([PLAN])
-    logger.info("batch %d of %s: deleted %d objects", number, context.plan.pipeline, len(keys))
-    return len(keys)
+    logger.info("batch %d of %s: deleted %d objects", number, context.plan.pipeline, len(keys) + unfinished)
+    return len(keys) + unfinished

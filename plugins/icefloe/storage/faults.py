@@ -80,6 +80,8 @@ class Place:
     def _reason(self, cause: Exception) -> str:
         reason = str(cause).strip().partition("\n")[0]
         # What obstore says of a local fault repeats the path, or names a file that it writes on the way.
+        if self.is_local and isinstance(cause, OSError) and cause.errno is not None:
+            return os.strerror(cause.errno)
         if self.is_local and (number := _ERRNO.search(reason)):
             return os.strerror(int(number[1]))
         for value in sorted(self.hidden, key=len, reverse=True):

@@ -8,7 +8,7 @@ from icefloe.errors import TerminalError
 __all__ = ["check_folder", "check_key", "join_url"]
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
-# A local store keeps a value that is still being written as ``key#1``, so no key may look like that, wherever it is.
+# A local store keeps a value that is still being written under a name that ends so; no key may look like that anywhere.
 _RESERVED_END: Final = re.compile(r"#\d+\Z")
 
 

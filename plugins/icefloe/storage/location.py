@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from datetime import timedelta
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
@@ -13,6 +13,7 @@ from obstore import store as stores
 from icefloe.errors import TerminalError
 from icefloe.storage.faults import Place
 from icefloe.storage.keys import check_folder
+from icefloe.storage.local_store import LocalStore
 from icefloe.storage.object_store import ObjectStore
 from icefloe.storage.requests import Requests
 from icefloe.storage.store import Store
@@ -76,20 +77,16 @@ def open_store(
     return root.child(path) if path else root
 
 
-def _local(path: str, requests: Requests | None) -> ObjectStore:
+def _local(path: str, requests: Requests | None) -> LocalStore:
     decoded = unquote(path, errors="surrogateescape")
     folder = Path("/") / (check_folder(decoded) if decoded else "")
     place = Place(url=f"file:///{path}".removesuffix("/"), is_local=True)
-    return ObjectStore(place, partial(_open_folder, folder), requests)
-
-
-def _open_folder(folder: Path, make: bool) -> Any | None:
-    return stores.LocalStore(folder, mkdir=make) if make or folder.is_dir() else None
+    return LocalStore(place, folder, requests)
 
 
 def _memory(name: str, requests: Requests | None) -> ObjectStore:
     root = _memory_root(name)
-    return ObjectStore(Place(url=f"memory://{name}", is_local=True), lambda _: root, requests)
+    return ObjectStore(Place(url=f"memory://{name}", is_local=True), lambda: root, requests)
 
 
 @cache
@@ -109,7 +106,7 @@ def _remote(url: str, options: Mapping[str, str], requests: Requests | None, pat
     with place.faults("open", ""):
         retries: Any = {**_RETRIES, "retry_timeout": timedelta(seconds=patience_seconds)}
         remote = stores.from_url(url, config=config, client_options=client or None, retry_config=retries)
-    return ObjectStore(place, lambda _: remote, requests)
+    return ObjectStore(place, lambda: remote, requests)
 
 
 def _shown(url: str) -> str:

@@ -1,4 +1,4 @@
-"""Stores on obstore: local disk, memory, S3, GCS and Azure."""
+"""Stores on obstore: memory, S3, GCS and Azure; what is read of local disk."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,18 +30,13 @@ _CONFLICT_PAUSES_SECONDS: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
 class ObjectStore(Store):
     """A store on one of obstore's.
 
-    Local disk: a value appears by an atomic rename (`put`) or hard link (`create`), so readers see all of it or
-    nothing, and it outlives the process that wrote it, however that ends. It is not forced to the medium: a crash of
-    the machine or a loss of power may take the newest values or leave them empty, which checksums and JSON reveal.
-    A process that dies while it writes leaves a file called ``key#1``, which is never listed or read.
-
     Args:
         place: what the store's errors say of it.
-        connect: gives obstore's store; told whether to make the place. None where there is none and none is made.
+        connect: gives obstore's store; None where there is no such place.
         requests: counts what is asked.
     """
 
-    def __init__(self, place: Place, connect: Callable[[bool], Any | None], requests: Requests | None = None) -> None:
+    def __init__(self, place: Place, connect: Callable[[], Any | None], requests: Requests | None = None) -> None:
         self._place = place
         self._connect = connect
         self._requests = requests or Requests()
@@ -54,7 +49,7 @@ class ObjectStore(Store):
     def get(self, key: str) -> bytes:
         """The value; see `Store`."""
         with self._asked("get", "read", key):
-            return bytes(obstore.get(self._present(key), check_key(key)).bytes())
+            return bytes(obstore.get(self._present(key), key).bytes())
 
     def get_ranges(self, key: str, ranges: Sequence[ByteRange]) -> list[bytes]:
         """Parts of the value; see `Store`."""
@@ -77,12 +72,9 @@ class ObjectStore(Store):
 
     def put(self, key: str, data: bytes | Path) -> None:
         """Stores a value; see `Store`."""
-        part_bytes = _PART_BYTES
-        if isinstance(data, Path):
-            part_bytes = max(_PART_BYTES, _file_size(data, join_url(self.url, key)) // _MOST_PARTS)
+        size_bytes = _file_size(data, join_url(self.url, key)) if isinstance(data, Path) else len(data)
         with self._asked("put", "write", key):
-            target = self._made()
-            obstore.put(target, check_key(key), data, chunk_size=part_bytes, max_concurrency=_PARTS_AT_ONCE)
+            self._replace(check_key(key), data, size_bytes)
 
     def create(self, key: str, data: bytes) -> bool:
         """Stores a value only if there is none; see `Store`."""
@@ -91,7 +83,7 @@ class ObjectStore(Store):
         for pause_seconds in _CONFLICT_PAUSES_SECONDS:
             try:
                 with self._asked("create", "create", key):
-                    obstore.put(self._made(), check_key(key), data, mode="create", use_multipart=False)
+                    self._add(check_key(key), data)
             except exceptions.AlreadyExistsError:
                 if self.size(key) is not None:
                     return self._found_there()
@@ -112,7 +104,7 @@ class ObjectStore(Store):
         """The size of the value; None where there is none."""
         try:
             with self._asked("head", "read", key):
-                return int(obstore.head(self._present(key), check_key(key))["size"])
+                return int(obstore.head(self._present(key), key)["size"])
         except KeyMissingError:
             return None
 
@@ -128,17 +120,33 @@ class ObjectStore(Store):
         """Every object below a key taken as a folder; see `Store`."""
         folder = check_folder(prefix.removesuffix("/")) if prefix else None
         with self._asked("list", "list", prefix):
-            target = self._connect(False)
+            target = self._connect()
             for number, chunk in enumerate(() if target is None else obstore.list(target, folder, chunk_size=1_000)):
                 self._requests.add(RequestTotals(list=min(number, 1)))
                 for found in chunk:
                     yield StoredObject(key=found["path"], size_bytes=found["size"], modified=found["last_modified"])
 
+    def _replace(self, key: str, data: bytes | Path, size_bytes: int) -> None:
+        part_bytes = max(_PART_BYTES, size_bytes // _MOST_PARTS)
+        target: Any = self._connect()
+        obstore.put(target, key, data, chunk_size=part_bytes, max_concurrency=_PARTS_AT_ONCE)
+
+    def _add(self, key: str, data: bytes) -> None:
+        """Raises obstore's AlreadyExistsError where a value stands."""
+        target: Any = self._connect()
+        obstore.put(target, key, data, mode="create", use_multipart=False)
+
+    def _remove(self, keys: Sequence[str]) -> None:
+        """May raise FileNotFoundError for a key without a value."""
+        target = self._connect()
+        if target is not None:
+            obstore.delete(target, keys)
+
     def _fetch(self, key: str, ranges: Sequence[ByteRange]) -> Sequence[memoryview]:
         starts, stops = [start for start, _ in ranges], [stop for _, stop in ranges]
         with self._asked("get_ranges", "read", key, number=len(ranges)):
             # obstore must not coalesce: where a value ends inside what it merged, it panics instead of answering short.
-            parts = obstore.get_ranges(self._present(key), check_key(key), starts=starts, ends=stops, coalesce=0)
+            parts = obstore.get_ranges(self._present(key), key, starts=starts, ends=stops, coalesce=0)
         return [memoryview(part) for part in parts]
 
     def _refuse_end_before(self, key: str, stop: int) -> None:
@@ -153,9 +161,7 @@ class ObjectStore(Store):
         """Whether all of them were there, as far as the store says; if not, some may not have been tried."""
         try:
             with self._asked("delete", "delete", keys[0] if len(keys) == 1 else ""):
-                target = self._connect(False)
-                if target is not None:
-                    obstore.delete(target, keys)
+                self._remove(keys)
         except KeyMissingError:
             return False
         return True
@@ -177,13 +183,11 @@ class ObjectStore(Store):
             yield
 
     def _present(self, key: str) -> Any:
-        target = self._connect(False)
+        check_key(key)
+        target = self._connect()
         if target is None:
             raise KeyMissingError.of(self.url, key)
         return target
-
-    def _made(self) -> Any:
-        return self._connect(True)
 
 
 def _file_size(path: Path, url: str) -> int:

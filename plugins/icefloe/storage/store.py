@@ -98,6 +98,17 @@ class Store(ABC):
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Every object below a key taken as a folder; all of them for the empty prefix. No order is promised."""
 
+    def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:  # noqa: ARG002 - most keep nothing
+        """Removes what writers that died left below a folder, and returns how many objects that were.
+
+        Only local disk keeps such files where they cost room; listings never give them.
+
+        Args:
+            prefix: the folder; empty for the whole store.
+            is_over: nobody may write there any more: what living writers have begun is removed too, and they fail.
+        """
+        return 0
+
     def child(self, prefix: str) -> "Store":
         """The part of this store below a key taken as a folder."""
         return ChildStore(self, prefix)
@@ -144,6 +155,11 @@ class ChildStore(Store):
         below = f"{self._folder}/{prefix}" if prefix else self._folder
         for found in self._parent.list(below):
             yield replace(found, key=found.key.removeprefix(f"{self._folder}/"))
+
+    def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:
+        """Removes what writers that died left; see `Store`."""
+        below = f"{self._folder}/{prefix}" if prefix else self._folder
+        return self._parent.remove_unfinished(below, is_over=is_over)
 
     def _whole(self, key: str) -> str:
         return f"{self._folder}/{check_key(key)}"

@@ -1,0 +1,106 @@
+"""Local disk: obstore reads, and what is written is on disk before anything can depend on it."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from obstore import exceptions
+from obstore import store as stores
+
+from icefloe.errors import TransientError
+from icefloe.storage.faults import Place
+from icefloe.storage.keys import join_url
+from icefloe.storage.object_store import ObjectStore
+from icefloe.storage.requests import Requests
+from icefloe.storage.synced_files import make_synced_folder, sync_folder, synced_file
+from icefloe.storage.unfinished import remove_unfinished
+
+__all__ = ["LocalStore"]
+
+
+class LocalStore(ObjectStore):
+    """A folder of this machine, or of one that it shares with others.
+
+    A value is written to a file of its own, synced, and becomes visible by an atomic rename (`put`) or hard link
+    (`create`); then its folder is synced. So readers see all of it or nothing, and once a call has returned the value
+    outlasts the process, a crash of the machine and a loss of power, as far as the disk keeps what it says is synced.
+    If syncing the folder fails, the call fails although the value can be seen.
+
+    A process that dies while it writes leaves a file that listings hide. The next writer in that folder removes it.
+
+    Args:
+        place: what the store's errors say of it.
+        folder: made, with those above it, by the first write.
+        requests: counts what is asked.
+    """
+
+    def __init__(self, place: Place, folder: Path, requests: Requests | None = None) -> None:
+        super().__init__(place, self._opened, requests)
+        self._folder = folder
+        self._ready: set[Path] = set()
+
+    def create(self, key: str, data: bytes) -> bool:
+        """Stores a value only if there is none; see `Store`."""
+        is_new = super().create(key, data)
+        # Also what another one created a moment ago must be on disk before this caller builds on it.
+        with self._place.faults("create", key):
+            sync_folder(self._path(key).parent)
+        return is_new
+
+    def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:
+        """Removes what dead writers left below a folder; see `Store`."""
+        with self._place.faults("delete", prefix):
+            top = self._path(prefix) if prefix else self._folder
+            return sum(remove_unfinished(Path(folder), is_over=is_over) for folder, _, _ in os.walk(top))
+
+    def _replace(self, key: str, data: bytes | Path, size_bytes: int) -> None:
+        path = self._path(key)
+        with self._written(key, data, size_bytes) as written:
+            written.replace(path)
+        sync_folder(path.parent)
+
+    def _add(self, key: str, data: bytes) -> None:
+        with self._written(key, data, len(data)) as written:
+            try:
+                self._path(key).hardlink_to(written)
+            except FileExistsError as cause:
+                raise exceptions.AlreadyExistsError(str(cause)) from cause
+
+    def _remove(self, keys: Sequence[str]) -> None:
+        folders = set()
+        for key in keys:
+            path = self._path(key)
+            with suppress(FileNotFoundError, NotADirectoryError):
+                path.unlink()
+                folders.add(path.parent)
+        for folder in folders:
+            with suppress(FileNotFoundError):
+                sync_folder(folder)
+
+    @contextmanager
+    def _written(self, key: str, data: bytes | Path, size_bytes: int) -> Iterator[Path]:
+        path = self._path(key)
+        self._make_ready(path.parent)
+        try:
+            with synced_file(path.parent, path.name, data, size_bytes) as written:
+                yield written
+        except FileNotFoundError as cause:
+            self._ready.discard(path.parent)
+            raise TransientError(
+                f"cannot write {join_url(self.url, key)}: the folder, or what was written there so far, was removed "
+                "meanwhile; run again", url=self.url, key=key,
+            ) from cause  # fmt: skip
+
+    def _make_ready(self, folder: Path) -> None:
+        if folder not in self._ready or not folder.is_dir():
+            make_synced_folder(folder, self._folder)
+            remove_unfinished(folder)
+            self._ready.add(folder)
+
+    def _path(self, key: str) -> Path:
+        return self._folder / key
+
+    def _opened(self) -> Any | None:
+        return stores.LocalStore(self._folder) if self._folder.is_dir() else None

@@ -1,0 +1,96 @@
+"""Files and folders of this machine that outlast a loss of power."""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from icefloe.storage.unfinished import open_unfinished
+
+__all__ = ["make_synced_folder", "sync_folder", "synced_file"]
+
+_COPIED_BYTES: Final = 2**20
+# Some file systems cannot sync a folder and say so by these; they keep its entries in their own way.
+_CANNOT_SYNC: Final = (errno.EINVAL, errno.ENOTSUP)
+
+
+@contextmanager
+def synced_file(folder: Path, name: str, data: bytes | Path, size_bytes: int) -> Iterator[Path]:
+    """A whole file on disk under a name of its own, to be linked or renamed inside; it is gone afterwards.
+
+    Args:
+        folder: where the value will be.
+        name: of the value.
+        data: its bytes, or the file to copy.
+        size_bytes: of the data.
+
+    Raises:
+        OSError: it could not be written or synced. It is removed: after a failed sync the kernel may call lost pages
+            clean, so neither a second sync nor what is read back proves anything.
+    """
+    descriptor, path = open_unfinished(folder, name)
+    try:
+        for chunk in _chunks(data):
+            _write_all(descriptor, chunk)
+        _refuse_other_size(descriptor, size_bytes, path)
+        os.fsync(descriptor)
+        yield path
+    finally:
+        with suppress(FileNotFoundError):
+            path.unlink()
+        os.close(descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Puts the entries of a folder on disk: which names there are, not what the files hold."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError as cause:
+        if cause.errno not in _CANNOT_SYNC:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def make_synced_folder(folder: Path, root: Path) -> None:
+    """Makes a folder unless it is there; its entry, and those of the folders above it, are on disk afterwards.
+
+    Folders from ``root`` on are synced also when they are there: who made them may not have come so far.
+    """
+    missing = {each for each in (folder, *folder.parents) if not each.is_dir()}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as cause:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from cause
+    for each in reversed((folder, *folder.parents)):
+        if each.is_relative_to(root):
+            # The parent of the root is not ours: this user may not be allowed to read it.
+            with suppress(*([PermissionError] if each == root else [])):
+                sync_folder(each.parent)
+        elif each in missing:
+            with suppress(PermissionError):
+                sync_folder(each.parent)
+
+
+def _chunks(data: bytes | Path) -> Iterator[memoryview]:
+    if isinstance(data, bytes):
+        yield memoryview(data)
+        return
+    buffer = memoryview(bytearray(_COPIED_BYTES))
+    with data.open("rb", buffering=0) as source:
+        while count := source.readinto(buffer):
+            yield buffer[:count]
+
+
+def _write_all(descriptor: int, chunk: memoryview) -> None:
+    while chunk:
+        chunk = chunk[os.write(descriptor, chunk) :]
+
+
+def _refuse_other_size(descriptor: int, size_bytes: int, path: Path) -> None:
+    found = os.fstat(descriptor).st_size
+    if found != size_bytes:
+        raise OSError(errno.EIO, f"{found} bytes of {size_bytes} were written", str(path))

@@ -1,0 +1,99 @@
+"""Files that are being written next to the values of a local store, and what dead writers left of them."""
+
+import errno
+import fcntl
+import os
+import re
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+__all__ = ["open_unfinished", "remove_unfinished", "unfinished_name"]
+
+_OURS: Final = re.compile(r"\..*#0\Z", re.DOTALL)
+_UNFINISHED: Final = re.compile(r".*#\d+\Z", re.DOTALL)
+_LONGEST_NAME_BYTES: Final = 120
+_IDLE_SECONDS: Final = 600.0
+
+
+def open_unfinished(folder: Path, name: str) -> tuple[int, Path]:
+    """A new file for the value ``name`` while it is being written: descriptor and path.
+
+    It is marked as one whose writer lives; the mark is a lock that goes with the process, however it ends.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    while True:
+        path = folder / unfinished_name(name)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        if _lock(descriptor) is not False and os.fstat(descriptor).st_nlink:
+            return descriptor, path
+        # Another one took it for a dead writer's before it was locked.
+        os.close(descriptor)
+        path.unlink(missing_ok=True)
+
+
+def unfinished_name(name: str) -> str:
+    """Another name at each call for the value ``name`` while it is being written.
+
+    Listings hide it because of its end, as they hide the ``key#1`` of earlier releases. Spark and Arrow take no file
+    for data that begins with a dot.
+    """
+    start = name.encode(errors="surrogateescape")[:_LONGEST_NAME_BYTES].decode(errors="ignore")
+    return f".{start}.{uuid4().hex[:12]}#0"
+
+
+def remove_unfinished(folder: Path, *, is_over: bool = False) -> int:
+    """Removes what dead writers left in one folder; returns how many files that were.
+
+    A writer whose file is removed while it lives gets an error and nothing becomes visible, so a wrong guess about a
+    writer on another machine costs one retry.
+
+    Args:
+        folder: may be missing.
+        is_over: nobody may write here any more: also remove the files of living writers.
+    """
+    removed = 0
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+        for entry in entries:
+            is_unfinished = _UNFINISHED.fullmatch(entry.name) and entry.is_file(follow_symlinks=False)
+            if is_unfinished and _remove(Path(entry.path), is_over=is_over):
+                removed += 1
+    return removed
+
+
+def _remove(path: Path, *, is_over: bool) -> bool:
+    """Removes one file unless its writer lives; the lock is held meanwhile, so that nobody begins to live."""
+    if is_over:
+        path.unlink(missing_ok=True)
+        return True
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    except OSError:  # gone, or another user's
+        return False
+    try:
+        if not _is_dead(path, descriptor):
+            return False
+        path.unlink(missing_ok=True)
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _is_dead(path: Path, descriptor: int) -> bool:
+    is_locked = _lock(descriptor)
+    if is_locked is None or not _OURS.fullmatch(path.name):
+        return time.time() - os.fstat(descriptor).st_mtime > _IDLE_SECONDS
+    return is_locked
+
+
+def _lock(descriptor: int) -> bool | None:
+    """Whether this process has the lock now; None where the file system has none, so that a file's age decides."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as cause:
+        return False if cause.errno in (errno.EWOULDBLOCK, errno.EACCES) else None
+    return True

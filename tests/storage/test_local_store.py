@@ -1,0 +1,196 @@
+import errno
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.workspace import ROOT
+from icefloe.errors import IcefloeError, TransientError
+from icefloe.storage import synced_files, unfinished
+from icefloe.storage.location import open_store
+
+ENVIRON = {**os.environ, "PYTHONPATH": str(ROOT / "plugins")}
+DIES_AS_IT_WRITES = """
+import os, signal, stat, sys
+from pathlib import Path
+from icefloe.storage.location import open_store
+def fsync(descriptor):
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.kill(os.getpid(), signal.SIG{signal})
+os.fsync = fsync
+store = open_store(sys.argv[1])
+store.put("batch=0/part-00000.parquet", Path(sys.argv[2]))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "place"
+
+
+@pytest.fixture
+def store(folder: Path):
+    return open_store(folder.as_uri())
+
+
+def started(tmp_path: Path, folder: Path, signal: str) -> subprocess.Popen[bytes]:
+    source = tmp_path / "source"
+    source.write_bytes(bytes(3_000_000))
+    script = DIES_AS_IT_WRITES.replace("{signal}", signal)
+    return subprocess.Popen([sys.executable, "-c", script, folder.as_uri(), str(source)], env=ENVIRON)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.rglob("*") if path.is_file())
+
+
+def test_what_a_killed_put_left_is_hidden_and_the_next_write_in_its_folder_removes_it(tmp_path, folder, store):
+    started(tmp_path, folder, "KILL").wait()
+    [left] = names(folder)
+    assert (folder / "batch=0" / left).stat().st_size == 3_000_000
+    assert left.startswith(".part-00000.parquet.")
+    assert list(store.list("")) == []
+    assert store.create("batch=0/_manifest.json", b"{}")
+    assert names(folder) == ["_manifest.json"]
+
+
+def test_a_stopped_writer_keeps_its_file_until_its_batch_is_over_and_then_fails(tmp_path, folder, store):
+    process = started(tmp_path, folder, "STOP")
+    try:
+        os.waitpid(process.pid, os.WUNTRACED)
+        [left] = names(folder)
+        store.put("batch=0/other", b"")
+        assert names(folder) == [left, "other"]
+        assert store.remove_unfinished() == 0
+        assert store.child("batch=0").remove_unfinished(is_over=True) == 1
+        assert names(folder) == ["other"]
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_writer_whose_file_was_removed_is_told_and_nothing_appears(folder, store, monkeypatch):
+    store.put("a/kept", b"kept")
+    monkeypatch.setattr(synced_files.os, "fsync", lambda _: unfinished.remove_unfinished(folder / "a", is_over=True))
+    for attempt in (lambda: store.put("a/kept", b"new"), lambda: store.create("a/other", b"new")):
+        with pytest.raises(TransientError, match=r"cannot write .*: the folder, or what was written.*run again"):
+            attempt()
+    assert names(folder) == ["kept"]
+    assert store.get("a/kept") == b"kept"
+
+
+def test_what_earlier_releases_left_is_removed_once_nobody_has_written_to_it_for_a_while(folder, store):
+    store.put("kept", b"")
+    for name in ("part.parquet#1", "young#2", "no number#x"):
+        (folder / name).write_bytes(b"half")
+    os.utime(folder / "part.parquet#1", (0, 0))
+    assert store.remove_unfinished() == 1
+    assert names(folder) == ["kept", "no number#x", "young#2"]
+    assert {found.key for found in store.list("")} == {"kept", "no number#x"}
+
+
+@pytest.mark.parametrize("operation", ["put", "create"])
+def test_a_value_whose_sync_fails_is_discarded_and_the_call_fails(folder, store, monkeypatch, operation):
+    store.put("kept", b"value")
+
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(synced_files.os, "fsync", fail)
+    with pytest.raises(IcefloeError, match="Input/output error"):
+        getattr(store, operation)("new" if operation == "create" else "kept", b"other")
+    assert names(folder) == ["kept"]
+    assert (folder / "kept").read_bytes() == b"value"
+
+
+def test_a_create_whose_folder_cannot_be_synced_fails_although_it_can_be_seen(store, monkeypatch):
+    store.put("kept", b"value")
+    fsync, calls = os.fsync, []
+
+    def fail_second(descriptor: int) -> None:
+        calls.append(descriptor)
+        if len(calls) == 2:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        fsync(descriptor)
+
+    monkeypatch.setattr(synced_files.os, "fsync", fail_second)
+    with pytest.raises(IcefloeError, match="Input/output error"):
+        store.create("new", b"other")
+    assert store.create("new", b"another") is False
+
+
+def test_a_file_that_came_out_shorter_than_what_was_written_is_an_error(folder, store, monkeypatch):
+    monkeypatch.setattr(synced_files.os, "write", lambda _, chunk: len(chunk))
+    with pytest.raises(IcefloeError, match=r"cannot write .*/key"):
+        store.put("key", b"value")
+    assert names(folder) == []
+
+
+def test_short_writes_go_on_where_they_stopped(store, monkeypatch):
+    write = os.write
+    monkeypatch.setattr(synced_files.os, "write", lambda descriptor, chunk: write(descriptor, chunk[:7]))
+    store.put("key", bytes(range(256)))
+    assert store.get("key") == bytes(range(256))
+
+
+def test_a_folder_that_the_file_system_cannot_sync_is_no_error(store, monkeypatch):
+    fsync = os.fsync
+
+    def refuse_folders(descriptor: int) -> None:
+        if Path(f"/proc/self/fd/{descriptor}").resolve().is_dir():
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        fsync(descriptor)
+
+    monkeypatch.setattr(synced_files.os, "fsync", refuse_folders)
+    assert store.create("a/b", b"1")
+
+
+def test_a_folder_that_was_removed_since_the_last_write_is_made_again(folder, store):
+    store.put("a/b", b"1")
+    shutil.rmtree(folder)
+    store.put("a/b", b"2")
+    assert store.get("a/b") == b"2"
+
+
+def test_a_deleted_value_does_not_come_back_after_a_loss_of_power(folder, store, monkeypatch):
+    store.put("a/b", b"1")
+    store.put("a/c", b"1")
+    synced = []
+    monkeypatch.setattr("icefloe.storage.local_store.sync_folder", synced.append)
+    store.delete(["a/b", "a/c", "a/none", "none/d"])
+    assert synced == [folder / "a"]
+
+
+def test_the_longest_name_that_a_disk_takes_can_be_written(folder, store):
+    name = "ü" * 127
+    store.put(name, b"1")
+    assert names(folder) == [name]
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+@pytest.mark.parametrize(
+    ("injected", "said"),
+    [
+        ("fsync:error=EIO:when=1", "Input/output error"),
+        ("write:error=ENOSPC:when=1", "No space left on device"),
+        ("link:error=EIO:when=1", "Input/output error"),
+    ],
+)
+def test_a_fault_of_the_kernel_is_one_sentence_and_leaves_nothing(tmp_path, folder, store, injected, said):
+    store.put("ready", b"")
+    script = f"from icefloe.storage.location import open_store; open_store({folder.as_uri()!r}).create('key', b'value')"
+    command = ["strace", "-f", "-o", str(tmp_path / "trace"), "-e", "trace=none"]
+    call = injected.partition(":")[0]
+    watched = ["-e", f"trace={call}", "-P", str(folder / "key"), "-P", str(folder)] if call == "link" else []
+    if not watched:  # the file's name is known only as it is made: every write and sync of this process is below it
+        watched = ["-e", f"trace={call}"]
+    done = subprocess.run(
+        [*command, *watched, "-e", f"inject={injected}", sys.executable, "-B", "-c", script],
+        env=ENVIRON, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert said in done.stderr.splitlines()[-1]
+    assert names(folder) == ["ready"]

@@ -1,0 +1,66 @@
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from icefloe.storage import unfinished
+from icefloe.storage.unfinished import open_unfinished, remove_unfinished, unfinished_name
+
+
+def test_each_name_is_another_and_readers_of_the_folder_pass_over_it():
+    first, second = unfinished_name("part-00000.parquet"), unfinished_name("part-00000.parquet")
+    assert first != second
+    assert first.startswith(".part-00000.parquet.")
+    assert first.endswith("#0")
+    assert len(unfinished_name("ü" * 200).encode()) < 255
+
+
+def test_what_a_living_writer_has_open_stays_and_goes_once_it_is_closed(tmp_path: Path):
+    descriptor, path = open_unfinished(tmp_path, "key")
+    assert remove_unfinished(tmp_path) == 0
+    assert path.exists()
+    os.close(descriptor)
+    assert remove_unfinished(tmp_path) == 1
+    assert not path.exists()
+
+
+def test_a_new_file_that_another_took_for_a_dead_writers_is_opened_again(tmp_path: Path, monkeypatch):
+    lock, sweeps = unfinished._lock, [tmp_path, tmp_path]
+
+    def swept_before(descriptor: int) -> bool | None:
+        if sweeps:
+            remove_unfinished(sweeps.pop())
+        return lock(descriptor)
+
+    monkeypatch.setattr(unfinished, "_lock", swept_before)
+    descriptor, path = open_unfinished(tmp_path, "key")
+    assert [found.name for found in tmp_path.iterdir()] == [path.name]
+    os.close(descriptor)
+
+
+def test_writers_and_sweeps_at_once_never_lose_a_file(tmp_path: Path):
+    def write(number: int) -> bool:
+        descriptor, path = open_unfinished(tmp_path, "key")
+        remove_unfinished(tmp_path)
+        is_there = path.exists()
+        os.close(descriptor)
+        path.unlink(missing_ok=True)
+        return is_there
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(write, range(400)))
+
+
+def test_where_there_are_no_locks_the_age_decides(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(unfinished, "_lock", lambda _: None)
+    for name in ("old", "young"):
+        descriptor, path = open_unfinished(tmp_path, name)
+        os.close(descriptor)
+        if name == "old":
+            os.utime(path, (0, 0))
+    assert remove_unfinished(tmp_path) == 1
+    [left] = tmp_path.iterdir()
+    assert left.name.startswith(".young.")
+
+
+def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path):
+    assert remove_unfinished(tmp_path / "none") == 0
