@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -42,6 +44,17 @@ def test_of_a_file_with_deletes_only_the_touched_rows_are_read_and_count_where_t
     found.add_file(read(file, range(5)))
     with pytest.raises(AuditError, match="read 5 of the 2 rows of a"):
         found.require({1: -2}, what="map task 3")
+
+
+def test_a_file_that_is_read_with_other_row_ids_too_counts_with_each() -> None:
+    again = replace(FILES[0], data_file=replace(FILES[0].data_file, first_row_id=7))
+    found = ReadTally([FILES[0], again])
+    found.add_file(read(again, range(5)))
+    with pytest.raises(AuditError, match="read 0 of the 5 rows of a"):
+        found.require({0: -5}, what="map task 3")
+    found.add_file(read(FILES[0], range(5)))
+    found.require({0: -10}, what="map task 3")
+    assert found.rows_read == 10
 
 
 def test_what_is_handed_on_must_have_the_signed_count_of_what_was_read() -> None:

@@ -15,6 +15,7 @@ from pyiceberg.types import PrimitiveType
 
 from histories.bench import Bench
 from histories.check import Question, check_question
+from histories.cuts import check_cuts, random_cuts
 from histories.selection import EVERYTHING, random_selection
 from icefloe.errors import NotBuiltError
 from icefloe.pipeline.settings import ShuffleSettings
@@ -52,6 +53,11 @@ def examine(bench: Bench, random: Random, *, thorough: bool = False) -> Examinat
                 result.changes += check_question(bench, question)
         except NotBuiltError as refusal:
             result.not_built[str(refusal)] += 1
+    bounds = random_cuts(bench, random)
+    if len(bounds) > 2:
+        result.questions += 1
+        with _settings(random):
+            result.changes += check_cuts(bench, bounds, _identity(random, bench.trace.schemas[bounds[-1] or 0]))
     return result
 
 

@@ -79,11 +79,11 @@ class Laboratory:
         Raises:
             WrongChangesError: icefloe is wrong.
         """
-        number, random = next(self._numbers), Random(history.seed)
-        bench = self._bench(history, f"h{number}")
+        random = Random(history.seed)
+        bench = self.bench(history)
         deliveries = None
         if random.random() < _FOLLOWED:
-            deliveries = Deliveries.begin(bench, self._folder / f"pipeline{number}", random)
+            deliveries = Deliveries.begin(bench, self._folder / f"pipeline_{bench.identifier}", random)
             bench.deliver = deliveries.catch_up
         bench.perform(history)
         if deliveries:
@@ -107,7 +107,9 @@ class Laboratory:
 
         return shrink(history, is_wrong, attempts=attempts)
 
-    def _bench(self, history: History, name: str) -> Bench:
+    def bench(self, history: History) -> Bench:
+        """A new table of a history's shape, to which nothing was done yet."""
+        name = f"h{next(self._numbers)}"
         if history.writer == "pyiceberg":
             return PyIcebergBench.create(self._catalog, f"db.{name}", history.shape)
         return JavaBench.create(self._start_spark(), f"history_{name}", history.shape)

@@ -25,7 +25,7 @@ def test_row_ids_stand_behind_the_columns_and_are_found_by_the_id_that_the_spec_
         ([None, None, None], 1000, [1002, 1005, 1006]),
         ([7, None, 3], 1000, [7, 1005, 3]),
         ([7, 8, 3], 1000, [7, 8, 3]),
-        ([None, 8, None], None, [None, 8, None]),
+        ([None, 8, None], None, [None, None, None]),
         ([None, None, None], 0, [2, 5, 6]),
     ],
 )

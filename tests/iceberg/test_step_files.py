@@ -150,6 +150,24 @@ def test_the_first_row_id_is_kept_where_any_entry_has_it() -> None:
     assert [(term.entry.data_file.first_row_id, term.weight) for term in files(reader, of).terms(of)] == [(70, 1)]
 
 
+def test_a_manifest_that_a_later_snapshot_gives_row_ids_has_them_from_then_on() -> None:
+    reader = FakeReader()
+    kept = reader.write("kept", 1, data("a", ADDED, 1))
+    reader.lists = {
+        2: [kept, reader.write("d2", 2, delete("x", ADDED, 2, 2))],
+        3: [replace(kept, first_row_id=70), reader.write("d3", 3, delete("y", ADDED, 3, 3))],
+    }
+    inherit = reader.data_entries
+    reader.data_entries = lambda manifest, paths=None: [
+        replace(entry, data_file=replace(entry.data_file, first_row_id=manifest.first_row_id))
+        for entry in inherit(manifest, paths)
+    ]
+    steps = [step(StepKind.COMMIT, 2), step(StepKind.COMMIT, 3)]
+    planner = files(reader, *steps)
+    found = [{term.entry.data_file.first_row_id for term in planner.terms(each)} for each in steps]
+    assert found == [{None}, {70}]
+
+
 def test_two_states_differ_by_their_files_and_not_by_their_manifests() -> None:
     reader = FakeReader()
     shared = reader.write("shared", 1, data("a", ADDED, 1))

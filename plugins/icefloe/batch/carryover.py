@@ -70,8 +70,8 @@ class CarryOver:
     def _consolidated(self, files: Sequence[FileRows], contended: frozenset[int]) -> Iterator[ChangedRows]:
         budget = MemoryBudget(self._memory_bytes)
         aligned = self._aligned(files, budget)
-        done = {each.tally.file.data_file.path for each in aligned}
-        rest = [file for file in files if file.data_file.path not in done]
+        done = {each.tally.file.key for each in aligned}
+        rest = [file for file in files if file.key not in done]
         rows = sum(file.rows_touched() for file in rest)
         slice_rows = max(_MIN_SLICE_ROWS, budget.free_bytes // _BYTES_PER_CANDIDATE)
         budget.take(min(budget.free_bytes, rows * _BYTES_PER_CANDIDATE))

@@ -85,7 +85,7 @@ def draft_plan(
     schema = TableSchema.at(table.metadata, offset.up_to_snapshot_id, after_snapshot_id=offset.after_snapshot_id)
     shape = RowShape.of(schema, identity=offset.identity, columns=columns, filter_text=filter_text, table=places.table)
     refuse_reserved_columns(shape.delivered.arrow.names, table=places.table)
-    scan = plan_scan_tasks(table, offset.steps, may_match=_may_match(shape, table))
+    scan = plan_scan_tasks(table, offset.steps, may_match=_may_match(shape, table), by_row_id=shape.has_row_id)
     tasks = tuple(
         map_task_document(map_id, files, scan.delete_files)
         for map_id, files in enumerate(map_tasks(_files(scan, schema), map_task_bytes=shuffle.map_task_bytes))

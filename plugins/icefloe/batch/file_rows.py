@@ -31,6 +31,11 @@ class FileRows:
     effects: tuple[Effect, ...]
 
     @property
+    def key(self) -> tuple[str, int | None]:
+        """What tells it from the others of its map task: a file may be read once more for steps of other row ids."""
+        return self.data_file.path, self.data_file.first_row_id
+
+    @property
     def touched(self) -> RowSet:
         """The rows that any effect needs."""
         return RowSet.union_of([effect.rows for effect in self.effects])

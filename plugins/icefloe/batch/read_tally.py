@@ -43,15 +43,15 @@ class ReadTally:
 
     def __init__(self, files: Sequence[FileRows]) -> None:
         self._files = files
-        self._read: dict[str, FileTally] = {}
+        self._read: dict[tuple[str, int | None], FileTally] = {}
 
     def add_file(self, tally: FileTally) -> None:
         """Notes that the touched rows of a file were read to their end; a file read again counts once."""
-        self._read[tally.file.data_file.path] = tally
+        self._read[tally.file.key] = tally
 
     @property
     def rows_read(self) -> int:
-        """Rows, each file once."""
+        """Rows, as often as they were read for different steps."""
         return sum(tally.rows_read for tally in self._read.values())
 
     @property
@@ -77,7 +77,7 @@ class ReadTally:
         expected: dict[int, int] = {}
         for file in self._files:
             path, planned = file.data_file.path, file.rows_touched()
-            tally = self._read.get(path)
+            tally = self._read.get(file.key)
             rows = 0 if tally is None else tally.rows_read
             if rows != planned:
                 raise AuditError(

@@ -30,7 +30,8 @@ class DataFile:
         file_size_bytes: its size.
         constants: by source field id (as text) the value of each identity partition; fills a column the file lacks.
         sequence_number: its data sequence number; 0 on V1 tables.
-        first_row_id: the ``_row_id`` of its first row on V3 tables, else None.
+        first_row_id: the ``_row_id`` of its first row on V3 tables in the steps that it is read for; None: it has none,
+            or some file of these steps has none.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT

@@ -63,7 +63,7 @@ class Manifest:
     """One line of a manifest list; counts are None where a V1 writer left them out.
 
     Attributes:
-        path: where it lies; the same path is the same content for ever.
+        path: where it lies; the same path is the same content for ever, but for what is inherited.
         spec_id: the partition spec of its files.
         holds_deletes: whether it lists delete files instead of data files.
         added_snapshot_id: the snapshot that wrote it.

@@ -32,9 +32,11 @@ def inherited_row_ids(row_ids: pa.Array, first_row_id: int | None, positions: ND
 
     Args:
         row_ids: as the file has them; null where it has none.
-        first_row_id: of the file; None: its rows have ids only where the file says so.
+        first_row_id: of the file; None: it has no row ids that its step could pair updates by, whatever the file says.
         positions: of the rows in the file.
     """
-    if first_row_id is None or not row_ids.null_count:
+    if first_row_id is None:
+        return pa.nulls(len(row_ids), pa.int64())
+    if not row_ids.null_count:
         return row_ids
     return pc.coalesce(row_ids, pa.array(positions + first_row_id, pa.int64()))

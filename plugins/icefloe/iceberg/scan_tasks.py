@@ -1,7 +1,11 @@
-"""Scan tasks: each data file of a batch once, with the weights its rows have in the steps."""
+"""Scan tasks: each data file of a batch once, with the weights its rows have in the steps.
+
+A file is read once more if its rows have other row ids in another step, or none: rows are paired by the row ids that
+the step's own manifests give them, so that a step tells the same changes in whatever batch it is read.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyiceberg.table import Table
 
@@ -13,6 +17,7 @@ from icefloe.iceberg.manifest_entries import DataEntry, Partition
 from icefloe.iceberg.manifests import ManifestReader
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.iceberg.step_files import FileTerm, StepFiles
+from icefloe.iceberg.step_row_ids import FirstRowIds, row_ids_of_steps
 
 __all__ = ["ScanPlan", "ScanTask", "Term", "plan_scan_tasks", "scan_tasks"]
 
@@ -55,7 +60,7 @@ class ScanPlan:
     """What a batch reads.
 
     Attributes:
-        tasks: each data file once, in the order of the steps and manifests that name it first.
+        tasks: each data file once for each first row id, in the order of the steps and manifests that name it first.
         delete_files: those that terms name, by number.
         warnings: one sentence each.
         manifests_read: how many manifests were opened for it.
@@ -78,13 +83,13 @@ class ScanPlan:
 
     @property
     def file_size_bytes(self) -> int:
-        """The size of all data files and of what is read of delete files, each once."""
+        """The size of all data files, as often as they are read, and of what is read of delete files, each once."""
         deletes = sum(delete_file.size_bytes for delete_file in self.delete_files.values())
         return sum(task.data_file.file_size_bytes for task in self.tasks) + deletes
 
     @property
     def record_count(self) -> int:
-        """The rows of all data files, each file once, before any delete."""
+        """The rows of all data files, as often as they are read, before any delete."""
         return sum(task.data_file.record_count for task in self.tasks)
 
 
@@ -93,7 +98,11 @@ def _every_file(_: DataEntry) -> bool:
 
 
 def plan_scan_tasks(
-    table: Table, steps: Sequence[Step], *, may_match: Callable[[DataEntry], bool] = _every_file
+    table: Table,
+    steps: Sequence[Step],
+    *,
+    may_match: Callable[[DataEntry], bool] = _every_file,
+    by_row_id: bool = False,
 ) -> ScanPlan:
     """The data files that tell the changes of ``steps``; reads manifests only.
 
@@ -101,6 +110,7 @@ def plan_scan_tasks(
         table: as loaded; has the snapshots that the steps name.
         steps: of one batch.
         may_match: whether a file may hold rows that count; the others are not read.
+        by_row_id: whether rows are identified by their row ids.
 
     Raises:
         UnknownSnapshotError: a step's snapshot expired since the steps were planned.
@@ -110,18 +120,26 @@ def plan_scan_tasks(
     history, reader = History.of(table), ManifestReader(table)
     _read_manifest_lists(steps, history, reader)
     files = StepFiles(steps, history, reader)
-    terms = [(step.change_ordinal, [term for term in files.terms(step) if may_match(term.entry)]) for step in steps]
-    named = NO_DELETES.union(*(term.delete_files for _, of_step in terms for term in of_step))
+    terms = [(step.change_ordinal, files.terms(step)) for step in steps]
+    wanted = [(ordinal, [term for term in of_step if may_match(term.entry)]) for ordinal, of_step in terms]
+    named = NO_DELETES.union(*(term.delete_files for _, of_step in wanted for term in of_step))
     return ScanPlan(
-        tasks=scan_tasks(terms),
+        tasks=scan_tasks(wanted, row_ids_of_steps(terms) if by_row_id else {}),
         delete_files={number: files.delete_file(number) for number in named},
         warnings=tuple(files.warnings),
         manifests_read=reader.manifests_read,
     )
 
 
-def scan_tasks(terms_by_ordinal: Iterable[tuple[int, Iterable[FileTerm]]]) -> tuple[ScanTask, ...]:
-    """The tasks that read every changed file once."""
+def scan_tasks(
+    terms_by_ordinal: Iterable[tuple[int, Iterable[FileTerm]]], row_ids: Mapping[int, FirstRowIds]
+) -> tuple[ScanTask, ...]:
+    """The tasks that read every changed file once for each first row id.
+
+    Args:
+        terms_by_ordinal: of the steps.
+        row_ids: from `row_ids_of_steps`; in other steps, any row ids will do.
+    """
     entries: dict[str, DataEntry] = {}
     terms: dict[str, list[Term]] = {}
     for ordinal, of_step in terms_by_ordinal:
@@ -134,14 +152,31 @@ def scan_tasks(terms_by_ordinal: Iterable[tuple[int, Iterable[FileTerm]]]) -> tu
             terms.setdefault(path, []).append(found)
     return tuple(
         ScanTask(
-            data_file=entry.data_file,
-            terms=tuple(terms[path]),
+            data_file=replace(entry.data_file, first_row_id=first_row_id),
+            terms=tuple(of_id),
             partition=entry.partition,
             lower_bounds=entry.lower_bounds,
             upper_bounds=entry.upper_bounds,
         )
         for path, entry in entries.items()
+        for first_row_id, of_id in _by_first_row_id(entry.data_file, terms[path], row_ids)
     )
+
+
+def _by_first_row_id(
+    file: DataFile, terms: Sequence[Term], row_ids: Mapping[int, FirstRowIds]
+) -> Iterable[tuple[int | None, Sequence[Term]]]:
+    """The terms of one file that are of the same row ids; those that may have any are added to the first."""
+    own = {
+        term.change_ordinal: row_ids[term.change_ordinal].get(file.path)
+        for term in terms
+        if term.change_ordinal in row_ids
+    }
+    first = next(iter(own.values()), file.first_row_id)
+    found: dict[int | None, list[Term]] = {}
+    for term in terms:
+        found.setdefault(own.get(term.change_ordinal, first), []).append(term)
+    return found.items()
 
 
 def _read_manifest_lists(steps: Iterable[Step], history: History, reader: ManifestReader) -> None:

@@ -51,7 +51,7 @@ class StepFiles:
     def __init__(self, steps: Sequence[Step], history: History, reader: ManifestReader) -> None:
         self._history = history
         self._reader = reader
-        self._reached: dict[str, list[DataEntry]] = {}
+        self._reached: dict[tuple[str, int | None], list[DataEntry]] = {}
         self._deletes = DeleteFiles(reader.key_types)
         self._live_in: dict[str, DeleteNumbers] = {}
         self._changed = NO_DELETES.union(*(self._changed_deletes(step) for step in steps))
@@ -149,12 +149,12 @@ class StepFiles:
     def _reached_entries(self, manifests: Iterable[Manifest]) -> Iterator[DataEntry]:
         """The live files of some manifests that a delete file which the batch adds or removes can reach."""
         wanted = [manifest for manifest in _live_data(manifests) if self._reach.includes(manifest)]
-        unread = [manifest for manifest in wanted if manifest.path not in self._reached]
+        unread = [manifest for manifest in wanted if _content(manifest) not in self._reached]
         for manifest, entries in zip(unread, self._reader.in_parallel(self._reached_of, unread), strict=True):
             live = (entry for entry in entries if entry.status is not EntryStatus.DELETED)
-            self._reached[manifest.path] = [entry for entry in live if self._deletes.in_force(entry, self._changed)]
+            self._reached[_content(manifest)] = [e for e in live if self._deletes.in_force(e, self._changed)]
         for manifest in wanted:
-            yield from self._reached[manifest.path]
+            yield from self._reached[_content(manifest)]
 
     def _reached_of(self, manifest: Manifest) -> list[DataEntry]:
         return self._reader.data_entries(manifest, self._reach.paths(manifest.spec_id))
@@ -197,6 +197,11 @@ class StepFiles:
 
 def _is_own(entry: DataEntry | DeleteEntry, snapshot_id: int) -> bool:
     return entry.status is EntryStatus.ADDED and entry.snapshot_id == snapshot_id
+
+
+def _content(manifest: Manifest) -> tuple[str, int | None]:
+    """What entries follow from: a snapshot may give row ids to the files of a manifest that an earlier one wrote."""
+    return manifest.path, manifest.first_row_id
 
 
 def _live_data(manifests: Iterable[Manifest]) -> list[Manifest]:
