@@ -3,7 +3,6 @@
 Source: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
 """
 
-import bz2
 import json
 import lzma
 import zlib
@@ -12,10 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-import pyarrow as pa
+from pyiceberg.avro.decoder import new_decoder
 
 from icefloe.errors import one_line
-from icefloe.iceberg.avro_decoder import AvroDecoder
+from icefloe.iceberg.avro_codecs import MAX_BLOCK_BYTES, decompressed
+from icefloe.iceberg.avro_decoder import AvroDecoder, Unbacked
 from icefloe.iceberg.opened_file import UndecodableError
 
 __all__ = ["AvroBlock", "AvroContainer", "decoding"]
@@ -24,6 +24,7 @@ _MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
 _LONGEST_VARINT: Final = 10
 _HEADER_BYTES: Final = 64 << 10
+_MAX_HEADER_BYTES: Final = 32 << 20
 _UNDECODABLE: Final = (
     EOFError, ArithmeticError, LookupError, ValueError, RecursionError, SystemError, zlib.error, lzma.LZMAError,
 )  # fmt: skip
@@ -47,12 +48,14 @@ class AvroContainer:
         schema: as JSON.
         codec: how blocks are compressed.
         blocks: all of them, in order.
+        unbacked: counts what is read of it without taking a byte.
     """
 
     source: Any
     schema: Any
     codec: str
     blocks: tuple[AvroBlock, ...]
+    unbacked: Unbacked
 
     @classmethod
     def open(cls, source: Any) -> Self:
@@ -66,12 +69,17 @@ class AvroContainer:
             sync = _read(source, start - _SYNC_BYTES, _SYNC_BYTES)
             schema = json.loads(metadata["avro.schema"])
             codec = metadata.get("avro.codec", b"null").decode()
-            return cls(source=source, schema=schema, codec=codec, blocks=tuple(_blocks(source, start, sync)))
+            blocks = tuple(_blocks(source, start, sync))
+            return cls(source=source, schema=schema, codec=codec, blocks=blocks, unbacked=Unbacked())
 
     def content(self, block: AvroBlock) -> bytes:
         """The encoded rows of a block."""
         with decoding():
-            return _decompressed(_read(self.source, block.offset, block.size_bytes), self.codec)
+            if block.size_bytes > MAX_BLOCK_BYTES:
+                raise ValueError(
+                    f"a block has {block.size_bytes} bytes, more than the {MAX_BLOCK_BYTES} that icefloe reads"
+                )
+            return decompressed(_read(self.source, block.offset, block.size_bytes), self.codec)
 
 
 @contextmanager
@@ -100,13 +108,13 @@ def _header(source: Any) -> tuple[dict[str, bytes], int]:
         try:
             return _parsed_header(content)
         except EOFError:
-            if size >= end:
+            if size >= min(end, _MAX_HEADER_BYTES):
                 raise
             size *= 8
 
 
 def _parsed_header(content: bytes) -> tuple[dict[str, bytes], int]:
-    decoder = AvroDecoder(content)
+    decoder = AvroDecoder(content, Unbacked())
     if decoder.read_fixed(len(_MAGIC)) != _MAGIC:
         raise ValueError("it does not begin as an Avro file does")
     metadata = {}
@@ -120,7 +128,7 @@ def _parsed_header(content: bytes) -> tuple[dict[str, bytes], int]:
 def _blocks(source: Any, start: int, sync: bytes) -> Iterator[AvroBlock]:
     end = source.size() if hasattr(source, "size") else source.seek(0, 2)
     while start < end:
-        decoder = AvroDecoder(_read(source, start, min(2 * _LONGEST_VARINT, end - start)))
+        decoder = new_decoder(_read(source, start, min(2 * _LONGEST_VARINT, end - start)) + bytes(2))
         num_rows, size_bytes = decoder.read_int(), decoder.read_int()
         offset = start + decoder.tell()
         if num_rows < 0 or size_bytes < 0 or _read(source, offset + size_bytes, _SYNC_BYTES) != sync:
@@ -135,33 +143,3 @@ def _read(source: Any, offset: int, size_bytes: int) -> bytes:
     if len(content) != size_bytes:
         raise EOFError(f"{size_bytes} bytes were expected at byte {offset}, found {len(content)}")
     return content
-
-
-def _decompressed(content: bytes, codec: str) -> bytes:
-    match codec:
-        case "null":
-            return content
-        case "deflate":
-            return zlib.decompress(content, wbits=-15)
-        case "snappy":
-            return _unsnapped(content)
-        case "zstandard":
-            return pa.CompressedInputStream(pa.BufferReader(content), "zstd").read()
-        case "bzip2":
-            return bz2.decompress(content)
-        case "xz":
-            return lzma.decompress(content)
-    raise ValueError(f"the codec {codec!r} is none of Avro's")
-
-
-def _unsnapped(content: bytes) -> bytes:
-    """Snappy's own framing says the size, as an unsigned varint; Avro adds a checksum at the end."""
-    size = 0
-    for place, byte in enumerate(content[:5]):
-        size |= (byte & 0x7F) << 7 * place
-        if byte < 0x80:
-            break
-    plain: bytes = pa.Codec("snappy").decompress(content[:-4], size, asbytes=True)
-    if zlib.crc32(plain).to_bytes(4, "big") != content[-4:]:
-        raise ValueError("the checksum of a block does not match")
-    return plain

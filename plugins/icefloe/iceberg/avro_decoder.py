@@ -8,22 +8,53 @@ from typing import Final
 
 from pyiceberg.avro.decoder import new_decoder
 
-__all__ = ["AvroDecoder"]
+__all__ = ["MAX_VALUES", "AvroDecoder", "Unbacked"]
 
-_PADDING: Final = bytes(1 << 16)
+MAX_VALUES: Final = 1 << 16
+"""The most values of one row outside of arrays and maps, counted by the schema: padding covers them all."""
+_PADDING: Final = bytes(8 * MAX_VALUES)
+_MOST_ELEMENTS: Final = 1 << 21
+"""Of the arrays and maps in one row: each is an object of up to 100 bytes until its batch is done."""
+_MOST_UNBACKED: Final = 1 << 20
+
+
+class Unbacked:
+    """Rows and elements of a file that took none of its bytes: nulls, and records without fields.
+
+    Bytes bound how many values they can hold; of these a number alone says how many there are.
+    """
+
+    def __init__(self) -> None:
+        self._left = _MOST_UNBACKED
+
+    def take(self, count: int) -> None:
+        """Counts some; raises as ``require``."""
+        self.require(count)
+        self._left -= count
+
+    def require(self, count: int) -> None:
+        """ValueError where so many are more than the file may still have."""
+        if count > self._left:
+            raise ValueError(f"it promises more than {_MOST_UNBACKED} rows or elements that have no bytes")
 
 
 class AvroDecoder:
     """PyIceberg's decoder, which does not look where its bytes end, held to its bytes.
 
     Padding covers the numbers of a row that begins inside; ``check`` refuses what ended outside.
+
+    Args:
+        content: the bytes.
+        unbacked: of the file.
     """
 
-    __slots__ = ("_limit", "_read", "read_boolean", "read_int", "tell")
+    __slots__ = ("_elements", "_limit", "_read", "_unbacked", "read_boolean", "read_int", "tell")
 
-    def __init__(self, content: bytes) -> None:
+    def __init__(self, content: bytes, unbacked: Unbacked) -> None:
         decoder = new_decoder(content + _PADDING)
         self._limit = len(content)
+        self._unbacked = unbacked
+        self._elements = 0
         self._read, self.tell = decoder.read, decoder.tell
         self.read_boolean, self.read_int = decoder.read_boolean, decoder.read_int
 
@@ -31,6 +62,20 @@ class AvroDecoder:
         """Raises EOFError where a value ended behind the last byte."""
         if self.tell() > self._limit:
             raise EOFError(f"a value ends behind the last of {self._limit} bytes")
+
+    def rows(self, count: int) -> Iterator[None]:
+        """Once for each row, which the caller reads and checks; ValueError where bytes cannot hold so many."""
+        self._unbacked.require(count - self._limit)
+        for _ in range(count):
+            start, self._elements = self.tell(), 0
+            yield
+            if self.tell() == start:
+                self._unbacked.take(1)
+
+    @property
+    def elements(self) -> int:
+        """How many elements of arrays and entries of maps the present row has until now."""
+        return self._elements
 
     @property
     def is_at_end(self) -> bool:
@@ -58,10 +103,18 @@ class AvroDecoder:
         """Once for each element of an array or entry of a map, which the caller reads."""
         while count := self.read_int():
             if count < 0:
+                count = -count
                 self.read_int()
-            for _ in range(abs(count)):
+            self._elements += count
+            if self._elements > _MOST_ELEMENTS:
+                raise ValueError(f"a row has more than {_MOST_ELEMENTS} elements in arrays and maps")
+            start = self.tell()
+            self._unbacked.require(start + count - self._limit)
+            for _ in range(count):
                 self.check()
                 yield
+            if self.tell() - start < count:
+                self._unbacked.take(count - (self.tell() - start))
 
     def _require(self, size_bytes: int) -> None:
         if not 0 <= size_bytes <= self._limit - self.tell():

@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 import pyarrow as pa
 
 from icefloe.iceberg.avro_container import AvroContainer, decoding
-from icefloe.iceberg.avro_decoder import AvroDecoder
+from icefloe.iceberg.avro_decoder import AvroDecoder, Unbacked
 from icefloe.iceberg.avro_types import record_fields
 from icefloe.iceberg.file_columns import FileColumn
 from icefloe.iceberg.opened_file import BATCH_BYTES, selected_columns
@@ -17,6 +17,8 @@ __all__ = ["AvroRows"]
 
 _ENCODED_BYTES: Final = BATCH_BYTES >> 3
 """Of the rows of a batch: values are Python objects until the batch is full, several times as large."""
+_ELEMENTS: Final = 1 << 20
+"""In arrays and maps of a batch, which may have fewer bytes than elements."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +75,7 @@ class AvroRows:
     def batches(self, groups: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """The rows of consecutive blocks, in order."""
         with decoding():
-            batch = _Batch(self.container.schema, columns)
+            batch = _Batch(self.container.schema, columns, self.container.unbacked)
             for number in groups:
                 block = self.container.blocks[number]
                 yield from batch.add(self.container.content(block), block.num_rows, self.batch_rows)
@@ -88,26 +90,29 @@ class AvroRows:
 class _Batch:
     """Rows that are being collected."""
 
-    def __init__(self, schema: Any, columns: Sequence[str] | None) -> None:
+    def __init__(self, schema: Any, columns: Sequence[str] | None, unbacked: Unbacked) -> None:
+        self._unbacked = unbacked
         fields = record_fields(schema)
         wanted = [columns is None or field.name in columns for field, _ in fields]
         self._read = [
             values.append if is_wanted else values.skip for (_, values), is_wanted in zip(fields, wanted, strict=True)
         ]
         self._fields = [field for field, is_wanted in zip(fields, wanted, strict=True) if is_wanted]
-        self._encoded_bytes = 0
+        self._encoded_bytes = self._elements = 0
         self.num_rows = 0
 
     def add(self, content: bytes, num_rows: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Reads the rows of a block, and gives a batch whenever one is full."""
-        decoder, start = AvroDecoder(content), 0
-        for _ in range(num_rows):  # Avro is read value by value; avro_values has the measurement
+        decoder, start = AvroDecoder(content, self._unbacked), 0
+        for _ in decoder.rows(num_rows):  # Avro is read value by value; avro_values has the measurement
             for read in self._read:
                 read(decoder)
             decoder.check()
             self.num_rows += 1
+            self._elements += decoder.elements
             here = decoder.tell()
-            if self.num_rows >= batch_rows or self._encoded_bytes + here - start >= _ENCODED_BYTES:
+            is_large = self._encoded_bytes + here - start >= _ENCODED_BYTES or self._elements >= _ELEMENTS
+            if self.num_rows >= batch_rows or is_large:
                 yield self.finish()
                 start = here
         if not decoder.is_at_end:
@@ -116,7 +121,8 @@ class _Batch:
 
     def finish(self) -> pa.RecordBatch:
         """The rows since the last batch."""
-        num_rows, self.num_rows, self._encoded_bytes = self.num_rows, 0, 0
+        num_rows, self.num_rows = self.num_rows, 0
+        self._encoded_bytes = self._elements = 0
         schema = pa.schema([field for field, _ in self._fields])
         if not self._fields:
             return pa.RecordBatch.from_struct_array(pa.array([{}] * num_rows, pa.struct([])))

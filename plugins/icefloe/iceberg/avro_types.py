@@ -3,14 +3,15 @@
 Sources: https://avro.apache.org/docs/1.12.0/specification/ and https://iceberg.apache.org/spec/#avro
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
 from operator import methodcaller
 from typing import Any, Final
 from uuid import UUID
 
 import pyarrow as pa
 
-from icefloe.iceberg.avro_decoder import AvroDecoder
+from icefloe.iceberg.avro_decoder import MAX_VALUES, AvroDecoder
 from icefloe.iceberg.avro_values import LeafValues, ListValues, MapValues, OptionalValues, StructValues, Values
 
 __all__ = ["AvroField", "record_fields"]
@@ -54,20 +55,26 @@ def record_fields(schema: Any) -> list[AvroField]:
     """
     if not isinstance(schema, Mapping) or schema.get("type") != "record":
         raise ValueError("its schema is no record")
-    return _fields(schema, _Names({}).inside(schema))
+    return _fields(schema, _Names({}, count()).inside(schema))
 
 
 class _Names:
     """Named types that stand earlier in the schema: a type is written out only where it appears first."""
 
-    def __init__(self, known: dict[str, tuple[Any, "_Names"]], namespace: str = "") -> None:
+    def __init__(self, known: dict[str, tuple[Any, "_Names"]], values: Iterator[int], namespace: str = "") -> None:
         self._known = known
+        self._values = values
         self._namespace = namespace
+
+    def count_value(self) -> None:
+        """ValueError where there are too many: types that name each other twice over make two to the power of any."""
+        if next(self._values) >= MAX_VALUES:
+            raise ValueError(f"its schema has more than {MAX_VALUES} fields and elements")
 
     def inside(self, schema: Mapping[str, Any]) -> "_Names":
         """The names as they are used inside a named type, which is one of them from then on."""
         full = self._full(schema["name"], schema.get("namespace", self._namespace))
-        inner = _Names(self._known, full.rpartition(".")[0])
+        inner = _Names(self._known, self._values, full.rpartition(".")[0])
         self._known[full] = schema, inner
         return inner
 
@@ -91,6 +98,7 @@ def _field(name: str, schema: Any, field_id: int | None, names: _Names) -> AvroF
 
 
 def _values(schema: Any, names: _Names) -> Values:
+    names.count_value()
     if isinstance(schema, list):
         return _union(schema, names)
     if isinstance(schema, str):

@@ -1,0 +1,155 @@
+"""Avro files of a few hundred bytes that promise millions of rows or gigabytes: read in a process of their own."""
+
+import bz2
+import json
+import lzma
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pytest
+
+from iceberg.avro_writing import SYNC, record, sized, varint
+
+MIB: Final = 1 << 20
+HUGE: Final = 1 << 40
+READER: Final = """
+import json, resource, sys
+from pathlib import Path
+
+import pyarrow as pa
+
+from iceberg.test_avro_file import describe, read
+from icefloe.errors import TerminalError
+from icefloe.iceberg.avro_file import AvroRows
+from icefloe.iceberg.opened_file import UndecodableError
+
+def read_all_columns(path):
+    rows = AvroRows.open(pa.OSFile(path), batch_rows=131_072)
+    for _, _, groups in rows.group_runs():
+        for batch in rows.batches(groups, None):
+            del batch
+
+for path, rows in json.loads(sys.argv[1]):
+    try:
+        read_all_columns(path)
+        print(json.dumps([path, "all columns could be read", 0]), flush=True)
+        continue
+    except UndecodableError:
+        pass
+    try:
+        found = sum(batch.num_rows for _, batch in read(describe(Path(path), rows)))
+    except TerminalError as error:
+        found = error.sentence
+    print(json.dumps([path, found, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]), flush=True)
+"""
+ID: Final = ("id", "long", 1)
+NULLS: Final = {"type": "array", "items": "null"}
+NOTHING: Final = {"type": "record", "name": "nothing", "fields": []}
+DOUBLED: Final = [
+    {"type": "record", "name": f"r{n}", "fields": [{"name": f"f{side}", "type": f"r{n - 1}"} for side in "ab"]}
+    for n in range(1, 40)
+]
+
+
+def file_of(schema: Any, *blocks: bytes, codec: str = "null", rows: int = 1) -> tuple[bytes, int]:
+    """A file of blocks that each say they have so many rows."""
+    metadata = {"avro.schema": json.dumps(schema).encode(), "avro.codec": codec.encode()}
+    parts = [b"Obj\x01", varint(len(metadata))]
+    parts += [sized(key.encode()) + sized(value) for key, value in metadata.items()]
+    parts += [b"\0", SYNC]
+    parts += [varint(rows) + sized(block) + SYNC for block in blocks]
+    return b"".join(parts), rows * len(blocks)
+
+
+def bomb(codec: str, compressed: Callable[[bytes], bytes]) -> tuple[bytes, int]:
+    """Zeros: ids of one byte each."""
+    return file_of(record(ID), compressed(bytes(300 * MIB)), codec=codec, rows=300 * MIB)
+
+
+def deflated(content: bytes) -> bytes:
+    return zlib.compress(content)[2:-4]
+
+
+def of_values(kind: Any, value: bytes, rows: int = 1, blocks: int = 1) -> tuple[bytes, int]:
+    """Rows of an id and a value."""
+    return file_of(record(ID, ("c", kind, 3)), *[(b"\0" + value) * rows] * blocks, rows=rows)
+
+
+HOSTILE: Final[Mapping[str, Callable[[], tuple[bytes, int]]]] = {
+    "an array of nulls": lambda: of_values(NULLS, varint(HUGE) + b"\0"),
+    "an array of nulls, in blocks": lambda: of_values(NULLS, varint(2_000_000) * 200 + b"\0"),
+    "arrays of nulls": lambda: of_values(NULLS, varint(1000) + b"\0", rows=100_000),
+    "blocks of arrays of nulls": lambda: of_values(NULLS, varint(50_000) + b"\0", blocks=500),
+    "an array with a negative count": lambda: of_values(NULLS, varint(-HUGE) + b"\0\0"),
+    "an array of records of nothing": lambda: of_values({"type": "array", "items": NOTHING}, varint(HUGE) + b"\0"),
+    "an array of fixed values of no bytes": lambda: of_values(
+        {"type": "array", "items": {"type": "fixed", "name": "x", "size": 0}}, varint(HUGE) + b"\0"
+    ),
+    "an array of arrays": lambda: of_values({"type": "array", "items": NULLS}, varint(HUGE) + b"\0" * 3000),
+    "a map": lambda: of_values({"type": "map", "values": "null"}, varint(HUGE) + b"\0"),
+    "elements of one byte": lambda: file_of(
+        record(ID, ("c", {"type": "array", "items": "int"}, 3)),
+        deflated(b"\0" + varint(200 * MIB) + bytes(200 * MIB + 1)),
+        codec="deflate",
+    ),
+    "rows of nothing": lambda: file_of(record(("n", "null", 1)), b"", rows=HUGE),
+    "many blocks of rows of nothing": lambda: file_of(record(("n", "null", 1)), *[b""] * 400, rows=1_000_000),
+    "more rows than bytes": lambda: file_of(record(ID), b"\0", rows=HUGE),
+    "a block that is not there": lambda: (file_of(record(ID))[0] + varint(1) + varint(HUGE) + SYNC, 1),
+    "text that is not there": lambda: of_values("string", varint(HUGE)),
+    "types that name each other twice": lambda: file_of(
+        record(ID, ("n", {"type": "record", "name": "r0", "fields": [{"name": "x", "type": "int"}]}, 3),
+               *[(f"c{n}", each) for n, each in enumerate(DOUBLED)])
+    ),
+    "deflate": lambda: bomb("deflate", deflated),
+    "zstandard": lambda: bomb("zstandard", lambda content: pa.compress(content, "zstd", asbytes=True)),
+    "bzip2": lambda: bomb("bzip2", bz2.compress),
+    "xz": lambda: bomb("xz", lambda content: lzma.compress(content, preset=0)),
+    "snappy": lambda: file_of(record(ID), b"\xff\xff\xff\xff\x0f" + bytes(12), codec="snappy", rows=1 << 31),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Any, int]]:
+    """What reading each file came to, and the most memory that the process had until then, in KiB."""
+    folder = tmp_path_factory.mktemp("hostile")
+    files = []
+    for number, make in enumerate(HOSTILE.values()):
+        content, rows = make()
+        path = folder / f"{number}.avro"
+        path.write_bytes(content)
+        files.append((str(path), rows))
+    paths = [str(Path(__file__).parents[1]), *sys.path]
+    code = f"import sys; sys.path[:0] = {paths!r}\n{READER}"
+    command = [sys.executable, "-c", code, json.dumps(files)]
+    try:
+        output = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True).stdout
+    except subprocess.TimeoutExpired as stopped:
+        output = (stopped.stdout or b"").decode()
+    lines = [json.loads(line) for line in output.splitlines()]
+    return {name: (found, peak) for name, (_, found, peak) in zip(HOSTILE, lines, strict=False)}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_file_that_promises_more_than_it_holds_ends_in_one_sentence(
+    outcomes: Mapping[str, tuple[Any, int]], name: str
+) -> None:
+    found, peak_kib = outcomes[name]
+    assert ".avro of table db.t cannot be decoded: " in found
+    assert peak_kib < 1_200_000, "the process has no more than blocks of 256 MiB ask for"
+
+
+def test_rows_and_elements_without_bytes_are_read_as_long_as_they_are_few(tmp_path: Path) -> None:
+    from iceberg.test_avro_file import describe, read
+
+    content, rows = file_of(record(("n", "null", 1)), b"", b"", rows=300_000)
+    (tmp_path / "rows.avro").write_bytes(content)
+    assert sum(batch.num_rows for _, batch in read(describe(tmp_path / "rows.avro", rows))) == 600_000
+    content, rows = of_values(NULLS, varint(1000) + b"\0", rows=500)
+    (tmp_path / "elements.avro").write_bytes(content)
+    assert sum(batch.num_rows for _, batch in read(describe(tmp_path / "elements.avro", rows))) == 500
