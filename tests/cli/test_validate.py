@@ -18,8 +18,8 @@ def test_a_usable_pipeline_passes_every_check(workspace: Workspace) -> None:
     assert (done.code, done.err) == (0, "")
     assert set(marks(done).values()) == {"✓"}
     assert list(marks(done)) == [
-        "file", "name", "release", "engine", "storage", "sink", "catalog", "table", "branch", "columns", "identity",
-        "names", "checkpoint",
+        "file", "name", "release", "places", "engine", "storage", "sink", "catalog", "table", "branch", "columns",
+        "identity", "names", "checkpoint",
     ]  # fmt: skip
 
 
@@ -128,3 +128,24 @@ def test_checks_are_told_to_programs_too(workspace: Workspace) -> None:
     assert failed.document["exit_code"] == failed.code == 65
     [told] = [check for check in failed.document["checks"] if not check["is_passed"]]
     assert told["check"] == "table"
+
+
+@pytest.mark.parametrize("command", ["validate", "plan", "run"])
+def test_an_output_where_cleanup_deletes_is_refused_before_anything_is_written(
+    workspace: Workspace, command: str
+) -> None:
+    sink = {"type": "files", "path": f"file://{workspace.storage()}/shuffle/events/changes"}
+    pipeline = workspace.pipeline(sink=sink)
+    done = icefloe(command, pipeline)
+    assert done.code == 65
+    assert "events.yaml:" in done.out + done.err
+    assert "sink.path, file:///" in done.out + done.err
+    if command != "validate":
+        assert not workspace.storage().exists()
+
+
+def test_an_output_among_the_files_of_the_table_is_refused(workspace: Workspace) -> None:
+    location = workspace.table.location()
+    done = icefloe("run", workspace.pipeline(sink={"type": "files", "path": f"{location}/changes"}))
+    assert done.code == 65
+    assert "is inside the location of table db.events" in done.sentence

@@ -16,6 +16,7 @@ from icefloe.iceberg.steps import SnapshotRange
 from icefloe.iceberg.table_schema import TableSchema
 from icefloe.pipeline.configuration import result_configuration, tuning_configuration
 from icefloe.pipeline.lines import with_lines
+from icefloe.pipeline.places import refuse_nested_places
 
 __all__ = ["NextBatch", "Work", "find_work", "next_batch", "record_batch"]
 
@@ -81,9 +82,11 @@ def next_batch(session: PipelineSession, request: RangeRequest | None = None) ->
     Raises:
         ConfigurationChangedError: a key that changes the result, or the table, differs from what was recorded.
         ExpiredHistoryError: snapshots are gone that the range needs.
+        NestedPlacesError: one of the pipeline's places is inside another.
         TerminalError: the range cannot be read (see `plan_range`), or an identifier column is gone.
     """
     with with_lines(session.pipeline):
+        refuse_nested_places(session.pipeline, session.table.location())
         return _next(session) if request is None else _backfill(session, request)
 
 

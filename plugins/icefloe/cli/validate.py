@@ -28,6 +28,7 @@ from icefloe.pipeline.lines import with_lines
 from icefloe.pipeline.model import Pipeline, SinkSettings
 from icefloe.pipeline.not_built import refuse_unbuilt
 from icefloe.pipeline.pipeline_file import find_pipeline, load_pipeline, refuse_taken_name
+from icefloe.pipeline.places import refuse_nested_places
 from icefloe.sinks.open_sink import open_sink
 from icefloe.storage.location import open_store
 from icefloe.storage.probe import probe
@@ -44,6 +45,7 @@ def validate(arguments: Namespace, screen: Screen) -> int:
         checks.run("name", partial(refuse_taken_name, path, pipeline.name), lambda _: pipeline.name)
         credentials = Credentials.from_environment(os.environ)
         checks.run("release", partial(refuse_unbuilt, pipeline), lambda _: "every key is built")
+        checks.run("places", partial(_compare_places, pipeline), lambda _: "no place of the file is inside another")
         runner = _check_places(pipeline, credentials, checks)
         catalog = checks.run("catalog", lambda: _catalog_name(pipeline, credentials), str)
         if catalog is not None:
@@ -62,6 +64,12 @@ def _check_places(pipeline: Pipeline, credentials: Credentials, checks: Checklis
     sink = pipeline.sink
     checks.run("sink", partial(_try_sink, sink, credentials), lambda _: f"{sink.type} {sink.path}")
     return runner
+
+
+def _compare_places(pipeline: Pipeline) -> None:
+    """Before anything is written to them; where the table lies is compared with the checkpoint."""
+    with with_lines(pipeline):
+        refuse_nested_places(pipeline)
 
 
 def _usable(runner: PhaseRunner) -> PhaseRunner:

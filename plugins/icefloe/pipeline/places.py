@@ -1,0 +1,85 @@
+"""Places that must not contain each other, because one process or another deletes what it finds in its own."""
+
+import os
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+from typing import Final
+from urllib.parse import unquote
+
+from icefloe.errors import TerminalError
+from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.url import join_url
+
+__all__ = ["NestedPlacesError", "place_parts", "refuse_nested_places"]
+
+_URL: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?://(?P<host>[^/]*))?(?P<path>.*)", re.DOTALL)
+_SAME_SCHEME: Final[Mapping[str, str]] = {
+    "s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "wasb": "abfs", "wasbs": "abfs",
+}  # fmt: skip
+
+
+class NestedPlacesError(TerminalError):
+    """One place of a pipeline is another, or inside it. Facts: ``key`` of the pipeline file, ``inner``, ``outer``."""
+
+
+def refuse_nested_places(pipeline: Pipeline, table_location: str | None = None) -> None:
+    """Compares shuffle folder, checkpoint, output and the table's own files.
+
+    Args:
+        pipeline: with ``${ENV}`` expanded.
+        table_location: None where the table is not known.
+
+    Raises:
+        NestedPlacesError: of the first two that lie inside each other.
+    """
+    for (a, (a_key, a_url)), (b, (b_key, b_url)) in combinations(_places(pipeline, table_location).items(), 2):
+        one, other = place_parts(a_url), place_parts(b_url)
+        if one[: len(other)] == other:
+            raise _error(a, a_url, b, b_url, key=a_key or b_key)
+        if other[: len(one)] == one:
+            raise _error(b, b_url, a, a_url, key=b_key or a_key)
+
+
+def place_parts(url: str) -> tuple[str, ...]:
+    """A URL in parts that are equal for equal places: a place inside another begins with all parts of the other.
+
+    >>> place_parts("S3A://Lake//a/./b/../c%20d/"), place_parts("abfss://box@account.dfs.core.windows.net/x")
+    (('s3', 'lake', 'a', 'c d'), ('abfs', 'box@account', 'x'))
+    >>> place_parts("file://localhost/nowhere/a"), place_parts("/nowhere/a/")
+    (('file', '', 'nowhere', 'a'), ('file', '', 'nowhere', 'a'))
+    """
+    match = _URL.fullmatch(url)
+    scheme, host, path = ("file", "", url) if match is None else (match["scheme"].lower(), match["host"], match["path"])
+    scheme = _SAME_SCHEME.get(scheme, scheme)
+    path = posixpath.normpath("/" + unquote(path, errors="surrogateescape").lstrip("/"))
+    if scheme == "file":
+        # A symbolic link leads to the same files by another name.
+        return ("file", "", *_segments(os.path.realpath(path)))
+    host = (host or "").lower()
+    return (scheme, host.partition(".")[0] if scheme == "abfs" else host, *_segments(path))
+
+
+def _places(pipeline: Pipeline, table_location: str | None) -> dict[str, tuple[str | None, str]]:
+    """URLs by name, each with the key of the pipeline file that sets it."""
+    storage_key = "storage"
+    places: dict[str, tuple[str | None, str]] = {
+        "sink.path": ("sink", pipeline.sink.path or ""),
+        "the checkpoint": ("checkpoint" if pipeline.checkpoint else storage_key, pipeline.checkpoint_url),
+        "the shuffle folder": (storage_key, join_url(pipeline.storage, "shuffle")),
+        f"the location of table {pipeline.table}": (None, table_location or ""),
+    }
+    return {name: (key, url) for name, (key, url) in places.items() if url and not url.startswith("dynamodb://")}
+
+
+def _segments(path: str) -> Iterator[str]:
+    return (segment for segment in path.split("/") if segment)
+
+
+def _error(inner: str, inner_url: str, outer: str, outer_url: str, *, key: str | None) -> NestedPlacesError:
+    return NestedPlacesError(
+        f"{inner}, {inner_url}, is inside {outer}, {outer_url}: what clears the one, such as cleanup after a batch or "
+        "Iceberg's removal of orphan files, would delete the other; give each a folder of its own, neither inside the "
+        "other", key=key, inner=inner_url, outer=outer_url,
+    )  # fmt: skip
