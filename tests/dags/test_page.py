@@ -6,30 +6,42 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest import mock
 
 import pytest
 from starlette.routing import Mount
 
 import airflow_environment
 from dags.lake import Lake, TaskStates
+from e2e.daemons import wait_until
+from icefloe.errors import TransientError
 
 pytestmark = pytest.mark.airflow
 
 
+PICKY = "page.picky_auth_manager.PickyAuthManager"
+OF_AIRFLOW = "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager"
+
+
 @pytest.fixture
-def client(airflow_database: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
-    """Asks the page as a user; without a name, as nobody."""
+def client(
+    request: pytest.FixtureRequest, airflow_database: None, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Any]]:
+    """Asks the page as a user; without a name, as nobody. The auth manager is the picky one, or the parameter."""
     from airflow.api_fastapi.app import create_app, get_auth_manager, purge_cached_app
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
     from fastapi.testclient import TestClient
 
-    monkeypatch.setenv("AIRFLOW__CORE__AUTH_MANAGER", "page.picky_auth_manager.PickyAuthManager")
+    monkeypatch.setenv("AIRFLOW__CORE__AUTH_MANAGER", getattr(request, "param", PICKY))
     purge_cached_app()
     app = TestClient(create_app(apps="core"))
 
-    def ask(path: str, name: str | None = None, role: str | None = "VIEWER", *, token: str | None = None) -> Any:
+    def ask(
+        path: str, name: str | None = None, role: str | None = "VIEWER", *, token: str | None = None, team: str = ""
+    ) -> Any:
         if name is not None:
-            token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username=name, role=role))
+            user = SimpleAuthManagerUser(username=name, role=role, teams=[team])
+            token = get_auth_manager().generate_jwt(user)
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         return app.get(f"/icefloe/{path}", headers=headers, follow_redirects=False)
 
@@ -70,6 +82,70 @@ def test_no_document_is_for_a_user_without_a_role_or_without_a_right_to_the_dag(
             assert client(path, "orders").status_code == 403, path
 
 
+@pytest.fixture
+def two_pipelines(lake: Lake, run_dag: Callable[..., TaskStates]) -> None:
+    """``flights`` and ``orders``, both known to Airflow."""
+    for name in ("flights", "orders"):
+        lake.write_pipeline(name, sink={"type": "files", "path": f"file://{lake.folder}/changes/{name}"})
+    run_dag("flights")
+
+
+def seen(answer: Any) -> tuple[int, list[str]]:
+    """The status, and the pipelines of an overview."""
+    return answer.status_code, sorted(row["dag_id"] for row in answer.json().get("pipelines", ()))
+
+
+@pytest.mark.parametrize("path", ["api/overview", "api/overview?dag_id=flights"])
+def test_a_user_with_a_right_to_the_runs_of_one_dag_sees_that_one(
+    client: Callable[..., Any], two_pipelines: None, path: str
+) -> None:
+    assert seen(client(path, "flights")) == (200, ["flights"])
+    assert seen(client(path, "flights orders-without-runs")) == (200, ["flights"])
+    assert seen(client(path, "admin", "ADMIN"))[1] == ["flights", "orders"]
+    assert client("api/pipelines/orders", "flights orders-without-runs").status_code == 403
+    assert client("api/pipelines/orders?dag_id=flights", "flights").status_code == 403
+
+
+@pytest.mark.parametrize("path", ["api/overview", "api/overview?dag_id=flights"])
+@pytest.mark.parametrize(("name", "role"), [("mallory", "VIEWER"), ("flights-without-runs", "USER"), ("flights", None)])
+def test_a_user_without_a_right_to_the_runs_of_any_dag_is_refused_the_overview(
+    client: Callable[..., Any], two_pipelines: None, path: str, name: str, role: str | None
+) -> None:
+    assert seen(client(path, name, role)) == (403, [])
+
+
+@pytest.fixture
+def team(two_pipelines: None) -> Iterator[str]:
+    """The team that all DAGs of the folder belong to."""
+    from airflow.models.dag import DagModel
+    from airflow.models.team import Team, dag_bundle_team_association_table
+    from airflow.utils.session import create_session
+    from sqlalchemy import delete, insert
+
+    with create_session() as session:
+        session.add(Team(name="travel"))
+        session.flush()
+        session.execute(
+            insert(dag_bundle_team_association_table).values(dag_bundle_name="dags-folder", team_name="travel")
+        )
+    DagModel.get_team_name.cache_clear()
+    yield "travel"
+    with create_session() as session:
+        session.execute(delete(dag_bundle_team_association_table))
+        session.execute(delete(Team))
+    DagModel.get_team_name.cache_clear()
+
+
+@pytest.mark.parametrize("client", [OF_AIRFLOW], indirect=True)
+def test_the_auth_manager_of_airflow_itself_keeps_teams_apart(client: Callable[..., Any], team: str) -> None:
+    assert seen(client("api/overview", "anna", team=team)) == (200, ["flights", "orders"])
+    assert client("api/pipelines/flights", "anna", team=team).status_code == 200
+    for path in ("api/overview", "api/overview?dag_id=other"):
+        assert seen(client(path, "otto", team="other")) == (200, [])
+    assert client("api/pipelines/flights", "otto", team="other").status_code == 403
+    assert client("api/overview", "otto", None, team=team).status_code == 403
+
+
 def test_static_files_are_served_and_say_nothing_of_anybody(client: Callable[..., Any]) -> None:
     assert client("").text.startswith("<!doctype html>")
     assert client("overview.js").status_code == 200
@@ -103,6 +179,35 @@ def unpause(dag_id: str) -> None:
         session.execute(update(DagModel).where(DagModel.dag_id == dag_id).values(is_paused=False))
 
 
+def test_a_batch_that_was_looked_at_while_it_was_open_is_shown_when_it_is_committed(
+    client: Callable[..., Any], lake: Lake, run_dag: Callable[..., TaskStates], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.append((1, "AA"))
+    lake.write_pipeline("flights")
+    with monkeypatch.context() as patched:
+        patched.setattr("icefloe.orchestration.use_cases.commit_batch", mock.Mock(side_effect=TransientError("later")))
+        assert run_dag("flights").in_state("failed") == {"commit"}
+    opened = client("api/pipelines/flights/batches/0", "flights").json()
+    assert (opened["batch"]["state"], "there is no" in opened["report_sentence"]) == ("open", True)
+    assert run_dag("flights").run_state == "success"
+    batch = known(lambda: client("api/pipelines/flights/batches/0", "flights").json(), "report_sentence")
+    assert (batch["batch"]["state"], batch["batch"]["route"]) == ("committed", "insert_only")
+    [entry] = client("api/pipelines/flights", "flights").json()["batches"]
+    assert (entry["batch"], entry["state"], entry["route"]) == (0, "committed", "insert_only")
+
+
+def known(ask: Callable[[], Any], sentence: str) -> Any:
+    """Asks as the page does: again, while a document has a sentence that says why something is not known yet."""
+    return wait_until(
+        lambda: None if (document := ask())[sentence] else document, what=f"a document without {sentence}", seconds=60
+    )
+
+
+def with_reports(page: Any) -> Any:
+    """The page of a pipeline, once all its reports came; a store may take longer than the page waits for it."""
+    return None if any("sentence" in entry for entry in page["batches"]) else page
+
+
 def test_the_documents_after_real_runs(
     client: Callable[..., Any], lake: Lake, run_dag: Callable[..., TaskStates]
 ) -> None:
@@ -127,7 +232,7 @@ def test_the_documents_after_real_runs(
     assert "nowhere" in states["orders"][1]
     assert [row["dag_id"] for row in client("api/overview", "flights").json()["pipelines"]] == ["flights"]
 
-    page = client("api/pipelines/flights", "flights").json()
+    page = wait_until(lambda: with_reports(client("api/pipelines/flights", "flights").json()), what="them", seconds=60)
     assert [(entry["batch"], entry["route"]) for entry in page["batches"]] == [(1, "shuffle"), (0, "insert_only")]
     assert page["batches"][0]["up_to_snapshot_id"] == str(second) == page["pipeline"]["cursor"]["snapshot_id"]
     assert page["batches"][0]["counts"]["update_after"] == 1

@@ -1,4 +1,5 @@
 import time
+from functools import partial
 from threading import Event
 
 import pytest
@@ -24,7 +25,10 @@ def test_what_is_old_is_looked_at_anew() -> None:
     [
         (TerminalError("access is denied"), "access is denied"),
         (TransientError("the store timed out"), "the store timed out; the page looks again"),
-        (ZeroDivisionError("by\nzero"), "ZeroDivisionError: by zero"),
+        (
+            ValueError("token=hunter2"),
+            "a could not be read (ValueError): run `icefloe status` where it can reach the store",
+        ),
     ],
 )
 def test_an_error_becomes_a_sentence(error: Exception, sentence: str) -> None:
@@ -96,3 +100,53 @@ def test_looks_in_the_background_are_waited_for_by_nobody() -> None:
     found = cache.get({"a": lambda: release.wait(30)})["a"]
     assert (found.value, found.sentence) == (None, None)
     release.set()
+
+
+class Answers:
+    """What several looks at one document bring; an error is raised."""
+
+    def __init__(self, *answers: object) -> None:
+        self._answers = list(answers)
+
+    def __call__(self) -> object:
+        answer = self._answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@pytest.mark.parametrize(
+    "missing", [None, TerminalError("there is no report"), TransientError("it timed out"), OSError()]
+)
+def test_only_a_document_that_was_read_counts_for_long(missing: object) -> None:
+    cache = DocumentCache(fresh_seconds=86_400, deadline_seconds=5, retry_seconds=0)
+    look = Answers(missing, "the report", "another one")
+    assert [cache.get({"a": look})["a"].value for _ in range(3)] == [None, "the report", "the report"]
+
+
+def test_a_missing_document_is_not_asked_for_at_every_call() -> None:
+    cache = DocumentCache(fresh_seconds=86_400, deadline_seconds=5, retry_seconds=60)
+    look = Answers(TerminalError("there is no report"))
+    assert [cache.get({"a": look})["a"].sentence for _ in range(2)] == ["there is no report"] * 2
+
+
+def test_documents_make_room_for_new_ones_by_their_size() -> None:
+    cache = DocumentCache(fresh_seconds=60, deadline_seconds=5, max_bytes=100_000)
+    looks: list[str] = []
+
+    def look(key: str) -> list[str]:
+        looks.append(key)
+        return [key * 1000 for _ in range(40)]
+
+    for key in ("a", "b", "c", "a", "c"):
+        assert cache.get({key: partial(look, key)})[key].value is not None
+    assert looks == ["a", "b", "c", "a"]
+
+
+def test_a_document_larger_than_all_the_memory_is_not_kept() -> None:
+    cache = DocumentCache(fresh_seconds=60, deadline_seconds=5, max_bytes=100_000)
+    assert cache.get({"b": lambda: "small"})["b"].value == "small"
+    found = cache.get({"a": lambda: {"nested": ["x" * 200_000]}})["a"]
+    assert found.value is None
+    assert (found.sentence or "").startswith("a is too large for the page: 200,")
+    assert cache.get({"b": lambda: "read again"})["b"].value == "small"

@@ -1,19 +1,18 @@
 """The page's application, mounted by Airflow's API server: documents behind Airflow's own auth, and static files."""
 
-from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep, get_user, requires_access_dag
-from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 
 from icefloe.orchestration.page.documents import PageDocuments, UnknownPageError
 from icefloe.orchestration.page.manual import Manual, UnknownChapterError
+from icefloe.orchestration.page.permitted_dags import may_list_runs, permitted_dags
 
 __all__ = ["create_page_app"]
 
@@ -24,7 +23,9 @@ _MAY_READ_RUNS: Final = Depends(requires_access_dag("GET", DagAccessEntity.RUN))
 def create_page_app() -> FastAPI:
     """The application. Everything but the static files asks for a login; these hold nothing of anybody's."""
     app = FastAPI(title="icefloe", docs_url=None, redoc_url=None, openapi_url=None)
-    app.include_router(_documents(PageDocuments()), prefix="/api", dependencies=[Depends(get_user), _MAY_READ_RUNS])
+    documents = PageDocuments()
+    app.include_router(_overview(documents), prefix="/api", dependencies=[Depends(get_user)])
+    app.include_router(_documents(documents), prefix="/api", dependencies=[Depends(get_user), _MAY_READ_RUNS])
     app.include_router(_chapters(Manual()), prefix="/docs", dependencies=[Depends(get_user)])
     app.add_exception_handler(UnknownPageError, _not_found)
     app.add_exception_handler(UnknownChapterError, _not_found)
@@ -32,23 +33,27 @@ def create_page_app() -> FastAPI:
     return app
 
 
-def _permitted(user: GetUserDep, session: SessionDep) -> Collection[str]:
-    permitted: Collection[str] = get_auth_manager().get_authorized_dag_ids(user=user, method="GET", session=session)
-    return permitted
-
-
-_Permitted = Annotated[Collection[str], Depends(_permitted)]
-
-
-def _documents(documents: PageDocuments) -> APIRouter:
+def _overview(documents: PageDocuments) -> APIRouter:
+    """The one document of many DAGs: each is asked for by name, because a right to one is none to another."""
     router = APIRouter()
 
     @router.get("/overview")
-    def overview(session: SessionDep, permitted: _Permitted) -> dict[str, Any]:
+    def overview(session: SessionDep, user: GetUserDep) -> dict[str, Any]:
+        permitted = permitted_dags(session, user, documents.dag_ids(session))
+        if not permitted and not may_list_runs(user):
+            raise HTTPException(403, "Forbidden")
         return documents.overview(session, permitted)
 
+    return router
+
+
+def _documents(documents: PageDocuments) -> APIRouter:
+    """The documents of one DAG, whose runs the user may read."""
+    router = APIRouter()
+
     @router.get("/pipelines/{dag_id}")
-    def pipeline(session: SessionDep, permitted: _Permitted, dag_id: str, before: int | None = None) -> dict[str, Any]:
+    def pipeline(session: SessionDep, user: GetUserDep, dag_id: str, before: int | None = None) -> dict[str, Any]:
+        permitted = permitted_dags(session, user, documents.with_backfills(dag_id))
         return documents.pipeline(session, dag_id, permitted, before=before)
 
     @router.get("/pipelines/{dag_id}/batches/{number}")

@@ -30,18 +30,26 @@ _A_DAY_SECONDS: Final = 86_400.0
 
 
 class CheckpointReader:
-    """What is not there, or cannot be read, is a sentence and never an error."""
+    """What is not there, or cannot be read, is a sentence and never an error.
 
-    def __init__(self, *, deadline_seconds: float = _DEADLINE_SECONDS) -> None:
-        self._changing = DocumentCache(fresh_seconds=_FRESH_SECONDS, deadline_seconds=deadline_seconds)
-        self._fixed = DocumentCache(fresh_seconds=_A_DAY_SECONDS, deadline_seconds=deadline_seconds)
+    Args:
+        deadline_seconds: how long a call waits for all that it asks for.
+        fresh_seconds: how long counts what may change: a status, and that a report is not written yet.
+    """
+
+    def __init__(self, *, deadline_seconds: float = _DEADLINE_SECONDS, fresh_seconds: float = _FRESH_SECONDS) -> None:
+        self._changing = DocumentCache(fresh_seconds=fresh_seconds, deadline_seconds=deadline_seconds)
+        self._fixed = DocumentCache(
+            fresh_seconds=_A_DAY_SECONDS, retry_seconds=fresh_seconds, deadline_seconds=deadline_seconds
+        )
 
     def statuses(self, pipelines: Mapping[str, Pipeline]) -> dict[str, Found]:
         """The status of each pipeline, by the keys given."""
-        looks = {f"{_STATUS} of {key}": partial(_read, pipeline, _STATUS) for key, pipeline in pipelines.items()}
-        lanes = {f"{_STATUS} of {key}": _lane(pipeline) for key, pipeline in pipelines.items()}
+        names = {key: f"{_STATUS} of {key} in {pipeline.checkpoint_url}" for key, pipeline in pipelines.items()}
+        looks = {names[key]: partial(_read, pipeline, _STATUS) for key, pipeline in pipelines.items()}
+        lanes = {names[key]: _lane(pipeline) for key, pipeline in pipelines.items()}
         found = self._changing.get(looks, lanes=lanes)
-        return {key: found[f"{_STATUS} of {key}"] for key in pipelines}
+        return {key: found[name] for key, name in names.items()}
 
     def reports(
         self, pipeline: Pipeline, batch_numbers: Iterable[int], *, backfill_id: str | None = None
@@ -49,16 +57,18 @@ class CheckpointReader:
         """The reports of some batches; a report that was read once never changes, a missing one may come."""
         prefix = "" if backfill_id is None else f"{backfill_prefix(backfill_id)}/"
         keys = {number: f"{prefix}{report_key(number)}" for number in batch_numbers}
+        # A pipeline may be given another checkpoint under its old name: the place is part of what is remembered.
+        names = {number: f"{key} of {pipeline.name} in {pipeline.checkpoint_url}" for number, key in keys.items()}
         looks: dict[str, Callable[[], Any]] = {
-            f"{key} of {pipeline.name}": partial(_read_report, pipeline, key) for key in keys.values()
+            names[number]: partial(_read_report, pipeline, key) for number, key in keys.items()
         }
         found = self._fixed.get(looks, lanes=dict.fromkeys(looks, _lane(pipeline)))
-        return {number: found[f"{key} of {pipeline.name}"] for number, key in keys.items()}
+        return {number: found[name] for number, name in names.items()}
 
     def phases(self, pipeline: Pipeline, batch_number: int, *, backfill_id: str | None = None) -> list[dict[str, Any]]:
         """What the phases of an open batch recorded until now; none where that cannot be read."""
         folder = f"{'' if backfill_id is None else f'/backfills/{backfill_id}'}/{batch_number}"
-        key = f"the phases of {pipeline.name}{folder}"
+        key = f"the phases of {pipeline.name}{folder} in {pipeline.checkpoint_url}"
         found = self._changing.get({key: partial(_read_phases, pipeline, folder)}, lanes={key: _lane(pipeline)})[key]
         return found.value or []
 
@@ -82,7 +92,7 @@ def _load(store: Store, key: str) -> Any:
         return None
     try:
         return json.loads(data)
-    except ValueError as cause:
+    except (ValueError, RecursionError) as cause:
         raise TerminalError(f"{join_url(store.url, key)} is not JSON: it is damaged") from cause
 
 

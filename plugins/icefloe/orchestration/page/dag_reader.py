@@ -30,14 +30,17 @@ class DagReader:
     def __init__(self) -> None:
         self._facts = FactsCache()
 
+    def dag_ids(self, session: Session) -> list[str]:
+        """All DAGs that are ours."""
+        return list(session.scalars(_ours(select(DagModel.dag_id))))
+
     def dag(self, session: Session, dag_id: str, *, runs: int = _RUNS) -> DagState | None:
         """One DAG; None where it is not there or none of ours."""
         return next(iter(self.dags(session, {dag_id}, runs=runs)), None)
 
     def dags(self, session: Session, dag_ids: Collection[str], *, runs: int = _RUNS) -> list[DagState]:
         """Those of the DAGs that are ours, by id, each with its newest runs."""
-        found = select(DagModel).join(DagTag, DagTag.dag_id == DagModel.dag_id)
-        models = session.scalars(found.where(DagTag.name == _TAG, DagModel.is_stale.is_(False))).all()
+        models = session.scalars(_ours(select(DagModel))).all()
         models = sorted((model for model in models if model.dag_id in dag_ids), key=lambda model: model.dag_id)
         ours = [model.dag_id for model in models]
         facts = self._facts.of(session, ours)
@@ -62,6 +65,10 @@ class DagReader:
         """One run; None where it is not there."""
         row = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
         return None if row is None else next(iter(_with_tasks(session, [row])))
+
+
+def _ours(rows: Any) -> Any:
+    return rows.join(DagTag, DagTag.dag_id == DagModel.dag_id).where(DagTag.name == _TAG, DagModel.is_stale.is_(False))
 
 
 def _tags(session: Session, dag_ids: list[str]) -> Mapping[str, set[str]]:

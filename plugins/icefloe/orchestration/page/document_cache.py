@@ -1,5 +1,7 @@
 """Documents of stores for a page that must not wait: short memory, deadlines, one look at a time for each."""
 
+import logging
+import sys
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -8,12 +10,16 @@ from threading import Lock
 from types import MappingProxyType
 from typing import Any, Final
 
-from icefloe.errors import IcefloeError, TransientError, one_line
+from icefloe.errors import IcefloeError, TransientError
 
 __all__ = ["DocumentCache", "Found"]
 
+logger = logging.getLogger(__name__)
+
 _THREADS: Final = 16
-_MOST_ENTRIES: Final = 5_000
+_RETRY_SECONDS: Final = 30.0
+_MAX_ENTRIES: Final = 5_000
+_MAX_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,26 +35,51 @@ class Found:
     sentence: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """An answer, until when no new one is asked for, and what it takes in memory."""
+
+    found: Found
+    counts_until: float
+    size_bytes: int
+
+
 class DocumentCache:
     """Remembers what a look brought for some seconds; while a new look takes too long the last answer stands.
 
-    A look that does not come back holds one of a few threads, never a second for the same document.
+    Only a document that was read counts for all of `fresh_seconds`: one that is missing may be written at any moment,
+    and a store that failed may answer again. A look that does not come back holds one of a few threads, never a second
+    for the same document.
 
     Args:
-        fresh_seconds: how long an answer counts.
+        fresh_seconds: how long a document that was read counts.
         deadline_seconds: how long a call waits for all that it asks for; 0: for nothing, and nothing is said of looks
             that are under way.
         threads: how many looks are made at once in each lane.
+        retry_seconds: how long it counts that a document is missing or could not be read; never longer than
+            `fresh_seconds`.
+        max_bytes: memory that documents may take. The oldest ones make room; a single one that is larger is not kept.
     """
 
-    def __init__(self, *, fresh_seconds: float, deadline_seconds: float, threads: int = _THREADS) -> None:
+    def __init__(
+        self,
+        *,
+        fresh_seconds: float,
+        deadline_seconds: float,
+        threads: int = _THREADS,
+        retry_seconds: float = _RETRY_SECONDS,
+        max_bytes: int = _MAX_BYTES,
+    ) -> None:
         self._fresh_seconds = fresh_seconds
+        self._retry_seconds = min(fresh_seconds, retry_seconds)
         self._deadline_seconds = deadline_seconds
         self._threads = threads
+        self._max_bytes = max_bytes
         self._pools: dict[str, ThreadPoolExecutor] = {}
         self._lock = Lock()
         self._under_way: dict[str, Future[Found]] = {}
-        self._known: dict[str, tuple[float, Found]] = {}
+        self._known: dict[str, _Known] = {}
+        self._known_bytes = 0
 
     def get(
         self, looks: Mapping[str, Callable[[], Any]], *, lanes: Mapping[str, str] = MappingProxyType({})
@@ -67,7 +98,7 @@ class DocumentCache:
     def _look(self, key: str, look: Callable[[], Any], lane: str) -> Future[Found] | None:
         with self._lock:
             known = self._known.get(key)
-            if known is not None and time.monotonic() - known[0] < self._fresh_seconds:
+            if known is not None and time.monotonic() < known.counts_until:
                 return None
             future = self._under_way.get(key)
             if future is None:
@@ -80,16 +111,29 @@ class DocumentCache:
         return self._pools[lane]
 
     def _run(self, key: str, look: Callable[[], Any]) -> Found:
-        found = _found(look)
+        found = _found(key, look)
+        size_bytes = _size_bytes(found.value)
+        if size_bytes > self._max_bytes:
+            found, size_bytes = Found(sentence=f"{key} is too large for the page: {size_bytes:,} bytes in memory"), 0
         with self._lock:
-            before = self._known.pop(key, None)
+            before = self._forget(key)
             if before is not None and found.value is None and found.sentence is not None:
-                found = replace(found, value=before[1].value)
-            while len(self._known) >= _MOST_ENTRIES:
-                self._known.pop(next(iter(self._known)))
-            self._known[key] = (time.monotonic(), found)
+                found, size_bytes = replace(found, value=before.found.value), before.size_bytes
+            while self._known and (
+                len(self._known) >= _MAX_ENTRIES or self._known_bytes + size_bytes > self._max_bytes
+            ):
+                self._forget(next(iter(self._known)))
+            is_whole = found.value is not None and found.sentence is None
+            seconds = self._fresh_seconds if is_whole else self._retry_seconds
+            self._known[key] = _Known(found=found, counts_until=time.monotonic() + seconds, size_bytes=size_bytes)
+            self._known_bytes += size_bytes
             self._under_way.pop(key, None)
         return found
+
+    def _forget(self, key: str) -> _Known | None:
+        known = self._known.pop(key, None)
+        self._known_bytes -= 0 if known is None else known.size_bytes
+        return known
 
     def _answer(self, key: str, future: Future[Found] | None) -> Found:
         if future is not None and future.done():
@@ -97,14 +141,14 @@ class DocumentCache:
         with self._lock:
             known = self._known.get(key)
         if known is not None:
-            return known[1]
+            return known.found
         seconds = self._deadline_seconds
         if not seconds:
             return Found()
         return Found(sentence=f"{key} did not answer within {seconds:g} seconds; the page looks again")
 
 
-def _found(look: Callable[[], Any]) -> Found:
+def _found(key: str, look: Callable[[], Any]) -> Found:
     try:
         return Found(value=look())
     except TransientError as error:
@@ -112,4 +156,21 @@ def _found(look: Callable[[], Any]) -> Found:
     except IcefloeError as error:
         return Found(sentence=error.sentence)
     except Exception as error:  # noqa: BLE001 - a store or catalog must not take the page along
-        return Found(sentence=f"{type(error).__name__}: {one_line(error)}")
+        # The words of an error that is not ours may hold a secret, and its readers are many: its kind says enough.
+        kind = type(error).__name__
+        logger.warning("%s could not be read: %s", key, kind)
+        return Found(sentence=f"{key} could not be read ({kind}): run `icefloe status` where it can reach the store")
+
+
+def _size_bytes(value: Any) -> int:
+    """About what a document takes in memory; without recursion, because it may be nested as deeply as it likes."""
+    total, left = 0, [value]
+    while left:
+        each = left.pop()
+        total += sys.getsizeof(each)
+        if isinstance(each, Mapping):
+            left += each.keys()
+            left += each.values()
+        elif isinstance(each, list | tuple):
+            left += each
+    return total

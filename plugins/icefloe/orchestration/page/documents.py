@@ -37,6 +37,14 @@ class PageDocuments:
         self._history = SnapshotHistory()
         self._tables = TableWatch()
 
+    def dag_ids(self, session: Session) -> list[str]:
+        """The DAGs of all pipelines."""
+        return self._dags.dag_ids(session)
+
+    def with_backfills(self, dag_id: str) -> tuple[str, str]:
+        """A DAG, and the one of its backfills, which its page lists for those who may see them."""
+        return dag_id, f"{dag_id}{_SUFFIX}"
+
     def overview(self, session: Session, permitted: Collection[str]) -> dict[str, Any]:
         """Every pipeline whose DAG is permitted."""
         dags = self._dags.dags(session, permitted)

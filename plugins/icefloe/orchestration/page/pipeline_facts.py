@@ -38,8 +38,11 @@ class PipelineFacts:
                 return cls(sentence=_without_folder(document["sentence"], document["path"]), path=document["path"])
             try:
                 return cls(pipeline=pipeline_from_mapping(document["pipeline"]), path=document["pipeline"]["path"])
-            except (IcefloeError, KeyError, TypeError) as error:
-                return cls(sentence=f"this release cannot read what the DAG says of its pipeline: {error}")
+            except IcefloeError as error:
+                return cls(sentence=f"this release cannot read what the DAG says of its pipeline: {error.sentence}")
+            except (KeyError, TypeError) as error:
+                kind = type(error).__name__
+                return cls(sentence=f"this release cannot read what the DAG says of its pipeline ({kind})")
         return cls()
 
 
