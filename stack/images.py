@@ -28,7 +28,9 @@ class Icefloe(Image):
         """Copies the code."""
         java_program()
         load_stages(ROOT / "Dockerfile")["icefloe"].copy_files(ROOT, self.working_folder)
-        self.folders |= {"/opt/venv": Path(sys.prefix), "/opt/icefloe": self.working_folder}
+        spark = self.folder / "spark"
+        spark.mkdir(mode=0o700)
+        self.folders |= {"/opt/venv": Path(sys.prefix), "/opt/icefloe": self.working_folder, "/run/spark": spark}
 
     def environment(self) -> dict[str, str]:
         """The path with the packages' programs and Java."""

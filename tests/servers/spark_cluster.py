@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import signal
 import urllib.request
 import venv
@@ -24,6 +25,16 @@ MASTER: Final = "org.apache.spark.deploy.master.Master"
 WORKER: Final = "org.apache.spark.deploy.worker.Worker"
 EXECUTOR: Final = b"CoarseGrainedExecutorBackend"
 _START_SECONDS: Final = 90
+DEFAULTS: Final = """
+spark.authenticate true
+spark.authenticate.secret {secret}
+spark.network.crypto.enabled true
+spark.network.crypto.authEngineVersion 2
+spark.network.crypto.cipher AES/GCM/NoPadding
+spark.network.crypto.saslFallback false
+spark.io.encryption.enabled true
+spark.master.rest.enabled false
+"""
 
 
 @dataclass(kw_only=True)
@@ -68,12 +79,14 @@ class SparkCluster:
     Attributes:
         cores: of each worker.
         memory: of each worker, as Spark writes it.
+        secret: without which nobody gets a word from it.
     """
 
     folder: Path
     num_workers: int = 2
     cores: int = 1
     memory: str = "1g"
+    secret: str = field(default_factory=lambda: secrets.token_urlsafe(48), repr=False)
     port: int = field(default_factory=free_port)
     ui_port: int = field(default_factory=free_port)
     workers: list[SparkWorker] = field(default_factory=list)
@@ -81,8 +94,8 @@ class SparkCluster:
     def __enter__(self) -> Self:
         """Starts all of them and waits until the workers are known to the master."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / "conf").mkdir()
-        (self.folder / "conf" / "spark-defaults.conf").write_text("spark.master.rest.enabled false\n")
+        self.conf_folder.mkdir()
+        (self.conf_folder / "spark-defaults.conf").write_text(DEFAULTS.format(secret=self.secret))
         venv.create(self.folder / "bare", symlinks=True)
         self.process = ServerProcess("spark_master", self.folder)
         try:
@@ -106,6 +119,11 @@ class SparkCluster:
         for worker in self.workers:
             worker.process.stop()
         self.process.stop()
+
+    @property
+    def conf_folder(self) -> Path:
+        """The configuration of all its machines, and of every driver."""
+        return self.folder / "conf"
 
     @property
     def url(self) -> str:
@@ -142,7 +160,7 @@ class SparkCluster:
             **home,
             "PATH": f"{self.folder}/bare/bin:{java.parent}:/usr/bin:/bin",
             "SPARK_HOME": str(SPARK_HOME),
-            "SPARK_CONF_DIR": str(self.folder / "conf"),
+            "SPARK_CONF_DIR": str(self.conf_folder),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",

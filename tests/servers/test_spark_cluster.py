@@ -69,7 +69,7 @@ class Place:
         }
         return flights.write_pipeline(self.folder, stem, **{**written, **keys})
 
-    def run(self, flights: Flights, pipeline: Path) -> IcefloeRun:
+    def run(self, flights: Flights, pipeline: Path, **environ: str) -> IcefloeRun:
         """With credentials as an operator hands them over: the workers have none of their own."""
         store = flights.store
         credentials = Credentials(
@@ -77,7 +77,8 @@ class Place:
             storage_options=store.options,
             sink_options=store.options,
         )
-        return IcefloeRun(pipeline, folder=self.folder, environ=credentials.to_environment())
+        given = {"SPARK_CONF_DIR": str(self.cluster.conf_folder), **credentials.to_environment(), **environ}
+        return IcefloeRun(pipeline, folder=self.folder, environ=given)
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +144,7 @@ def test_a_dags_task_runs_on_what_its_archive_brings_and_shows_no_secret(
     connection = {"conn_type": "spark", "host": "spark://127.0.0.1", "port": place.cluster.port}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(place.cluster.conf_folder))
     archived = {"spark.archives": f"{place.archive}#environment", "spark.pyspark.python": "./environment/bin/python"}
     conf = place.conf(**archived, **{"spark.cores.max": 2})
     del conf["spark.master"]
@@ -165,9 +167,12 @@ def test_a_dags_task_runs_on_what_its_archive_brings_and_shows_no_secret(
     assert all("/spark_worker" in str(program) and "/environment/bin/" in str(program) for program in pythons)
     assert any(b"deploy.SparkSubmit" in argument for argument in watched.arguments)
     assert "spark.pyspark.python" in pages
-    for secret in (versitygw.secret_key, "never-used"):
+    assert "spark.network.crypto.enabled" in pages
+    for secret in (versitygw.secret_key, "never-used", place.cluster.secret):
         assert secret not in pages
-        assert files_with(secret, [place.cluster.folder]) == []
+        assert [path.name for path in files_with(secret, [place.cluster.folder])] == (
+            ["spark-defaults.conf"] if secret == place.cluster.secret else []
+        )
         assert not [argument for argument in watched.arguments if secret.encode() in argument]
 
 
@@ -204,6 +209,19 @@ def held(worker: SparkWorker) -> Iterator[None]:
         for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
+
+
+def test_who_does_not_know_the_clusters_secret_gets_no_job_in(
+    place: Place, rest_catalog: RestCatalog, versitygw: Versitygw, tmp_path: Path
+) -> None:
+    flights = Flights.in_small_files("strangersflights", rest_catalog, versitygw, files=1)
+    wrong = (place.cluster.conf_folder / "spark-defaults.conf").read_text().replace(place.cluster.secret, "a guess")
+    (tmp_path / "spark-defaults.conf").write_text(wrong)
+    pipeline = place.pipeline(flights, "stranger")
+    with place.run(flights, pipeline, SPARK_CONF_DIR=str(tmp_path)) as run:
+        code, sentence = run.failure()
+    assert (code, place.cluster.state()["activeapps"]) == (75, [])
+    assert place.cluster.secret not in sentence
 
 
 def test_workers_without_the_libraries_are_told_in_one_sentence(

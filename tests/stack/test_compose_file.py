@@ -116,15 +116,15 @@ def test_secrets_reach_only_the_services_that_need_them(services: dict[str, Any]
         "airflow-dag-processor": airflow,
         "airflow-database": {"AIRFLOW_DATABASE_PASSWORD"},
         "airflow-init": airflow | {"AIRFLOW_ADMIN_PASSWORD"},
-        "airflow-scheduler": airflow | store,
+        "airflow-scheduler": airflow | store | {"SPARK_AUTH_SECRET"},
         "airflow-triggerer": airflow | store,
         "demo-flights": store,
         "lake-bucket": store,
         "object-store": store,
         "rest-catalog": store,
-        "spark-master": set(),
-        "spark-worker-1": set(),
-        "spark-worker-2": set(),
+        "spark-master": {"SPARK_AUTH_SECRET"},
+        "spark-worker-1": {"SPARK_AUTH_SECRET"},
+        "spark-worker-2": {"SPARK_AUTH_SECRET"},
     }
 
 

@@ -91,7 +91,7 @@ def test_the_page_shows_that_everything_is_delivered(running: Running) -> None:
     assert (pipeline["dag_id"], pipeline["checkpoint_sentence"]) == ("flights_changes", None)
 
 
-def test_no_secret_is_written_but_to_the_password_file(running: Running) -> None:
+def test_no_secret_is_written_but_to_the_files_of_passwords(running: Running) -> None:
     folder = running.stack.folder
     assert files_with("flights_changes", [folder / "logs", folder / "volumes" / "airflow-home"])
     written = {
@@ -99,7 +99,9 @@ def test_no_secret_is_written_but_to_the_password_file(running: Running) -> None
     }
     passwords = written.pop("AIRFLOW_ADMIN_PASSWORD")
     assert [path.name for path in passwords] == ["passwords.json"]
-    assert passwords[0].stat().st_mode & 0o77 == 0
+    of_spark = written.pop("SPARK_AUTH_SECRET")
+    assert [path.name for path in of_spark] == ["spark-defaults.conf"]
+    assert [path.stat().st_mode & 0o77 for path in (*passwords, *of_spark)] == [0, 0]
     assert {name: paths for name, paths in written.items() if paths} == {}
 
 

@@ -12,7 +12,7 @@ def test_every_secret_is_new_and_only_the_owner_may_read_it(tmp_path: Path, caps
     assert [main([str(path)]) for path in paths] == [0, 0]
     assert capsys.readouterr().out == "".join(f"New secrets are in {path}\n" for path in paths)
     first, second = (re.findall(r"^[A-Z0-9_]+=(.*)$", path.read_text(), re.MULTILINE) for path in paths)
-    assert len(first) == 7
+    assert len(first) == 8
     assert not set(first) & set(second)
     assert all(len(secret) >= 20 for secret in first)
     assert paths[0].stat().st_mode & 0o777 == 0o600

@@ -20,6 +20,7 @@ from icefloe.cli.pipeline_session import open_session, without_airflow
 from icefloe.cli.screen import Screen
 from icefloe.engines.run_batch import PhaseRunner, phase_runner
 from icefloe.engines.spark_master import greedy_advice
+from icefloe.engines.spark_rpc import open_rpc_advice
 from icefloe.engines.spark_submit import SparkSubmit
 from icefloe.iceberg.catalogs import UnknownTableError, load_catalog
 from icefloe.iceberg.history import UnknownBranchError, head
@@ -78,8 +79,11 @@ def _usable(runner: PhaseRunner) -> PhaseRunner:
 
 
 def _engine_text(pipeline: Pipeline, runner: PhaseRunner) -> str:
-    advice = greedy_advice(runner.master, pipeline.spark.conf) if isinstance(runner, SparkSubmit) else None
-    return pipeline.engine if advice is None else f"{pipeline.engine}; {advice}"
+    if not isinstance(runner, SparkSubmit):
+        return pipeline.engine
+    master, conf = runner.master, pipeline.spark.conf
+    advice = (greedy_advice(master, conf), open_rpc_advice(master, conf, environ=os.environ))
+    return "; ".join(filter(None, (pipeline.engine, *advice)))
 
 
 def _probe(url: str, credentials: Credentials) -> str:

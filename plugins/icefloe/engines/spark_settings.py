@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from icefloe.engines.spark_master import SparkMaster
+from icefloe.engines.spark_rpc import rpc_settings
 from icefloe.errors import TerminalError
 
 __all__ = ["driver_environment", "refuse_missing_archives", "spark_conf"]
@@ -23,7 +24,8 @@ def spark_conf(
 
     The deploy mode is named, so that the machine's ``spark-defaults.conf`` cannot send the driver elsewhere.
     The heap is small, because rows never enter it. The overhead holds, per core, what one task may keep in Arrow memory
-    and half a gibibyte for its Python process.
+    and half a gibibyte for its Python process. What driver and executors send each other is encrypted where Spark can
+    do so by itself.
 
     Args:
         configured: the pipeline's ``spark.conf``.
@@ -48,6 +50,7 @@ def spark_conf(
         "spark.executor.memoryOverhead": f"{overhead_mib}m",
         "spark.pyspark.driver.python": sys.executable,
         "spark.sql.warehouse.dir": warehouse.as_uri(),
+        **rpc_settings(configured, master=master),
     }
     if master.is_local:
         conf |= {"spark.ui.enabled": "false", "spark.driver.extraJavaOptions": _QUICK_START}

@@ -1,9 +1,11 @@
 """The Spark connection of a pipeline, checked before a batch is opened and again before a job is submitted."""
 
 import logging
+import os
 
 from icefloe.engines.spark_application import refuse_missing_jobs, refuse_unshared_storage
 from icefloe.engines.spark_master import SparkMaster, greedy_advice, spark_master
+from icefloe.engines.spark_rpc import open_rpc_advice
 from icefloe.orchestration.connections import find_connection
 from icefloe.pipeline.model import Pipeline
 
@@ -24,7 +26,7 @@ def usable_master(pipeline: Pipeline) -> SparkMaster:
     spark = pipeline.spark
     master = spark_master(spark.conn_id, find_connection(spark.conn_id), conf=spark.conf)
     refuse_unshared_storage(pipeline, master)
-    advice = greedy_advice(master, spark.conf)
-    if advice is not None:
-        logger.warning("%s: %s", pipeline.name, advice)
+    for advice in (greedy_advice(master, spark.conf), open_rpc_advice(master, spark.conf, environ=os.environ)):
+        if advice is not None:
+            logger.warning("%s: %s", pipeline.name, advice)
     return master
