@@ -1,4 +1,5 @@
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -9,6 +10,7 @@ from batch.workshop import InOrder, OpenBatch, Workshop
 from icefloe.batch import file_access
 from icefloe.batch.file_access import run_phase_on_files
 from icefloe.batch.phases import Phase
+from icefloe.batch.table_files import TableFiles
 from icefloe.iceberg.file_io import FileRefusedError
 
 TASKS = 5
@@ -25,18 +27,24 @@ def batch(workshop: Workshop) -> OpenBatch:
 
 
 @pytest.fixture
-def tokens(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def tokens(batch: OpenBatch, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The tokens that the catalog handed out; the newest is valid."""
     handed_out: list[str] = []
     numbers = count()
 
-    def properties(*_: object) -> dict[str, str]:
+    def files(*_: object) -> TableFiles:
         GuardedFiles.valid = str(next(numbers))
         handed_out.append(GuardedFiles.valid)
-        return {"py-io-impl": "batch.guarded_files.GuardedFiles", "token": GuardedFiles.valid}
+        return guarded(batch, GuardedFiles.valid)
 
-    monkeypatch.setattr(file_access, "io_properties", properties)
+    monkeypatch.setattr(file_access, "table_files", files)
     return handed_out
+
+
+def guarded(batch: OpenBatch, token: str) -> TableFiles:
+    files = batch.reference.files
+    assert files is not None
+    return replace(files, properties={"py-io-impl": "batch.guarded_files.GuardedFiles", "token": token})
 
 
 class Ending(InOrder):
@@ -69,8 +77,7 @@ def test_new_credentials_that_bring_nothing_forward_are_the_last(batch: OpenBatc
 
 
 def test_the_same_credentials_are_not_tried_twice(batch: OpenBatch, monkeypatch: pytest.MonkeyPatch) -> None:
-    same = {"py-io-impl": "batch.guarded_files.GuardedFiles", "token": "ended"}
-    monkeypatch.setattr(file_access, "io_properties", lambda *_: same)
+    monkeypatch.setattr(file_access, "table_files", lambda *_: guarded(batch, "ended"))
     engine = InOrder()
     with pytest.raises(FileRefusedError):
         run_phase_on_files(Phase.INSERT_ONLY, batch.reference, engine, environ={})

@@ -34,7 +34,7 @@ from icefloe.batch.prepare import Prepared, prepare
 from icefloe.batch.range_request import RangeRequest
 from icefloe.batch.report import BatchReport
 from icefloe.batch.session import PipelineSession
-from icefloe.batch.table_files import io_properties
+from icefloe.batch.table_files import table_files
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.sinks.files import FilesSink
@@ -194,7 +194,7 @@ class OpenBatch:
     @property
     def reference(self) -> TaskReference:
         reference = TaskReference(plan_url=self.plan_url, credentials=self.credentials)
-        return reference.with_io(io_properties(self.plan, self.credentials, os.environ))
+        return reference.with_files(table_files(self.plan, self.credentials, os.environ))
 
     @property
     def context(self) -> BatchContext:

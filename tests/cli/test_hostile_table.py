@@ -8,9 +8,10 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
-from cli.workspace import Workspace, icefloe, properties_of
+from cli.workspace import Workspace, icefloe, properties_of, rows
 from fakes.rest_server import rest_server
 from icefloe.orchestration.use_cases import work_of
 from icefloe.pipeline.pipeline_file import load_pipeline
@@ -88,3 +89,48 @@ def test_no_signed_request_goes_to_the_endpoint_that_a_table_names(workspace: Wo
             done = icefloe(command, workspace.pipeline(catalog={"type": "rest", "uri": uri}, max_scan_bytes="1GiB"))
     assert (done.code, stolen) == (65, [])
     assert asked
+
+
+def test_a_data_file_elsewhere_is_refused_when_it_is_planned_and_read_when_it_is_allowed(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "of_others"
+    elsewhere.mkdir()
+    pq.write_table(rows([77], 1.0), elsewhere / "a.parquet")
+    workspace.table.add_files([f"file://{elsewhere}/a.parquet"])
+    for command in ("plan", "run"):
+        done = icefloe(command, workspace.pipeline())
+        assert (done.code, done.out) == (65, "")
+        place = f"file://{tmp_path}/warehouse"
+        assert f"names the file file://{elsewhere}/a.parquet, which is outside {place}: " in done.sentence
+    assert not workspace.storage().exists(), "a batch was opened"
+    allowed = workspace.pipeline(allowed_locations=[f"file://{elsewhere}"])
+    assert icefloe("run", allowed, "--json").document["insert"] == 11
+    assert icefloe("verify", allowed).code == 0
+
+
+@pytest.mark.parametrize("what", ["manifest list", "metadata of before"])
+def test_metadata_elsewhere_is_refused_before_it_is_asked_for(workspace: Workspace, tmp_path: Path, what: str) -> None:
+    workspace.append(11)
+    metadata = metadata_of(workspace)
+    if what == "manifest list":
+        metadata["snapshots"][-1]["manifest-list"] = "hdfs://evil:8020/list.avro"
+    else:
+        metadata["metadata-log"] = [
+            {**entry, "metadata-file": "hdfs://evil:8020/0.metadata.json"} for entry in metadata["metadata-log"]
+        ]
+    with rest_server(metadata, workspace.table.metadata_location) as uri:
+        keys = {} if what == "manifest list" else {"initial_load": "from_earliest"}
+        done = icefloe("run", workspace.pipeline(catalog={"type": "rest", "uri": uri}, **keys))
+    assert done.code == 65
+    assert done.sentence.startswith("table db.events names the file hdfs://evil:8020/")
+
+
+def test_a_table_that_claims_all_of_a_disk_opens_nothing_but_its_own(workspace: Workspace, tmp_path: Path) -> None:
+    (tmp_path / "private.avro").write_bytes(b"Obj")
+    metadata = metadata_of(workspace) | {"location": "file:///"}
+    metadata["snapshots"][-1]["manifest-list"] = f"file://{tmp_path}/private.avro"
+    with rest_server(metadata, workspace.table.metadata_location) as uri:
+        done = icefloe("run", workspace.pipeline(catalog={"type": "rest", "uri": uri}))
+    assert done.code == 65
+    assert f"names the file file://{tmp_path}/private.avro" in done.sentence

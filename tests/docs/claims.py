@@ -27,6 +27,7 @@ class Kind(Enum):
     POLICY = "rights on S3: given to an account, with which batches are run"
     DEMO = "what the demo prints: held to what it prints"
     REQUESTS = "what the benchmark of requests prints: held to what it prints"
+    SPARK_DEFAULTS = "Spark's own settings: held to those of the real cluster and of the compose file"
     FORMULA = "a definition of the row hash: computed, and held to the reference in plain Python"
 
 
@@ -50,7 +51,7 @@ class Claim:
 
 CLAIMS: Final = (
     Claim(kind=Kind.PIPELINE, begins=r"version: 1\n(.*\n)*table: "),
-    Claim(kind=Kind.KEYS, begins=r"(sink|spark|shuffle|schedule|default_args):"),
+    Claim(kind=Kind.KEYS, begins=r"(sink|spark|shuffle|schedule|default_args|allowed_locations):"),
     Claim(kind=Kind.COMMAND_LIST, begins=r"((icefloe|make)( \S+)* {2,}[^# ].*\n)+\Z"),
     Claim(kind=Kind.SHELL, begins=r"(export|airflow|icefloe|make|eval|pip) "),
     Claim(kind=Kind.PYTHON, begins=r"(from|import|with table|table)\b"),
@@ -63,6 +64,7 @@ CLAIMS: Final = (
     Claim(kind=Kind.DEMO, begins=r"Making an empty Iceberg table", page="README.md"),
     Claim(kind=Kind.POLICY, begins=r"\{\n +\"Version\": ", page="docs/operations.md"),
     Claim(kind=Kind.REQUESTS, begins=r"batch +get +put ", page="docs/operations.md"),
+    Claim(kind=Kind.SPARK_DEFAULTS, begins=r"spark\.authenticate true\n", page="docs/spark.md"),
     Claim(kind=Kind.FORMULA, begins=r"\w+(\(.*\))? +=|\w+\(.*\):", page="docs/formats.md"),
 )
 """The first that covers a block claims it."""

@@ -18,6 +18,7 @@ from pyiceberg.table import Table
 from fakes.rest_server import rest_server
 from iceberg.planning_tables import make_table, rows
 from icefloe.iceberg.catalogs import load_table, reload_table
+from icefloe.iceberg.confined_io import ConfinedIO
 
 MARKING = """
 import pathlib
@@ -134,7 +135,9 @@ def test_a_file_io_of_the_catalog_s_own_choice_is_taken(table: Table, tmp_path: 
         "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/warehouse",
         "py-io-impl": f"{__name__}.ChosenFiles",
     }  # fmt: skip
-    assert type(load_table(properties, "db.events").io).__name__ == "ChosenFiles"
+    io = load_table(properties, "db.events").io
+    assert isinstance(io, ConfinedIO)
+    assert type(io._opener).__name__ == "ChosenFiles"
 
 
 class ChosenFiles(PyArrowFileIO):

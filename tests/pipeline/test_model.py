@@ -30,6 +30,7 @@ storage: file:///var/icefloe
 storage_conn_id: null
 storage_is_shared: false
 checkpoint: dynamodb://checkpoints
+allowed_locations: [s3://archive/events, "s3a://migrated"]
 shuffle: {partitions: auto, target_size_bytes: 64MiB, map_task_bytes: 256MiB, memory_bytes: 1GiB}
 max_steps_per_batch: 100
 max_bytes_per_batch: 1TiB
@@ -55,6 +56,7 @@ def test_the_documented_file_loads_with_every_key_typed(write):
     assert (pipeline.row_lineage, pipeline.max_bytes_per_batch, pipeline.poll_interval) == ("off", 2**40, 30.0)
     assert pipeline.spark == SparkSettings(conn_id="spark_default", conf={"spark.executor.cores": "4"})
     assert pipeline.checkpoint_url == "dynamodb://checkpoints"
+    assert pipeline.allowed_locations == ("s3://archive/events", "s3a://migrated")
     assert pipeline.default_args["retry_delay"] == timedelta(minutes=1)
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from icefloe.pipeline.url import join_url, url_fault
+from icefloe.pipeline.url import join_url, location_fault, url_fault
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,27 @@ def test_a_checkpoint_may_be_a_dynamodb_table():
 def test_a_folder_is_joined_with_one_slash():
     assert join_url("s3://lake/", "a", "b") == join_url("s3://lake", "a", "b") == "s3://lake/a/b"
     assert join_url("file:///", "a") == "file:///a"
+
+
+@pytest.mark.parametrize(
+    "text", ["file:///data", "s3://lake", "s3a://lake/x", "hdfs://name:8020/x", "wasbs://box@a.blob.core.windows.net"]
+)
+def test_files_of_a_table_may_lie_wherever_pyiceberg_reads(text):
+    assert location_fault(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("/data", "must be a URL, not a path: write 'file:///data'"),
+        ("archive", "must be a URL such as"),
+        ("s4://lake", "has the scheme 's4', which is none of"),
+        ("s3a:///x", "must name a bucket or container after s3a://"),
+        ("hdfs:/x", "must name a bucket or container after hdfs://"),
+        ("file://data", "must name an absolute path"),
+        ("s3a://lake/../other", "must not have . or .. in its path"),
+        ("s3a://key:secret@lake", "holds a password"),
+    ],
+)
+def test_a_location_that_is_none_says_what_to_write(text, fault):
+    assert fault in location_fault(text)

@@ -146,3 +146,16 @@ def test_a_fault_inside_an_alias_is_reported_where_it_is_written():
     with pytest.raises(PipelineFileError) as caught:
         checked_data(parse_yaml(text, path="p.yaml"), None)
     assert caught.value.key == "sink.options.password"
+
+
+def test_each_allowed_location_is_checked(write):
+    locations = ["s3://archive/events", "/data", "s3a://lake/../x", "${PLACE}"]
+    assert sentences(write(allowed_locations=locations)) == [
+        "allowed_locations[1] must be a URL, not a path: write 'file:///data'",
+        "allowed_locations[2] must not have . or .. in its path: write 's3a://lake/../x' out",
+    ]
+    assert sentences(write(allowed_locations=["${PLACE}"]), {"PLACE": "lake"}) == [
+        "allowed_locations[0] is not usable as the environment makes it of '${PLACE}': look at the variable's value"
+    ]
+    assert sentences(write(allowed_locations="s3://archive"))
+    assert sentences(write(allowed_locations=[]))

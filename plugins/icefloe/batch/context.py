@@ -1,6 +1,5 @@
 """What every task of a batch is given: the plan, its stores, the table's files and the sink."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -11,10 +10,10 @@ from icefloe.batch.file_rows import FileRows, task_file_rows
 from icefloe.batch.layout import PLAN, split_plan_url, task_key
 from icefloe.batch.row_reader import TableRowReader
 from icefloe.batch.row_shape import RowShape
+from icefloe.batch.table_files import TableFiles
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.documents import load_document
 from icefloe.errors import TerminalError
-from icefloe.iceberg.file_io import open_file_io
 from icefloe.iceberg.table import FileIO
 from icefloe.iceberg.table_schema import TableSchema
 from icefloe.shuffle.map_output_log import MapOutputLog
@@ -126,14 +125,14 @@ class TaskReference:
 
     plan_url: str
     credentials: Credentials
-    io_properties: Mapping[str, str] | None = field(default=None, repr=False)
+    files: TableFiles | None = None
 
     def open(self) -> BatchContext:
         """The context of the batch in this process."""
         options, requests = self.credentials.storage_options, Requests()
         store = open_store(split_plan_url(self.plan_url), options=options, requests=requests)
         plan = load_plan(store)
-        io = None if self.io_properties is None else open_file_io(self.io_properties, plan.table_location)
+        io = None if self.files is None else self.files.open(plan)
         return BatchContext(
             plan=plan,
             store=store,
@@ -143,9 +142,9 @@ class TaskReference:
             requests=requests,
         )
 
-    def with_io(self, io_properties: Mapping[str, str]) -> Self:
+    def with_files(self, files: TableFiles) -> Self:
         """The same reference with what opens the table's files."""
-        return type(self)(plan_url=self.plan_url, credentials=self.credentials, io_properties=io_properties)
+        return type(self)(plan_url=self.plan_url, credentials=self.credentials, files=files)
 
 
 def load_plan(store: Store) -> Plan:

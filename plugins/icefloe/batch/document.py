@@ -1,9 +1,12 @@
 """The plan of a batch: a header and one document per map task, all a task ever reads of it."""
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from icefloe.checkpoint.records import Identity
 from icefloe.documents import STRICT, SnapshotId
@@ -91,6 +94,7 @@ class Plan:
         filter: which rows count, an Iceberg expression; None: all.
         equality_schemas: by the field ids of equality delete files, joined by commas, Iceberg's JSON of those columns.
         catalog: as the pipeline names it, ``${ENV}`` unexpanded.
+        allowed_locations: of the pipeline when the batch was planned, likewise.
     """
 
     __pydantic_config__ = STRICT
@@ -129,6 +133,7 @@ class Plan:
     skipped_replace_snapshots: int
     warnings: tuple[str, ...]
     planned_at: str
+    allowed_locations: Annotated[tuple[str, ...], Field(exclude_if=operator.not_)] = ()
 
     @property
     def is_net(self) -> bool:

@@ -33,6 +33,7 @@ class Places:
 
     Attributes:
         catalog: as the pipeline file has it, ``${ENV}`` unexpanded.
+        allowed_locations: likewise.
         sink: its settings, expanded.
     """
 
@@ -43,6 +44,7 @@ class Places:
     checkpoint_url: str
     batch_url: str
     sink: Mapping[str, Any]
+    allowed_locations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +131,7 @@ def draft_plan(
         memory_bytes=shuffle.memory_bytes,
         skipped_replace_snapshots=offset.skipped_replace_snapshots,
         warnings=(*offset.warnings, *scan.warnings),
+        allowed_locations=places.allowed_locations,
         planned_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
     )
     return DraftPlan(plan=plan, tasks=tasks)

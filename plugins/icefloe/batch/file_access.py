@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from icefloe.batch.context import TaskReference
 from icefloe.batch.phase_record import TrackedApplication
 from icefloe.batch.phases import Engine, Phase, run_phase
-from icefloe.batch.table_files import io_properties
+from icefloe.batch.table_files import TableFiles, table_files
 from icefloe.iceberg.file_io import FileRefusedError, FileUnansweredError
 
 __all__ = ["run_phase_on_files"]
@@ -37,19 +37,19 @@ def run_phase_on_files(
     """
     context = reference.open()
 
-    def properties() -> Mapping[str, str]:
-        return io_properties(context.plan, reference.credentials, environ)
+    def files() -> TableFiles:
+        return table_files(context.plan, reference.credentials, environ)
 
     def written() -> int:
         states = context.map_outputs.states(range(len(context.plan.map_task_bytes)))
         return sum(state.record is not None for state in states)
 
-    current, before = properties(), -1
+    current, before = files(), -1
     while True:
         try:
-            return run_phase(phase, reference.with_io(current), engine, application=application)
+            return run_phase(phase, reference.with_files(current), engine, application=application)
         except (FileRefusedError, FileUnansweredError) as error:
-            renewed, now = properties(), written()
+            renewed, now = files(), written()
             if renewed == current or now == before:
                 raise
             logger.info("%s goes on with new credentials, for the storage gave no files: %s", phase, error)

@@ -165,6 +165,7 @@ def draft(batch: NextBatch, *, cores: int | None = None) -> DraftPlan:
                 backfill_id=session.backfill_id,
                 table=pipeline.table,
                 catalog=pipeline.file.data["catalog"],
+                allowed_locations=tuple(pipeline.file.data.get("allowed_locations") or ()),
                 checkpoint_url=session.checkpoint_url,
                 batch_url=session.batch_url(offset.batch_number),
                 sink={**session.sink_settings, "target_file_bytes": pipeline.sink.target_file_bytes},

@@ -45,7 +45,13 @@ class PipelineSession:
             TransientError: the catalog did not answer.
         """
         expanded = pipeline.expanded(environ)
-        table = open_table(expanded.catalog, expanded.table, credentials=credentials, environ={})
+        table = open_table(
+            expanded.catalog,
+            expanded.table,
+            credentials=credentials,
+            environ={},
+            allowed_locations=expanded.allowed_locations,
+        )
         return cls(pipeline=expanded, credentials=credentials, table=table)
 
     def for_backfill(self, backfill_id: str) -> Self:

@@ -19,7 +19,7 @@ from icefloe.batch.range_request import RangeRequest
 from icefloe.batch.report import BatchReport
 from icefloe.batch.session import PipelineSession
 from icefloe.batch.status import Trouble
-from icefloe.batch.table_files import io_properties
+from icefloe.batch.table_files import table_files
 from icefloe.engines.local import LocalEngine
 from icefloe.engines.spark_submit import SparkSubmit
 from icefloe.errors import IcefloeError, TerminalError
@@ -199,4 +199,4 @@ def _clean_up(reference: TaskReference) -> None:
 
 
 def _with_files(reference: TaskReference, environ: Mapping[str, str]) -> TaskReference:
-    return reference.with_io(io_properties(reference.open().plan, reference.credentials, environ))
+    return reference.with_files(table_files(reference.open().plan, reference.credentials, environ))

@@ -4,7 +4,7 @@ import difflib
 import importlib
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -18,6 +18,7 @@ from pyiceberg.utils.config import Config
 
 from icefloe.errors import NotBuiltError, TerminalError, TransientError
 from icefloe.iceberg.catalog_errors import catalog_errors
+from icefloe.iceberg.confined_io import allowed_locations_of, confine
 from icefloe.iceberg.encryption import refuse_encrypted
 from icefloe.iceberg.private_catalog import own_file_io, withhold_table_properties
 from icefloe.iceberg.table_name import table_name
@@ -43,8 +44,16 @@ class UnknownTableError(TerminalError):
     """The catalog has no such table; carries ``catalog`` and ``table``."""
 
 
-def load_table(catalog: str | Mapping[str, str], table: str, *, properties: Mapping[str, str] | None = None) -> Table:
+def load_table(
+    catalog: str | Mapping[str, str],
+    table: str,
+    *,
+    properties: Mapping[str, str] | None = None,
+    allowed_locations: Sequence[str] = (),
+) -> Table:
     """The table as its catalog has it now; its FileIO has the properties of the catalog, never those of the table.
+
+    It opens files in the places of the table and of its catalog only, and in those that are allowed besides.
 
     Args:
         catalog: a catalog of PyIceberg's configuration (``.pyiceberg.yaml``, ``PYICEBERG_CATALOG__...``), or a mapping
@@ -52,6 +61,7 @@ def load_table(catalog: str | Mapping[str, str], table: str, *, properties: Mapp
         table: namespace and name, dotted.
         properties: all properties of the catalog that ``catalog`` names, resolved elsewhere (an Airflow connection);
             no entry of PyIceberg's configuration is merged in.
+        allowed_locations: of the pipeline.
 
     Raises:
         UnknownCatalogError: no such catalog in the configuration.
@@ -61,15 +71,17 @@ def load_table(catalog: str | Mapping[str, str], table: str, *, properties: Mapp
         TerminalError: wrong properties, refused access, or a table that PyIceberg cannot load.
     """
     patience = Patience.of(os.environ)
-    return _load_table(load_catalog(catalog, properties=properties, patience=patience), table, patience)
+    return _load_table(
+        load_catalog(catalog, properties=properties, patience=patience), table, patience, allowed_locations
+    )
 
 
 def reload_table(table: Table) -> Table:
     """The table as its catalog has it now, asked by the catalog that loaded it; errors as ``load_table``."""
-    return _load_table(table.catalog, table_name(table), Patience.of(os.environ))
+    return _load_table(table.catalog, table_name(table), Patience.of(os.environ), allowed_locations_of(table.io))
 
 
-def _load_table(opened: Catalog, table: str, patience: Patience) -> Table:
+def _load_table(opened: Catalog, table: str, patience: Patience, allowed_locations: Sequence[str]) -> Table:
     if "." not in table:
         raise UnknownTableError(
             f"table {table!r} of catalog {opened.name!r} has no namespace: write namespace.name",
@@ -78,7 +90,7 @@ def _load_table(opened: Catalog, table: str, patience: Patience) -> Table:
     try:
         with catalog_errors(opened.name, f"load table {table}"):
             loaded = patience.wait_for(partial(_load, opened, table))
-            loaded.io = own_file_io(loaded)
+            loaded.io = confine(loaded, own_file_io(loaded), allowed_locations=allowed_locations)
     except _NOT_THERE as cause:
         raise UnknownTableError(
             f"catalog {opened.name!r} has no table {table}{_hint(opened, table, patience)}",

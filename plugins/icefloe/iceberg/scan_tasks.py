@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from pyiceberg.table import Table
 
+from icefloe.iceberg.confined_io import refuse_elsewhere
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.delete_files import NO_DELETES, DeleteNumbers
@@ -114,6 +115,7 @@ def plan_scan_tasks(
 
     Raises:
         UnknownSnapshotError: a step's snapshot expired since the steps were planned.
+        FileElsewhereError: a file lies where this table's files may not be read.
         TerminalError: a manifest is gone or damaged.
         TransientError: the store did not answer.
     """
@@ -123,9 +125,12 @@ def plan_scan_tasks(
     terms = [(step.change_ordinal, files.terms(step)) for step in steps]
     wanted = [(ordinal, [term for term in of_step if may_match(term.entry)]) for ordinal, of_step in terms]
     named = NO_DELETES.union(*(term.delete_files for _, of_step in wanted for term in of_step))
+    tasks = scan_tasks(wanted, row_ids_of_steps(terms) if by_row_id else {})
+    delete_files = {number: files.delete_file(number) for number in named}
+    refuse_elsewhere(table.io, [*(t.data_file.path for t in tasks), *(each.path for each in delete_files.values())])
     return ScanPlan(
-        tasks=scan_tasks(wanted, row_ids_of_steps(terms) if by_row_id else {}),
-        delete_files={number: files.delete_file(number) for number in named},
+        tasks=tasks,
+        delete_files=delete_files,
         warnings=tuple(files.warnings),
         manifests_read=reader.manifests_read,
     )

@@ -22,7 +22,7 @@ from icefloe.batch.range_request import RangeRequest
 from icefloe.batch.report import BatchReport, load_report
 from icefloe.batch.session import PipelineSession
 from icefloe.batch.status import PipelineStatus, Trouble
-from icefloe.batch.table_files import io_properties
+from icefloe.batch.table_files import table_files
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.engines.local import LocalEngine
 from icefloe.engines.spark_application import refuse_unshared_table
@@ -201,7 +201,7 @@ def _reference(pipeline: Pipeline, plan_uri: str) -> TaskReference:
 
 def _reference_with_files(pipeline: Pipeline, plan_uri: str) -> TaskReference:
     reference = _reference(pipeline, plan_uri)
-    return reference.with_io(io_properties(reference.open().plan, reference.credentials, os.environ))
+    return reference.with_files(table_files(reference.open().plan, reference.credentials, os.environ))
 
 
 def _text(snapshot_id: int | None) -> str | None:

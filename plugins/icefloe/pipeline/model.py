@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "allowed_locations": lambda value: () if value is None else tuple(value),
     "catalog": lambda value: read_properties(value) if isinstance(value, dict) else value,
     "identifier_columns": lambda value: None if value is None else tuple(value),
     "columns": lambda value: None if value is None else tuple(value),
@@ -84,6 +85,7 @@ class Pipeline:
     storage_conn_id: str | None = None
     storage_is_shared: bool = False
     checkpoint: str | None = None
+    allowed_locations: tuple[str, ...] = ()
     shuffle: ShuffleSettings = field(default_factory=ShuffleSettings)
     max_steps_per_batch: int = 100
     max_bytes_per_batch: int = 2**40

@@ -3,10 +3,14 @@
 import re
 from typing import Final
 
-__all__ = ["SCHEMES", "holds_password", "join_url", "url_fault"]
+__all__ = ["SCHEMES", "holds_password", "join_url", "location_fault", "url_fault"]
 
 SCHEMES: Final = ("file", "s3", "gs", "abfs", "abfss", "memory")
 """The schemes that storage knows."""
+_TABLE_SCHEMES: Final = (
+    "file", "s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "wasb", "wasbs", "oss", "hdfs", "viewfs", "hf",
+)  # fmt: skip
+"""The schemes that PyIceberg reads tables from."""
 
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//([^/]*))?(.*)", re.DOTALL)
 _PASSWORD: Final = re.compile(r"://[^/@\s]*:[^/@\s]+@|[?&;](password|pwd|secret|token|sig|signature)=", re.IGNORECASE)
@@ -45,6 +49,20 @@ def url_fault(text: str, *, allow_dynamodb: bool = False) -> str | None:
         hint = f": write '{_NEAREST.get(scheme, scheme)}{rest}'" if _NEAREST.get(scheme, scheme) in SCHEMES else ""
         return f"has the scheme '{match[1]}', which is none of {known}{hint}"
     return _place_fault(text, scheme, host, path)
+
+
+def location_fault(text: str) -> str | None:
+    """What is wrong with a location of a table's files, as `url_fault` says it.
+
+    >>> location_fault("s3a://lake/events") is None
+    True
+    """
+    match = _URL.fullmatch(text)
+    if match is None or match[1] not in _TABLE_SCHEMES:
+        return url_fault(text)
+    if holds_password(text):
+        return "holds a password: leave it out, a location needs none"
+    return _place_fault(text, match[1], match[3], match[4])
 
 
 def join_url(base: str, *parts: str) -> str:

@@ -10,7 +10,7 @@ from icefloe.pipeline.problems import KeyPath, PipelineFileError, Problem, dotte
 from icefloe.pipeline.schedule import schedule_fault
 from icefloe.pipeline.schema import schema_problems
 from icefloe.pipeline.secret import looks_secret
-from icefloe.pipeline.url import holds_password, url_fault
+from icefloe.pipeline.url import holds_password, location_fault, url_fault
 from icefloe.pipeline.yaml_file import YamlFile
 from icefloe.pipeline.yaml_scalar import read_scalar
 
@@ -87,7 +87,15 @@ def _semantic_problems(file: YamlFile, data: dict[str, Any]) -> Iterator[Problem
     yield from _name_problems(file, data)
     sink = data.get("sink")
     is_files_sink = isinstance(sink, dict) and sink.get("type") == "files"
-    checks = (*_TEXT_CHECKS, *([(("sink", "path"), url_fault)] if is_files_sink else ()))
+    allowed = data.get("allowed_locations")
+    checks = (
+        *_TEXT_CHECKS,
+        *([(("sink", "path"), url_fault)] if is_files_sink else ()),
+        *(
+            (("allowed_locations", at), location_fault)
+            for at in range(len(allowed) if isinstance(allowed, list) else 0)
+        ),
+    )
     for path, check in checks:
         value = _value(data, path)
         fault = check(value) if isinstance(value, str) and not has_reference(value) else None
@@ -131,5 +139,8 @@ def _problem(file: YamlFile, path: KeyPath, sentence: str) -> Problem:
 def _value(data: Any, path: KeyPath) -> Any:
     """The value at a path; None where there is none."""
     for part in path:
-        data = data.get(part) if isinstance(data, dict) else None
+        if isinstance(data, list) and isinstance(part, int):
+            data = data[part]
+        else:
+            data = data.get(part) if isinstance(data, dict) else None
     return data

@@ -50,7 +50,13 @@ def snapshot_rows(history: History, branch: str) -> list[dict[str, Any]]:
 def _load(pipeline: Pipeline) -> list[dict[str, Any]]:
     expanded = pipeline.expanded(os.environ)
     credentials = resolve_credentials(expanded)
-    table = open_table(expanded.catalog, expanded.table, credentials=credentials, environ={})
+    table = open_table(
+        expanded.catalog,
+        expanded.table,
+        credentials=credentials,
+        environ={},
+        allowed_locations=expanded.allowed_locations,
+    )
     return snapshot_rows(History.of(table), expanded.branch)
 
 

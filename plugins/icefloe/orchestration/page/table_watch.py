@@ -66,7 +66,13 @@ def as_of_now(status: Found, look: Found) -> Found:
 
 def _look(pipeline: Pipeline, cursor_snapshot_id: int | None, *, is_loading: bool) -> dict[str, Any]:
     expanded = pipeline.expanded(os.environ)
-    table = open_table(expanded.catalog, expanded.table, credentials=resolve_credentials(expanded), environ={})
+    table = open_table(
+        expanded.catalog,
+        expanded.table,
+        credentials=resolve_credentials(expanded),
+        environ={},
+        allowed_locations=expanded.allowed_locations,
+    )
     facts = TableFacts.of(table, branch=expanded.branch, cursor_snapshot_id=cursor_snapshot_id, is_loading=is_loading)
     looked_at = datetime.now(UTC).isoformat(timespec="milliseconds")
     return {**asdict(facts), "head_snapshot_id": _text(facts.head_snapshot_id), "next_expiry": _expiry(facts),

@@ -1,0 +1,142 @@
+"""Where the files of a table may lie: metadata names any location it likes, and our credentials would follow it."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Self
+from urllib.parse import urlsplit
+
+__all__ = ["FilePlaces", "Place"]
+
+_ONE_STORE: Final[Mapping[str, str]] = {
+    "s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "wasb": "abfs", "wasbs": "abfs",
+}  # fmt: skip
+"""Schemes that name the same store in other words."""
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_STRIPPED: Final = re.compile(r"^[\x00-\x20]|[\t\r\n]|[\x00-\x20]$")
+"""Characters that parsers of URLs drop without a word, so that two of them read two locations."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A folder of a store, or all of a bucket.
+
+    Attributes:
+        scheme: one for all names of a store; ``file`` for paths.
+        authority: the bucket, container and account, or server; empty for ``file``.
+        path: without the first and the last slash.
+    """
+
+    scheme: str
+    authority: str
+    path: str = ""
+
+    @classmethod
+    def of(cls, location: str) -> Self | None:
+        """The place that a location names; None for one that PyIceberg's FileIOs may read in several ways.
+
+        >>> Place.of("s3a://lake/a/b/") == Place.of("s3://lake/a/b")
+        True
+        >>> Place.of("/data/t") == Place.of("file:/data/t") == Place.of("file:///data/x/../t")
+        True
+        >>> Place.of("s3://lake/t/../../other/t") is None
+        True
+        """
+        if not location or _STRIPPED.search(location):
+            return None
+        if not _URL.match(location):
+            return cls(scheme="file", authority="", path=_absolute(location).strip("/"))
+        try:
+            url = urlsplit(location)
+        except ValueError:
+            return None
+        scheme = _ONE_STORE.get(url.scheme, url.scheme)
+        # What follows these is a part of the name to one FileIO and none to another.
+        whole = location.partition(":")[2]
+        has_dots = any(part in {".", ".."} for part in re.split(r"[/\\?#;]", whole))
+        if scheme == "file":
+            if url.netloc or not url.path.startswith("/") or (has_dots and re.search(r"[?#;\\]", whole)):
+                return None
+            return cls(scheme=scheme, authority="", path=os.path.normpath(url.path).strip("/"))
+        if has_dots:
+            return None
+        authority = url.netloc.replace(".blob.core.", ".dfs.core.") if scheme == "abfs" else url.netloc
+        return cls(scheme=scheme, authority=authority, path=url.path.strip("/"))
+
+    @property
+    def bucket(self) -> "Place":
+        """All of the bucket, container or server; of a local file system the folder itself."""
+        return self if self.scheme == "file" else Place(scheme=self.scheme, authority=self.authority)
+
+    def holds(self, other: "Place") -> bool:
+        """Whether the other place is this one or below it."""
+        is_below = not self.path or other.path == self.path or other.path.startswith(f"{self.path}/")
+        return (self.scheme, self.authority) == (other.scheme, other.authority) and is_below
+
+    def __str__(self) -> str:
+        """As it is written in ``allowed_locations``."""
+        return f"{self.scheme}://{self.authority}{'/' if self.path or self.scheme == 'file' else ''}{self.path}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilePlaces:
+    """The places in which files of one table are read.
+
+    Attributes:
+        places: none of them below another.
+    """
+
+    places: tuple[Place, ...]
+
+    @classmethod
+    def of_table(
+        cls, location: str, *, metadata_location: str, warehouse: str | None, allowed_locations: Iterable[str]
+    ) -> Self:
+        """The buckets of the table, of its metadata file and of the warehouse, and what is allowed.
+
+        On a local disk, which has no buckets, the folders themselves count.
+
+        A local location of the table counts if the metadata file that the catalog names lies right below it: otherwise
+        a table could claim all of the disk of whoever reads it.
+
+        Args:
+            location: of the table, as its metadata says.
+            metadata_location: of the metadata file, as the catalog says.
+            warehouse: of the catalog; one that is no location, as the names of REST catalogs are, counts for nothing.
+            allowed_locations: of the pipeline.
+        """
+        trusted = (*_of_table(location, metadata_location), _of_warehouse(warehouse))
+        places = [place.bucket for place in trusted if place is not None]
+        places += [place for place in map(Place.of, allowed_locations) if place is not None]
+        unique = tuple(dict.fromkeys(places))
+        return cls(places=tuple(each for each in unique if not any(o != each and o.holds(each) for o in unique)))
+
+    def hold(self, location: str) -> bool:
+        """Whether a file there may be read."""
+        found = Place.of(location)
+        return found is not None and any(place.holds(found) for place in self.places)
+
+
+def _of_table(location: str, metadata_location: str) -> Iterator[Place | None]:
+    claimed, metadata = Place.of(location), Place.of(metadata_location)
+    folder = Place.of(metadata_location.rpartition("/")[0]) if metadata is not None else None
+    yield folder
+    if claimed is not None and claimed.scheme == "file":
+        # By the name of the folder a table's location is told from one of its parents, such as the root of the disk.
+        is_above = folder is not None and folder.scheme == "file" and folder.path == f"{claimed.path}/metadata"
+        yield claimed if is_above else None
+    else:
+        yield claimed
+
+
+def _absolute(path: str) -> str:
+    # As PyArrow's FileIO does: links are not followed.
+    return os.path.abspath(path)  # noqa: PTH100
+
+
+def _of_warehouse(warehouse: str | None) -> Place | None:
+    is_location = warehouse is not None and ("://" in warehouse or warehouse.startswith(("/", "file:/")))
+    place = Place.of(warehouse) if warehouse is not None and is_location else None
+    # All of a local disk is no warehouse.
+    return None if place is not None and place.scheme == "file" and not place.path else place

@@ -1,0 +1,62 @@
+from pathlib import Path
+
+import pytest
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+from iceberg.planning_tables import make_table, rows
+from icefloe.errors import TerminalError
+from icefloe.iceberg.catalogs import load_table, reload_table
+from icefloe.iceberg.confined_io import ConfinedIO, FileElsewhereError, refuse_elsewhere
+from icefloe.iceberg.file_places import FilePlaces, Place
+
+LAKE = FilePlaces(places=(Place(scheme="s3", authority="lake"), Place(scheme="file", authority="", path="mnt/old")))
+
+
+class Unreachable(PyArrowFileIO):
+    def new_input(self, location: str) -> object:  # type: ignore[override]
+        raise AssertionError(f"a request went to {location}")
+
+
+def test_a_file_elsewhere_is_refused_before_any_request_in_a_sentence_that_says_what_to_do() -> None:
+    io = ConfinedIO(Unreachable(), LAKE, table="db.events")
+    with pytest.raises(FileElsewhereError) as refused:
+        io.new_input("hdfs://evil:8020/a.parquet")
+    assert isinstance(refused.value, TerminalError)
+    assert refused.value.sentence == (
+        "table db.events names the file hdfs://evil:8020/a.parquet, which is outside s3://lake, file:///mnt/old: if it "
+        "belongs to the table, add its folder to allowed_locations; if not, whoever writes the table wants it read"
+    )
+    assert (refused.value.path, refused.value.table) == ("hdfs://evil:8020/a.parquet", "db.events")
+
+
+def test_files_are_opened_where_they_may_lie_with_the_properties_of_the_opener(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"rows")
+    here = FilePlaces(places=(Place(scheme="file", authority="", path=str(tmp_path).strip("/")),))
+    io = ConfinedIO(PyArrowFileIO({"s3.region": "x"}), here, table="db.events")
+    assert io.properties == {"s3.region": "x"}
+    assert io.new_input(f"file://{tmp_path}/a").open().read() == b"rows"
+
+
+def test_tables_are_never_written() -> None:
+    io = ConfinedIO(Unreachable(), LAKE, table="db.events")
+    for write in (io.new_output, io.delete):
+        with pytest.raises(NotImplementedError, match="icefloe only reads tables"):
+            write("s3://lake/a")
+
+
+def test_a_list_of_files_is_refused_by_the_first_that_lies_elsewhere() -> None:
+    refuse_elsewhere(ConfinedIO(Unreachable(), LAKE, table="t"), ["s3://lake/a", "file:/mnt/old/b"])
+    refuse_elsewhere(PyArrowFileIO(), ["anywhere://a"])
+    with pytest.raises(FileElsewhereError, match="names the file s3://other/b"):
+        refuse_elsewhere(ConfinedIO(Unreachable(), LAKE, table="t"), ["s3://lake/a", "s3://other/b", "s3://third/c"])
+
+
+def test_what_is_allowed_is_kept_when_a_table_is_loaded_again(tmp_path: Path) -> None:
+    make_table(tmp_path).append(rows(1))
+    catalog = {"uri": f"sqlite:///{tmp_path}/catalog.db"}
+    loaded = load_table(catalog, "db.events", allowed_locations=["s3://archive/events"])
+    for table in (loaded, reload_table(loaded)):
+        assert isinstance(table.io, ConfinedIO)
+        assert [str(place) for place in table.io.places.places] == [
+            f"file://{tmp_path}/warehouse/db/events", "s3://archive/events",
+        ]  # fmt: skip
