@@ -10,14 +10,14 @@ from typing import Final, Self, TypeVar
 
 from icefloe.errors import TerminalError
 
-__all__ = ["PATIENCE_VARIABLE", "Patience", "answer_within", "has_given_up", "patience_seconds"]
+__all__ = ["PATIENCE_VARIABLE", "Patience", "answer_within", "brief_seconds", "has_given_up", "patience_seconds"]
 
 Answer = TypeVar("Answer")
 
 PATIENCE_VARIABLE: Final = "ICEFLOE_PATIENCE_SECONDS"
 _DEFAULT_SECONDS: Final = 60.0
-_LEAST_SECONDS: Final = 5.0
-_LEAST_SHARE: Final = 1 / 12
+_BRIEF_SHARE: Final = 1 / 12
+_BRIEF_SECONDS: Final = 2.0
 _THREAD_NAME: Final = "icefloe-waits-for-an-answer"
 
 
@@ -35,6 +35,15 @@ def patience_seconds(environ: Mapping[str, str]) -> float:
     if not 0 < seconds < float("inf"):
         raise TerminalError(f"{PATIENCE_VARIABLE} is {text!r}, not a number of seconds above 0: write 60, for example")
     return seconds
+
+
+def brief_seconds(patience: float) -> float:
+    """What a call gets that others have left nothing of a patience for, or that only tidies up: 5 of 60 seconds.
+
+    >>> brief_seconds(60.0), brief_seconds(6.0), brief_seconds(1.0)
+    (5.0, 2.0, 1.0)
+    """
+    return max(patience * _BRIEF_SHARE, min(_BRIEF_SECONDS, patience))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +65,7 @@ class Patience:
     @property
     def seconds_left(self) -> float:
         """What the next call gets."""
-        least = min(_LEAST_SECONDS, self.seconds * _LEAST_SHARE)
-        return max(least, self._started + self.seconds - monotonic())
+        return max(brief_seconds(self.seconds), self._started + self.seconds - monotonic())
 
     def wait_for(self, call: Callable[[], Answer]) -> Answer:
         """What a call returns or raises.

@@ -1,4 +1,5 @@
 import io
+import threading
 
 import pytest
 from rich.console import Console
@@ -10,7 +11,8 @@ from icefloe.errors import TerminalError, TransientError
 
 def checklist(encoding: str = "utf-8") -> tuple[Checklist, io.TextIOWrapper]:
     out = io.TextIOWrapper(io.BytesIO(), encoding=encoding, write_through=True)
-    return Checklist(Screen(output=Console(file=out, width=200), progress=Console(quiet=True))), out
+    screen = Screen(output=Console(file=out, width=200), progress=Console(quiet=True))
+    return Checklist(screen, patience_seconds=0.6), out
 
 
 def printed(out: io.TextIOWrapper) -> str:
@@ -60,3 +62,19 @@ def test_a_fault_of_our_own_is_not_taken_for_a_failed_check() -> None:
     checks, _ = checklist()
     with pytest.raises(ZeroDivisionError):
         checks.run("table", lambda: fail(ZeroDivisionError()), str)
+
+
+def test_after_a_place_that_did_not_answer_the_next_is_not_waited_for_as_long() -> None:
+    checks, out = checklist()
+    never = threading.Event()
+
+    def keep_silent() -> None:
+        never.wait()
+
+    checks.run("storage", lambda: fail(TransientError("the store does not answer")), str)
+    checks.run("sink", keep_silent, str)
+    checks.run("catalog", lambda: "lake", str)
+    never.set()
+    assert "✗ sink       sink could not be checked: no answer within 0.6 seconds; other places" in printed(out)
+    assert "✓ catalog    lake" in printed(out)
+    assert checks.exit_code == 75

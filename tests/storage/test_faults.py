@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.storage import location
+from icefloe.storage import clients
 from icefloe.storage.location import open_store
 from icefloe.storage.store import KeyMissingError
 from storage.answering_server import answering_server
@@ -19,7 +19,7 @@ DATE = "Sat, 21 Nov 2026 07:00:00 GMT"
 def _short_retries(monkeypatch):
     backoff = {"init_backoff": timedelta(milliseconds=1), "max_backoff": timedelta(milliseconds=2), "base": 2}
     short = {"max_retries": 2, "retry_timeout": timedelta(seconds=5), "backoff": backoff}
-    monkeypatch.setattr(location, "_RETRIES", short)
+    monkeypatch.setattr(clients, "_RETRIES", short)
 
 
 def bucket(endpoint):

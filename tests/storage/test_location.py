@@ -108,6 +108,7 @@ def opened(monkeypatch):
     return calls
 
 
+TIMEOUTS = {"connect_timeout": "5000ms", "timeout": "20000ms"}
 OPTIONS = {"aws_access_key_id": "AKIAVERYSECRET", "secret_access_key": "s3cr3t-s3cr3t", "region": "us-east-1"}
 
 
@@ -128,13 +129,13 @@ def test_a_bucket_is_opened_with_the_options_and_a_budget_of_retries(opened):
 def test_the_options_of_the_client_are_kept_apart(opened):
     open_store("s3://lake", options={**OPTIONS, "AWS_ALLOW_HTTP": "true", "timeout": "60s"})
     [(_, kwargs)] = opened
-    assert kwargs["client_options"] == {"allow_http": "true", "timeout": "60s"}
+    assert kwargs["client_options"] == {**TIMEOUTS, "allow_http": "true", "timeout": "60s"}
     assert set(kwargs["config"]) == {"access_key_id", "secret_access_key", "region"}
 
 
 def test_an_endpoint_without_tls_is_allowed_by_naming_it(opened):
     open_store("s3://lake", options={**OPTIONS, "endpoint": "http://127.0.0.1:9000"})
-    assert opened[0][1]["client_options"] == {"allow_http": "true"}
+    assert opened[0][1]["client_options"] == {**TIMEOUTS, "allow_http": "true"}
 
 
 @pytest.mark.parametrize(

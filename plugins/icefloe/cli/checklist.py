@@ -1,10 +1,12 @@
 """Checks that are all made, each on a line of its own, and the exit code they add up to."""
 
 from collections.abc import Callable
+from time import monotonic
 from typing import Final, TypeVar
 
 from icefloe.cli.screen import Screen
 from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.patience import answer_within, brief_seconds
 
 __all__ = ["Checklist"]
 
@@ -16,12 +18,18 @@ _NAME_WIDTH: Final = 10
 class Checklist:
     """Makes checks and prints what each found.
 
+    Several places that do not answer are not waited for one after the other: once a check has waited in vain, those
+    after it share what that left of the patience.
+
     Args:
         screen: what the lines go to.
+        patience_seconds: for all that does not answer.
     """
 
-    def __init__(self, screen: Screen) -> None:
+    def __init__(self, screen: Screen, *, patience_seconds: float) -> None:
         self._screen = screen
+        self._patience_seconds = patience_seconds
+        self._seconds_in_vain = 0.0
         self._errors: list[IcefloeError] = []
         self._documents: list[dict[str, object]] = []
         can_tick = screen.output.encoding.startswith("utf")
@@ -52,7 +60,7 @@ class Checklist:
             What the check returned; None where it failed. A fault that an earlier check told is not told again.
         """
         try:
-            found = check()
+            found = self._answer(name, check)
         except IcefloeError as error:
             lines = [] if error.sentence in {told.sentence for told in self._errors} else error.sentence.splitlines()
             self._errors.append(error)
@@ -64,3 +72,20 @@ class Checklist:
         self._screen.say(f"{self._tick} {name:<{_NAME_WIDTH}} {text}")
         self._documents.append({"check": name, "is_passed": True, "text": text})
         return found
+
+    def _answer(self, name: str, check: Callable[[], Found]) -> Found:
+        started = monotonic()
+        try:
+            if not self._seconds_in_vain:
+                return check()
+            left = max(self._patience_seconds - self._seconds_in_vain, brief_seconds(self._patience_seconds))
+            return answer_within(left, check)
+        except TimeoutError as error:
+            self._seconds_in_vain += monotonic() - started
+            raise TransientError(
+                f"{name} could not be checked: {error}; other places did not answer either, so it was not waited for "
+                "longer; run again when they answer"
+            ) from None
+        except TransientError:
+            self._seconds_in_vain += monotonic() - started
+            raise

@@ -25,6 +25,7 @@ from icefloe.engines.spark_submit import SparkSubmit
 from icefloe.iceberg.catalogs import UnknownTableError, load_catalog
 from icefloe.iceberg.history import UnknownBranchError, head
 from icefloe.iceberg.table_schema import TableSchema
+from icefloe.patience import patience_seconds
 from icefloe.pipeline.lines import with_lines
 from icefloe.pipeline.model import Pipeline, SinkSettings
 from icefloe.pipeline.not_built import refuse_unbuilt
@@ -40,7 +41,7 @@ __all__ = ["validate"]
 def validate(arguments: Namespace, screen: Screen) -> int:
     """Prints one line for each check; 65 if one fails for good, 75 if some may pass later."""
     path = find_pipeline(arguments.pipeline)
-    checks = Checklist(screen)
+    checks = Checklist(screen, patience_seconds=patience_seconds(os.environ))
     pipeline = checks.run("file", lambda: load_pipeline(path, environ=os.environ), lambda _: str(path))
     if pipeline is not None:
         checks.run("name", partial(refuse_taken_name, path, pipeline.name), lambda _: pipeline.name)

@@ -1,6 +1,7 @@
 """One batch from its plan to its cleanup, without Airflow: what the command line, the demo and tests run."""
 
 import logging
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from icefloe.batch.table_files import table_files
 from icefloe.engines.local import LocalEngine
 from icefloe.engines.spark_submit import SparkSubmit
 from icefloe.errors import IcefloeError, TerminalError
+from icefloe.patience import answer_within, brief_seconds, patience_seconds
 from icefloe.pipeline.model import Pipeline
 
 __all__ = ["BatchRun", "LocalPhases", "Observer", "PhaseRunner", "phase_runner", "run_batch"]
@@ -170,9 +172,13 @@ def _telling_trouble(session: PipelineSession, observe: Observer) -> Observer:
 
 def _tell(session: PipelineSession, trouble: Trouble) -> None:
     """A pipeline that never began leaves nothing behind: who runs it reads the sentence."""
-    with suppress(IcefloeError):
+
+    def tell() -> None:
         if session.checkpoint.pipeline() is not None:
             publish_trouble(session.checkpoint, session.pipeline, trouble)
+
+    with suppress(IcefloeError, TimeoutError):  # the store may be what failed
+        answer_within(brief_seconds(patience_seconds(os.environ)), tell)
 
 
 def _run_route(

@@ -70,10 +70,8 @@ def load_table(
         TransientError: the catalog, or the store of the metadata file, did not answer.
         TerminalError: wrong properties, refused access, or a table that PyIceberg cannot load.
     """
-    patience = Patience.of(os.environ)
-    return _load_table(
-        load_catalog(catalog, properties=properties, patience=patience), table, patience, allowed_locations
-    )
+    opened, patience = _open_catalog(catalog, properties)
+    return _load_table(opened, table, patience, allowed_locations)
 
 
 def reload_table(table: Table) -> Table:
@@ -101,20 +99,13 @@ def _load_table(opened: Catalog, table: str, patience: Patience, allowed_locatio
     return loaded
 
 
-def load_catalog(
-    catalog: str | Mapping[str, str],
-    *,
-    properties: Mapping[str, str] | None = None,
-    patience: Patience | None = None,
-) -> Catalog:
-    """The catalog itself; errors as ``load_table``.
+def load_catalog(catalog: str | Mapping[str, str], *, properties: Mapping[str, str] | None = None) -> Catalog:
+    """The catalog itself; arguments and errors as ``load_table``."""
+    return _open_catalog(catalog, properties)[0]
 
-    Args:
-        catalog: as in ``load_table``.
-        properties: as in ``load_table``.
-        patience: with this call and those after it; by default that of the environment.
-    """
-    patience = patience or Patience.of(os.environ)
+
+def _open_catalog(catalog: str | Mapping[str, str], properties: Mapping[str, str] | None) -> tuple[Catalog, Patience]:
+    """The catalog, and what opening it left of the patience with it."""
     if isinstance(catalog, str):
         name, resolved = catalog, dict(_configured(catalog) if properties is None else properties)
     else:
@@ -123,8 +114,10 @@ def load_catalog(
     # Whoever reads a table must not make the catalog's own tables.
     resolved.setdefault("init_catalog_tables", "false")
     with catalog_errors(name, "open it"):
-        opened = partial(_open, name, resolved, silence_seconds=patience.seconds * _SILENCE_SHARE)
-        return withhold_table_properties(patience.wait_for(opened))
+        make = _maker(name, resolved)
+        patience = Patience.of(os.environ)
+        opened = patience.wait_for(lambda: make(name, resolved, patience.seconds * _SILENCE_SHARE))
+        return withhold_table_properties(opened), patience
 
 
 def _configured(name: str) -> Mapping[str, str]:
@@ -141,27 +134,23 @@ def _configured(name: str) -> Mapping[str, str]:
     return {key: str(value) for key, value in found.items()}
 
 
-def _open(name: str, properties: dict[str, str], *, silence_seconds: float) -> Catalog:
+def _maker(name: str, properties: Mapping[str, str]) -> Callable[[str, dict[str, str], float], Catalog]:
+    """What makes a catalog, with timeouts on its requests where PyIceberg's own has none; imports its client."""
     implementation = properties.get(PY_CATALOG_IMPL)
     if implementation:
         module_name, _, class_name = implementation.rpartition(".")
-        return getattr(importlib.import_module(module_name), class_name)(name, **properties)
+        custom = getattr(importlib.import_module(module_name), class_name)
+        return lambda name, properties, _: custom(name, **properties)
     kind = CatalogType(properties[TYPE].lower()) if TYPE in properties else infer_catalog_type(name, dict(properties))
-    if kind is None:
-        raise ValueError(f"its type does not follow from its properties {sorted(properties)}")
-    if kind is CatalogType.SQL:
-        _refuse_missing_sqlite_file(name, properties.get(URI, ""))
-    return _bounded(kind)(name, properties, silence_seconds)
-
-
-def _bounded(kind: CatalogType) -> Callable[[str, dict[str, str], float], Catalog]:
-    """What opens a catalog with timeouts on its requests, where PyIceberg's own has none; imports its client."""
     match kind:
+        case None:
+            raise ValueError(f"its type does not follow from its properties {sorted(properties)}")
         case CatalogType.REST:
             from icefloe.iceberg.bounded_rest import BoundedRestCatalog
 
             return BoundedRestCatalog
         case CatalogType.SQL:
+            _refuse_missing_sqlite_file(name, properties.get(URI, ""))
             from icefloe.iceberg.bounded_sql import BoundedSqlCatalog
 
             return BoundedSqlCatalog

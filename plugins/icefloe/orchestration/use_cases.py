@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from icefloe.batch.cleanup import clean_up
@@ -31,6 +32,7 @@ from icefloe.iceberg.history import UnknownBranchError
 from icefloe.orchestration.connections import resolve_credentials
 from icefloe.orchestration.metrics import send_batch, send_report, send_status
 from icefloe.orchestration.spark_connection import usable_master
+from icefloe.patience import answer_within, brief_seconds, patience_seconds
 from icefloe.pipeline.model import Pipeline
 from icefloe.storage.location import open_store
 
@@ -158,7 +160,9 @@ def read_job_error(credentials: Credentials, phase: str, plan_uri: str, attempt:
 def record_trouble(pipeline: Pipeline, trouble: Trouble, *, dag_id: str | None) -> None:
     """Says in the status of a pipeline that a task failed, where its checkpoint can be written at all."""
     try:
-        publish_trouble(_checkpoint(pipeline, None), pipeline.expanded(os.environ), trouble, dag_id=dag_id)
+        checkpoint, expanded = _checkpoint(pipeline, None), pipeline.expanded(os.environ)
+        tell = partial(publish_trouble, checkpoint, expanded, trouble, dag_id=dag_id)
+        answer_within(brief_seconds(patience_seconds(os.environ)), tell)  # the store may be what failed
     except Exception as error:  # noqa: BLE001 - the task has failed already, and with a better reason
         logger.warning("the status of %s cannot be written: %s", pipeline.name, error)
 

@@ -1,8 +1,8 @@
 """From a URL to the store."""
 
+import os
 import re
-from collections.abc import Mapping
-from datetime import timedelta
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +11,8 @@ from urllib.parse import unquote
 from obstore import store as stores
 
 from icefloe.errors import TerminalError
+from icefloe.patience import patience_seconds
+from icefloe.storage.clients import RemoteClients
 from icefloe.storage.faults import Place
 from icefloe.storage.keys import check_folder
 from icefloe.storage.local_store import LocalStore
@@ -22,11 +24,6 @@ __all__ = ["open_store"]
 
 _URL: Final = re.compile(r"(file|memory|s3|gs|abfss?)://([^/]*)(/.*)?")
 _EXPECTED: Final = "expected file:///folder, s3://bucket/folder, gs://bucket/folder or abfs://container@account/folder"
-_PATIENCE_SECONDS: Final = 120.0
-_RETRIES: Final[Any] = {
-    "max_retries": 10,
-    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=15), "base": 2},
-}
 # Obstore takes these apart from the rest, and panics when they come with it.
 _CLIENT_OPTIONS: Final = frozenset({
     "allow_http", "allow_invalid_certificates", "connect_timeout", "default_content_type", "http1_only", "http2_only",
@@ -34,6 +31,7 @@ _CLIENT_OPTIONS: Final = frozenset({
     "pool_max_idle_per_host", "proxy_ca_certificate", "proxy_excludes", "proxy_url", "randomize_addresses",
     "read_timeout", "root_certificate", "timeout", "user_agent",
 })  # fmt: skip
+_VENDORS: Final = {"s3": "aws_", "gs": "google_", "abfs": "azure_", "abfss": "azure_"}
 _VENDOR: Final = re.compile(r"^(aws|google|azure)_")
 _SHORTEST_HIDDEN: Final = 4
 
@@ -43,7 +41,7 @@ def open_store(
     *,
     options: Mapping[str, str] | None = None,
     requests: Requests | None = None,
-    patience_seconds: float = _PATIENCE_SECONDS,
+    patience: float | None = None,
 ) -> Store:
     """The store at a URL. Nothing is read or made there yet; the first write makes a local folder.
 
@@ -53,7 +51,8 @@ def open_store(
         options: credentials, endpoint and client settings, as obstore names them; never shown. What they leave out
             comes from the environment and the machine's own identity.
         requests: counts what is asked of the store.
-        patience_seconds: how long a remote store that does not answer is asked again.
+        patience: seconds after which a remote store that does not answer is given up; by default those of the
+            environment.
 
     Raises:
         TerminalError: a URL of another form, or options that the store does not know.
@@ -73,7 +72,7 @@ def open_store(
     if scheme == "memory":
         root = _memory(authority, requests)
     else:
-        root = _remote(f"{scheme}://{authority}", options or {}, requests, patience_seconds)
+        root = _remote(f"{scheme}://{authority}", options or {}, requests, patience or patience_seconds(os.environ))
     return root.child(path) if path else root
 
 
@@ -95,18 +94,28 @@ def _memory_root(_name: str) -> Any:
     return stores.MemoryStore()
 
 
-def _remote(url: str, options: Mapping[str, str], requests: Requests | None, patience_seconds: float) -> ObjectStore:
+def _remote(url: str, options: Mapping[str, str], requests: Requests | None, patience: float) -> ObjectStore:
     options = {_VENDOR.sub("", key.lower()): value for key, value in options.items()}
     hidden = tuple(value for value in options.values() if len(value) >= _SHORTEST_HIDDEN)
     place = Place(url=url, is_local=False, hidden=hidden)
-    client: Any = {key: value for key, value in options.items() if key in _CLIENT_OPTIONS}
+    client: Any = {**_client_options(url, os.environ), **_picked(options, _CLIENT_OPTIONS)}
     if any("endpoint" in key and value.startswith("http://") for key, value in options.items()):
         client.setdefault("allow_http", "true")
     config: Any = {key: value for key, value in options.items() if key not in _CLIENT_OPTIONS}
     with place.faults("open", ""):
-        retries: Any = {**_RETRIES, "retry_timeout": timedelta(seconds=patience_seconds)}
-        remote = stores.from_url(url, config=config, client_options=client or None, retry_config=retries)
-    return ObjectStore(place, lambda: remote, requests)
+        clients = RemoteClients(url, config, client, patience)
+    return ObjectStore(place, lambda: clients.looks, requests, clients)
+
+
+def _client_options(url: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Those of the environment, which obstore reads only where it is given none."""
+    prefix = _VENDORS[url.partition("://")[0]]
+    return _picked({name.lower().removeprefix(prefix): value for name, value in environ.items()
+                    if name.lower().startswith(prefix)}, _CLIENT_OPTIONS)  # fmt: skip
+
+
+def _picked(options: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+    return {key: value for key, value in options.items() if key in names}
 
 
 def _shown(url: str) -> str:

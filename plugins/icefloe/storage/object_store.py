@@ -2,15 +2,18 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import obstore
 from obstore import exceptions
 
 from icefloe.errors import IcefloeError, TransientError
+from icefloe.patience import answer_within
+from icefloe.storage.clients import RemoteClients
 from icefloe.storage.faults import Place
 from icefloe.storage.keys import check_folder, check_key, join_url
 from icefloe.storage.ranges import ByteRange, coalesce_ranges, cut_ranges
@@ -19,10 +22,13 @@ from icefloe.storage.store import KeyMissingError, RangeMissingError, Store, Sto
 
 __all__ = ["ObjectStore"]
 
+Found = TypeVar("Found")
+
 _GAP_BYTES: Final = 2**20
 _PART_BYTES: Final = 8 * 2**20
 _PARTS_AT_ONCE: Final = 4
 _MOST_PARTS: Final = 9_000
+_MOST_AT_A_LOOK_BYTES: Final = 2**20
 _KEYS_PER_DELETE: Final = 1_000
 _CONFLICT_PAUSES_SECONDS: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
 
@@ -34,12 +40,20 @@ class ObjectStore(Store):
         place: what the store's errors say of it.
         connect: gives obstore's store; None where there is no such place.
         requests: counts what is asked.
+        clients: of a remote store, for what is larger than a look.
     """
 
-    def __init__(self, place: Place, connect: Callable[[], Any | None], requests: Requests | None = None) -> None:
+    def __init__(
+        self,
+        place: Place,
+        connect: Callable[[], Any | None],
+        requests: Requests | None = None,
+        clients: RemoteClients | None = None,
+    ) -> None:
         self._place = place
         self._connect = connect
         self._requests = requests or Requests()
+        self._clients = clients
 
     @property
     def url(self) -> str:
@@ -49,7 +63,10 @@ class ObjectStore(Store):
     def get(self, key: str) -> bytes:
         """The value; see `Store`."""
         with self._asked("get", "read", key):
-            return bytes(obstore.get(self._present(key), key).bytes())
+            found = obstore.get(self._present(key), key)
+            if self._clients is not None and found.meta["size"] > _MOST_AT_A_LOOK_BYTES:
+                found = obstore.get(self._clients.downloads, key)
+            return bytes(found.bytes())
 
     def get_ranges(self, key: str, ranges: Sequence[ByteRange]) -> list[bytes]:
         """Parts of the value; see `Store`."""
@@ -61,7 +78,8 @@ class ObjectStore(Store):
         except KeyMissingError:
             raise
         except IcefloeError:
-            self._refuse_end_before(key, fetched[-1][1])
+            with suppress(TimeoutError):
+                self._last_look(partial(self._refuse_end_before, key, fetched[-1][1]))
             raise
         if any(len(part) != stop - start for part, (start, stop) in zip(parts, fetched, strict=True)):
             self._refuse_end_before(key, fetched[-1][1])
@@ -128,12 +146,12 @@ class ObjectStore(Store):
 
     def _replace(self, key: str, data: bytes | Path, size_bytes: int) -> None:
         part_bytes = max(_PART_BYTES, size_bytes // _MOST_PARTS)
-        target: Any = self._connect()
+        target = self._for_upload(size_bytes)
         obstore.put(target, key, data, chunk_size=part_bytes, max_concurrency=_PARTS_AT_ONCE)
 
     def _add(self, key: str, data: bytes) -> None:
         """Raises obstore's AlreadyExistsError where a value stands."""
-        target: Any = self._connect()
+        target = self._for_upload(len(data))
         obstore.put(target, key, data, mode="create", use_multipart=False)
 
     def _remove(self, keys: Sequence[str]) -> None:
@@ -146,7 +164,9 @@ class ObjectStore(Store):
         starts, stops = [start for start, _ in ranges], [stop for _, stop in ranges]
         with self._asked("get_ranges", "read", key, number=len(ranges)):
             # obstore must not coalesce: where a value ends inside what it merged, it panics instead of answering short.
-            parts = obstore.get_ranges(self._present(key), key, starts=starts, ends=stops, coalesce=0)
+            present = self._present(key)
+            target = present if self._clients is None else self._clients.downloads
+            parts = obstore.get_ranges(target, key, starts=starts, ends=stops, coalesce=0)
         return [memoryview(part) for part in parts]
 
     def _refuse_end_before(self, key: str, stop: int) -> None:
@@ -168,9 +188,13 @@ class ObjectStore(Store):
 
     def _is_seen(self, key: str) -> bool:
         try:
-            return self.size(key) is not None
-        except IcefloeError:
+            return self._last_look(partial(self.size, key)) is not None
+        except (IcefloeError, TimeoutError):
             return False
+
+    def _last_look(self, call: Callable[[], Found]) -> Found:
+        """Asks why a request failed: a store that did not answer it gets little time for this one."""
+        return call() if self._clients is None else answer_within(self._clients.silence_seconds, call)
 
     def _found_there(self) -> bool:
         self._requests.add(RequestTotals(found_there=1))
@@ -188,6 +212,11 @@ class ObjectStore(Store):
         if target is None:
             raise KeyMissingError.of(self.url, key)
         return target
+
+    def _for_upload(self, size_bytes: int) -> Any:
+        if self._clients is not None and size_bytes > _MOST_AT_A_LOOK_BYTES:
+            return self._clients.uploads
+        return self._connect()
 
 
 def _file_size(path: Path, url: str) -> int:

@@ -1,9 +1,11 @@
 """Probing a store before anything depends on it."""
 
+import os
 import uuid
 from contextlib import suppress
 
 from icefloe.errors import IcefloeError, TerminalError
+from icefloe.patience import answer_within, brief_seconds, patience_seconds
 from icefloe.storage.store import Store
 
 __all__ = ["probe"]
@@ -22,8 +24,8 @@ def probe(store: Store) -> None:
         store.create(key, b"first")
         is_replaced = store.create(key, b"second") or store.get(key) != b"first"
     except IcefloeError:
-        with suppress(IcefloeError):  # What went wrong first is what the user must read.
-            store.delete([key])
+        with suppress(IcefloeError, TimeoutError):  # What went wrong first is what the user must read.
+            answer_within(brief_seconds(patience_seconds(os.environ)), lambda: store.delete([key]))
         raise
     store.delete([key])
     if is_replaced:

@@ -112,4 +112,4 @@ def _lane(pipeline: Pipeline) -> str:
 def _open(pipeline: Pipeline, url: str) -> Store:
     options = storage_options(pipeline)
     is_remote = not url.startswith(("file:", "memory:"))
-    return open_store(url, options={**_HURRY, **options} if is_remote else options, patience_seconds=_PATIENCE_SECONDS)
+    return open_store(url, options={**_HURRY, **options} if is_remote else options, patience=_PATIENCE_SECONDS)

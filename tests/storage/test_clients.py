@@ -1,0 +1,96 @@
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fakes.unanswering import drip_headers, keep_silent, serving
+from icefloe.errors import TransientError
+from icefloe.storage.location import open_store
+from icefloe.storage.probe import probe
+from icefloe.storage.store import Store
+
+LARGE_BYTES = 2**20 + 2**19
+PIECES = 30
+PAUSE_SECONDS = 0.1
+
+
+def store_at(port: int, *, patience: float) -> Store:
+    options = {"endpoint": f"http://127.0.0.1:{port}", "access_key_id": "a", "secret_access_key": "s", "region": "x"}
+    return open_store("s3://lake/icefloe", options=options, patience=patience)
+
+
+CALLS: dict[str, Callable[[Store], object]] = {
+    "get": lambda store: store.get("key"),
+    "size": lambda store: store.size("key"),
+    "get_ranges": lambda store: store.get_ranges("key", [(0, 10)]),
+    "put": lambda store: store.put("key", b"value"),
+    "put large": lambda store: store.put("key", bytes(LARGE_BYTES)),
+    "create": lambda store: store.create("key", b"value"),
+    "delete": lambda store: store.delete(["key"]),
+    "list": lambda store: list(store.list("")),
+    "probe": probe,
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("behaviour", [keep_silent, drip_headers])
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_store_that_does_not_answer_is_given_up(behaviour: Callable[..., None], call: Callable[[Store], object]):
+    with serving(behaviour) as port, pytest.raises(TransientError, match=r"cannot \w+ s3://lake"):
+        call(store_at(port, patience=0.9))
+
+
+def answer_slowly(connection: socket.socket, left: threading.Event) -> None:
+    """Sends a value piece by piece, for longer than the patience of who asks, and never silent for long."""
+    while asked := connection.recv(65536).decode():
+        lines = dict(line.lower().split(": ", 1) for line in asked.splitlines()[1:] if ": " in line)
+        status, extra, size_bytes = "200 OK", "", LARGE_BYTES
+        if "range" in lines:
+            start, stop = (int(part) for part in lines["range"].removeprefix("bytes=").split("-"))
+            status, size_bytes = "206 Partial Content", stop - start + 1
+            extra = f"Content-Range: bytes {start}-{stop}/{LARGE_BYTES}\r\n"
+        head = f'HTTP/1.1 {status}\r\nContent-Length: {size_bytes}\r\nETag: "x"\r\n{extra}'
+        connection.sendall(f"{head}Last-Modified: Sat, 21 Nov 2026 07:00:00 GMT\r\n\r\n".encode())
+        for _ in range(PIECES):
+            connection.sendall(bytes(size_bytes // PIECES))
+            left.wait(PAUSE_SECONDS)
+        connection.sendall(bytes(size_bytes % PIECES))
+
+
+@pytest.mark.timeout(60)
+def test_a_value_that_comes_slowly_for_longer_than_the_patience_arrives_whole() -> None:
+    with serving(answer_slowly) as port:
+        store = store_at(port, patience=PIECES * PAUSE_SECONDS / 3)
+        assert store.get("key") == bytes(LARGE_BYTES)
+        assert store.get_ranges("key", [(0, 10), (20, LARGE_BYTES)])[1] == bytes(LARGE_BYTES - 20)
+
+
+def take_slowly(connection: socket.socket, left: threading.Event) -> None:
+    """Takes an upload of 48 pieces in at least 1.2 seconds, and answers when it has all of it."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)
+    asked = b""
+    while b"\r\n\r\n" not in asked:
+        asked += connection.recv(65536)
+    head, _, body = asked.partition(b"\r\n\r\n")
+    [size_bytes] = [int(line.split(b": ")[1]) for line in head.lower().splitlines() if b"content-length" in line]
+    taken = len(body)
+    while taken < size_bytes:
+        left.wait(PAUSE_SECONDS / 4)
+        taken += len(connection.recv(2**15))
+    connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 0\r\nETag: "x"\r\n\r\n')
+
+
+@pytest.mark.timeout(60)
+def test_an_upload_may_take_longer_than_a_silence(tmp_path: Path) -> None:
+    file = tmp_path / "part"
+    file.write_bytes(bytes(LARGE_BYTES))
+    with serving(take_slowly) as port:
+        store_at(port, patience=1.8).put("key", file)
+
+
+def test_client_settings_of_the_environment_still_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_TIMEOUT", "no duration")
+    with pytest.raises(Exception, match="duration"):
+        store_at(1, patience=1)
