@@ -2,12 +2,18 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from pyiceberg.exceptions import ResolveError
 
 from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
+from icefloe.iceberg.opened_file import UndecodableError
 
 __all__ = ["MissingMetadataError", "reading_metadata"]
+
+_DAMAGE: Final = (
+    ArithmeticError, EOFError, LookupError, RecursionError, ResolveError, TypeError, UndecodableError, ValueError,
+)  # fmt: skip
 
 
 class MissingMetadataError(TerminalError):
@@ -42,7 +48,7 @@ def reading_metadata(table_name: str, what: str, path: str) -> Iterator[None]:
         raise TransientError(
             f"cannot read the {what} of table {table_name}, {path}: {one_line(cause)}", **facts
         ) from cause
-    except (ArithmeticError, EOFError, LookupError, ResolveError, TypeError, ValueError) as cause:
+    except _DAMAGE as cause:
         raise TerminalError(
             f"the {what} of table {table_name} is damaged or of an unknown format: {path} "
             f"({type(cause).__name__}: {one_line(cause)})",

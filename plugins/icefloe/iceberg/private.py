@@ -8,6 +8,8 @@ They also make a float of every double, so that partitions of different values l
 with nanoseconds or with two decimals, uuids or fixed values of one type among its partition fields. Manifests whose
 partitions have fixed values are read past their end where Iceberg's Java library wrote them (apache/iceberg 17501): it
 puts the length before the value, which Avro does not.
+
+And they trust the numbers in the file: a length reads the memory behind it, a block is decompressed without a limit.
 """
 
 import json
@@ -15,9 +17,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from struct import Struct
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
-from pyiceberg.avro.decoder import BinaryDecoder, StreamingBinaryDecoder, new_decoder
+from pyiceberg.avro.codecs import AVRO_CODEC_KEY
+from pyiceberg.avro.decoder import BinaryDecoder
 from pyiceberg.avro.file import SYNC_SIZE, AvroFile, Block
 from pyiceberg.avro.reader import DoubleReader, FixedReader, Reader
 from pyiceberg.avro.resolver import ReadSchemaResolver, SchemaPartnerAccessor
@@ -38,7 +41,10 @@ from pyiceberg.types import (
 )
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
+from icefloe.iceberg.avro_codecs import decompressed
+from icefloe.iceberg.avro_container import decoding
 from icefloe.iceberg.encryption import encrypted_file, is_encrypted_stream
+from icefloe.iceberg.metadata_decoder import MetadataDecoder, field_count
 
 __all__ = [
     "MANIFEST_FIELDS",
@@ -159,34 +165,37 @@ class _MetadataFile(AvroFile[Record]):
             content = file.read()
         if is_encrypted_stream(content):
             raise encrypted_file(self.input_file.location)
-        self.decoder = new_decoder(content)
+        self.decoder = MetadataDecoder(content)
         self.header = self._read_header()
         resolved = _resolved(self.header.meta["avro.schema"], is_list=self.read_schema is _MANIFEST_LIST)
         self.schema, self.reader, self._reader_of_java = resolved
-        self._content = content
         return self
 
-    def _read_block(self) -> int:
-        start = self.decoder.tell() + (0 if self.block is None else SYNC_SIZE)
-        count = super()._read_block()
-        if self._reader_of_java is not None:
-            data = self._block_data(start)
-            reader = next(
-                (each for each in (self.reader, self._reader_of_java) if _fits(each, data, count)), self._reader_of_java
-            )
-            self.block = Block(reader=reader, block_records=count, block_decoder=StreamingBinaryDecoder(data))
-        return count
+    def __next__(self) -> Record:
+        row = super().__next__()
+        if self.block is not None:
+            cast("MetadataDecoder", self.block.block_decoder).check()
+        return row
 
-    def _block_data(self, start: int) -> bytes:
-        decoder = new_decoder(self._content[start : self.decoder.tell()])
-        decoder.read_int()
-        data, codec = decoder.read_bytes(), self.header.compression_codec()
-        return codec.decompress(data) if codec else data
+    def _read_block(self) -> int:
+        if self.block is not None and self.decoder.read(SYNC_SIZE) != self.header.sync:
+            raise ValueError("a block does not end where it says")
+        if cast("MetadataDecoder", self.decoder).is_at_end:
+            raise EOFError("there is no further block")  # the way to end the iteration
+        with decoding():
+            count, content = self.decoder.read_int(), self.decoder.read_bytes()
+            data = decompressed(content, self.header.meta.get(AVRO_CODEC_KEY, "null"))
+        reader = self.reader
+        if self._reader_of_java is not None:
+            readers = (self.reader, self._reader_of_java)
+            reader = next((each for each in readers if _fits(each, data, count)), self._reader_of_java)
+        self.block = Block(reader=reader, block_records=count, block_decoder=MetadataDecoder(data))
+        return count
 
 
 def _fits(reader: Reader, data: bytes, count: int) -> bool:
     """Whether a block of so many rows ends where its bytes end."""
-    decoder = StreamingBinaryDecoder(data)
+    decoder = MetadataDecoder(data)
     try:
         for _ in range(count):
             reader.read(decoder)
@@ -214,11 +223,19 @@ def _resolved(avro_schema: str, *, is_list: bool) -> tuple[Schema, Reader, Reade
 class _SchemaConversion(AvroSchemaConversion):
     def __init__(self) -> None:
         self._named: dict[str, IcebergType] = {}
+        self._counts: dict[int, int] = {}
+
+    def avro_to_iceberg(self, avro_schema: dict[str, Any]) -> Schema:
+        fields = [self._convert_field(field) for field in avro_schema["fields"]]
+        field_count(StructType(*fields), self._counts)
+        return Schema(*fields)
 
     def _convert_schema(self, avro_type: Any) -> IcebergType:
         if isinstance(avro_type, str) and avro_type in self._named:
             return self._named[avro_type]
         found = super()._convert_schema(avro_type)
+        if isinstance(found, StructType):
+            field_count(found, self._counts)
         if isinstance(avro_type, dict) and "name" in avro_type:
             self._named[avro_type["name"]] = found
         return found
