@@ -8,13 +8,14 @@ RUN mkdir -p /usr/share/man/man1 \
     && apt-get install --yes --no-install-recommends openjdk-17-jre-headless \
     && rm -rf /var/lib/apt/lists/*
 
-# The locks name every package, so nothing is resolved here; they come before the code, which changes more often.
+# The locks name every package and the hash of each file, so nothing is resolved here and nothing else is installed; they come
+# before the code, which changes more often.
 WORKDIR /opt/icefloe
 COPY requirements.txt requirements.txt
 COPY demo/requirements.txt demo/requirements.txt
 COPY stack/requirements.txt stack/requirements.txt
 RUN python -m venv /opt/venv \
-    && /opt/venv/bin/pip install --no-cache-dir --no-deps \
+    && /opt/venv/bin/pip install --no-cache-dir --no-deps --require-hashes \
         -r requirements.txt -r demo/requirements.txt -r stack/requirements.txt
 ENV PATH=/opt/venv/bin:$PATH
 

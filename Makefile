@@ -1,11 +1,10 @@
 # Everything a developer runs; `make` alone lists it. Needs Python 3.11 to 3.13 and make, nothing else.
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo env secrets stack test check mutants soak bench screenshots lock clean
+.PHONY: help venv demo env secrets stack test check mutants soak bench screenshots lock audit clean
 .DELETE_ON_ERROR:
 
 VENV := .venv
-UV_VERSION := 0.13.8
 LIBRARY := plugins/icefloe
 TYPED := $(LIBRARY) make demo stack
 
@@ -13,6 +12,10 @@ TYPED := $(LIBRARY) make demo stack
 UV := $(VENV)/bin/python -m uv --no-cache
 # Bytecode is compiled once here, not again by every Spark worker and Airflow task of a machine that writes none.
 INSTALL := $(UV) pip install --python $(VENV)/bin/python --compile-bytecode --no-deps
+# Every file that is installed has the SHA-256 that its lock names.
+INSTALL_LOCKED := $(INSTALL) --require-hashes
+COMPILE := $(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	--custom-compile-command 'make lock'
 
 # What Spark's own scripts look at: this environment's Python and no other Spark than ours.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
@@ -46,6 +49,7 @@ test: check  ## all tests, `make check` first
 	@$(WITH_JAVA) $(VENV)/bin/python -m make.pytest_groups tests $(LIBRARY) make stack
 
 check: $(VENV)/.developer  ## formatting, lint, types and the direction of imports
+	$(VENV)/bin/python -m make.locks
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy $(TYPED)
@@ -65,15 +69,16 @@ bench: $(VENV)/.developer  ## speed on 2 million rows rewritten by Spark, and on
 screenshots: $(VENV)/.developer  ## the pictures of docs/, made by Chromium from real runs
 	@PYTHONPATH=plugins:tests:. $(VENV)/bin/python -m page.screenshots docs/images
 
-lock: $(VENV)/.uv  ## resolve the exact versions anew
-	$(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --custom-compile-command 'make lock' \
-		requirements.in --output-file requirements.txt
-	$(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --custom-compile-command 'make lock' \
-		demo/requirements.in --output-file demo/requirements.txt
-	$(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --custom-compile-command 'make lock' \
-		stack/requirements.in --output-file stack/requirements.txt
-	$(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --custom-compile-command 'make lock' \
-		requirements-dev.in --output-file requirements-dev.txt
+lock: $(VENV)/.uv  ## resolve the exact versions anew, with the hashes of their files
+	$(COMPILE) make/uv.in --output-file make/uv.txt
+	$(COMPILE) make/java.in --output-file make/java.txt
+	$(COMPILE) requirements.in --output-file requirements.txt
+	$(COMPILE) demo/requirements.in --output-file demo/requirements.txt
+	$(COMPILE) stack/requirements.in --output-file stack/requirements.txt
+	$(COMPILE) requirements-dev.in --output-file requirements-dev.txt
+
+audit:  ## look up known vulnerabilities of every version that the locks name, at osv.dev
+	@"$$(sh make/find_python.sh)" -m make.audit
 
 clean:  ## remove the environment, the demo's data and all caches
 	rm -rf $(VENV) .demo .stack .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
@@ -83,14 +88,14 @@ clean:  ## remove the environment, the demo's data and all caches
 $(VENV)/bin/python:
 	@python="$$(sh make/find_python.sh)" && echo "Making $(VENV) with $$python" && "$$python" -m venv --clear $(VENV)
 
-$(VENV)/.uv: $(VENV)/bin/python Makefile
-	@echo "Installing uv $(UV_VERSION)"
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+$(VENV)/.uv: $(VENV)/bin/python make/uv.txt Makefile
+	@echo "Installing uv"
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r make/uv.txt
 	@touch $@
 
 $(VENV)/.runtime: $(VENV)/.uv requirements.txt demo/requirements.txt
 	@echo "Installing Airflow, Spark and PyIceberg: about 1.2 GB, a minute or two"
-	@$(INSTALL) -r requirements.txt -r demo/requirements.txt
+	@$(INSTALL_LOCKED) -r requirements.txt -r demo/requirements.txt
 	@touch $@
 
 $(VENV)/.icefloe: $(VENV)/.runtime pyproject.toml
@@ -99,5 +104,5 @@ $(VENV)/.icefloe: $(VENV)/.runtime pyproject.toml
 
 $(VENV)/.developer: $(VENV)/.icefloe requirements-dev.txt stack/requirements.txt
 	@echo "Installing the developer tools"
-	@$(INSTALL) -r requirements-dev.txt -r stack/requirements.txt
+	@$(INSTALL_LOCKED) -r requirements-dev.txt -r stack/requirements.txt
 	@touch $@

