@@ -12,6 +12,7 @@ from icefloe.batch.document import Route
 from icefloe.batch.phases import Phase
 from icefloe.errors import TransientError
 from icefloe.shuffle.map_output_log import MissingMapOutputError
+from icefloe.sinks.sink import DamagedPartsError
 
 Edit = Callable[[dict[str, Any]], None]
 
@@ -192,3 +193,33 @@ def test_a_batch_in_which_everything_cancels_delivers_nothing(workshop: Workshop
     assert report is not None
     assert (report.route, sum(report.counts.values()), report.ranges) == (Route.SHUFFLE, 0, 0)
     assert workshop.changes(1).num_rows == 0
+
+
+@pytest.mark.parametrize("damage", ["deleted", "emptied", "cut"])
+@pytest.mark.parametrize("route", [Route.INSERT_ONLY, Route.SHUFFLE])
+def test_a_part_that_is_gone_or_cut_is_not_committed_and_the_next_run_writes_it_again(
+    workshop: Workshop, route: Route, damage: str
+) -> None:
+    for start in (0, 50):
+        workshop.append(range(start, start + 50))
+    workshop.set(shuffle={"map_task_bytes": 1, "partitions": 4, "target_size_bytes": 1})
+    if route is Route.SHUFFLE:
+        workshop.deliver()
+        workshop.update([1, 60], value=2.0)
+    batch = workshop.open().run_route()
+    assert batch.plan.route is route
+    folder = workshop.folder / f"changes/batch={batch.plan.batch_number}"
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    part = sorted(folder.iterdir())[-1]
+    if damage == "deleted":
+        part.unlink()
+    else:
+        part.write_bytes(b"" if damage == "emptied" else part.read_bytes()[:-3])
+    with pytest.raises(DamagedPartsError, match="run again, which writes those parts again"):
+        batch.commit()
+    require_nothing_committed(workshop, batch)
+    again = workshop.open()
+    assert again.plan == batch.plan
+    again.run_route().commit()
+    assert {file.name: file.read_bytes() for file in folder.glob("part-*")} == before
+    workshop.require_exact(batch.plan, workshop.changes(batch.plan.batch_number))

@@ -6,13 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import obstore
 import pytest
 
 from docs.blocks import ROOT
 from docs.flights import Flights
+from icefloe.storage.object_store import ObjectStore
 
-OPERATIONS = {"get": "read", "get_ranges": "read", "head": "read", "put": "write", "list": "list", "delete": "delete"}
+OPERATIONS = {
+    "get": "read", "get_ranges": "read", "head": "read",
+    "put": "write", "create": "create", "list": "list", "delete": "delete",
+}  # fmt: skip
 ROWS = {
     "plan": "worker: `wait_for_snapshot`, `plan`",
     "insert_only": "Spark executors",
@@ -58,21 +61,19 @@ class Watched:
         yield
         self.phase = ""
 
-    def watching(self, name: str, function: Any) -> Any:
-        def call(store: Any, *arguments: Any, **keywords: Any) -> Any:
-            kind = "create" if keywords.get("mode") == "create" else OPERATIONS[name]
-            place = "sink" if "/changes" in str(store.prefix) else "storage"
+    def watching(self, asked: Any) -> Any:
+        def call(store: ObjectStore, kind: str, action: str, key: str, **keywords: Any) -> Any:
+            place = "sink" if "/changes" in store.url else "storage"
             if self.phase:
-                self.done[ROWS[self.phase]][place].add(kind)
-            return function(store, *arguments, **keywords)
+                self.done[ROWS[self.phase]][place].add(OPERATIONS[kind])
+            return asked(store, kind, action, key, **keywords)
 
         return call
 
 
 def test_each_component_needs_the_rights_that_are_documented(flights: Flights, monkeypatch: pytest.MonkeyPatch) -> None:
     watched = Watched()
-    for name in OPERATIONS:
-        monkeypatch.setattr(obstore, name, watched.watching(name, getattr(obstore, name)))
+    monkeypatch.setattr(ObjectStore, "_asked", watched.watching(ObjectStore._asked))
     flights.write_pipeline("flights")
     flights.lake.append((1, "AA"), (2, "UA"))
     flights.run("flights", observe=watched.observe)

@@ -1,5 +1,6 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from icefloe.documents import load_document
 from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks import files
 from icefloe.sinks.files import FilesSink, Manifest, Part, PathInUseError, batch_prefix
+from icefloe.sinks.sink import DamagedPartsError
 from icefloe.storage.location import open_store
 from icefloe.storage.store import KeyMissingError
 from sinks.delivered_changes import SCHEMA, changes, message, rechunked, summary
@@ -66,7 +68,10 @@ def test_a_part_holds_the_changes_in_the_promised_types_and_order(sink, folder):
     written = write(sink, 7, rechunked(changes(1_000), 300))
     file = folder / "batch=3" / "part-00007.parquet"
     assert contents(folder).keys() == {"batch=3/part-00007.parquet"}
-    assert (written.size_bytes, written.details) == (file.stat().st_size, {"names": ["part-00007.parquet"]})
+    assert (written.size_bytes, written.details) == (
+        file.stat().st_size,
+        {"names": ["part-00007.parquet"], "sizes": [file.stat().st_size]},
+    )
     read = pq.ParquetFile(file).read()
     assert [(field.name, field.type) for field in read.schema][:5] == [
         ("_batch", pa.int64()),
@@ -165,7 +170,7 @@ def test_memory_stays_bounded_however_many_changes_come(store):
 
 def test_a_task_without_changes_writes_no_file(sink, folder):
     written = write(sink, 0, [changes(0), changes(0)])
-    assert (written.size_bytes, written.details) == (0, {"names": []})
+    assert (written.size_bytes, written.details) == (0, {"names": [], "sizes": []})
     assert not folder.exists()
 
 
@@ -290,3 +295,57 @@ def test_batches_stand_beside_each_other(sink, folder):
 def test_checking_leaves_nothing(sink, folder):
     sink.check()
     assert contents(folder) == {}
+
+
+DAMAGES = {
+    "deleted": lambda file: file.unlink(),
+    "emptied": lambda file: file.write_bytes(b""),
+    "cut": lambda file: file.write_bytes(file.read_bytes()[:-1]),
+    "longer": lambda file: file.write_bytes(file.read_bytes() + b"x"),
+}
+
+
+@pytest.mark.parametrize("is_old", [False, True], ids=["sizes of each file", "of all files, by an earlier release"])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_part_that_is_not_there_as_it_was_written_is_never_named_by_a_manifest(
+    store, folder, small_groups, damage, is_old
+):
+    sink = FilesSink(store, target_file_bytes=60_000)
+    parts = {0: changes(60), 1: changes(10_000)}
+    messages = [message(number, rows.num_rows, write(sink, number, [rows])) for number, rows in parts.items()]
+    if is_old:
+        messages = [replace(each, details={"names": each.details["names"]}) for each in messages]
+    DAMAGES[damage](folder / "batch=3" / "part-00001-1.parquet")
+    with pytest.raises(DamagedPartsError, match=r"1 of 2 parts in .*batch=3 are not what .*part-00001") as caught:
+        sink.commit(summary(BATCH, 10_060), messages)
+    assert caught.value.numbers == [1]
+    with pytest.raises(KeyMissingError):
+        sink.manifest(BATCH)
+    write(sink, 1, [parts[1]])
+    sink.commit(summary(BATCH, 10_060), messages)
+    assert [part.rows for part in sink.manifest(BATCH).parts] == [60, 10_000]
+
+
+def test_bytes_that_moved_from_one_file_of_a_part_to_another_are_seen(store, folder, small_groups):
+    sink = FilesSink(store, target_file_bytes=60_000)
+    messages = [message(0, 10_000, write(sink, 0, [changes(10_000)]))]
+    first, second = (folder / "batch=3" / name for name in ("part-00000.parquet", "part-00000-1.parquet"))
+    second.write_bytes(first.read_bytes()[-1:] + second.read_bytes())
+    first.write_bytes(first.read_bytes()[:-1])
+    with pytest.raises(DamagedPartsError, match=r"part-00000\.parquet has \d+ bytes, \d+ were written"):
+        sink.commit(summary(BATCH, 10_000), messages)
+
+
+def test_a_late_attempt_restores_a_file_of_a_whole_batch_that_is_gone(sink, folder):
+    deliver(sink, {0: changes(60), 1: changes(10)})
+    first = contents(folder)
+    (folder / "batch=3" / "part-00001.parquet").unlink()
+    write(sink, 1, [changes(10)])
+    assert contents(folder) == first
+
+
+def test_what_is_there_is_seen_by_one_listing(sink, store):
+    messages = [message(number, 5, write(sink, number, [changes(5)])) for number in range(20)]
+    counting = CountingStore(store)
+    FilesSink(counting).commit(summary(BATCH, 100), messages)
+    assert counting.calls == {"list": 1, "create": 1}

@@ -6,13 +6,15 @@ from dataclasses import replace
 from icefloe.audit.sums import Sums
 from icefloe.batch.context import BatchContext
 from icefloe.batch.delivered_batch import DeliveredBatch
+from icefloe.batch.document import Route
 from icefloe.batch.phase_record import PhaseRecord, PhaseTally
 from icefloe.batch.report import BatchReport, load_report
+from icefloe.batch.results import forget_delivered
 from icefloe.batch.summary_check import check_summaries
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.documents import dump_document
 from icefloe.errors import TerminalError
-from icefloe.sinks.sink import BatchSummary
+from icefloe.sinks.sink import BatchSummary, DamagedPartsError
 
 __all__ = ["commit_batch"]
 
@@ -24,6 +26,7 @@ def commit_batch(context: BatchContext) -> BatchReport:
 
     Raises:
         TransientError: a task has not delivered yet.
+        DamagedPartsError: a part is gone or cut; the next run delivers it again.
         AuditError: what was delivered does not equal what was read, or what the snapshot summaries say.
     """
     plan = context.plan
@@ -37,7 +40,11 @@ def commit_batch(context: BatchContext) -> BatchReport:
     left = batch.audited()
     checks, warnings = check_summaries(plan, batch.handed_on)
     report = BatchReport.of(batch, left, checks=checks, warnings=warnings)
-    context.sink.commit(_summary(batch, left), batch.messages)
+    try:
+        context.sink.commit(_summary(batch, left), batch.messages)
+    except DamagedPartsError as damage:
+        _forget(context, batch, damage)
+        raise
     tally.requests = context.requests.taken()
     committing = tally.added_to(PhaseRecord(phase="commit", attempts=1))
     report = replace(report, phases=(*report.phases, committing))
@@ -56,6 +63,18 @@ def commit_batch(context: BatchContext) -> BatchReport:
     )
     logger.info("batch %d of %s: committed, %s", plan.batch_number, plan.pipeline, dict(report.counts))
     return report
+
+
+def _forget(context: BatchContext, batch: DeliveredBatch, damage: DamagedPartsError) -> None:
+    """Lets the tasks whose parts are damaged run again in the next run; the others are adopted."""
+    numbers = set(damage.facts["numbers"])
+    logger.warning("batch %d: parts %s are delivered again", batch.plan.batch_number, sorted(numbers))
+    if batch.plan.route is Route.SHUFFLE:
+        forget_delivered(context.store, sorted(numbers))
+        return
+    for record in batch.records:
+        if record.map_id in numbers:
+            context.map_outputs.void(record.map_id, record.generation, damage.sentence)
 
 
 def _summary(batch: DeliveredBatch, left: Sums) -> BatchSummary:

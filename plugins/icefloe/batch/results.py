@@ -14,7 +14,7 @@ from icefloe.shuffle.ordinal_sums import OrdinalSums
 from icefloe.sinks.sink import CommitMessage
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["RangeResult", "delivered", "range_results", "record_delivered"]
+__all__ = ["RangeResult", "delivered", "forget_delivered", "range_results", "record_delivered"]
 
 _REQUESTS_AT_ONCE: Final = 8
 
@@ -60,3 +60,8 @@ def record_delivered(store: Store, result: RangeResult) -> RangeResult:
     if store.create(result_key(result.range_id), dump_document(result)):
         return result
     return delivered(store, result.range_id) or result
+
+
+def forget_delivered(store: Store, range_ids: Sequence[int]) -> None:
+    """Removes results of an open batch whose parts are gone, so that their ranges are delivered again."""
+    store.delete(result_key(range_id) for range_id in range_ids)

@@ -11,8 +11,9 @@ from icefloe.documents import dump_document, load_document
 from icefloe.errors import TerminalError
 from icefloe.sinks.manifest import Manifest, Part
 from icefloe.sinks.parquet_files import read_parquet, write_parquet_files
+from icefloe.sinks.part_files import part_damage
 from icefloe.sinks.row_groups import GROUP_BYTES, row_groups
-from icefloe.sinks.sink import BatchSummary, CommitMessage, Sink, Written
+from icefloe.sinks.sink import BatchSummary, CommitMessage, DamagedPartsError, Sink, Written
 from icefloe.storage.keys import join_url
 from icefloe.storage.local_folders import local_folders
 from icefloe.storage.probe import probe
@@ -79,18 +80,22 @@ class FilesSink(Sink):
         with _staging_folder(number) as folder:
             files = write_parquet_files(Path(folder), schema, groups, target_file_bytes=self._target_file_bytes)
             names = [_part_name(number, file_number) for file_number in range(len(files))]
-            size_bytes = sum(file.stat().st_size for file in files)
-            if not self._is_delivered(batch_number, number, names, size_bytes):
-                for name, file in zip(names, files, strict=True):
-                    self._store.put(f"{batch_prefix(batch_number)}/{name}", file)
-        return Written(size_bytes=size_bytes, details={"names": names})
+            sizes = [file.stat().st_size for file in files]
+            is_delivered = self._is_delivered(batch_number, number, names, sum(sizes))
+            for name, file, size_bytes in zip(names, files, sizes, strict=True):
+                key = f"{batch_prefix(batch_number)}/{name}"
+                if not is_delivered or self._store.size(key) != size_bytes:
+                    self._store.put(key, file)
+        return Written(size_bytes=sum(sizes), details={"names": names, "sizes": sizes})
 
     def commit(self, summary: BatchSummary, messages: Sequence[CommitMessage]) -> None:
-        """Write the manifest unless it is there.
+        """Write the manifest unless it is there, once every file that it names is seen with its size.
 
         Raises:
+            DamagedPartsError: files of parts are missing, or are not as large as they were written.
             PathInUseError: the manifest that is there is one of other changes.
         """
+        self._refuse_damaged(summary.batch_number, messages)
         parts = tuple(
             Part(
                 names=tuple(message.details["names"]),
@@ -125,6 +130,18 @@ class FilesSink(Sink):
         """
         for name in part.names:
             yield from read_parquet(self._store, f"{batch_prefix(batch_number)}/{name}")
+
+    def _refuse_damaged(self, batch_number: int, messages: Sequence[CommitMessage]) -> None:
+        folder = batch_prefix(batch_number)
+        sizes = {each.key.removeprefix(f"{folder}/"): each.size_bytes for each in self._store.list(folder)}
+        found = {each.number: part_damage(each, sizes) for each in messages if each.rows}
+        damaged = {number: damage for number, damage in sorted(found.items()) if damage is not None}
+        if damaged:
+            raise DamagedPartsError(
+                f"{len(damaged)} of {len(found)} parts in {join_url(self._store.url, folder)} are not what their tasks "
+                f"wrote: {next(iter(damaged.values()))}; run again, which writes those parts again, and see what "
+                "deletes or cuts files there", url=self._store.url, numbers=list(damaged),
+            )  # fmt: skip
 
     def _is_delivered(self, batch_number: int, number: int, names: Sequence[str], size_bytes: int) -> bool:
         """Whether the batch is whole and holds this part; only of a late duplicate is it so."""

@@ -9,8 +9,13 @@ import pyarrow as pa
 from pydantic import ConfigDict
 
 from icefloe.documents import STRICT, Hash128, SnapshotId
+from icefloe.errors import TransientError
 
-__all__ = ["BatchSummary", "CommitMessage", "Sink", "Written"]
+__all__ = ["BatchSummary", "CommitMessage", "DamagedPartsError", "Sink", "Written"]
+
+
+class DamagedPartsError(TransientError):
+    """What tasks delivered is not there any more as they wrote it. Fact: ``numbers`` of the tasks, to be run again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,4 +114,8 @@ class Sink(ABC):
 
     @abstractmethod
     def commit(self, summary: BatchSummary, messages: Sequence[CommitMessage]) -> None:
-        """Makes the batch whole for readers; repeating it has no further effect."""
+        """Makes the batch whole for readers; repeating it has no further effect.
+
+        Raises:
+            DamagedPartsError: what some tasks delivered is gone or cut; nothing was made whole.
+        """
