@@ -1,3 +1,7 @@
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -139,13 +143,39 @@ def test_spills_go_to_all_folders_in_turn_and_are_removed(tmp_path, fails):
         with open_writer(MemoryStore(), tmp_path, spill_folders=folders) as writer:
             for start in range(0, 400, 40):
                 write(writer, some_rows(40, num_partitions=4, first_id=start))
-            assert all(len(list(folder.glob("*/*.blocks"))) > 1 for folder in folders)
+            sizes = [file.stat().st_size for folder in folders for file in folder.glob("*/*.blocks")]
+            assert len(sizes) == 2
+            assert max(sizes) < 2 * min(sizes)
             if fails:
                 raise RuntimeError("the task died")
             writer.commit(MapTaskCounts())
     except RuntimeError:
         assert fails
     assert [list(folder.iterdir()) for folder in folders] == [[], []]
+
+
+SPILLS = """
+import resource, sys
+from pathlib import Path
+from shuffle.test_map_output import MapTaskCounts, MemoryStore, expected_partitions, open_writer, partitions_of, write
+from shuffle.shuffled_rows import some_rows
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+store = MemoryStore()
+with open_writer(store, Path(sys.argv[1]), memory_bytes=1) as writer:
+    for start in range(300):
+        write(writer, some_rows(5, num_partitions=4, first_id=5 * start))
+    record = writer.commit(MapTaskCounts())
+    assert len(writer._runs) == 300
+print(sum(map(len, partitions_of(store, record, 4).values())))
+"""
+
+
+def test_hundreds_of_spills_need_no_more_open_files_than_a_process_may_have(tmp_path):
+    paths = [str(Path(__file__).parents[1]), *sys.path]
+    command = [sys.executable, "-c", f"import sys; sys.path[:0] = {paths!r}\n{SPILLS}", str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.stdout, ended.stderr[-800:]) == ("1500\n", "")
 
 
 def test_a_local_disk_that_cannot_be_written_commits_nothing(tmp_path):

@@ -1,10 +1,12 @@
 """Files of shuffle blocks: the blocks of all reduce partitions, one after another, as they are being written.
 
-A map output's data file is one; what a map task spills to local disk before is one per spill.
+A map output's data file is one. What a map task spills to local disk before are runs, of which one file holds many: a
+process may have no more than some hundred files open.
 """
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -16,7 +18,7 @@ from numpy.typing import NDArray
 from icefloe.shuffle.blocks import compress_block, decompress_block, split_batch
 from icefloe.shuffle.reduce_ids import order_by_reduce_id
 
-__all__ = ["BlockFile", "BlockFileWriter", "merge_block_files", "write_rows"]
+__all__ = ["BlockFile", "BlockFileWriter", "SpilledRun", "merge_runs", "write_rows"]
 
 _ROWS_AT_ONCE: Final = 1 << 16
 _FEW_ROWS: Final = 1 << 10
@@ -42,6 +44,21 @@ class BlockFile:
     def size_bytes(self) -> int:
         """Of the whole file."""
         return int(self.offsets[-1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpilledRun:
+    """One spill: blocks that lie in a local file.
+
+    Attributes:
+        path: of the file, which holds other runs too.
+        start: where the run begins.
+        blocks: of the run, offset from there.
+    """
+
+    path: Path
+    start: int
+    blocks: BlockFile
 
 
 class BlockFileWriter:
@@ -97,27 +114,22 @@ def write_rows(writer: BlockFileWriter, batch: pa.RecordBatch, ids: NDArray[np.i
             writer.append(int(reduce_id), (piece.serialize() for piece in pieces), content_bytes=content_bytes)
 
 
-def merge_block_files(writer: BlockFileWriter, runs: Sequence[tuple[Path, BlockFile]]) -> None:
+def merge_runs(writer: BlockFileWriter, runs: Sequence[SpilledRun]) -> None:
     """Writes, per reduce partition, the messages of all runs as one block; holds one run's block at a time."""
-    files = [path.open("rb") for path, _ in runs]
-    try:
-        totals = np.sum([run.content_bytes for _, run in runs], axis=0)
+    with ExitStack() as stack:
+        files = {path: stack.enter_context(path.open("rb")) for path in {run.path for run in runs}}
+        totals = np.sum([run.blocks.content_bytes for run in runs], axis=0)
         for reduce_id in np.flatnonzero(totals).tolist():
             contents = (
-                _content(file, run, reduce_id)
-                for file, (_, run) in zip(files, runs, strict=True)
-                if run.content_bytes[reduce_id]
+                _content(files[run.path], run, reduce_id) for run in runs if run.blocks.content_bytes[reduce_id]
             )
             writer.append(reduce_id, contents, content_bytes=int(totals[reduce_id]))
-    finally:
-        for file in files:
-            file.close()
 
 
-def _content(file: BinaryIO, run: BlockFile, reduce_id: int) -> bytes:
-    start, stop = int(run.offsets[reduce_id]), int(run.offsets[reduce_id + 1])
-    file.seek(start)
-    return decompress_block(file.read(stop - start), max_bytes=int(run.content_bytes[reduce_id]))
+def _content(file: BinaryIO, run: SpilledRun, reduce_id: int) -> bytes:
+    start, stop = run.blocks.offsets[reduce_id : reduce_id + 2].tolist()
+    file.seek(run.start + start)
+    return decompress_block(file.read(stop - start), max_bytes=int(run.blocks.content_bytes[reduce_id]))
 
 
 def _compact(rows: pa.RecordBatch) -> pa.RecordBatch:

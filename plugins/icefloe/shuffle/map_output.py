@@ -1,6 +1,6 @@
 """Map outputs: one map task's changed rows, partitioned by reduce id, written as files that a commit record names.
 
-Rows wait in memory up to a limit, then go to local disk as block files, which the end merges partition by partition
+Rows wait in memory up to a limit, then go to local disk as runs of blocks, which the end merges partition by partition
 (the sort-based shuffle of Spark). Data, index and statistics file are written first, the commit record last.
 """
 
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from icefloe.changes.row_hash import RowHashes
 from icefloe.errors import TransientError
-from icefloe.shuffle.block_file import BlockFile, BlockFileWriter, merge_block_files, write_rows
+from icefloe.shuffle.block_file import BlockFile, BlockFileWriter, SpilledRun, merge_runs, write_rows
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.commit_record import MapOutputRecord, StoredFile
 from icefloe.shuffle.index_file import encode_index
@@ -94,7 +94,7 @@ class MapOutputWriter:
         self._buffer_bytes = min(memory_bytes // 3, _LARGEST_BUFFER_BYTES)
         self._spill_folders: Sequence[Path | None] = spill_folders or [None]
         self._folders: list[tempfile.TemporaryDirectory[str]] = []
-        self._runs: list[tuple[Path, BlockFile]] = []
+        self._runs: list[SpilledRun] = []
         self._statistics = PartitionStatistics.empty()
         self._new_statistics: list[PartitionStatistics] = []
         self._forget_buffered()
@@ -188,10 +188,10 @@ class MapOutputWriter:
             self._store.put(key, memory.getvalue())
         else:
             self._spill()
-            path = self._new_path()
+            path = self._next_folder() / "output.blocks"
             with _local_disk(), path.open("wb") as file:
                 writer = BlockFileWriter(file, self._num_partitions)
-                merge_block_files(writer, self._runs)
+                merge_runs(writer, self._runs)
                 block_file = writer.finish()
             self._store.put(key, path)
         return block_file, StoredFile(key=key, size_bytes=block_file.size_bytes, crc32=block_file.crc32)
@@ -201,9 +201,10 @@ class MapOutputWriter:
         return StoredFile(key=key, size_bytes=len(data), crc32=zlib.crc32(data))
 
     def _spill(self) -> None:
-        path = self._new_path()
-        with _local_disk(), path.open("wb") as file:
-            self._runs.append((path, self._write_buffered(file, is_spill=True)))
+        path = self._next_folder() / "runs.blocks"
+        with _local_disk(), path.open("ab") as file:
+            start = file.tell()
+            self._runs.append(SpilledRun(path=path, start=start, blocks=self._write_buffered(file, is_spill=True)))
 
     def _write_buffered(self, file: BinaryIO, *, is_spill: bool) -> BlockFile:
         writer = BlockFileWriter(file, self._num_partitions, is_spill=is_spill)
@@ -218,14 +219,13 @@ class MapOutputWriter:
         self._buffered: list[tuple[pa.RecordBatch, NDArray[np.int32]]] = []
         self._buffered_bytes = 0
 
-    def _new_path(self) -> Path:
-        """A file in the next spill folder."""
-        number = len(self._runs)
+    def _next_folder(self) -> Path:
+        """Of the spill folders the next one."""
         if len(self._folders) < len(self._spill_folders):
             with _local_disk():
                 parent = self._spill_folders[len(self._folders)]
                 self._folders.append(tempfile.TemporaryDirectory(prefix="icefloe-", dir=parent))
-        return Path(self._folders[number % len(self._folders)].name) / f"{number}.blocks"
+        return Path(self._folders[len(self._runs) % len(self._folders)].name)
 
 
 def write_map_output(
