@@ -11,11 +11,14 @@ import pytest
 from airflow._shared.module_loading import import_string
 from airflow.providers.apache.iceberg.triggers.iceberg import IcebergTableSnapshotTrigger
 
+from fakes.unanswering import keep_silent, serving
+from iceberg.planning_tables import make_table
 from icefloe.batch.open_batch import Work
 from icefloe.errors import TerminalError, TransientError
 from icefloe.orchestration import metrics, use_cases
 from icefloe.orchestration.pipeline_mapping import pipeline_to_mapping
 from icefloe.orchestration.snapshot_trigger import PipelineSnapshotTrigger
+from icefloe.pipeline.model import Pipeline
 from orchestration.pipelines import pipeline_from
 
 QUIET = Work(has_open_batch=False, has_new_snapshot=False, head_snapshot_id=3)
@@ -101,8 +104,63 @@ def test_a_triggerer_that_makes_the_trigger_imports_nothing_heavy_of_ours() -> N
     assert found.stdout.splitlines()[-1] == "False"
 
 
-def test_the_provider_still_polls_through_the_method_we_override() -> None:
-    assert "_head_snapshot_id" in IcebergTableSnapshotTrigger.run.__code__.co_names
+def test_the_event_is_that_of_the_provider(make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    provider = IcebergTableSnapshotTrigger(table="nyc.flights")
+    monkeypatch.setattr(provider, "_head_snapshot_id", lambda: 4)
+
+    async def first_event() -> Any:
+        return (await anext(provider.run())).payload
+
+    assert only_event(make(NEWS)) == asyncio.run(first_event())
+
+
+@pytest.mark.timeout(55)  # no look at a dead catalog comes back before
+@pytest.mark.parametrize("has_one_catalog", [False, True], ids=["50 catalogs", "one catalog"])
+def test_catalogs_that_never_answer_hold_up_no_healthy_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_one_catalog: bool
+) -> None:
+    make_table(tmp_path)
+    healthy = pipeline_from(
+        tmp_path,
+        "healthy",
+        catalog={"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/warehouse"},
+        table="db.events",
+        initial_load="full",
+        poll_interval="10ms",
+    )
+    looks: list[str] = []
+    asked = asyncio.Event()
+
+    async def look_at_all(dead: list[Pipeline]) -> None:
+        loop = asyncio.get_running_loop()
+
+        def send_poll(name: str, table: str, *, outcome: str) -> None:
+            looks.append(f"{name} {outcome}")
+            if looks.count("healthy empty") >= 10:
+                loop.call_soon_threadsafe(asked.set)
+
+        monkeypatch.setattr(metrics, "send_poll", send_poll)
+        deadline = (datetime.now(UTC) + timedelta(minutes=10)).isoformat()
+        triggers = [
+            PipelineSnapshotTrigger(pipeline=pipeline_to_mapping(each), deadline=deadline) for each in [*dead, healthy]
+        ]
+        waiting = [asyncio.ensure_future(anext(trigger.run())) for trigger in triggers]
+        await asked.wait()
+        for each in waiting:
+            each.cancel()
+
+    with serving(keep_silent) as port:
+        dead = [
+            pipeline_from(
+                tmp_path,
+                f"dead_{number}",
+                catalog={"type": "rest", "uri": f"http://127.0.0.1:{port}/{0 if has_one_catalog else number}"},
+                poll_interval="10ms",
+            )
+            for number in range(50)
+        ]
+        asyncio.run(look_at_all(dead))
+    assert {look for look in looks if "healthy" in look} == {"healthy empty"}
 
 
 def test_every_look_is_counted(make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:

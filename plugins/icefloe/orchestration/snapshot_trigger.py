@@ -2,19 +2,24 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import aclosing
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from airflow.providers.apache.iceberg.triggers.iceberg import IcebergTableSnapshotTrigger
 from airflow.triggers.base import TriggerEvent
 
 from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.orchestration.lanes import Lanes
 from icefloe.orchestration.pipeline_mapping import pipeline_from_mapping
+from icefloe.pipeline.model import Pipeline
 
 __all__ = ["PipelineSnapshotTrigger"]
 
 _MAX_FAILED_POLLS: Final = 10
+_LOOKS_AT_ONCE: Final = 8
+"""At one catalog and store."""
 
 
 class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
@@ -28,6 +33,8 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
         pipeline: as `pipeline_to_mapping` gives it.
         deadline: when waiting ends, ISO 8601 with offset; absolute, so that a restart of the triggerer keeps it.
     """
+
+    last_seen_snapshot_id: int | None
 
     def __init__(self, *, pipeline: Mapping[str, Any], deadline: str, **kwargs: Any) -> None:
         self._pipeline = pipeline_from_mapping(pipeline)
@@ -47,10 +54,14 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
         return path, {"pipeline": self.pipeline, "deadline": self.deadline}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Polls as the provider does, until the deadline."""
+        """Polls until there is work or the deadline has passed.
+
+        The provider's own loop looks in asyncio's threads, few of which all triggers share: a handful of catalogs that
+        do not answer would keep every other pipeline from being looked at.
+        """
         try:
-            async with asyncio.timeout(self._seconds_left()) as timeout, aclosing(super().run()) as events:
-                event = await anext(events)
+            async with asyncio.timeout(self._seconds_left()) as timeout:
+                event = await self._news()
         except TimeoutError:
             if not timeout.expired():
                 raise
@@ -59,12 +70,21 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
             event = TriggerEvent({"error": error.sentence, "is_terminal": isinstance(error, TerminalError)})
         yield event
 
+    async def _news(self) -> TriggerEvent:
+        lane, previous = _lane(self._pipeline), self.last_seen_snapshot_id
+        while (head := await _lanes().run(lane, self._head_snapshot_id)) in (None, previous):
+            await asyncio.sleep(self.poll_interval)
+        self.last_seen_snapshot_id = head
+        return TriggerEvent(
+            {"table": self.table, "branch": self.branch, "snapshot_id": head, "previous_snapshot_id": previous}
+        )
+
     def _seconds_left(self) -> float:
         return (datetime.fromisoformat(self.deadline) - datetime.now(UTC)).total_seconds()
 
     def _head_snapshot_id(self) -> int | None:
         # Overrides what the provider polls: our catalog resolution, our errors, and the pipeline's own idea of news.
-        # It runs in a thread, and so does the import, which would hold up every other trigger for a second.
+        # It runs in a thread of its lane, and so does the import, which would hold up every other trigger for a second.
         from icefloe.orchestration.metrics import send_poll
         from icefloe.orchestration.use_cases import work_of
 
@@ -87,3 +107,15 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
         send_poll(name, table, outcome="due" if work.is_due else "empty")
         self._failed_polls = 0
         return work.head_snapshot_id if work.is_due else self.last_seen_snapshot_id
+
+
+@cache
+def _lanes() -> Lanes:
+    """Those of this process: each trigger is made by itself, and all of them look from one event loop."""
+    return Lanes(threads=_LOOKS_AT_ONCE, name="icefloe-looks")
+
+
+def _lane(pipeline: Pipeline) -> str:
+    """Who is asked: a catalog and the store of the checkpoint, either of which may be dead."""
+    store = urlsplit(pipeline.checkpoint_url)
+    return f"{pipeline.catalog} {store.scheme}://{store.netloc} {pipeline.storage_conn_id}"

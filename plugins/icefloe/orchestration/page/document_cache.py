@@ -4,13 +4,15 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Lock
 from types import MappingProxyType
 from typing import Any, Final
 
 from icefloe.errors import IcefloeError, TransientError
+from icefloe.orchestration.lanes import Lanes
 
 __all__ = ["DocumentCache", "Found"]
 
@@ -73,9 +75,8 @@ class DocumentCache:
         self._fresh_seconds = fresh_seconds
         self._retry_seconds = min(fresh_seconds, retry_seconds)
         self._deadline_seconds = deadline_seconds
-        self._threads = threads
+        self._lanes = Lanes(threads=threads, name="icefloe-page")
         self._max_bytes = max_bytes
-        self._pools: dict[str, ThreadPoolExecutor] = {}
         self._lock = Lock()
         self._under_way: dict[str, Future[Found]] = {}
         self._known: dict[str, _Known] = {}
@@ -102,13 +103,8 @@ class DocumentCache:
                 return None
             future = self._under_way.get(key)
             if future is None:
-                future = self._under_way[key] = self._pool(lane).submit(self._run, key, look)
+                future = self._under_way[key] = self._lanes.submit(lane, partial(self._run, key, look))
             return future
-
-    def _pool(self, lane: str) -> ThreadPoolExecutor:
-        if lane not in self._pools:
-            self._pools[lane] = ThreadPoolExecutor(self._threads, thread_name_prefix="icefloe-page")
-        return self._pools[lane]
 
     def _run(self, key: str, look: Callable[[], Any]) -> Found:
         found = _found(key, look)
