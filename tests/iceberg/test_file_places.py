@@ -117,3 +117,19 @@ def test_what_is_allowed_is_a_folder_and_not_its_bucket() -> None:
     assert not found.hold("s3://archive/events2/a.parquet")
     assert not found.hold("s3://archive/a.parquet")
     assert [str(place) for place in found.places] == ["s3://lake", "s3://archive/events", "file:///mnt/old"]
+
+
+def test_a_file_that_is_allowed_by_its_name_is_read_and_its_neighbours_are_not() -> None:
+    found = places("s3://lake/t", allowed=("s3://archive/a.parquet", "file:///b.parquet"))
+    assert found.hold("s3://archive/a.parquet")
+    assert found.hold("/b.parquet")
+    assert not found.hold("s3://archive/b.parquet")
+    assert not found.hold("/a.parquet")
+
+
+@pytest.mark.parametrize("name", ["..", ".", "a?/../../other", "a#b", "a;b", "a\\b", "\ta", "a b", "", "\u2025"])
+def test_a_name_in_a_held_folder_is_judged_like_any_location(name: str) -> None:
+    found = places("s3://lake/t", allowed=("file:///mnt/old",))
+    for folder in ("s3://lake/t/data", "file:///mnt/old", "/mnt/old"):
+        place = Place.of(f"{folder}/{name}")
+        assert found.hold(f"{folder}/{name}") is (place is not None and any(p.holds(place) for p in found.places))

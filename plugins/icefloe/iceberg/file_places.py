@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Self
 from urllib.parse import urlsplit
 
@@ -13,6 +14,8 @@ _ONE_STORE: Final[Mapping[str, str]] = {
     "s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "wasb": "abfs", "wasbs": "abfs",
 }  # fmt: skip
 """Schemes that name the same store in other words."""
+_PLAIN_NAME: Final = re.compile(r"\w[\w.=-]*", re.ASCII)
+"""The name of a file that every parser of URLs takes as it is."""
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _STRIPPED: Final = re.compile(r"^[\x00-\x20]|[\t\r\n]|[\x00-\x20]$")
 """Characters that parsers of URLs drop without a word, so that two of them read two locations."""
@@ -114,8 +117,16 @@ class FilePlaces:
 
     def hold(self, location: str) -> bool:
         """Whether a file there may be read."""
-        found = Place.of(location)
-        return found is not None and any(place.holds(found) for place in self.places)
+        # A table has many files and few folders.
+        folder, _, name = location.rpartition("/")
+        is_below = _PLAIN_NAME.fullmatch(name) is not None and _hold(self.places, folder)
+        return is_below or _hold(self.places, location)
+
+
+@lru_cache(maxsize=4096)
+def _hold(places: tuple[Place, ...], location: str) -> bool:
+    found = Place.of(location)
+    return found is not None and any(place.holds(found) for place in places)
 
 
 def _of_table(location: str, metadata_location: str) -> Iterator[Place | None]:
