@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icefloe.documents import STRICT, Hash128, SnapshotId, dump_document, load_document
+from icefloe.documents import STRICT, Hash128, SnapshotId, TornDocumentError, dump_document, load_document
 from icefloe.errors import TerminalError
 
 
@@ -49,7 +49,7 @@ def test_a_document_reads_back_as_it_was_written(snapshot_id, row_hash, payload)
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "Invalid JSON"),
+        ("x", "Invalid JSON"),
         ("[]", "at the top level"),
         ("{}", "Field required at snapshot_id"),
         ('{"snapshot_id": null, "colour": 1}', "at colour"),
@@ -67,3 +67,18 @@ def test_a_damaged_or_foreign_document_is_refused_with_its_place(text, complaint
     assert caught.value.sentence.startswith("note.json in memory://n cannot be read as Note by this release")
     assert complaint in caught.value.sentence
     assert caught.value.document == "note.json in memory://n"
+
+
+WHOLE = dump_document(Note(snapshot_id=7, tags=("a",)))
+
+
+@pytest.mark.parametrize("length", range(len(WHOLE) - 1))
+def test_a_document_that_was_cut_anywhere_is_told_from_one_of_another_release(length):
+    with pytest.raises(TornDocumentError, match=r"^note.json (is empty|ends in the middle, after \d+ bytes): "):
+        load_document(Note, WHOLE[:length], what="note.json")
+    assert load_document(Note, WHOLE[:-1], what="note.json").tags == ("a",)
+
+
+def test_a_document_of_zeros_is_empty():
+    with pytest.raises(TornDocumentError, match=r"^note.json is empty: "):
+        load_document(Note, bytes(4096), what="note.json")

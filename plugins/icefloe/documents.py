@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, TypeAd
 
 from icefloe.errors import TerminalError
 
-__all__ = ["STRICT", "Hash128", "SnapshotId", "dump_document", "load_document"]
+__all__ = ["STRICT", "Hash128", "SnapshotId", "TornDocumentError", "dump_document", "load_document"]
 
 Document = TypeVar("Document")
 
@@ -27,6 +27,10 @@ Hash128 = Annotated[
 """An unsigned 128-bit number: an int in Python, 32 hexadecimal digits in JSON."""
 
 
+class TornDocumentError(TerminalError):
+    """A document is there, but empty or cut. Every write is whole, so the machine or the store lost the rest."""
+
+
 def dump_document(document: Any) -> bytes:
     """The JSON of a document, indented and with a final newline, so that people can read what lies in the store."""
     return _adapter(type(document)).dump_json(document, indent=1) + b"\n"
@@ -41,17 +45,32 @@ def load_document(kind: type[Document], data: bytes, *, what: str) -> Document:
         what: names the document and where it was read, for the error.
 
     Raises:
+        TornDocumentError: it is empty, or ends before its last brace.
         TerminalError: not JSON, a missing or unknown key, a wrong type, or a version this code does not know.
     """
     try:
         return _adapter(kind).validate_json(data)
     except ValidationError as cause:
         first = cause.errors()[0]
+        if first["type"] == "json_invalid" and (damage := _damage_of(data)) is not None:
+            raise TornDocumentError(
+                f"{what} {damage}: most likely the machine crashed or lost power after it was written; the section on "
+                "empty or cut documents in docs/runbook.md says what to delete or restore", document=what,
+            ) from cause  # fmt: skip
         place = ".".join(str(part) for part in first["loc"]) or "the top level"
         raise TerminalError(
             f"{what} cannot be read as {kind.__name__} by this release: {first['msg']} at {place}; it was written by "
             "another release or damaged", document=what,
         ) from cause  # fmt: skip
+
+
+def _damage_of(data: bytes) -> str | None:
+    """How a document that is no JSON ends too early; None where it does not look as if that were its fault."""
+    kept = data.strip(b"\0 \t\r\n")  # some file systems keep the length of a file that they lost, as zeros
+    if not kept:
+        return "is empty"
+    is_cut = kept.startswith(b"{") and not kept.endswith(b"\n}")
+    return f"ends in the middle, after {len(kept)} bytes" if is_cut else None
 
 
 # Typed as a plain call: mypy does not take a class for Hashable, which a cached function asks of its arguments.

@@ -12,7 +12,7 @@ from icefloe.checkpoint.records import (
     PipelineRecord,
     load_record,
 )
-from icefloe.documents import dump_document
+from icefloe.documents import TornDocumentError, dump_document
 from icefloe.errors import TerminalError
 
 URL = "s3://lake/checkpoints/flights/offsets/3.json"
@@ -53,13 +53,10 @@ def document(**changes):
 @pytest.mark.parametrize(
     "data",
     [
-        b"",
         b"null",
         b"[]",
         b"{}",
         b"\xff\xfe",
-        b'{"version": 1',
-        dump_document(an_offset(3))[:-40],
         dump_document(a_commit(3)),
         document(version=0),
         document(version="1x"),
@@ -77,6 +74,15 @@ def test_a_damaged_record_is_one_sentence_that_names_its_url(data):
         load_record(OffsetRecord, data, url=URL)
     assert "\n" not in str(caught.value)
     assert not isinstance(caught.value, NewerRecordError)
+
+
+@pytest.mark.parametrize("data", [b"", b'{"version": 1', dump_document(an_offset(3))[:-40]])
+def test_an_empty_or_cut_record_is_one_sentence_that_names_its_url(data):
+    with pytest.raises(
+        TornDocumentError, match=rf"the checkpoint record {URL} (is empty|ends in the middle)"
+    ) as caught:
+        load_record(OffsetRecord, data, url=URL)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_record_with_steps_that_are_not_numbered_is_refused():

@@ -12,7 +12,7 @@ from icefloe.batch.row_reader import TableRowReader
 from icefloe.batch.row_shape import RowShape
 from icefloe.batch.table_files import TableFiles
 from icefloe.checkpoint.log import Checkpoint
-from icefloe.documents import load_document
+from icefloe.documents import TornDocumentError, load_document
 from icefloe.errors import TerminalError
 from icefloe.iceberg.table import FileIO
 from icefloe.iceberg.table_schema import TableSchema
@@ -162,6 +162,8 @@ def load_plan(store: Store) -> Plan:
         ) from cause
     try:
         return load_document(Plan, data, what=f"the plan {store.url}/{PLAN}")
+    except TornDocumentError:
+        raise
     except TerminalError as cause:
         raise TerminalError(f"{cause.sentence}; use that release, or {_remedy(store)}", **cause.facts) from cause
 
