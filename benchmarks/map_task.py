@@ -6,12 +6,14 @@ from pyiceberg.table import Table
 
 from icefloe.batch.context import BatchContext
 from icefloe.batch.draft import Places, draft_plan
+from icefloe.batch.fenced_store import FencedStore
 from icefloe.batch.layout import task_key
+from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.write_map_output import write_map_output
-from icefloe.checkpoint.records import Identity, OffsetRecord
+from icefloe.checkpoint.batch_spec import BatchSpec
+from icefloe.checkpoint.identity import Identity
 from icefloe.documents import dump_document
 from icefloe.iceberg.steps import plan_range
-from icefloe.pipeline.settings import ShuffleSettings
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.committed_output import read_committed_output
 from icefloe.shuffle.extents import plan_extents
@@ -37,42 +39,18 @@ def map_task_context(table: Table, attempt: int) -> BatchContext:
     """The second snapshot of the table as a batch of one map task, which nobody has run yet."""
     first = table.metadata.snapshots[0].snapshot_id
     snapshots = plan_range(table, after_snapshot_id=first)
-    offset = OffsetRecord(
-        batch_number=0,
+    spec = BatchSpec(
         after_snapshot_id=snapshots.after_snapshot_id,
         up_to_snapshot_id=snapshots.up_to_snapshot_id,
         steps=snapshots.steps,
-        skipped_replace_snapshots=0,
-        warnings=(),
         identity=Identity(policy="pipeline", columns=("flight_id",)),
-        result_configuration={},
-        tuning_configuration={},
-        opened_at="",
-    )
-    places = Places(
-        pipeline="benchmark",
-        backfill_id=None,
-        table=".".join(table.name()),
-        catalog="",
-        checkpoint_url="",
-        batch_url=f"memory://benchmark-{attempt}",
-        sink={},
-    )
-    draft = draft_plan(
-        table,
-        offset,
-        places=places,
-        shuffle=ShuffleSettings(),
         cores=1,
-        on_summary_mismatch="fail",
-        changes="each",
-        columns=None,
-        filter_text=None,
     )
-    store = open_store(draft.plan.batch_url)
+    draft = draft_plan(table, spec, Places(pipeline="benchmark", table=".".join(table.name())), cores=1)
+    store = FencedStore(open_store(f"memory://benchmark-{attempt}"))
     [task] = draft.tasks
-    store.put(task_key(task.map_id), dump_document(task))
-    return BatchContext(plan=draft.plan, store=store, checkpoint=None, io=table.io, sink=None)
+    store.put(task_key(task.map_id, draft.plan.map_task_digests[0]), dump_document(task))
+    return BatchContext(plan=draft.plan, store=store, checkpoint=None, io=table.io, sink=None, settings=RunSettings())
 
 
 def run_map_task(context: BatchContext) -> BatchContext:

@@ -2,6 +2,7 @@
 
 from airflow.plugins_manager import AirflowPlugin
 
+from icefloe.orchestration import owner
 from icefloe.orchestration.page.batch_link import BatchLink
 from icefloe.orchestration.page.lazy_app import LazyApp
 
@@ -12,6 +13,7 @@ class IcefloePlugin(AirflowPlugin):  # type: ignore[misc]
     """The page: an entry of the navigation, a tab on each DAG and each run, a button on tasks."""
 
     name = "icefloe"
+    listeners = [owner]  # noqa: RUF012 - as Airflow has it
     operator_extra_links = [BatchLink()]  # noqa: RUF012 - as Airflow has it
     fastapi_apps = [{"app": LazyApp(), "url_prefix": "/icefloe", "name": "icefloe"}]  # noqa: RUF012
     external_views = [  # noqa: RUF012

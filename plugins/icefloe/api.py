@@ -3,7 +3,7 @@
 import logging
 import tempfile
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -17,21 +17,22 @@ from icefloe.batch.deliver import Delivery
 from icefloe.batch.document import Route
 from icefloe.batch.draft import DraftPlan, Places, draft_plan
 from icefloe.batch.extents import load_extents
+from icefloe.batch.fenced_store import FencedStore
 from icefloe.batch.identity import choose_identity, has_row_ids
 from icefloe.batch.layout import task_key
 from icefloe.batch.range_request import RangeRequest, plan_request
 from icefloe.batch.read_range import range_changes
+from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.write_map_output import write_map_output
 from icefloe.batch.write_part import inserted_rows
 from icefloe.changes.columns import change_schema
-from icefloe.checkpoint.records import OffsetRecord
+from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.documents import dump_document
 from icefloe.engines.local import LocalEngine
 from icefloe.errors import UsageError
 from icefloe.iceberg.encryption import refuse_encrypted
 from icefloe.iceberg.table import Table
 from icefloe.iceberg.table_schema import TableSchema
-from icefloe.pipeline.settings import ShuffleSettings
 from icefloe.storage.location import open_store
 
 __all__ = ["read_changes"]
@@ -96,27 +97,26 @@ def read_changes(
     schema = TableSchema.at(table.metadata, snapshots.up_to_snapshot_id, after_snapshot_id=snapshots.after_snapshot_id)
     draft = draft_plan(
         table,
-        OffsetRecord(
-            batch_number=0,
+        BatchSpec(
             after_snapshot_id=snapshots.after_snapshot_id,
             up_to_snapshot_id=snapshots.up_to_snapshot_id,
             steps=snapshots.steps,
             skipped_replace_snapshots=snapshots.skipped_replace_snapshots,
-            warnings=snapshots.warnings,
             identity=choose_identity(
                 identifier_columns, schema, table=".".join(table.name()), has_row_ids=has_row_ids(table, changes)
             ),
-            result_configuration={},
-            tuning_configuration={},
-            opened_at=datetime.now(UTC).isoformat(),
+            changes=changes,
+            columns=None if columns is None else tuple(columns),
+            filter=filter,
+            cores=local_cores(),
         ),
-        places=_places(table),
-        shuffle=ShuffleSettings(),
+        Places(
+            pipeline="read_changes",
+            table=".".join(table.name()),
+            filter_text=filter,
+            warnings=snapshots.warnings,
+        ),
         cores=local_cores(),
-        on_summary_mismatch="warn",
-        changes=changes,
-        columns=None if columns is None else tuple(columns),
-        filter_text=filter,
     )
     for warning in draft.plan.warnings:
         logger.warning("%s", warning)
@@ -128,10 +128,11 @@ def _read(draft: DraftPlan, table: Table) -> Iterator[pa.RecordBatch]:
     """Both phases in this process, delivered as they come; the folder between them lives as long as the reading."""
     plan = draft.plan
     with tempfile.TemporaryDirectory(prefix="icefloe-changes-", ignore_cleanup_errors=True) as folder:
-        store = open_store(Path(folder).as_uri())
-        context = BatchContext(plan=plan, store=store, checkpoint=None, io=table.io, sink=None)
-        for task in draft.tasks:
-            store.put(task_key(task.map_id), dump_document(task))
+        store = FencedStore(open_store(Path(folder).as_uri()))
+        settings = RunSettings(filter=plan.filter)
+        context = BatchContext(plan=plan, store=store, checkpoint=None, io=table.io, sink=None, settings=settings)
+        for task, digest in zip(draft.tasks, plan.map_task_digests, strict=True):
+            store.put(task_key(task.map_id, digest), dump_document(task))
         if plan.route is Route.INSERT_ONLY:
             for map_id in range(plan.num_map_tasks):
                 yield from inserted_rows(context, map_id, Delivery(context))
@@ -141,18 +142,6 @@ def _read(draft: DraftPlan, table: Table) -> Iterator[pa.RecordBatch]:
             for each in coalesced.plan.ranges:
                 extents = load_extents(context, each.range_id, coalesced.epoch)
                 yield from range_changes(context, extents, Delivery(context))
-
-
-def _places(table: Table) -> Places:
-    return Places(
-        pipeline="read_changes",
-        backfill_id=None,
-        table=".".join(table.name()),
-        catalog="",
-        checkpoint_url="",
-        batch_url="",
-        sink={},
-    )
 
 
 def _refuse_misuse(table: object, filter_text: object, **lists: object) -> None:

@@ -1,5 +1,6 @@
 """The JSON documents that pass between processes: frozen dataclasses with ``"version": 1``, unknown keys refused."""
 
+import hashlib
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Annotated, Any, Final, TypeVar
@@ -8,7 +9,16 @@ from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, TypeAd
 
 from icefloe.errors import TerminalError
 
-__all__ = ["STRICT", "Hash128", "SnapshotId", "TornDocumentError", "dump_document", "load_document"]
+__all__ = [
+    "STRICT",
+    "Hash128",
+    "SnapshotId",
+    "TornDocumentError",
+    "digest_of",
+    "document_digest",
+    "dump_document",
+    "load_document",
+]
 
 Document = TypeVar("Document")
 
@@ -34,6 +44,20 @@ class TornDocumentError(TerminalError):
 def dump_document(document: Any) -> bytes:
     """The JSON of a document, indented and with a final newline, so that people can read what lies in the store."""
     return _adapter(type(document)).dump_json(document, indent=1) + b"\n"
+
+
+def document_digest(document: Any) -> str:
+    """The digest of a document, as `digest_of` gives it for its bytes."""
+    return digest_of(dump_document(document))
+
+
+def digest_of(data: bytes) -> str:
+    """32 hexadecimal digits of SHA-256, by which one document names the content of another.
+
+    >>> digest_of(b"")
+    'e3b0c44298fc1c149afbf4c8996fb924'
+    """
+    return hashlib.sha256(data).hexdigest()[:32]
 
 
 def load_document(kind: type[Document], data: bytes, *, what: str) -> Document:

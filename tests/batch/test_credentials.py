@@ -34,11 +34,14 @@ def test_no_secret_is_in_anything_that_is_stored_or_logged(
             change()
         prepared = prepare(workshop.session(credentials))
         assert prepared.plan is not None
-        assert prepared.plan_url is not None
-        batch = OpenBatch(plan=prepared.plan, plan_url=prepared.plan_url, credentials=credentials)
+        assert prepared.reference is not None
+        reference = prepared.reference
+        batch = OpenBatch(
+            plan=prepared.plan, plan_url=reference.plan_url, settings=reference.settings, credentials=credentials
+        )
         batch.run_route()
         error = TransientError("the store did not answer", credentials=credentials)
-        save_job_error(batch.plan_url, "shuffle_write", "1", error, credentials=credentials)
+        save_job_error(reference, "shuffle_write", "1", error)
         stored = workshop.stored_objects()
         assert len(stored) > 5
         assert [path for path, data in stored.items() if SECRET.encode() in data] == []

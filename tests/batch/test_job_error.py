@@ -1,19 +1,24 @@
 import pytest
 
+from icefloe.batch.context import TaskReference
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.job_error import load_job_error, save_job_error
+from icefloe.batch.run_settings import RunSettings
 from icefloe.errors import TerminalError, TransientError, UsageError
 
-PLAN_URL = "memory://job-errors/7/plan.json"
-NONE = Credentials()
+REFERENCE = TaskReference(
+    plan_url="memory://job-errors/7/plan.json",
+    credentials=Credentials(),
+    settings=RunSettings(checkpoint_url="memory://job-errors/checkpoint"),
+)
 
 
 @pytest.mark.parametrize(
     ("kind", "family"), [(TerminalError, "terminal"), (UsageError, "terminal"), (TransientError, "transient")]
 )
 def test_an_error_is_read_back_as_one_of_its_family(kind: type[TerminalError], family: str) -> None:
-    save_job_error(PLAN_URL, "shuffle_read", family, kind("it broke", snapshot_id=5, store=object()), credentials=NONE)
-    document = load_job_error(PLAN_URL, "shuffle_read", family, credentials=NONE)
+    save_job_error(REFERENCE, "shuffle_read", family, kind("it broke", snapshot_id=5, store=object()))
+    document = load_job_error(REFERENCE, "shuffle_read", family)
     assert document is not None
     assert document.family == family
     assert document.facts == {"snapshot_id": 5}
@@ -23,4 +28,4 @@ def test_an_error_is_read_back_as_one_of_its_family(kind: type[TerminalError], f
 
 
 def test_an_attempt_that_died_without_a_word_left_none() -> None:
-    assert load_job_error(PLAN_URL, "shuffle_write", "another", credentials=NONE) is None
+    assert load_job_error(REFERENCE, "shuffle_write", "another") is None

@@ -254,4 +254,4 @@ def test_the_offset_holds_ids_as_text(workshop: Workshop) -> None:
     head = workshop.append([1])
     workshop.open()
     stored = json.loads((workshop.folder / "storage/checkpoints/events/offsets/0.json").read_text())
-    assert stored["up_to_snapshot_id"] == str(head)
+    assert stored["spec"]["up_to_snapshot_id"] == str(head)

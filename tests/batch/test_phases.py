@@ -29,7 +29,7 @@ def damage(batch: OpenBatch, name: str, change: Callable[[bytes], bytes], map_id
     """Changes a file of a map output behind the store's back."""
     [record] = batch.context.map_outputs.records([map_id])
     key = f"{map_id}.{record.generation}" if name == "record" else getattr(record, name).key
-    file = Path(batch.plan.batch_url.removeprefix("file://")) / key
+    file = batch.folder / key
     file.write_bytes(change(file.read_bytes()))
 
 

@@ -146,8 +146,13 @@ def test_a_folder_that_lost_a_task_or_the_meaning_of_its_plan_says_how_to_plan_i
     batch = workshop.open()
     store = batch.store
     remedy = f"delete everything below {store.url} and run again: the same range is planned anew"
-    store.delete(["tasks/00000.json"])
-    with pytest.raises(TerminalError, match=rf"00000\.json is gone: {remedy}$"):
+    [task] = [found.key for found in store.list("tasks")]
+    document = store.get(task)
+    store.put(task, document.replace(b"record_count", b"rEcord_count"))
+    with pytest.raises(TerminalError, match=rf"{task} is not the one that the plan of its batch names: .*; {remedy}$"):
+        batch.run_route()
+    store.delete([task])
+    with pytest.raises(TerminalError, match=rf"{task} is gone: {remedy}$"):
         batch.run_route()
     store.put("plan.json", b"{")
     with pytest.raises(TerminalError, match=rf"damaged; use that release, or {remedy}$"):

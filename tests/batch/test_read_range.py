@@ -79,10 +79,7 @@ def test_a_range_that_another_attempt_records_meanwhile_is_kept_and_counted_as_a
 
 
 def with_memory(batch: OpenBatch, memory_bytes: int) -> OpenBatch:
-    document = batch.store.get("plan.json").decode()
-    old = f'"memory_bytes": {batch.context.plan.memory_bytes}'
-    batch.store.put("plan.json", document.replace(old, f'"memory_bytes": {memory_bytes}').encode())
-    return batch
+    return replace(batch, settings=replace(batch.settings, memory_bytes=memory_bytes))
 
 
 def test_an_identity_larger_than_memory_is_not_torn_apart(workshop: Workshop) -> None:

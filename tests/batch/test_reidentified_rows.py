@@ -134,7 +134,7 @@ def damaged(batch: OpenBatch, map_id: int, change: Callable[[bytes], bytes] = fl
     """Changes the rows of a map output behind the store's back."""
     [record] = batch.context.map_outputs.records([map_id])
     assert record.data is not None
-    file = Path(batch.plan.batch_url.removeprefix("file://")) / record.data.key
+    file = batch.folder / record.data.key
     file.write_bytes(change(file.read_bytes()))
 
 

@@ -63,7 +63,7 @@ def test_a_report_of_an_earlier_release_is_read(workshop: Workshop) -> None:
     document = json.loads(dump_document(report))
     old = {key: value for key, value in document.items() if key not in NEWER}
     checkpoint = workshop.session().checkpoint
-    checkpoint.put_report(0, json.dumps(old).encode())
+    workshop.session().open_storage(checkpoint.url).put("reports/0.json", json.dumps(old).encode())
     read = load_report(checkpoint, 0)
     assert read.counts == report.counts
     assert (read.seconds, read.phases, read.map_task_bytes) == (None, (), None)

@@ -29,10 +29,12 @@ from icefloe.batch.commit import commit_batch
 from icefloe.batch.context import BatchContext, TaskReference
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.document import Plan, Route
+from icefloe.batch.layout import split_plan_url
 from icefloe.batch.phases import Engine, Phase, run_phase
 from icefloe.batch.prepare import Prepared, prepare
 from icefloe.batch.range_request import RangeRequest
 from icefloe.batch.report import BatchReport
+from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.session import PipelineSession
 from icefloe.batch.table_files import table_files
 from icefloe.iceberg.step import Step, StepKind
@@ -145,7 +147,8 @@ class Workshop:
         prepared = self.prepare(request, **options)
         assert prepared.plan is not None
         assert prepared.plan_url is not None
-        return OpenBatch(plan=prepared.plan, plan_url=prepared.plan_url)
+        assert prepared.reference is not None
+        return OpenBatch(plan=prepared.plan, plan_url=prepared.plan_url, settings=prepared.reference.settings)
 
     def deliver(self, request: RangeRequest | None = None, **options: Any) -> BatchReport | None:
         """A whole batch."""
@@ -189,11 +192,17 @@ class OpenBatch:
 
     plan: Plan
     plan_url: str
+    settings: RunSettings
     credentials: Credentials = field(default_factory=Credentials)
 
     @property
+    def folder(self) -> Path:
+        """What passes between its phases."""
+        return Path(split_plan_url(self.plan_url).removeprefix("file://"))
+
+    @property
     def reference(self) -> TaskReference:
-        reference = TaskReference(plan_url=self.plan_url, credentials=self.credentials)
+        reference = TaskReference(plan_url=self.plan_url, credentials=self.credentials, settings=self.settings)
         return reference.with_files(table_files(self.plan, self.credentials, os.environ))
 
     @property

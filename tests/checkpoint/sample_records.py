@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from icefloe.checkpoint.records import CommitRecord, Identity, OffsetRecord, PipelineRecord
+from icefloe.checkpoint.batch_spec import BatchSpec
+from icefloe.checkpoint.records import CommitRecord, Cursor, Identity, OffsetRecord, PipelineRecord
 from icefloe.iceberg.step import Step, StepKind
 
 __all__ = ["BIG", "a_commit", "a_step", "an_offset", "the_pipeline"]
@@ -37,16 +38,25 @@ def the_pipeline(**changes):
 
 
 def an_offset(batch_number=0, **changes):
-    record = OffsetRecord(
-        batch_number=batch_number,
-        after_snapshot_id=None if batch_number == 0 else BIG + batch_number - 1,
+    """Batch N goes from snapshot BIG + N - 1 to BIG + N; changes of the spec are given beside those of the record."""
+    before = None if batch_number == 0 else BIG + batch_number - 1
+    spec = BatchSpec(
+        after_snapshot_id=before,
         up_to_snapshot_id=BIG + batch_number,
         steps=(a_step(),),
         skipped_replace_snapshots=1,
-        warnings=("the log no longer reaches",),
         identity=Identity(policy="none"),
+        partitions=64,
+        cores=2,
+    )
+    of_spec = {name: changes.pop(name) for name in list(changes) if name in BatchSpec.__dataclass_fields__}
+    record = OffsetRecord(
+        batch_number=max(0, batch_number),
+        checkpoint_id="5e0c4f0a",
+        follows=None if batch_number == 0 else Cursor(batch_number=batch_number - 1, snapshot_id=before),
+        spec=replace(spec, **of_spec),
+        warnings=("the log no longer reaches",),
         result_configuration={},
-        tuning_configuration={"shuffle": {"partitions": 64}},
         opened_at="2026-11-21T07:00:00.000+00:00",
     )
     return replace(record, **changes)

@@ -11,7 +11,7 @@ from checkpoint.sample_records import BIG, a_commit, an_offset, the_pipeline
 from fakes.stores import CountingStore, Fault, FaultyStore, flip_byte
 from icefloe.checkpoint.log import BatchNotOpenError, Checkpoint, Cursor, CursorMovedError, OpenBatchError
 from icefloe.checkpoint.record_store import CheckpointGapError
-from icefloe.checkpoint.records import NewerRecordError
+from icefloe.checkpoint.records import NewerRecordError, Writer
 from icefloe.errors import TerminalError, TransientError
 from icefloe.storage.location import open_store
 
@@ -43,10 +43,12 @@ def test_the_records_stand_where_spark_would_put_them(checkpoint, store):
     checkpoint.create_pipeline(the_pipeline())
     run_batches(checkpoint, 2)
     checkpoint.create_offset(an_offset(2))
-    checkpoint.put_report(1, b"{}")
+    checkpoint.create_report(1, b"{}")
     checkpoint.backfill("start-5-ab").create_offset(an_offset(0))
+    checkpoint.claim(Writer(owner="us"))
     assert {found.key for found in store.list("")} == {
         "pipeline.json",
+        "owners/0.json",
         "offsets/0.json",
         "offsets/1.json",
         "offsets/2.json",
@@ -135,9 +137,9 @@ def test_a_batch_is_not_opened_over_a_gap(checkpoint):
 def test_a_batch_planned_from_a_cursor_that_has_moved_is_not_opened(checkpoint, store):
     run_batches(checkpoint, 2)
     with pytest.raises(
-        CursorMovedError, match=rf"planned after snapshot {BIG}, but batch 1 ended at {BIG + 1}"
+        CursorMovedError, match=rf"planned to follow snapshot {BIG}, but batch 1 ended at snapshot {BIG + 1}: "
     ) as caught:
-        checkpoint.create_offset(an_offset(2, after_snapshot_id=BIG))
+        checkpoint.create_offset(an_offset(2, follows=Cursor(batch_number=1, snapshot_id=BIG)))
     assert caught.value.batch_number == 2
     assert store.size("offsets/2.json") is None
 
@@ -235,8 +237,8 @@ def test_a_record_of_a_newer_release_stops_the_run(checkpoint, store, key):
     checkpoint.create_pipeline(the_pipeline())
     run_batches(checkpoint, 1)
     checkpoint.create_offset(an_offset(1))
-    store.put(key, store.get(key).replace(b'"version": 1', b'"version": 2').replace(b'"version":1', b'"version":2'))
-    with pytest.raises(NewerRecordError, match=f"{store.url}/{key} has version 2"):
+    store.put(key, store.get(key).replace(b'"version": 2', b'"version": 3'))
+    with pytest.raises(NewerRecordError, match=f"{store.url}/{key} has version 3"):
         READS[key](checkpoint)
 
 
@@ -278,8 +280,8 @@ def test_a_backfill_has_a_checkpoint_of_its_own(checkpoint, store):
     assert checkpoint.backfill("start-5-cd").latest_batch() is None
 
 
-def test_a_report_is_kept_and_replaced(checkpoint):
-    checkpoint.put_report(3, b'{"first": true}')
-    checkpoint.put_report(3, b'{"second": true}')
-    assert checkpoint.report(3) == b'{"second": true}'
+def test_the_first_report_of_a_batch_counts_whatever_a_zombie_brings_later(checkpoint):
+    assert checkpoint.create_report(3, b'{"first": true}')
+    assert not checkpoint.create_report(3, b'{"second": true}')
+    assert checkpoint.report(3) == b'{"first": true}'
     assert checkpoint.report(4) is None

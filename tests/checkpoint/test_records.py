@@ -32,22 +32,29 @@ def test_a_record_comes_back_as_it_was_written(record):
 
 def test_a_record_is_json_with_a_version_and_snapshot_ids_as_strings():
     document = json.loads(dump_document(an_offset(3)))
-    assert document["version"] == 1
-    assert (document["after_snapshot_id"], document["up_to_snapshot_id"]) == (str(BIG + 2), str(BIG + 3))
-    assert document["steps"][0]["snapshot_ids"] == [str(BIG - 1), str(BIG)]
-    assert document["identity"] == {"policy": "none", "columns": [], "field_ids": []}
+    assert document["version"] == 2
+    spec = document["spec"]
+    assert (spec["after_snapshot_id"], spec["up_to_snapshot_id"]) == (str(BIG + 2), str(BIG + 3))
+    assert spec["steps"][0]["snapshot_ids"] == [str(BIG - 1), str(BIG)]
+    assert document["follows"] == {"batch_number": 2, "snapshot_id": str(BIG + 2), "load_part": None}
+    assert spec["identity"] == {"policy": "none", "columns": [], "field_ids": []}
 
 
 @pytest.mark.parametrize("kind", [PipelineRecord, OffsetRecord, CommitRecord])
-@pytest.mark.parametrize("data", [b'{"version": 2}', b'{"version": 7, "name": "x", "unheard_of": []}'])
+@pytest.mark.parametrize("data", [b'{"version": 3}', b'{"version": 7, "name": "x", "unheard_of": []}'])
 def test_a_record_of_a_newer_release_stops_with_a_sentence_that_says_so(kind, data):
-    with pytest.raises(NewerRecordError, match=rf"{URL} has version \d, .* knows only 1: .*run that release") as caught:
+    with pytest.raises(
+        NewerRecordError, match=rf"{URL} has version \d, .* knows only 1 to 2: .*run that release"
+    ) as caught:
         load_record(kind, data, url=URL)
     assert (caught.value.url, caught.value.version) == (URL, json.loads(data)["version"])
 
 
 def document(**changes):
-    return json.dumps({**json.loads(dump_document(an_offset(3))), **changes}).encode()
+    """An offset with keys changed, those of the spec in the spec."""
+    whole = json.loads(dump_document(an_offset(3)))
+    spec = {**whole["spec"], **{key: changes.pop(key) for key in list(changes) if key in whole["spec"]}}
+    return json.dumps({**whole, "spec": spec, **changes}).encode()
 
 
 @pytest.mark.parametrize(
@@ -63,6 +70,9 @@ def document(**changes):
         document(unheard_of=1),
         document(disposition="abandoned"),
         document(batch_number=-1),
+        document(batch_number=5),
+        document(follows=None),
+        document(spec=None),
         document(up_to_snapshot_id="not a number"),
         document(steps=[{"kind": "commit"}]),
         document(identity={"policy": "none", "columns": ["a"]}),

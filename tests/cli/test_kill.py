@@ -11,7 +11,7 @@ from cli.workspace import Outcome, Workspace, icefloe, python
 from fakes.stores import flip_byte
 from icefloe.storage.location import open_store
 
-BATCH = "*/shuffle/events/0"
+BATCH = "*/shuffle/events/*/0"
 RECORD = f"{BATCH}/[0-9].0"
 SHUFFLED: dict[str, Any] = {
     "initial_load": "from_earliest",
@@ -42,6 +42,12 @@ def killed(when: str, nth: int, pattern: str, pipeline: Path) -> Outcome:
     assert done.code == -signal.SIGKILL, done.err
     assert done.out == ""
     return done
+
+
+def batch_folder(workspace: Workspace, stem: str) -> Path:
+    """What passes between the phases of its first batch; the folder between is called after the checkpoint."""
+    [folder] = (workspace.storage(stem) / "shuffle" / "events").glob("*/0")
+    return folder
 
 
 def require_same(workspace: Workspace, stem: str, undisturbed: str) -> None:
@@ -104,7 +110,7 @@ def test_an_insert_only_batch_survives_a_kill(
 def test_a_rerun_redoes_only_what_has_no_commit_record(workspace: Workspace) -> None:
     pipeline = workspace.pipeline("only_missing", **SHUFFLED)
     killed("before", 1, f"{BATCH}/ranges.json", pipeline)
-    folder = workspace.storage("only_missing") / "shuffle" / "events" / "0"
+    folder = batch_folder(workspace, "only_missing")
     (folder / "1.0").unlink()
     before = {path: path.stat().st_ino for path in folder.glob("[0-9].0")}
     killed("after", 1, "*/commits/0.json", pipeline)
@@ -119,7 +125,7 @@ def test_a_damaged_byte_between_the_phases_costs_one_map_task(workspace: Workspa
     stem = f"damaged_{suffix}"
     pipeline = workspace.pipeline(stem, **SHUFFLED)
     killed("before", 1, f"{BATCH}/ranges.json", pipeline)
-    folder = workspace.storage(stem) / "shuffle" / "events" / "0"
+    folder = batch_folder(workspace, stem)
     store = open_store(f"file://{folder}")
     [key] = [found.key for found in store.list("") if re.fullmatch(rf"\D*1\b.*\.{suffix}", found.key)]
     size_bytes = store.size(key)
@@ -134,7 +140,7 @@ def test_a_damaged_byte_between_the_phases_costs_one_map_task(workspace: Workspa
 def test_a_map_output_that_vanished_between_the_phases_is_made_again(workspace: Workspace) -> None:
     pipeline = workspace.pipeline("vanished", **SHUFFLED)
     killed("before", 1, f"{BATCH}/results/*", pipeline)
-    folder = workspace.storage("vanished") / "shuffle" / "events" / "0"
+    folder = batch_folder(workspace, "vanished")
     next(iter(sorted(folder.rglob("*.data")))).unlink()
     assert icefloe("run", pipeline).code == 0
     require_same(workspace, "vanished", "shuffled")

@@ -32,7 +32,7 @@ def test_the_json_is_the_report_as_it_is_kept(workspace: Workspace) -> None:
 
 def test_an_open_batch_tells_how_it_began(workspace: Workspace) -> None:
     pipeline = workspace.folder / "events.yaml"
-    killed("after", 1, "*/shuffle/events/0/plan.json", pipeline)
+    killed("after", 1, "*/shuffle/events/*/0/plan.json", pipeline)
     document = icefloe("show", pipeline, "--json").document
     assert (document["batch_number"], document["is_open"]) == (0, True)
     assert document["opened_at"] in icefloe("show", pipeline).out

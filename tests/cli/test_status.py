@@ -64,7 +64,7 @@ def test_an_edited_pipeline_is_trouble_that_people_read_too(workspace: Workspace
 
 def test_an_open_batch_is_shown_with_the_time_it_was_opened(workspace: Workspace) -> None:
     pipeline = workspace.folder / "events.yaml"
-    killed("after", 1, "*/shuffle/events/0/plan.json", pipeline)
+    killed("after", 1, "*/shuffle/events/*/0/plan.json", pipeline)
     document = icefloe("status", pipeline, "--json").document
     assert document["open_batch"] == 0
     assert document["open_since"].endswith("+00:00")

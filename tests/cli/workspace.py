@@ -60,12 +60,13 @@ def icefloe_process(*arguments: object, **environ: str) -> Outcome:
     return python(["-m", "icefloe", *map(str, arguments)], **environ)
 
 
-def python(arguments: Sequence[str], **environ: str) -> Outcome:
+def python(arguments: Sequence[str], *, timeout_seconds: float = 120, **environ: str) -> Outcome:
     """Runs Python with the library and the tests on its path."""
     path = os.pathsep.join([str(ROOT / "plugins"), str(ROOT / "tests")])
     done = subprocess.run(
         [sys.executable, *arguments],
-        env={**os.environ, "PYTHONPATH": path, **environ}, capture_output=True, text=True, check=False, timeout=120,
+        env={**os.environ, "PYTHONPATH": path, **environ}, capture_output=True, text=True, check=False,
+        timeout=timeout_seconds,
     )  # fmt: skip
     return Outcome(code=done.returncode, out=done.stdout, err=done.stderr)
 

@@ -17,7 +17,6 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
 from icefloe import read_changes
-from icefloe.batch.context import TaskReference
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.phases import Phase
 from icefloe.batch.prepare import prepare
@@ -85,15 +84,14 @@ def test_the_rerun_of_a_killed_driver_redoes_only_what_is_missing(tmp_path: Path
     after = table.metadata.current_snapshot_id
     table.overwrite(pa.table({"id": range(0, 100 * FILES, 50), "v": [1] * (2 * FILES)}), "id = 0 or v = 0 and id >= 0")
 
-    kept = run_until_a_map_output_is_committed(pipeline, tmp_path / "storage" / "shuffle" / "killed" / "1")
+    kept = run_until_a_map_output_is_committed(pipeline, tmp_path / "storage" / "shuffle" / "killed")
     assert 0 < len(kept) < FILES
 
     session = session_of(pipeline)
     prepared = prepare(session)
-    assert prepared.plan_url is not None
-    reference = TaskReference(plan_url=prepared.plan_url, credentials=session.credentials)
-    SparkSubmit.of(session.pipeline, environ=os.environ).run(Phase.SHUFFLE_WRITE, reference)
-    assert kept == {name: content for name, content in records(next(iter(kept)).parent).items() if name in kept}
+    assert prepared.reference is not None
+    SparkSubmit.of(session.pipeline, environ=os.environ).run(Phase.SHUFFLE_WRITE, prepared.reference)
+    assert kept == {name: content for name, content in records(next(iter(kept)).parents[2]).items() if name in kept}
     assert all(len(list(path.parent.glob(f"{path.name}.*.data"))) == 1 for path in kept), "a committed task ran again"
     run_batch(session, environ=os.environ)
 
@@ -117,7 +115,7 @@ def run_until_a_map_output_is_committed(pipeline: Path, folder: Path) -> dict[Pa
 
 def records(folder: Path) -> dict[Path, bytes]:
     """The commit records of a batch; no temporary files of the store."""
-    paths = folder.glob("[0-9]*.[0-9]*") if folder.is_dir() else ()
+    paths = folder.glob("*/1/[0-9]*.[0-9]*") if folder.is_dir() else ()
     return {path: path.read_bytes() for path in paths if path.name.count(".") == 1 and "#" not in path.name}
 
 

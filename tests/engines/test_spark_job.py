@@ -1,9 +1,10 @@
 import pytest
 
-from icefloe.batch.context import PlanMissingError
+from icefloe.batch.context import PlanMissingError, TaskReference
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.job_error import load_job_error
 from icefloe.batch.phases import Phase
+from icefloe.batch.run_settings import RunSettings
 from icefloe.engines.spark_job import ATTEMPT_VARIABLE, run
 
 
@@ -17,8 +18,12 @@ def test_anything_but_one_plan_url_is_a_wrong_call(capsys: pytest.CaptureFixture
 def test_an_error_is_left_beside_the_plan_for_whoever_started_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ATTEMPT_VARIABLE, "try-3")
     url = "memory://spark-jobs/0/plan.json"
+    settings = RunSettings(checkpoint_url="memory://spark-jobs/checkpoint")
+    reference = TaskReference(plan_url=url, credentials=Credentials(), settings=settings)
+    for name, value in reference.to_environment().items():
+        monkeypatch.setenv(name, value)
     assert run(Phase.SHUFFLE_WRITE, [url]) == PlanMissingError.exit_code == 65
-    left = load_job_error(url, "shuffle_write", "try-3", credentials=Credentials())
+    left = load_job_error(reference, "shuffle_write", "try-3")
     assert left is not None
     assert left.family == "terminal"
     assert "there is no plan at memory://spark-jobs/0/plan.json" in left.sentence

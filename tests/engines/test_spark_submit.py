@@ -9,6 +9,7 @@ from cli.workspace import Workspace
 from icefloe.batch.context import TaskReference
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.phases import Phase
+from icefloe.batch.run_settings import RunSettings
 from icefloe.engines.spark_application import refuse_missing_jobs
 from icefloe.engines.spark_master import SparkConnectionError
 from icefloe.engines.spark_submit import SparkSubmit
@@ -33,7 +34,7 @@ class FakeSpark:
             "echo starting; echo 'the last word'; printf '\\tat java.base/Thread.run\\n\\t... 7 more\\n'",
         ]
         if error is not None:
-            errors = self.folder / "batch" / "errors"
+            errors = self.folder / "7" / "errors"
             errors.mkdir(parents=True)
             lines.append(f"printf '%s' '{json.dumps(error)}' > {errors}/shuffle_write-$ICEFLOE_ATTEMPT.json")
         self.script.write_text("\n".join([*lines, f"exit {exit_code}", ""]))
@@ -59,7 +60,7 @@ def submit(folder: Path, **keys: Any) -> None:
     path = Workspace.create(folder).pipeline(engine="spark", **keys)
     jobs = SparkSubmit.of(load_pipeline(path, environ={}), environ={"PATH": "/usr/bin:/bin"})
     credentials = Credentials(storage_options={"secret_access_key": SECRET})
-    reference = TaskReference(plan_url=f"file://{folder}/batch/plan.json", credentials=credentials)
+    reference = TaskReference(plan_url=f"file://{folder}/7/plan.json", credentials=credentials, settings=RunSettings())
     jobs.run(Phase.SHUFFLE_WRITE, reference)
 
 
@@ -68,7 +69,7 @@ def test_the_job_gets_the_plan_as_its_only_argument_and_the_library_as_a_zip(spa
     submit(spark.folder, spark={"conf": {"spark.master": "local[3]", "spark.x": "y"}})
     application, plan_url = spark.arguments[-2:]
     assert application.endswith("spark_jobs/shuffle_write.py")
-    assert plan_url == f"file://{spark.folder}/batch/plan.json"
+    assert plan_url == f"file://{spark.folder}/7/plan.json"
     assert spark.arguments[:2] == ["--master", "local[3]"]
     assert "spark.x=y" in spark.arguments
     assert spark.arguments[spark.arguments.index("--py-files") + 1].endswith(".zip")

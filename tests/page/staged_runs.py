@@ -84,7 +84,9 @@ class StagedRuns:
             spark_application_id="app-20261121170912-0003",
             spark_ui="http://spark-driver.example.com:4040",
         )
-        session.open_storage(session.batch_url(batch)).put(phase_key(at), dump_document(begun))
+        offset = session.checkpoint.offset(batch)
+        assert offset is not None
+        session.open_storage(session.batch_url(offset)).put(phase_key(at), dump_document(begun))
         done = _ORDER[: _ORDER.index(at)]
         with create_session() as session:
             run = session.scalars(select(DagRun).where(DagRun.dag_id == name).order_by(DagRun.id.desc())).first()

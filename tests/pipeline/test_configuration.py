@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icefloe.pipeline.configuration import compare, result_configuration, tuning_configuration, with_tuning
+from icefloe.pipeline.configuration import compare, result_configuration, tuning_configuration
 from icefloe.pipeline.pipeline_file import load_pipeline
 
 RESULT_KEYS = [
@@ -78,21 +78,13 @@ def test_options_of_other_sinks_are_part_of_the_result(write):
     assert (configuration["sink.type"], configuration["sink.index"]) == ("opensearch", "changes")
 
 
-def test_recorded_tuning_wins_over_the_file(write):
+def test_sizes_that_differ_from_the_recorded_ones_are_named_and_memory_is_none_of_them(write):
     recorded = tuning_configuration(load_pipeline(write(shuffle={"partitions": 7, "map_task_bytes": "1MiB"})))
     edited = load_pipeline(write(shuffle={"partitions": 9, "memory_bytes": "2GiB"}, engine="local"))
     assert compare(recorded, tuning_configuration(edited)) == [
         ("shuffle.map_task_bytes", 2**20, 2**28),
         ("shuffle.partitions", 7, 9),
     ]
-    resumed = with_tuning(edited, json.loads(json.dumps(recorded)))
-    assert tuning_configuration(resumed) == recorded
-    assert (resumed.shuffle.memory_bytes, resumed.engine) == (2 * 2**30, "local")
-
-
-def test_tuning_of_another_release_is_left_alone(write):
-    pipeline = load_pipeline(write())
-    assert with_tuning(pipeline, {"shuffle.unheard_of": 1, "unheard_of": 2}) == pipeline
 
 
 @given(st.dictionaries(st.text(), st.integers()), st.dictionaries(st.text(), st.integers()))

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from icefloe.checkpoint.layout import report_key
+from checkpoint.sample_records import an_offset
+from icefloe.checkpoint.layout import offset_key, report_key
+from icefloe.documents import dump_document
 from icefloe.orchestration.page.checkpoint_reader import CheckpointReader
 from icefloe.orchestration.page.document_cache import Found
 from icefloe.pipeline.model import Pipeline
@@ -40,8 +42,9 @@ def pipeline(tmp_path: Path, versitygw: Versitygw, connect: Callable[..., None])
     checkpoint = open_store(made.checkpoint_url, options=versitygw.options)
     checkpoint.put("status.json", b'{"lag_snapshots": 2}')
     checkpoint.put(report_key(7), b'{"batch_number": 7}')
+    checkpoint.put(offset_key(8), dump_document(an_offset(8)))
     open_store(made.shuffle_url, options=versitygw.options).put(
-        "8/phases/shuffle_read.json", b'{"phase": "shuffle_read"}'
+        f"{an_offset(8).checkpoint_id}/8/phases/shuffle_read.json", b'{"phase": "shuffle_read"}'
     )
     return made
 

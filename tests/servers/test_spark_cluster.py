@@ -11,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -91,8 +92,15 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         yield Place(cluster=cluster, archive=archive, environment=folder / "environment", folder=folder)
 
 
+def shuffle_folders(flights: Flights, stem: str) -> Path:
+    """Those of all batches of a pipeline, below a folder that is called after the checkpoint."""
+    return flights.store.folder / "data" / flights.name / "icefloe" / "shuffle" / stem
+
+
 def shuffle_folder(flights: Flights, stem: str, batch: int) -> Path:
-    return flights.store.folder / "data" / flights.name / "icefloe" / "shuffle" / stem / str(batch)
+    """What passes between the phases of a batch, once it is planned."""
+    [folder] = shuffle_folders(flights, stem).glob(f"*/{batch}")
+    return folder
 
 
 def test_a_worker_that_dies_in_a_phase_and_a_killed_driver_change_nothing(
@@ -104,22 +112,23 @@ def test_a_worker_that_dies_in_a_phase_and_a_killed_driver_change_nothing(
     after = flights.load().metadata.current_snapshot_id
 
     with place.run(flights, pipeline) as loading:
-        kill_in_the_middle(loading, first, shuffle_folder(flights, "flights", 0), "[0-9]*.0")
+        kill_in_the_middle(loading, first, shuffle_folders(flights, "flights"), "*/0/[0-9]*.0")
         place.cluster.start(first)
         assert loading.document()["route"] == "insert_only"
     assert flights.delivered(0) == Counter({("INSERT", number, "AA"): 1 for number in range(100 * FILES)})
 
     flights.rewrite(files=FILES)
-    shuffle = shuffle_folder(flights, "flights", 1)
+    shuffle = shuffle_folders(flights, "flights")
+    records = "*/1/[0-9]*.0"
     with place.run(flights, pipeline) as killed:
-        killed.when(lambda: any(shuffle.glob("[0-9]*.0")))
+        killed.when(lambda: any(shuffle.glob(records)))
         killed.kill()
-    kept = {path: path.read_bytes() for path in shuffle.glob("[0-9]*.0")}
+    kept = {path: path.read_bytes() for path in shuffle.glob(records)}
     assert 0 < len(kept) < FILES
     with place.run(flights, pipeline) as rewriting:
-        kill_in_the_middle(rewriting, second, shuffle, "[0-9]*.0", more_than=len(kept))
+        kill_in_the_middle(rewriting, second, shuffle, records, more_than=len(kept))
         place.cluster.start(second)
-        kill_in_the_middle(rewriting, first, shuffle / "results", "*.json")
+        kill_in_the_middle(rewriting, first, shuffle, "*/1/results/*.json")
         assert {path: path.read_bytes() for path in kept} == kept
         assert rewriting.document()["route"] == "shuffle"
     changes = read_changes(flights.load(), after_snapshot_id=after, identifier_columns=["flight_id"]).read_all()
@@ -152,10 +161,11 @@ def test_a_dags_task_runs_on_what_its_archive_brings_and_shows_no_secret(
     prepared = use_cases.plan_batch(pipeline, None)
     task = SparkPhaseOperator(task_id="insert_only", phase="insert_only", pipeline=pipeline)
     task.application_args = [prepared["plan_uri"]]
+    context = {"ti": SimpleNamespace(xcom_pull=lambda task_ids: {"plan": prepared}[task_ids])}
     phases = shuffle_folder(flights, "archived", 0) / "phases"
 
     with CommandLines() as watched, ThreadPoolExecutor(1) as background:
-        running = background.submit(task.execute, {})
+        running = background.submit(task.execute, context)
         found = record_of(phases / "insert_only.json", running)
         busy = busy_workers(place.cluster)[0]
         with held(busy):
@@ -248,13 +258,13 @@ def test_executors_come_and_go_and_a_slow_load_holds_up_no_other_pipeline(
     }
     slow_file = place.pipeline(slow, "slow", spark={"conf": place.conf(**dynamic)})
     quick_file = place.pipeline(quick, "quick", spark={"conf": place.conf(**{"spark.cores.max": 1})})
-    records = shuffle_folder(slow, "slow", 0)
+    records = shuffle_folders(slow, "slow")
 
     with place.run(slow, slow_file) as loading:
-        busy = loading.when(lambda: any(records.glob("[0-9]*.0")) and busy_workers(place.cluster))[0]
+        busy = loading.when(lambda: any(records.glob("*/0/[0-9]*.0")) and busy_workers(place.cluster))[0]
         with held(busy):
             # Another one comes, does all that is left, and goes: only then is there room for the other pipeline.
-            loading.when(lambda: len(list(records.glob("[0-9]*.0"))) >= FILES - 1)
+            loading.when(lambda: len(list(records.glob("*/0/[0-9]*.0"))) >= FILES - 1)
             loading.when(lambda: place.cluster.state()["coresused"] == 1)
             with place.run(quick, quick_file) as delivering:
                 assert delivering.document()["insert"] == 300

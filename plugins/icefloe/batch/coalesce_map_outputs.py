@@ -47,7 +47,7 @@ def coalesce_map_outputs(context: BatchContext) -> Coalesced:
         UnreliableStoreError: map outputs are found damaged again and again.
     """
     context.refuse_committed()
-    with recorded_phase(context.store, "coalesce") as tally, tally.counting(context.requests):
+    with context.fenced(), recorded_phase(context.store, "coalesce") as tally, tally.counting(context.requests):
         try:
             return _coalesced(context, tally)
         except MissingMapOutputError as error:

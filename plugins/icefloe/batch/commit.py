@@ -8,11 +8,10 @@ from icefloe.batch.context import BatchContext
 from icefloe.batch.delivered_batch import DeliveredBatch
 from icefloe.batch.document import Route
 from icefloe.batch.phase_record import PhaseRecord, PhaseTally
-from icefloe.batch.report import BatchReport, load_report
+from icefloe.batch.report import BatchReport, keep_report, load_report
 from icefloe.batch.results import forget_delivered
 from icefloe.batch.summary_check import check_summaries
 from icefloe.checkpoint.records import CommitRecord
-from icefloe.documents import dump_document
 from icefloe.errors import TerminalError
 from icefloe.sinks.sink import BatchSummary, DamagedPartsError
 
@@ -38,7 +37,7 @@ def commit_batch(context: BatchContext) -> BatchReport:
     context.requests.taken()
     batch = DeliveredBatch.of(context)
     left = batch.audited()
-    checks, warnings = check_summaries(plan, batch.handed_on)
+    checks, warnings = check_summaries(plan, batch.handed_on, on_summary_mismatch=context.settings.on_summary_mismatch)
     report = BatchReport.of(batch, left, checks=checks, warnings=warnings)
     try:
         context.sink.commit(_summary(batch, left), batch.messages)
@@ -48,10 +47,12 @@ def commit_batch(context: BatchContext) -> BatchReport:
     tally.requests = context.requests.taken()
     committing = tally.added_to(PhaseRecord(phase="commit", attempts=1))
     report = replace(report, phases=(*report.phases, committing))
-    context.checkpoint.put_report(plan.batch_number, dump_document(report))
+    report = keep_report(context.checkpoint, report)
     context.checkpoint.create_commit(
         CommitRecord(
             batch_number=plan.batch_number,
+            checkpoint_id=plan.checkpoint_id,
+            committed_by=context.settings.writer,
             after_snapshot_id=plan.after_snapshot_id,
             up_to_snapshot_id=plan.up_to_snapshot_id,
             route=plan.route,

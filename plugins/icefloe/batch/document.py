@@ -2,14 +2,14 @@
 
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
 from icefloe.checkpoint.records import Identity
-from icefloe.documents import STRICT, SnapshotId
+from icefloe.documents import STRICT, SnapshotId, document_digest
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.step import Step
@@ -82,16 +82,22 @@ class MapTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The header of a plan: everything tasks share. It holds no secret and never changes.
+    """The header of a plan, format 2: everything tasks share. It holds no secret and never changes.
 
     Attributes:
+        version: 1 if a release before format 2 made it, which pinned neither offset, settings nor tasks.
+        checkpoint_id: whose batch it is; None in format 1, as are the digests.
+        offset_digest: of the offset record that the plan was made for.
+        settings_digest: of what ``${ENV}`` in ``filter`` and ``sink`` meant; see `RunSettings`.
+        sink: its settings, ``${ENV}`` unexpanded.
+        map_task_digests: by map_id; part of the names of the documents, so that no other plan can replace them.
         changes: those of ``each`` step, or the ``net`` ones of the whole batch.
         map_task_bytes: file bytes of each map task, by map_id; tells engines which are the largest.
         partitions_reason: why ``num_partitions`` is what it is, for people.
         summary_row_deltas: per ordinal, inserts less deletes by the snapshot summaries; None where they do not say.
         table_schema: Iceberg's JSON of the table's schema at the batch's last snapshot.
         columns: those that are delivered; None: all.
-        filter: which rows count, an Iceberg expression; None: all.
+        filter: which rows count, an Iceberg expression, ``${ENV}`` unexpanded; None: all.
         equality_schemas: by the field ids of equality delete files, joined by commas, Iceberg's JSON of those columns.
         catalog: as the pipeline names it, ``${ENV}`` unexpanded.
         allowed_locations: of the pipeline when the batch was planned, likewise.
@@ -99,8 +105,11 @@ class Plan:
 
     __pydantic_config__ = STRICT
 
-    version: Literal[1] = 1
+    version: Literal[1, 2] = 2
     icefloe_version: str
+    checkpoint_id: str | None = None
+    offset_digest: str | None = None
+    settings_digest: str | None = None
     pipeline: str
     batch_number: int
     backfill_id: str | None
@@ -108,8 +117,6 @@ class Plan:
     table: str
     table_location: str
     catalog: str | Mapping[str, str]
-    checkpoint_url: str
-    batch_url: str
     sink: Mapping[str, Any]
     after_snapshot_id: SnapshotId | None
     up_to_snapshot_id: SnapshotId | None
@@ -118,18 +125,17 @@ class Plan:
     columns: tuple[str, ...] | None = None
     filter: str | None = None
     summary_row_deltas: tuple[int | None, ...]
-    on_summary_mismatch: Literal["fail", "warn"]
     table_schema: Mapping[str, Any]
     name_mapping: Any
     equality_schemas: Mapping[str, Mapping[str, Any]]
     identity: Identity
     map_task_bytes: tuple[int, ...]
+    map_task_digests: tuple[str, ...] = ()
     input_rows: int
     num_partitions: int
     partitions_reason: str
     cores: int
     target_size_bytes: int
-    memory_bytes: int
     skipped_replace_snapshots: int
     warnings: tuple[str, ...]
     planned_at: str
@@ -144,3 +150,23 @@ class Plan:
     def num_map_tasks(self) -> int:
         """How many map tasks there are; their ids are 0 to this, exclusive."""
         return len(self.map_task_bytes)
+
+    @property
+    def digest(self) -> str:
+        """Of everything that decides rows, parts and their order: equal for a plan that is made again."""
+        return document_digest(replace(self, **_INCIDENTAL))
+
+
+_INCIDENTAL: Final[Mapping[str, Any]] = {
+    "icefloe_version": "",
+    "checkpoint_id": None,
+    "offset_digest": None,
+    "settings_digest": None,
+    "table_location": "",
+    "catalog": "",
+    "allowed_locations": (),
+    "partitions_reason": "",
+    "warnings": (),
+    "planned_at": "",
+}
+"""What may differ between two makings of one plan."""

@@ -1,7 +1,7 @@
 """The plan of a batch, drafted: what its tasks read and how its shuffle is cut, before anything is written."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -12,7 +12,8 @@ from icefloe.batch.map_tasks import PlannedFile, map_tasks
 from icefloe.batch.partitions import partition_count
 from icefloe.batch.row_shape import RowShape
 from icefloe.changes.columns import refuse_reserved_columns
-from icefloe.checkpoint.records import OffsetRecord
+from icefloe.checkpoint.batch_spec import BatchSpec
+from icefloe.documents import document_digest
 from icefloe.iceberg.bounds import comparable_bounds
 from icefloe.iceberg.filter_pruning import FilterPruning
 from icefloe.iceberg.manifest_entries import DataEntry
@@ -21,7 +22,6 @@ from icefloe.iceberg.step import Step
 from icefloe.iceberg.summaries import summary_row_delta
 from icefloe.iceberg.table import Table
 from icefloe.iceberg.table_schema import TableSchema
-from icefloe.pipeline.settings import ShuffleSettings
 from icefloe.version import VERSION
 
 __all__ = ["DraftPlan", "Places", "draft_plan"]
@@ -29,22 +29,22 @@ __all__ = ["DraftPlan", "Places", "draft_plan"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """What a plan names besides the range: who it is for and where things stand.
+    """What a plan names besides what it computes: who it is for, and from where to where.
 
     Attributes:
-        catalog: as the pipeline file has it, ``${ENV}`` unexpanded.
-        allowed_locations: likewise.
-        sink: its settings, expanded.
+        catalog: as the pipeline file has it, ``${ENV}`` unexpanded; so are the next two.
+        filter_text: that of the spec, expanded.
     """
 
     pipeline: str
-    backfill_id: str | None
+    backfill_id: str | None = None
+    batch_number: int = 0
     table: str
-    catalog: str | Mapping[str, str]
-    checkpoint_url: str
-    batch_url: str
-    sink: Mapping[str, Any]
+    catalog: str | Mapping[str, str] = ""
     allowed_locations: tuple[str, ...] = ()
+    sink: Mapping[str, Any] = field(default_factory=dict)
+    filter_text: str | None = None
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,80 +57,69 @@ class DraftPlan:
 
 def draft_plan(
     table: Table,
-    offset: OffsetRecord,
-    *,
+    spec: BatchSpec,
     places: Places,
-    shuffle: ShuffleSettings,
+    *,
     cores: int,
-    on_summary_mismatch: Literal["fail", "warn"],
-    changes: Literal["each", "net"],
-    columns: tuple[str, ...] | None,
-    filter_text: str | None,
 ) -> DraftPlan:
     """The plan of a batch; reads metadata and manifests only.
 
     Args:
         table: as loaded.
-        offset: the range and its steps.
+        spec: what to compute.
         places: who the plan is for.
-        shuffle: its sizes.
-        cores: how many tasks run at once.
-        on_summary_mismatch: of the pipeline.
-        changes: of the pipeline.
-        columns: to deliver; None: all.
-        filter_text: which rows count, an Iceberg expression; None: all.
+        cores: how many tasks run at once, where the spec does not say.
 
     Raises:
         NotBuiltError: a column that cannot be read.
         TerminalError: a column has a name of ours, or is not there; metadata is gone or damaged.
     """
-    schema = TableSchema.at(table.metadata, offset.up_to_snapshot_id, after_snapshot_id=offset.after_snapshot_id)
-    shape = RowShape.of(schema, identity=offset.identity, columns=columns, filter_text=filter_text, table=places.table)
+    schema = TableSchema.at(table.metadata, spec.up_to_snapshot_id, after_snapshot_id=spec.after_snapshot_id)
+    shape = RowShape.of(
+        schema, identity=spec.identity, columns=spec.columns, filter_text=places.filter_text, table=places.table
+    )
     refuse_reserved_columns(shape.delivered.arrow.names, table=places.table)
-    scan = plan_scan_tasks(table, offset.steps, may_match=_may_match(shape, table), by_row_id=shape.has_row_id)
+    scan = plan_scan_tasks(table, spec.steps, may_match=_may_match(shape, table), by_row_id=shape.has_row_id)
     tasks = tuple(
         map_task_document(map_id, files, scan.delete_files)
-        for map_id, files in enumerate(map_tasks(_files(scan, schema), map_task_bytes=shuffle.map_task_bytes))
+        for map_id, files in enumerate(map_tasks(_files(scan, schema), map_task_bytes=spec.map_task_bytes))
     )
     partitions = partition_count(
-        None if shuffle.partitions == "auto" else shuffle.partitions,
-        cores=cores,
+        None if spec.partitions == "auto" else spec.partitions,
+        cores=spec.cores or cores,
         input_bytes=scan.file_size_bytes,
-        target_size_bytes=shuffle.target_size_bytes,
+        target_size_bytes=spec.target_size_bytes,
     )
     plan = Plan(
         icefloe_version=VERSION,
         pipeline=places.pipeline,
-        batch_number=offset.batch_number,
+        batch_number=places.batch_number,
         backfill_id=places.backfill_id,
-        route=_route(scan, changes=changes, steps=len(offset.steps)),
+        route=_route(scan, changes=spec.changes, steps=len(spec.steps)),
         table=places.table,
         table_location=table.metadata.location,
         catalog=places.catalog,
-        checkpoint_url=places.checkpoint_url,
-        batch_url=places.batch_url,
         sink=places.sink,
-        after_snapshot_id=offset.after_snapshot_id,
-        up_to_snapshot_id=offset.up_to_snapshot_id,
-        steps=tuple(offset.steps),
-        changes=changes,
-        columns=columns,
-        filter=filter_text,
-        summary_row_deltas=_summary_row_deltas(table, offset.steps, scan, is_filtered=filter_text is not None),
-        on_summary_mismatch=on_summary_mismatch,
+        after_snapshot_id=spec.after_snapshot_id,
+        up_to_snapshot_id=spec.up_to_snapshot_id,
+        steps=tuple(spec.steps),
+        changes=spec.changes,
+        columns=spec.columns,
+        filter=spec.filter,
+        summary_row_deltas=_summary_row_deltas(table, spec.steps, scan, is_filtered=spec.filter is not None),
         table_schema=schema.schema_json,
         name_mapping=schema.name_mapping_json,
         equality_schemas=equality_schemas_to_json(equality_schemas(table, scan.delete_files.values())),
-        identity=offset.identity,
+        identity=spec.identity,
         map_task_bytes=tuple(task.size_bytes for task in tasks),
+        map_task_digests=tuple(document_digest(task) for task in tasks),
         input_rows=scan.record_count,
         num_partitions=partitions.num_partitions,
         partitions_reason=partitions.reason,
-        cores=cores,
-        target_size_bytes=shuffle.target_size_bytes,
-        memory_bytes=shuffle.memory_bytes,
-        skipped_replace_snapshots=offset.skipped_replace_snapshots,
-        warnings=(*offset.warnings, *scan.warnings),
+        cores=spec.cores or cores,
+        target_size_bytes=spec.target_size_bytes,
+        skipped_replace_snapshots=spec.skipped_replace_snapshots,
+        warnings=(*places.warnings, *scan.warnings),
         allowed_locations=places.allowed_locations,
         planned_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
     )

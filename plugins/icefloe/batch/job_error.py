@@ -6,12 +6,13 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict
 
-from icefloe.batch.credentials import Credentials
+from icefloe.batch.context import TaskReference
+from icefloe.batch.fenced_store import FencedStore, taken_back_if_over
 from icefloe.batch.layout import error_key, split_plan_url
 from icefloe.documents import STRICT, dump_document, load_document
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.storage.location import open_store
-from icefloe.storage.store import KeyMissingError
+from icefloe.storage.store import KeyMissingError, Store
 
 __all__ = ["JobError", "load_job_error", "save_job_error"]
 
@@ -41,23 +42,26 @@ class JobError:
         return family(self.sentence, **self.facts)
 
 
-def save_job_error(
-    plan_url: str, phase: str, attempt: str, error: IcefloeError, *, credentials: Credentials
-) -> JobError:
-    """Leaves the error beside the plan."""
+def save_job_error(reference: TaskReference, phase: str, attempt: str, error: IcefloeError) -> JobError:
+    """Leaves the error beside the plan, unless the batch is over: whoever started the job sees that by itself."""
     facts = {name: value for name, value in error.facts.items() if isinstance(value, _JSON)}
     family: Literal["terminal", "transient"] = "terminal" if isinstance(error, TerminalError) else "transient"
     document = JobError(family=family, sentence=error.sentence, facts=facts)
-    store = open_store(split_plan_url(plan_url), options=credentials.storage_options)
-    store.put(error_key(phase, attempt), dump_document(document))
+    store = FencedStore(_folder(reference))
+    with taken_back_if_over(store, reference.is_over):
+        store.put(error_key(phase, attempt), dump_document(document))
     return document
 
 
-def load_job_error(plan_url: str, phase: str, attempt: str, *, credentials: Credentials) -> JobError | None:
+def load_job_error(reference: TaskReference, phase: str, attempt: str) -> JobError | None:
     """The error of an attempt; None when it died without a word."""
-    store = open_store(split_plan_url(plan_url), options=credentials.storage_options)
+    store = _folder(reference)
     key = error_key(phase, attempt)
     try:
         return load_document(JobError, store.get(key), what=f"the error document {store.url}/{key}")
     except KeyMissingError:
         return None
+
+
+def _folder(reference: TaskReference) -> Store:
+    return open_store(split_plan_url(reference.plan_url), options=reference.credentials.storage_options)

@@ -43,9 +43,13 @@ def split_plan_url(url: str) -> str:
     return folder
 
 
-def task_key(map_id: int) -> str:
-    """The document of one map task."""
-    return f"tasks/{map_id:05d}.json"
+def task_key(map_id: int, digest: str | None) -> str:
+    """The document of one map task, named by its content; None: as plans of format 1 have it.
+
+    >>> task_key(7, "e3b0c44298fc1c149afbf4c8996fb924")
+    'tasks/00007-e3b0c44298fc1c14.json'
+    """
+    return f"tasks/{map_id:05d}.json" if digest is None else f"tasks/{map_id:05d}-{digest[:16]}.json"
 
 
 def extents_key(epoch: int, range_id: int) -> str:

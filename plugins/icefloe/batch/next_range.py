@@ -144,4 +144,4 @@ def _across(gap: ExpiredHistoryError, table: Table, pipeline: Pipeline) -> Snaps
     logger.warning("%s: %s", pipeline.name, warning)
     whole = plan_range(table, branch=pipeline.branch, load="full", commit_groups=pipeline.commit_groups)
     loaded = first_part(table, whole, max_bytes=pipeline.max_bytes_per_batch)
-    return replace(loaded, warnings=(warning, *loaded.warnings))
+    return replace(loaded, warnings=(warning, *loaded.warnings), is_reload=True)

@@ -1,22 +1,30 @@
 """Opening a batch: the open one is resumed, else the next range is decided and recorded before any work."""
 
 import logging
+import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from icefloe.batch.backfill import backfill_id
+from icefloe.batch.cores import available_cores
 from icefloe.batch.identity import choose_identity, has_row_ids, kept_identity
 from icefloe.batch.next_range import next_range
 from icefloe.batch.range_request import RangeRequest, plan_request
 from icefloe.batch.recorded_pipeline import pipeline_record, refuse_other_meaning, tuning_warnings
 from icefloe.batch.session import PipelineSession
+from icefloe.checkpoint.batch_spec import PLANNER_VERSION, BatchSpec
 from icefloe.checkpoint.records import Identity, OffsetRecord
+from icefloe.checkpoint.view import CheckpointView
+from icefloe.errors import TerminalError
 from icefloe.iceberg.history import History
 from icefloe.iceberg.steps import SnapshotRange
 from icefloe.iceberg.table_schema import TableSchema
-from icefloe.pipeline.configuration import result_configuration, tuning_configuration
+from icefloe.pipeline.configuration import result_configuration
 from icefloe.pipeline.lines import with_lines
+from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.places import refuse_nested_places
+from icefloe.version import VERSION
 
 __all__ = ["NextBatch", "Work", "find_work", "next_batch", "record_batch"]
 
@@ -60,17 +68,18 @@ def find_work(session: PipelineSession) -> Work:
     """
     head = History.of(session.table).head(session.pipeline.branch)
     head_id = None if head is None else head.snapshot_id
-    cursor = session.checkpoint.cursor()
+    view = session.checkpoint.look()
+    cursor = view.cursor
     if cursor is None:
         has_new = head_id is not None or session.pipeline.initial_load == "from_now"
     else:
         has_new = head_id != cursor.snapshot_id or cursor.load_part is not None
-    return Work(
-        has_open_batch=session.checkpoint.open_batch() is not None, has_new_snapshot=has_new, head_snapshot_id=head_id
-    )
+    return Work(has_open_batch=view.opened is not None, has_new_snapshot=has_new, head_snapshot_id=head_id)
 
 
-def next_batch(session: PipelineSession, request: RangeRequest | None = None) -> NextBatch | None:
+def next_batch(
+    session: PipelineSession, request: RangeRequest | None = None, *, cores: int | None = None
+) -> NextBatch | None:
     """The batch to work on: the open one with exactly its range, else the next one; None when there is nothing to do.
 
     Nothing is written: `record_batch` does.
@@ -78,6 +87,7 @@ def next_batch(session: PipelineSession, request: RangeRequest | None = None) ->
     Args:
         session: of the pipeline.
         request: a range makes the run a backfill.
+        cores: of the Spark master; None: as its configuration or this machine says.
 
     Raises:
         ConfigurationChangedError: a key that changes the result, or the table, differs from what was recorded.
@@ -87,36 +97,55 @@ def next_batch(session: PipelineSession, request: RangeRequest | None = None) ->
     """
     with with_lines(session.pipeline):
         refuse_nested_places(session.pipeline, session.table.location())
-        return _next(session) if request is None else _backfill(session, request)
+        if request is not None:
+            return _backfill(session, request, cores)
+        # The look comes before the table: what a cursor names is then in the table, or is gone for good.
+        view = session.checkpoint.look()
+        return _next(session.with_fresh_table(), view, cores)
 
 
-def _next(session: PipelineSession) -> NextBatch | None:
-    checkpoint = session.checkpoint
-    recorded = checkpoint.pipeline()
-    if recorded is not None:
-        refuse_other_meaning(session, recorded)
-    opened = checkpoint.open_batch()
-    if opened is not None:
-        return _resumed(session, opened)
-    snapshots = next_range(session.table, session.pipeline, checkpoint.cursor())
-    return None if snapshots is None else _new(session, snapshots, None if recorded is None else recorded.identity)
-
-
-def record_batch(batch: NextBatch) -> OffsetRecord:
+def record_batch(batch: NextBatch, *, plan_digest: str | None = None) -> OffsetRecord:
     """Records a batch before any work on it; another run may have been first, then its record counts.
 
+    Args:
+        batch: to open or to resume.
+        plan_digest: of the plan that was made for it.
+
     Raises:
+        OtherOwnerError: the checkpoint belongs to another owner.
         ConfigurationChangedError: another run was first, with keys that change the result.
     """
+    session, checkpoint = batch.session, batch.session.checkpoint
+    owner = checkpoint.claim(session.writer, takes_over=session.takes_over, new_id=batch.offset.checkpoint_id)
     if batch.is_resumed:
         return batch.offset
-    checkpoint = batch.session.checkpoint
-    recorded = checkpoint.create_pipeline(pipeline_record(batch.session, batch.offset.identity))
-    refuse_other_meaning(batch.session, recorded)
-    return checkpoint.create_offset(replace(batch.offset, identity=recorded.identity.named_as(batch.offset.identity)))
+    recorded = checkpoint.create_pipeline(
+        pipeline_record(session, batch.offset.spec.identity, checkpoint_id=owner.checkpoint_id)
+    )
+    refuse_other_meaning(session, recorded)
+    spec = replace(batch.offset.spec, identity=recorded.identity.named_as(batch.offset.spec.identity))
+    return checkpoint.create_offset(
+        replace(batch.offset, checkpoint_id=owner.checkpoint_id, spec=spec, plan_digest=plan_digest)
+    )
+
+
+def _next(session: PipelineSession, view: CheckpointView, cores: int | None) -> NextBatch | None:
+    if view.pipeline is not None:
+        refuse_other_meaning(session, view.pipeline)
+    if view.opened is not None:
+        return _resumed(session, view.opened)
+    snapshots = next_range(session.table, session.pipeline, view.cursor)
+    return None if snapshots is None else _new(session, view, snapshots, cores)
 
 
 def _resumed(session: PipelineSession, opened: OffsetRecord) -> NextBatch:
+    if opened.spec.planner_version != PLANNER_VERSION:
+        raise TerminalError(
+            f"batch {opened.batch_number} of {session.pipeline.name} was planned by version "
+            f"{opened.spec.planner_version} of the planner, and this release has version {PLANNER_VERSION}: finish it "
+            f"with icefloe {opened.icefloe_version}, which opened it",
+            batch_number=opened.batch_number,
+        )
     warnings = tuning_warnings(session, opened)
     logger.info("%s: resuming batch %d", session.pipeline.name, opened.batch_number)
     for warning in warnings:
@@ -124,38 +153,63 @@ def _resumed(session: PipelineSession, opened: OffsetRecord) -> NextBatch:
     return NextBatch(session=session, offset=opened, is_resumed=True, warnings=warnings)
 
 
-def _new(session: PipelineSession, snapshots: SnapshotRange, recorded: Identity | None) -> NextBatch:
+def _new(session: PipelineSession, view: CheckpointView, snapshots: SnapshotRange, cores: int | None) -> NextBatch:
+    """The batch behind the cursor of a view; number, cursor and load part are all of that one look."""
     pipeline = session.pipeline
     schema = TableSchema.at(
         session.table.metadata, snapshots.up_to_snapshot_id, after_snapshot_id=snapshots.after_snapshot_id
     )
-    warnings: tuple[str, ...] = ()
-    if recorded is None:
-        identity = choose_identity(
-            pipeline.identifier_columns,
-            schema,
-            table=pipeline.table,
-            has_row_ids=has_row_ids(session.table, pipeline.changes),
-        )
-    else:
-        identity, warnings = kept_identity(recorded, schema, pipeline=pipeline.name, table=pipeline.table)
-    latest = session.checkpoint.latest_batch()
+    identity, warnings = _identity(session, schema, None if view.pipeline is None else view.pipeline.identity)
     offset = OffsetRecord(
-        batch_number=0 if latest is None else latest + 1,
-        after_snapshot_id=snapshots.after_snapshot_id,
-        up_to_snapshot_id=snapshots.up_to_snapshot_id,
-        steps=snapshots.steps,
-        skipped_replace_snapshots=snapshots.skipped_replace_snapshots,
+        batch_number=view.next_number,
+        checkpoint_id=uuid.uuid4().hex if view.owner is None else view.owner.checkpoint_id,
+        opened_by=session.writer,
+        follows=view.cursor,
+        spec=_spec(pipeline, snapshots, identity, cores or available_cores(pipeline)),
         warnings=(*snapshots.warnings, *warnings),
-        identity=identity,
         result_configuration=result_configuration(pipeline),
-        tuning_configuration=tuning_configuration(pipeline),
         opened_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        icefloe_version=VERSION,
     )
     return NextBatch(session=session, offset=offset, is_resumed=False)
 
 
-def _backfill(session: PipelineSession, request: RangeRequest) -> NextBatch | None:
+def _identity(
+    session: PipelineSession, schema: TableSchema, recorded: Identity | None
+) -> tuple[Identity, Sequence[str]]:
+    """The identity that the pipeline began with, else the one it begins with."""
+    pipeline = session.pipeline
+    if recorded is not None:
+        return kept_identity(recorded, schema, pipeline=pipeline.name, table=pipeline.table)
+    chosen = choose_identity(
+        pipeline.identifier_columns,
+        schema,
+        table=pipeline.table,
+        has_row_ids=has_row_ids(session.table, pipeline.changes),
+    )
+    return chosen, ()
+
+
+def _spec(pipeline: Pipeline, snapshots: SnapshotRange, identity: Identity, cores: int) -> BatchSpec:
+    return BatchSpec(
+        after_snapshot_id=snapshots.after_snapshot_id,
+        up_to_snapshot_id=snapshots.up_to_snapshot_id,
+        steps=snapshots.steps,
+        skipped_replace_snapshots=snapshots.skipped_replace_snapshots,
+        is_reload=snapshots.is_reload,
+        identity=identity,
+        changes=pipeline.changes,
+        columns=pipeline.columns,
+        filter=pipeline.as_written.filter,
+        partitions=pipeline.shuffle.partitions,
+        target_size_bytes=pipeline.shuffle.target_size_bytes,
+        map_task_bytes=pipeline.shuffle.map_task_bytes,
+        target_file_bytes=pipeline.sink.target_file_bytes,
+        cores=cores,
+    )
+
+
+def _backfill(session: PipelineSession, request: RangeRequest, cores: int | None) -> NextBatch | None:
     """The one batch of a backfill, whose place follows from range and configuration; None for an empty range."""
     pipeline = session.pipeline
     snapshots = plan_request(
@@ -169,4 +223,8 @@ def _backfill(session: PipelineSession, request: RangeRequest) -> NextBatch | No
         return None
     backfill = session.for_backfill(backfill_id(session, snapshots))
     opened = backfill.checkpoint.offset(0)
-    return _new(backfill, snapshots, None) if opened is None else _resumed(backfill, opened)
+    if opened is not None:
+        return _resumed(backfill, opened)
+    # A backfill is one batch, whatever was delivered meanwhile: it follows nothing, so its number is always 0.
+    view = replace(backfill.checkpoint.look(), cursor=None, opened=None)
+    return _new(backfill, view, snapshots, cores)

@@ -72,7 +72,11 @@ def run_phase(
     """
     context = reference.open()
     context.refuse_committed()
-    with recorded_phase(context.store, phase, application=application) as tally, tally.counting(context.requests):
+    with (
+        context.fenced(),
+        recorded_phase(context.store, phase, application=application) as tally,
+        tally.counting(context.requests),
+    ):
         match phase:
             case Phase.INSERT_ONLY:
                 _write(_insert, context, reference, engine, tally)
@@ -171,7 +175,8 @@ def _attempt(task: Task, reference: TaskReference, number: int) -> Outcome:
     try:
         context = reference.open()
         try:
-            is_adopted = task(context, number)
+            with context.fenced():
+                is_adopted = task(context, number)
         finally:
             requests = context.requests.taken()
         return Outcome(is_adopted=is_adopted, requests=requests)

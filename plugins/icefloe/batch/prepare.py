@@ -1,24 +1,29 @@
 """Preparing a batch: it is opened and its plan is written; repeating it finds both."""
 
 import logging
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from typing import Final
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final
 
 from icefloe.batch.batch_bounds import refuse_large_scan
-from icefloe.batch.context import load_plan
+from icefloe.batch.context import TaskReference, load_plan
 from icefloe.batch.cores import available_cores
-from icefloe.batch.document import Plan, Route
+from icefloe.batch.document import MapTask, Plan, Route
 from icefloe.batch.draft import DraftPlan, Places, draft_plan
-from icefloe.batch.layout import PLAN, plan_url, task_key
+from icefloe.batch.fenced_store import FencedStore, taken_back_if_over
+from icefloe.batch.layout import PLAN, task_key
 from icefloe.batch.open_batch import NextBatch, next_batch, record_batch
 from icefloe.batch.phase_record import PhaseTally, record_phase
 from icefloe.batch.range_request import RangeRequest
+from icefloe.batch.recorded_plan import refuse_foreign_plan, refuse_other_plan
 from icefloe.batch.report import BatchReport, load_report
 from icefloe.batch.session import PipelineSession
-from icefloe.documents import dump_document
-from icefloe.pipeline.configuration import with_tuning
+from icefloe.checkpoint.records import OffsetRecord
+from icefloe.documents import document_digest, dump_document
+from icefloe.errors import IcefloeError, TransientError
 from icefloe.pipeline.lines import with_lines
+from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.not_built import refuse_unbuilt
 from icefloe.storage.probe import probe
 from icefloe.storage.store import Store
@@ -28,6 +33,7 @@ __all__ = ["Prepared", "draft", "prepare", "refuse_excessive_scan", "refuse_unfi
 logger = logging.getLogger(__name__)
 
 _REQUESTS_AT_ONCE: Final = 8
+_LOOKS: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,16 +41,21 @@ class Prepared:
     """What the later tasks of a run are told.
 
     Attributes:
-        plan_url: of the batch; None when there is nothing to do.
-        plan: likewise.
+        reference: of the batch; None when there is nothing to do.
+        plan: of the batch; None too when it was committed before.
         report: of a batch that was committed before; only a backfill that was done already has one.
         is_resumed: the batch was open before.
     """
 
-    plan_url: str | None = None
+    reference: TaskReference | None = None
     plan: Plan | None = None
     report: BatchReport | None = None
     is_resumed: bool = field(default=False, compare=False)
+
+    @property
+    def plan_url(self) -> str | None:
+        """The one argument of the later tasks."""
+        return None if self.reference is None else self.reference.plan_url
 
     @property
     def is_committed(self) -> bool:
@@ -60,6 +71,9 @@ class Prepared:
 def prepare(session: PipelineSession, request: RangeRequest | None = None, *, cores: int | None = None) -> Prepared:
     """Opens or resumes a batch and writes its plan.
 
+    Other runs may finish the batch meanwhile, and the next ones too, while this process is stopped for an hour. So an
+    error counts only if the checkpoint still says what this run believed when it began; otherwise it looks again.
+
     Args:
         session: of the pipeline.
         request: a range makes the run a backfill.
@@ -68,43 +82,131 @@ def prepare(session: PipelineSession, request: RangeRequest | None = None, *, co
     Raises:
         NotBuiltError: the pipeline or the table needs what this release does not have.
         TerminalError: the range cannot be read, or reads more than ``max_scan_bytes``; the storage cannot be written.
+        TransientError: other runs were faster again and again.
     """
     refuse_unbuilt(session.pipeline)
-    batch = next_batch(session, request)
+    for _ in range(_LOOKS):
+        before = _position(session)
+        try:
+            prepared = _prepare_once(session, request, cores=cores)
+        except IcefloeError as error:
+            if _position(session) == before:
+                raise
+            logger.info("%s: looking again, another run has moved on since: %s", session.pipeline.name, error)
+            continue
+        if prepared is not None:
+            return prepared
+        logger.info("%s: looking again, another run has finished this batch", session.pipeline.name)
+    raise TransientError(
+        f"other runs of {session.pipeline.name} finished its batches faster than this one could plan them, {_LOOKS} "
+        "times in a row; run again, and see why several run at once",
+        pipeline=session.pipeline.name,
+    )
+
+
+def _position(session: PipelineSession) -> tuple[int | None, bool]:
+    """How far the pipeline is: its latest batch, and whether that is committed."""
+    checkpoint = session.checkpoint
+    latest = checkpoint.latest_batch()
+    return latest, latest is not None and checkpoint.committed(latest) is not None
+
+
+def _prepare_once(session: PipelineSession, request: RangeRequest | None, *, cores: int | None) -> Prepared | None:
+    """One try; None where another run committed the batch meanwhile, so that there may be a next one."""
+    batch = next_batch(session, request, cores=cores)
     if batch is None:
         logger.info("%s: nothing to do", session.pipeline.name)
         return Prepared()
     number, checkpoint = batch.offset.batch_number, batch.session.checkpoint
-    url = batch.session.batch_url(number)
     if batch.is_resumed and checkpoint.committed(number) is not None:
-        return Prepared(plan_url=plan_url(url), report=load_report(checkpoint, number))
-    store = batch.session.open_storage(url)
-    is_planned = batch.is_resumed and store.size(PLAN) is not None
-    plan = load_plan(store) if is_planned else _write(batch, store, cores=cores)
-    return Prepared(plan_url=plan_url(url), plan=plan, is_resumed=batch.is_resumed)
+        return _delivered_before(batch) if request is not None else None
+    if batch.is_resumed:
+        record_batch(batch)
+        plan = _found_plan(batch)
+        if plan is not None:
+            return Prepared(reference=batch.session.reference(batch.offset), plan=plan, is_resumed=True)
+    try:
+        offset, plan = _write(batch)
+    except IcefloeError as error:
+        if checkpoint.committed(number) is None:
+            raise
+        logger.info("batch %d was finished by another run: %s", number, error)
+        return _delivered_before(batch) if request is not None else None
+    if plan is not None:
+        return Prepared(reference=batch.session.reference(offset), plan=plan, is_resumed=batch.is_resumed)
+    return _delivered_before(batch) if request is not None else None
 
 
-def _write(batch: NextBatch, store: Store, *, cores: int | None) -> Plan:
-    """Plans first, so that a table that cannot be read leaves no open batch behind; then records, then writes."""
-    tally = PhaseTally()
-    drafted = draft(batch, cores=cores)
-    refuse_excessive_scan(batch, drafted)
-    probe(store)
-    if batch.session.checkpoint.pipeline() is None:
-        probe(batch.session.open_storage(batch.session.checkpoint_url))
-    batch.session.sink.check()
-    _refuse_occupied_sink(batch)
-    recorded = record_batch(batch)
-    if recorded != batch.offset:
-        drafted = draft(replace(batch, offset=recorded, is_resumed=True), cores=cores)
-    with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
-        list(pool.map(lambda task: store.put(task_key(task.map_id), dump_document(task)), drafted.tasks))
-    store.create(PLAN, dump_document(drafted.plan))
-    tally.requests = batch.session.requests.taken()
-    record_phase(store, "plan", tally)
+def _delivered_before(batch: NextBatch) -> Prepared:
+    report = load_report(batch.session.checkpoint, batch.offset.batch_number)
+    return Prepared(reference=batch.session.reference(batch.offset), report=report)
+
+
+def _found_plan(batch: NextBatch) -> Plan | None:
+    """The plan of an open batch; None where it is not written yet, or was lost.
+
+    Raises:
+        ForeignPlanError: the folder holds the plan of another batch.
+    """
+    store = batch.session.open_storage(batch.session.batch_url(batch.offset))
+    if store.size(PLAN) is None:
+        return None
     plan = load_plan(store)
-    logger.info("%s: batch %d goes by %s", plan.pipeline, plan.batch_number, plan.route)
+    refuse_foreign_plan(plan, batch.offset, url=store.url, sink_path=batch.session.sink_settings["path"])
     return plan
+
+
+def _write(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
+    """Plans first, so that a table that cannot be read leaves no open batch behind; then records, then writes.
+
+    Returns:
+        The offset that counts, and the plan; None where the batch was finished by another run meanwhile.
+    """
+    tally, session, checkpoint = PhaseTally(), batch.session, batch.session.checkpoint
+    drafted = draft(batch)
+    refuse_excessive_scan(batch, drafted)
+    if not batch.is_resumed:
+        probe(session.open_storage(session.pipeline.shuffle_url))
+        if checkpoint.pipeline() is None:
+            probe(session.open_storage(session.checkpoint_url))
+    session.sink.check()
+    _refuse_occupied_sink(batch)
+    offset = record_batch(batch, plan_digest=drafted.plan.digest)
+    if offset.spec != batch.offset.spec:
+        drafted = draft(replace(batch, offset=offset, is_resumed=True))
+    refuse_other_plan(drafted.plan, offset)
+    store = FencedStore(session.open_storage(session.batch_url(offset)))
+
+    def is_over() -> bool:
+        return checkpoint.committed(offset.batch_number) is not None
+
+    with taken_back_if_over(store, is_over):
+        _write_documents(store, drafted, offset, session)
+        tally.requests = session.requests.taken()
+        record_phase(store, "plan", tally)
+    if is_over():
+        return offset, None
+    plan = load_plan(store)
+    refuse_foreign_plan(plan, offset, url=store.url, sink_path=session.sink_settings["path"])
+    logger.info("%s: batch %d goes by %s", plan.pipeline, plan.batch_number, plan.route)
+    return offset, plan
+
+
+def _write_documents(store: Store, drafted: DraftPlan, offset: OffsetRecord, session: PipelineSession) -> None:
+    """The documents of the tasks first, each under a name of its content; then the plan, which names them."""
+    plan = replace(
+        drafted.plan,
+        checkpoint_id=offset.checkpoint_id,
+        offset_digest=document_digest(offset),
+        settings_digest=session.settings.digest,
+    )
+
+    def write(task: MapTask) -> None:
+        store.put(task_key(task.map_id, plan.map_task_digests[task.map_id]), dump_document(task))
+
+    with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
+        list(pool.map(write, drafted.tasks))
+    store.create(PLAN, dump_document(plan))
 
 
 def refuse_unfit(batch: NextBatch) -> None:
@@ -152,28 +254,30 @@ def _refuse_occupied_sink(batch: NextBatch) -> None:
     )
 
 
-def draft(batch: NextBatch, *, cores: int | None = None) -> DraftPlan:
-    """The plan of a pipeline's batch, by the tuning that was recorded when it was opened."""
+def draft(batch: NextBatch) -> DraftPlan:
+    """The plan of a pipeline's batch, as its offset specifies it."""
     offset, session = batch.offset, batch.session
-    pipeline = with_tuning(session.pipeline, offset.tuning_configuration)
+    pipeline = session.pipeline
     with with_lines(pipeline):
         return draft_plan(
             session.table,
-            replace(offset, warnings=(*offset.warnings, *batch.warnings)),
-            places=Places(
+            offset.spec,
+            Places(
                 pipeline=pipeline.name,
                 backfill_id=session.backfill_id,
+                batch_number=offset.batch_number,
                 table=pipeline.table,
                 catalog=pipeline.file.data["catalog"],
                 allowed_locations=tuple(pipeline.file.data.get("allowed_locations") or ()),
-                checkpoint_url=session.checkpoint_url,
-                batch_url=session.batch_url(offset.batch_number),
-                sink={**session.sink_settings, "target_file_bytes": pipeline.sink.target_file_bytes},
+                sink=_sink_as_written(pipeline, offset),
+                filter_text=pipeline.filter,
+                warnings=(*offset.warnings, *batch.warnings),
             ),
-            shuffle=pipeline.shuffle,
-            cores=cores or available_cores(pipeline),
-            on_summary_mismatch=pipeline.on_summary_mismatch,
-            columns=pipeline.columns,
-            filter_text=pipeline.filter,
-            changes=pipeline.changes,
+            cores=available_cores(pipeline),
         )
+
+
+def _sink_as_written(pipeline: Pipeline, offset: OffsetRecord) -> Mapping[str, Any]:
+    settings = asdict(pipeline.as_written.sink)
+    del settings["conn_id"]
+    return {**settings, "target_file_bytes": offset.spec.target_file_bytes}

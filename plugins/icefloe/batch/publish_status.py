@@ -86,7 +86,8 @@ def status_of(
         report: of a batch that was just committed.
     """
     pipeline, checkpoint = session.pipeline, session.checkpoint
-    cursor, opened = checkpoint.cursor(), checkpoint.open_batch()
+    view = checkpoint.look()
+    cursor, opened = view.cursor, view.opened
     cursor_id = None if cursor is None else cursor.snapshot_id
     load_part = None if cursor is None else cursor.load_part
     facts = TableFacts.of(
@@ -108,6 +109,9 @@ def status_of(
         waiting_since=facts.waiting_since,
         open_batch=None if opened is None else opened.batch_number,
         open_since=None if opened is None else opened.opened_at,
+        open_run=None if opened is None or opened.opened_by is None else opened.opened_by.run,
+        owner=None if view.owner is None else view.owner.writer.owner,
+        checkpoint_id=None if view.owner is None else view.owner.checkpoint_id,
         load_part=load_part,
         last_batch=None if cursor is None else cursor.batch_number,
         last_committed_at=_committed_at(checkpoint, cursor),

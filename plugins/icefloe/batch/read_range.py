@@ -85,7 +85,7 @@ def range_changes(context: BatchContext, extents: RangeExtents, delivery: Delive
     cancelled = load_reidentified(context, extents.range_id) if context.shape.is_identity_carried else None
     if cancelled is not None:
         expected.add_rows(cancelled.row_hashes, cancelled.change_ordinals, cancelled.weights)
-    rows = RangeRows(context.store, extents, shuffled=shuffled, memory_bytes=context.plan.memory_bytes)
+    rows = RangeRows(context.store, extents, shuffled=shuffled, memory_bytes=context.settings.memory_bytes)
     by_partition = None if cancelled is None else cancelled.by_partition(context.plan.num_partitions)
     changes = _RangeChanges(context.plan, shuffled, by_partition)
     for piece in rows.pieces():

@@ -17,9 +17,10 @@ class ConfigurationChangedError(TerminalError):
     """The pipeline, or its table, is not the one its checkpoint was made for."""
 
 
-def pipeline_record(session: PipelineSession, identity: Identity) -> PipelineRecord:
+def pipeline_record(session: PipelineSession, identity: Identity, *, checkpoint_id: str) -> PipelineRecord:
     """What the checkpoint of a pipeline is made for, written with its first batch."""
     return PipelineRecord(
+        checkpoint_id=checkpoint_id,
         name=session.pipeline.name,
         table=session.pipeline.table,
         table_uuid=table_uuid(session.table),
@@ -50,7 +51,7 @@ def refuse_other_meaning(session: PipelineSession, recorded: PipelineRecord) -> 
 def tuning_warnings(session: PipelineSession, opened: OffsetRecord) -> tuple[str, ...]:
     """The warning that an open batch keeps the sizes it was opened with; none where they are those of today."""
     current = tuning_configuration(session.pipeline)
-    differences = [each for each in compare(opened.tuning_configuration, current) if each[0] in current]
+    differences = compare(opened.spec.sizes, current)
     if not differences:
         return ()
     warning = (

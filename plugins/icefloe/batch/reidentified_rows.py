@@ -59,7 +59,7 @@ def write_reidentified(context: BatchContext, plan: CoalescePlan, epoch: int) ->
         return
     extents = [load_extents(context, each.range_id, epoch) for each in plan.ranges]
     rows = sum(extent.rows for each in extents for extent in each.extents)
-    bits = min(_MAX_SLICE_BITS, (max(1, -(-rows * _BYTES_PER_ROW // context.plan.memory_bytes)) - 1).bit_length())
+    bits = min(_MAX_SLICE_BITS, (max(1, -(-rows * _BYTES_PER_ROW // context.settings.memory_bytes)) - 1).bit_length())
     folder = next(iter(local_folders(os.environ)), None)
     with ReidentifiedFiles(folder) as slices, ReidentifiedFiles(folder) as found:
         for part in (part for each in extents for part in _rows(context, each)):
@@ -115,7 +115,7 @@ def _cancelled(rows: Reidentified) -> Reidentified:
 def _rows(context: BatchContext, extents: RangeExtents) -> Iterator[Reidentified]:
     """The rows of a range, consolidated by row and identity, piece by piece."""
     shuffled = ShuffledRows(shape=context.shape)
-    pieces = RangeRows(context.store, extents, shuffled=shuffled, memory_bytes=context.plan.memory_bytes).pieces()
+    pieces = RangeRows(context.store, extents, shuffled=shuffled, memory_bytes=context.settings.memory_bytes).pieces()
     for piece in pieces:
         weights, ordinals = (piece.column(index).to_numpy() for index in (-2, -1))
         if context.plan.is_net:

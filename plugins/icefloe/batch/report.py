@@ -14,10 +14,10 @@ from icefloe.batch.document import Route
 from icefloe.batch.phase_record import PhaseRecord
 from icefloe.batch.summary_check import SummaryCheck
 from icefloe.checkpoint.log import Checkpoint
-from icefloe.documents import STRICT, Hash128, SnapshotId, load_document
+from icefloe.documents import STRICT, Hash128, SnapshotId, dump_document, load_document
 from icefloe.errors import TerminalError
 
-__all__ = ["BatchReport", "load_report"]
+__all__ = ["BatchReport", "keep_report", "load_report"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +147,16 @@ class BatchReport:
 def _known_sum(numbers: Iterable[int | None]) -> int | None:
     found = list(numbers)
     return None if None in found else sum(number for number in found if number is not None)
+
+
+def keep_report(checkpoint: Checkpoint, report: BatchReport) -> BatchReport:
+    """Keeps the report of a batch unless there is one; returns the one that counts.
+
+    Of several runs that commit a batch at once, or a zombie that comes after the commit, only the first is reported.
+    """
+    if checkpoint.create_report(report.batch_number, dump_document(report)):
+        return report
+    return load_report(checkpoint, report.batch_number)
 
 
 def load_report(checkpoint: Checkpoint, batch_number: int) -> BatchReport:

@@ -106,6 +106,9 @@ class PipelineStatus:
         cursor_timestamp: None too where the snapshot expired.
         lag_snapshots: None where the cursor is not in the branch's history.
         lag_rows: of files added and deleted; None where a summary is silent.
+        open_run: the run that opened that batch, for people.
+        owner: of the checkpoint; None: nobody in particular.
+        checkpoint_id: of the checkpoint; its folders in the shuffle are called so.
         waiting_since: when the oldest commit that is not delivered was made; None when up to date, or not known.
         load_part: the last that was delivered of an initial load which is not complete.
         trouble: of the last failed task; None after the next success.
@@ -130,6 +133,9 @@ class PipelineStatus:
     waiting_since: str | None = None
     open_batch: int | None = None
     open_since: str | None = None
+    open_run: str | None = None
+    owner: str | None = None
+    checkpoint_id: str | None = None
     load_part: LoadPart | None = None
     last_batch: int | None = None
     last_committed_at: str | None = None

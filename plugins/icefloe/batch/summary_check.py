@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
 
@@ -28,11 +28,14 @@ class SummaryCheck:
     found: int
 
 
-def check_summaries(plan: Plan, handed_on: Sums) -> tuple[tuple[SummaryCheck, ...], tuple[str, ...]]:
+def check_summaries(
+    plan: Plan, handed_on: Sums, *, on_summary_mismatch: Literal["fail", "warn"]
+) -> tuple[tuple[SummaryCheck, ...], tuple[str, ...]]:
     """Compares inserts less deletes of each step with what its snapshots say.
 
     Args:
         plan: of the batch.
+        on_summary_mismatch: of the pipeline as it is now.
         handed_on: the sums of its steps, where rows were read: net changes no longer tell one step from another.
 
     Returns:
@@ -47,7 +50,7 @@ def check_summaries(plan: Plan, handed_on: Sums) -> tuple[tuple[SummaryCheck, ..
         for ordinal, expected in enumerate(plan.summary_row_deltas)
     )
     sentences = tuple(_sentences(plan, checks))
-    if sentences and plan.on_summary_mismatch == "fail":
+    if sentences and on_summary_mismatch == "fail":
         raise AuditError(
             f"{sentences[0]}; nothing was committed: if a writer is known to write wrong summaries, set "
             "on_summary_mismatch: warn",

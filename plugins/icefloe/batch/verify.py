@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.audit.replay import Replay
+from icefloe.batch.continuity import breaks_between
 from icefloe.batch.deliver import CHANGE_WEIGHTS
 from icefloe.batch.equality_schemas import equality_schemas
 from icefloe.batch.file_rows import FileRows, task_file_rows
@@ -87,7 +88,8 @@ def verify(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_SLICE) -
     recorded = session.checkpoint.pipeline()
     if recorded is not None:
         refuse_other_meaning(session, recorded)
-    batches = since_last_start(_committed(session))
+    committed = _committed(session)
+    batches = since_last_start(committed)
     with with_lines(session.pipeline):
         replays = [_SegmentReplay(session, sink, segment) for segment in segments(session.table, batches)]
     found = [replay.run(rows_per_slice) for replay in replays]
@@ -96,7 +98,10 @@ def verify(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_SLICE) -
         changes=sum(each.changes for each in found),
         rows=found[-1].rows if found else 0,
         differing_rows=sum(each.differing_rows for each in found),
-        sentences=tuple(sentence for each in found for sentence in each.sentences),
+        sentences=(
+            *breaks_between(session.checkpoint, committed),
+            *(sentence for each in found for sentence in each.sentences),
+        ),
     )
 
 

@@ -39,7 +39,7 @@ def write_map_output(context: BatchContext, map_id: int, *, attempt: str | None 
     context.refuse_committed()
     started = time.monotonic()
     plan = context.plan
-    memory_bytes = plan.memory_bytes // 2
+    memory_bytes = context.settings.memory_bytes // 2
     carryover = CarryOver(context.file_rows(map_id), context.row_reader(), memory_bytes=memory_bytes)
     sums = Sums()
     with MapOutputWriter(

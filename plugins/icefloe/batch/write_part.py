@@ -65,7 +65,7 @@ def inserted_rows(
         AuditError: after the last, when the rows do not add up to what was read.
     """
     carryover = CarryOver(
-        context.file_rows(map_id), reader or context.row_reader(), memory_bytes=context.plan.memory_bytes
+        context.file_rows(map_id), reader or context.row_reader(), memory_bytes=context.settings.memory_bytes
     )
     shuffled = ShuffledRows(shape=context.shape)
     for rows in carryover.changed_rows():

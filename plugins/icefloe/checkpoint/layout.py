@@ -5,7 +5,7 @@ from typing import Final
 
 from icefloe.errors import UsageError
 
-__all__ = ["PIPELINE", "STATUS", "backfill_prefix", "commit_key", "offset_key", "report_key"]
+__all__ = ["PIPELINE", "STATUS", "backfill_prefix", "commit_key", "offset_key", "owner_key", "report_key"]
 
 PIPELINE: Final = "pipeline.json"
 STATUS: Final = "status.json"
@@ -38,6 +38,15 @@ def report_key(batch_number: int) -> str:
     'reports/7.json'
     """
     return f"reports/{batch_number}.json"
+
+
+def owner_key(number: int) -> str:
+    """Whose the checkpoint is.
+
+    >>> owner_key(0)
+    'owners/0.json'
+    """
+    return f"owners/{number}.json"
 
 
 def backfill_prefix(backfill_id: str) -> str:

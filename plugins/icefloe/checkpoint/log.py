@@ -1,20 +1,18 @@
 """The checkpoint of a pipeline: which batches were opened and which are done. Nothing is ever found by listing."""
 
-from dataclasses import dataclass
-from typing import Self
-
 from icefloe.checkpoint.gallop import last_present
 from icefloe.checkpoint.layout import PIPELINE, STATUS, backfill_prefix, commit_key, offset_key, report_key
+from icefloe.checkpoint.ownership import Ownership
 from icefloe.checkpoint.record_store import CheckpointGapError, RecordStore
-from icefloe.checkpoint.records import CommitRecord, OffsetRecord, PipelineRecord
+from icefloe.checkpoint.records import CommitRecord, Cursor, OffsetRecord, OwnerRecord, PipelineRecord, Writer
+from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import TerminalError, TransientError
-from icefloe.iceberg.load_part import LoadPart
 from icefloe.storage.store import KeyMissingError, Store
 
 __all__ = ["BatchNotOpenError", "Checkpoint", "Cursor", "CursorMovedError", "OpenBatchError"]
 
 
-class OpenBatchError(TerminalError):
+class OpenBatchError(TransientError):
     """A batch cannot be opened while the one before is. Facts: ``url``, ``batch_number``, ``open_batch_number``."""
 
 
@@ -23,32 +21,7 @@ class BatchNotOpenError(TerminalError):
 
 
 class CursorMovedError(TransientError):
-    """A batch was planned from a cursor that another run has moved since. Facts: ``url``, ``batch_number``."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cursor:
-    """Where the next batch begins: the end of the last committed one.
-
-    Attributes:
-        batch_number: of that one.
-        snapshot_id: None: before the table's first snapshot.
-        load_part: the last that was delivered of a load that is not complete.
-    """
-
-    batch_number: int
-    snapshot_id: int | None
-    load_part: LoadPart | None = None
-
-    @classmethod
-    def of(cls, commit: CommitRecord) -> Self:
-        """That of the last committed batch."""
-        part = commit.load_part
-        return cls(
-            batch_number=commit.batch_number,
-            snapshot_id=commit.up_to_snapshot_id,
-            load_part=None if part is None or part.is_last else part,
-        )
+    """A batch does not follow the one before it as that ended. Facts: ``url``, ``batch_number``."""
 
 
 class Checkpoint:
@@ -65,6 +38,7 @@ class Checkpoint:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._records = RecordStore(store)
+        self._ownership = Ownership(self._records)
 
     @property
     def url(self) -> str:
@@ -83,6 +57,28 @@ class Checkpoint:
         """Records what the checkpoint is for; returns the record that counts."""
         return self._records.create(record, PIPELINE)
 
+    def look(self) -> CheckpointView:
+        """Everything that decides which batch comes next, in one look."""
+        latest = self.latest_batch()
+        commit = None if latest is None else self.committed(latest)
+        opened = None if latest is None or commit is not None else self._present_offset(latest)
+        if opened is not None and opened.batch_number > 0:
+            commit = self._committed_before(opened.batch_number)
+        return CheckpointView(
+            pipeline=self.pipeline(),
+            owner=self._ownership.current(),
+            cursor=None if commit is None else Cursor.of(commit),
+            opened=opened,
+        )
+
+    def owner(self) -> OwnerRecord | None:
+        """Whose the checkpoint is; None before its first batch, and in format 1."""
+        return self._ownership.current()
+
+    def claim(self, writer: Writer, *, takes_over: bool = False, new_id: str | None = None) -> OwnerRecord:
+        """Makes sure that a writer may write; see `Ownership.claim`."""
+        return self._ownership.claim(writer, takes_over=takes_over, new_id=new_id)
+
     def latest_batch(self) -> int | None:
         """The highest batch number; None before the first batch. Takes a number of look-ups logarithmic in it."""
         return last_present(self._is_opened)
@@ -97,13 +93,15 @@ class Checkpoint:
         Raises:
             OpenBatchError: the batch before is still open.
             CheckpointGapError: the batch before was never opened, or this one was and its record was removed.
-            CursorMovedError: the batch does not begin where the one before ended; its changes would come twice.
+            CursorMovedError: the batch before ended elsewhere than this one follows; its changes would come twice.
+            OtherOwnerError: the checkpoint belongs to another owner.
         """
         number = record.batch_number
         if not self._is_opened(number):
             self._refuse_reopening(number)
             if number > 0:
                 self._refuse_another_beginning(record, self._committed_before(number))
+            self._ownership.refuse_other(record.opened_by or Writer())
         return self._records.create(record, offset_key(number))
 
     def committed(self, batch_number: int) -> CommitRecord | None:
@@ -115,6 +113,7 @@ class Checkpoint:
 
         Raises:
             BatchNotOpenError: the batch was never opened, or was opened with another range.
+            OtherOwnerError: the checkpoint belongs to another owner.
         """
         number = record.batch_number
         offset = self.offset(number)
@@ -126,14 +125,13 @@ class Checkpoint:
                 url=self.url,
                 batch_number=number,
             )
+        if self.committed(number) is None:
+            self._ownership.refuse_other(record.committed_by or Writer())
         return self._records.create(record, commit_key(number))
 
     def open_batch(self) -> OffsetRecord | None:
         """The batch that was opened and is not done; a run must resume it."""
-        latest = self.latest_batch()
-        if latest is None or self.committed(latest) is not None:
-            return None
-        return self.offset(latest)
+        return self.look().opened
 
     def cursor(self) -> Cursor | None:
         """Where the last committed batch ended; None when none is.
@@ -141,17 +139,11 @@ class Checkpoint:
         Raises:
             CheckpointGapError: a batch follows one that is not committed.
         """
-        latest = self.latest_batch()
-        if latest is None:
-            return None
-        commit = self.committed(latest)
-        if commit is None and latest > 0:
-            commit = self._committed_before(latest)
-        return None if commit is None else Cursor.of(commit)
+        return self.look().cursor
 
-    def put_report(self, batch_number: int, report: bytes) -> None:
-        """Keeps the report of a batch, in place of an earlier one."""
-        self._store.put(report_key(batch_number), report)
+    def create_report(self, batch_number: int, report: bytes) -> bool:
+        """Keeps the report of a batch; False where there is one already, which counts."""
+        return self._store.create(report_key(batch_number), report)
 
     def report(self, batch_number: int) -> bytes | None:
         """The report of a batch; None when there is none."""
@@ -170,6 +162,18 @@ class Checkpoint:
             return self._store.get(key)
         except KeyMissingError:
             return None
+
+    def _present_offset(self, number: int) -> OffsetRecord:
+        """The offset of a batch that was just seen there."""
+        offset = self.offset(number)
+        if offset is None:
+            raise CheckpointGapError(
+                f"the checkpoint record {self._records.url_of(offset_key(number))} was there and is gone; see who "
+                "removed it, and restore it",
+                url=self.url,
+                key=offset_key(number),
+            )
+        return offset
 
     def _is_opened(self, batch_number: int) -> bool:
         return self._store.size(offset_key(batch_number)) is not None
@@ -196,11 +200,12 @@ class Checkpoint:
         )
 
     def _refuse_another_beginning(self, record: OffsetRecord, before: CommitRecord) -> None:
-        """A batch that loads the table anew begins without a snapshot, so it may follow any other."""
-        if record.after_snapshot_id not in (None, before.up_to_snapshot_id):
+        """A batch is decided from the end of the one before, and from nothing else."""
+        ended = Cursor.of(before)
+        if record.follows != ended:
             raise CursorMovedError(
-                f"batch {record.batch_number} of {self.url} was planned after snapshot {record.after_snapshot_id}, but "
-                f"batch {before.batch_number} ended at {before.up_to_snapshot_id}: another run was faster; run again",
+                f"batch {record.batch_number} of {self.url} was planned to follow {_end(record.follows)}, but batch "
+                f"{before.batch_number} ended at {_end(ended)}: another run was faster; run again",
                 url=self.url,
                 batch_number=record.batch_number,
             )
@@ -220,4 +225,13 @@ class Checkpoint:
 
 
 def _range(record: OffsetRecord | CommitRecord) -> str:
-    return f"after {record.after_snapshot_id} up to {record.up_to_snapshot_id}"
+    part = record.spec.load_part if isinstance(record, OffsetRecord) else record.load_part
+    files = "" if part is None else f", {part}"
+    return f"after {record.after_snapshot_id} up to {record.up_to_snapshot_id}{files}"
+
+
+def _end(cursor: Cursor | None) -> str:
+    if cursor is None:
+        return "nothing"
+    part = "" if cursor.load_part is None else f", {cursor.load_part} of its load"
+    return f"snapshot {cursor.snapshot_id}{part}"

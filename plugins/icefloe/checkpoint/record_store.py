@@ -1,6 +1,6 @@
 """Reading and creating single records, whatever they say."""
 
-from icefloe.checkpoint.records import CommitRecord, OffsetRecord, PipelineRecord, Record, load_record
+from icefloe.checkpoint.records import CommitRecord, OffsetRecord, OwnerRecord, PipelineRecord, Record, load_record
 from icefloe.documents import dump_document
 from icefloe.errors import TerminalError
 from icefloe.storage.keys import join_url
@@ -68,5 +68,5 @@ class RecordStore:
         return winner
 
 
-def _batch_number(record: PipelineRecord | OffsetRecord | CommitRecord) -> int | None:
-    return None if isinstance(record, PipelineRecord) else record.batch_number
+def _batch_number(record: PipelineRecord | OwnerRecord | OffsetRecord | CommitRecord) -> int | None:
+    return None if isinstance(record, (PipelineRecord, OwnerRecord)) else record.batch_number

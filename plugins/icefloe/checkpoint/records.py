@@ -1,23 +1,37 @@
-"""The documents of a checkpoint; each is created once and never changed."""
+"""The documents of a checkpoint, format 2; each is created once and never changed. Format 1 is read too."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal, TypeVar
+from typing import Any, ClassVar, Final, Literal, Self, TypeVar
 
 from pydantic import ConfigDict
 
+from icefloe.checkpoint.batch_spec import BatchSpec
+from icefloe.checkpoint.format_1 import upgraded_offset
+from icefloe.checkpoint.identity import Identity
 from icefloe.documents import STRICT, SnapshotId, load_document
 from icefloe.errors import TerminalError
 from icefloe.iceberg.load_part import LoadPart
-from icefloe.iceberg.step import Step, refuse_gaps_in_ordinals
+from icefloe.iceberg.step import Step
 
-__all__ = ["CommitRecord", "Identity", "NewerRecordError", "OffsetRecord", "PipelineRecord", "Record", "load_record"]
+__all__ = [
+    "CommitRecord",
+    "Cursor",
+    "Identity",
+    "NewerRecordError",
+    "OffsetRecord",
+    "OwnerRecord",
+    "PipelineRecord",
+    "Record",
+    "Writer",
+    "load_record",
+]
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 
 
-Record = TypeVar("Record", "PipelineRecord", "OffsetRecord", "CommitRecord")
+Record = TypeVar("Record", "PipelineRecord", "OwnerRecord", "OffsetRecord", "CommitRecord")
 
 
 class NewerRecordError(TerminalError):
@@ -25,35 +39,23 @@ class NewerRecordError(TerminalError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """What makes two rows the same row, chosen once when a pipeline starts.
+class Writer:
+    """Who writes to a checkpoint.
 
     Attributes:
-        policy: ``pipeline`` (its identifier_columns), ``table`` (its identifier fields), ``row_id`` (the row ids of V3
-            tables) or ``none``.
-        columns: dotted column names; empty exactly when the policy is ``row_id`` or ``none``.
-        field_ids: of the columns, for the policy ``table`` alone, which follows them when they are renamed.
+        owner: the UUID of an Airflow or the value of ``ICEFLOE_OWNER``; None: nobody in particular.
+        run: which run of it, for people.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
-    policy: Literal["pipeline", "table", "row_id", "none"]
-    columns: tuple[str, ...] = ()
-    field_ids: tuple[int, ...] = ()
+    owner: str | None = None
+    run: str | None = None
 
-    def __post_init__(self) -> None:
-        """Refuse an identity that says two things."""
-        if (self.policy in ("row_id", "none")) == bool(self.columns):
-            raise ValueError(f"an identity of policy {self.policy} cannot have the columns {list(self.columns)}")
-
-    def named_as(self, other: "Identity") -> "Identity":
-        """This identity, by the column names of another where that is the same after columns were renamed.
-
-        >>> then = Identity(policy="table", columns=("id",), field_ids=(1,))
-        >>> then.named_as(Identity(policy="table", columns=("order_id",), field_ids=(1,))).columns
-        ('order_id',)
-        """
-        return other if (self.policy, self.field_ids) == (other.policy, other.field_ids) else self
+    def __str__(self) -> str:
+        """For errors."""
+        owner = "nobody in particular (ICEFLOE_OWNER is not set)" if self.owner is None else f"owner {self.owner}"
+        return owner if self.run is None else f"{owner}, {self.run}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +63,15 @@ class PipelineRecord:
     """``pipeline.json``: what the checkpoint was made for.
 
     Attributes:
+        checkpoint_id: None in format 1.
         table_uuid: None where the table has none.
         result_configuration: the keys that change the result, ``${ENV}`` unexpanded.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
-    version: Literal[1] = 1
+    version: Literal[1, 2] = 2
+    checkpoint_id: str | None = None
     name: str
     table: str
     table_uuid: str | None
@@ -78,33 +82,101 @@ class PipelineRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetRecord:
-    """``offsets/<batch>.json``: what a batch reads, written before any work.
+class OwnerRecord:
+    """``owners/<number>.json``: whose checkpoint it is from now on; the last one counts.
 
     Attributes:
-        after_snapshot_id: exclusive; None: from before the table's first snapshot.
-        up_to_snapshot_id: inclusive; the cursor once the batch is committed.
-        steps: by ordinal.
+        number: from 0; one more with each new owner.
+        checkpoint_id: of the checkpoint, the same in all of them.
+        writer: whose it is; an owner of None lets anybody write.
+        since: ISO 8601.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
-    version: Literal[1] = 1
+    version: Literal[2] = 2
+    number: int
+    checkpoint_id: str
+    writer: Writer
+    since: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor:
+    """Where a batch ended, so that another can follow it.
+
+    Attributes:
+        batch_number: of that one.
+        snapshot_id: None: before the table's first snapshot.
+        load_part: the last that was delivered of a load that is not complete.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
     batch_number: int
-    after_snapshot_id: SnapshotId | None
-    up_to_snapshot_id: SnapshotId | None
-    steps: tuple[Step, ...]
-    skipped_replace_snapshots: int
-    warnings: tuple[str, ...]
-    identity: Identity
+    snapshot_id: SnapshotId | None
+    load_part: LoadPart | None = None
+
+    @classmethod
+    def of(cls, commit: "CommitRecord") -> Self:
+        """The end of a committed batch."""
+        part = commit.load_part
+        return cls(
+            batch_number=commit.batch_number,
+            snapshot_id=commit.up_to_snapshot_id,
+            load_part=None if part is None or part.is_last else part,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetRecord:
+    """``offsets/<batch>.json``: what a batch computes, written before any work.
+
+    Attributes:
+        version: 1 if a release before format 2 opened the batch; its folder then is that of format 1.
+        checkpoint_id: None in format 1, as are the next two.
+        opened_by: the run that opened it.
+        follows: the end of the batch before, which the range was decided from; None for the first batch.
+        plan_digest: of the plan that was made from ``spec``; a plan made again must have the same.
+        warnings: of choosing the range.
+        result_configuration: the keys that change the result, ``${ENV}`` unexpanded.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    version: Literal[1, 2] = 2
+    batch_number: int
+    checkpoint_id: str | None = None
+    opened_by: Writer | None = None
+    follows: Cursor | None = None
+    spec: BatchSpec
+    plan_digest: str | None = None
+    warnings: tuple[str, ...] = ()
     result_configuration: Mapping[str, Any]
-    tuning_configuration: Mapping[str, Any]
     opened_at: str
+    icefloe_version: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no planner makes."""
+        """Refuse a batch that does not follow the one before it."""
         _refuse_negative(self.batch_number)
-        refuse_gaps_in_ordinals(self.steps)
+        number = 0 if self.follows is None else self.follows.batch_number + 1
+        if self.version > 1 and self.batch_number != number:
+            raise ValueError(f"a batch that follows {self.follows} has number {number}, found {self.batch_number}")
+
+    @property
+    def after_snapshot_id(self) -> int | None:
+        """See `BatchSpec`."""
+        return self.spec.after_snapshot_id
+
+    @property
+    def up_to_snapshot_id(self) -> int | None:
+        """See `BatchSpec`."""
+        return self.spec.up_to_snapshot_id
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """See `BatchSpec`."""
+        return self.spec.steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,14 +184,18 @@ class CommitRecord:
     """``commits/<batch>.json``: the batch is done.
 
     Attributes:
+        checkpoint_id: None in format 1, as is the next.
+        committed_by: the run that committed it.
         counts: changes delivered, by type.
         load_part: that the batch delivered of a load in several batches; None of any other.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
-    version: Literal[1] = 1
+    version: Literal[1, 2] = 2
     batch_number: int
+    checkpoint_id: str | None = None
+    committed_by: Writer | None = None
     after_snapshot_id: SnapshotId | None
     up_to_snapshot_id: SnapshotId | None
     route: str
@@ -143,11 +219,13 @@ def load_record(kind: type[Record], data: bytes, *, url: str) -> Record:
     version = _version(data)
     if version is not None and version > _VERSION:
         raise NewerRecordError(
-            f"the checkpoint record {url} has version {version}, but this release of icefloe knows only {_VERSION}: a "
-            "newer one wrote it; run that release",
+            f"the checkpoint record {url} has version {version}, but this release of icefloe knows only 1 to "
+            f"{_VERSION}: a newer one wrote it; run that release",
             url=url,
             version=version,
         )
+    if version == 1 and kind is OffsetRecord:
+        data = upgraded_offset(data)
     return load_document(kind, data, what=f"the checkpoint record {url}")
 
 
@@ -155,7 +233,7 @@ def _version(data: bytes) -> int | None:
     """The version a record says it has; None where that cannot be told, which `load_document` then explains."""
     try:
         document = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     version = document.get("version") if isinstance(document, dict) else None
     return version if isinstance(version, int) else None

@@ -50,6 +50,7 @@ def _add_run(commands: Commands) -> None:
     _add_range(run)
     _add_engine(run)
     run.add_argument("--json", action="store_true", help="print that one line and nothing else")
+    run.add_argument("--take-over", action="store_true", help="own the checkpoint from now on, whoever owns it")
 
 
 def _add_plan(commands: Commands) -> None:

@@ -10,6 +10,8 @@ from dataclasses import replace
 from icefloe.batch.credentials import CREDENTIALS_VARIABLE, Credentials
 from icefloe.batch.session import PipelineSession
 from icefloe.checkpoint.log import Checkpoint
+from icefloe.checkpoint.owner_variable import owner_of
+from icefloe.checkpoint.records import Writer
 from icefloe.iceberg.catalogs import UnknownCatalogError
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.not_built import refuse_unbuilt
@@ -37,7 +39,7 @@ def load_named_pipeline(arguments: Namespace) -> Pipeline:
     return pipeline
 
 
-def open_session(pipeline: Pipeline) -> PipelineSession:
+def open_session(pipeline: Pipeline, *, takes_over: bool = False) -> PipelineSession:
     """The table, checkpoint and sink of a pipeline; credentials are those of the environment, else of the machine.
 
     Raises:
@@ -46,7 +48,13 @@ def open_session(pipeline: Pipeline) -> PipelineSession:
     """
     _warn_of_connections(pipeline)
     with without_airflow():
-        return PipelineSession.open(pipeline, credentials=Credentials.from_environment(os.environ), environ=os.environ)
+        return PipelineSession.open(
+            pipeline,
+            credentials=Credentials.from_environment(os.environ),
+            environ=os.environ,
+            writer=Writer(owner=owner_of(os.environ), run=f"icefloe run of process {os.getpid()}"),
+            takes_over=takes_over,
+        )
 
 
 def open_checkpoint(pipeline: Pipeline, *, backfill_id: str | None = None) -> Checkpoint:

@@ -4,11 +4,9 @@ import os
 from argparse import Namespace
 from typing import Any
 
-from icefloe.batch.context import load_plan
 from icefloe.batch.document import Route
 from icefloe.batch.draft import DraftPlan
 from icefloe.batch.identity import identity_text
-from icefloe.batch.layout import PLAN
 from icefloe.batch.open_batch import NextBatch, next_batch
 from icefloe.batch.prepare import draft, refuse_excessive_scan
 from icefloe.cli.ids import id_json, id_text
@@ -30,8 +28,8 @@ def plan(arguments: Namespace, screen: Screen) -> int:
     with screen.under_way("planning"):
         session = open_session(load_named_pipeline(arguments))
         cores = phase_runner(session.pipeline, os.environ).cores
-        batch = next_batch(session, request)
-        drafted = None if batch is None or _is_committed(batch) else draft(batch, cores=_cores(batch, cores))
+        batch = next_batch(session, request, cores=cores)
+        drafted = None if batch is None or _is_committed(batch) else draft(batch)
     if batch is None or drafted is None:
         screen.say(f"{session.pipeline.name}: " + ("nothing to do" if batch is None else "delivered before"))
     else:
@@ -43,13 +41,6 @@ def plan(arguments: Namespace, screen: Screen) -> int:
 
 def _is_committed(batch: NextBatch) -> bool:
     return batch.is_resumed and batch.session.checkpoint.committed(batch.offset.batch_number) is not None
-
-
-def _cores(batch: NextBatch, cores: int | None) -> int | None:
-    """Those that an open batch was planned for."""
-    store = batch.session.open_storage(batch.session.batch_url(batch.offset.batch_number))
-    is_planned = batch.is_resumed and store.size(PLAN) is not None
-    return load_plan(store).cores if is_planned else cores
 
 
 def _show(name: str, batch: NextBatch, drafted: DraftPlan, screen: Screen) -> None:
@@ -92,7 +83,7 @@ def _show(name: str, batch: NextBatch, drafted: DraftPlan, screen: Screen) -> No
             ("identity", identity_text(planned.identity)),
             ("columns", "all" if planned.columns is None else ", ".join(planned.columns)),
             ("filter", planned.filter or "none"),
-            ("to", str(planned.sink["path"])),
+            ("to", str(batch.session.sink_settings["path"])),
         ]
     )
     for warning in planned.warnings:

@@ -29,7 +29,7 @@ _CHANGES: Final = ("insert", "delete", "update_before", "update_after")
 def run(arguments: Namespace, screen: Screen) -> int:
     """Delivers one batch; its JSON object is the last line on standard output."""
     request, pipeline = range_request(arguments), load_named_pipeline(arguments)
-    done, left = _deliver(pipeline, request, screen)
+    done, left = _deliver(pipeline, request, screen, takes_over=arguments.take_over)
     _show(pipeline.name, done, screen)
     if left:
         screen.say(f"{left:,} snapshots are left to later batches: run again")
@@ -37,14 +37,16 @@ def run(arguments: Namespace, screen: Screen) -> int:
     return 0
 
 
-def _deliver(pipeline: Pipeline, request: RangeRequest | None, screen: Screen) -> tuple[BatchRun, int]:
+def _deliver(
+    pipeline: Pipeline, request: RangeRequest | None, screen: Screen, *, takes_over: bool
+) -> tuple[BatchRun, int]:
     """What was done, and how many snapshots that left to later batches.
 
     A table or branch that is not there is nothing to do, where the pipeline waits for it.
     """
     try:
         with screen.under_way("opening the table"):
-            session = open_session(pipeline)
+            session = open_session(pipeline, takes_over=takes_over)
         activity = Activity(screen.progress)
         phases = phase_runner(session.pipeline, os.environ)
         if isinstance(phases, LocalPhases):

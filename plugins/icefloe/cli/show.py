@@ -70,10 +70,11 @@ def _open_document(opened: OffsetRecord) -> dict[str, Any]:
         "batch_number": opened.batch_number,
         "is_open": True,
         "opened_at": opened.opened_at,
+        "opened_by": None if opened.opened_by is None else str(opened.opened_by),
         "after_snapshot_id": id_json(opened.after_snapshot_id),
         "up_to_snapshot_id": id_json(opened.up_to_snapshot_id),
         "steps": len(opened.steps),
-        "skipped_replace_snapshots": opened.skipped_replace_snapshots,
+        "skipped_replace_snapshots": opened.spec.skipped_replace_snapshots,
     }
 
 

@@ -35,7 +35,8 @@ def status(arguments: Namespace, screen: Screen) -> int:
 
 def _document(session: PipelineSession) -> dict[str, Any]:
     pipeline, checkpoint = session.pipeline, session.checkpoint
-    cursor, opened = checkpoint.cursor(), checkpoint.open_batch()
+    view = checkpoint.look()
+    cursor, opened = view.cursor, view.opened
     cursor_id = None if cursor is None else cursor.snapshot_id
     newest = head(session.table, pipeline.branch)
     loading = None if cursor is None else cursor.load_part
@@ -54,6 +55,9 @@ def _document(session: PipelineSession) -> dict[str, Any]:
         "files_to_load": None if loading is None else loading.num_files,
         "open_batch": None if opened is None else opened.batch_number,
         "open_since": None if opened is None else opened.opened_at,
+        "open_run": None if opened is None or opened.opened_by is None else opened.opened_by.run,
+        "owner": None if view.owner is None else view.owner.writer.owner,
+        "owner_since": None if view.owner is None else view.owner.since,
         "trouble": _trouble(session),
         "last_failure": _last_failure(session),
         "cursor_expires_at": _expiry(session, cursor_id),

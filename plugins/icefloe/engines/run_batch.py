@@ -10,14 +10,15 @@ from typing import Protocol, TypeAlias
 from icefloe.batch.cleanup import clean_up
 from icefloe.batch.coalesce_map_outputs import coalesce_map_outputs
 from icefloe.batch.commit import commit_batch
-from icefloe.batch.context import TaskReference
+from icefloe.batch.context import PlanMissingError, TaskReference
 from icefloe.batch.document import Route
 from icefloe.batch.file_access import run_phase_on_files
+from icefloe.batch.finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.phases import Phase
-from icefloe.batch.prepare import Prepared, prepare
+from icefloe.batch.prepare import prepare
 from icefloe.batch.publish_status import publish_status, publish_trouble
 from icefloe.batch.range_request import RangeRequest
-from icefloe.batch.report import BatchReport
+from icefloe.batch.report import BatchReport, load_report
 from icefloe.batch.session import PipelineSession
 from icefloe.batch.status import Trouble
 from icefloe.batch.table_files import table_files
@@ -142,12 +143,14 @@ def run_batch(
         prepared = prepare(session, request, cores=runner.cores)
     if not is_backfill:
         publish_status(session, phase="plan" if prepared.plan else "cleanup")
-    if prepared.plan is None or prepared.plan_url is None:
+    if prepared.plan is None or prepared.reference is None:
         return BatchRun(report=prepared.report, was_committed_before=prepared.is_committed)
-    reference = TaskReference(plan_url=prepared.plan_url, credentials=session.credentials)
-    _run_route(prepared, reference, runner, environ, observe)
-    with observe("commit"):
-        report = commit_batch(reference.open())
+    reference = prepared.reference
+    try:
+        report = _deliver(prepared.route, reference, runner, environ, observe)
+    except BatchFinished:
+        _clean_up(reference)
+        return BatchRun(report=load_report(reference.checkpoint, reference.batch_number), was_committed_before=True)
     if not is_backfill:
         publish_status(session, phase="commit", report=report, is_stale=True)
     with observe("cleanup"):
@@ -181,13 +184,28 @@ def _tell(session: PipelineSession, trouble: Trouble) -> None:
         answer_within(brief_seconds(patience_seconds(os.environ)), tell)
 
 
+def _deliver(
+    route: Route, reference: TaskReference, runner: PhaseRunner, environ: Mapping[str, str], observe: Observer
+) -> BatchReport:
+    """The tasks between plan and cleanup."""
+
+    @contextmanager
+    def task(name: str) -> Iterator[None]:
+        with observe(name), ends_well_if_finished(reference):
+            yield
+
+    _run_route(route, reference, runner, environ, task)
+    with task("commit"):
+        return commit_batch(reference.open())
+
+
 def _run_route(
-    prepared: Prepared, reference: TaskReference, runner: PhaseRunner, environ: Mapping[str, str], observe: Observer
+    route: Route, reference: TaskReference, runner: PhaseRunner, environ: Mapping[str, str], observe: Observer
 ) -> None:
-    if prepared.route is Route.INSERT_ONLY:
+    if route is Route.INSERT_ONLY:
         with observe("insert_only"):
             runner.run(Phase.INSERT_ONLY, reference)
-    elif prepared.route is Route.SHUFFLE:
+    elif route is Route.SHUFFLE:
         with observe("shuffle_write"):
             runner.run(Phase.SHUFFLE_WRITE, reference)
         with observe("coalesce"):
@@ -199,7 +217,8 @@ def _run_route(
 def _clean_up(reference: TaskReference) -> None:
     """The batch is delivered and recorded: what is left of its files must not make the run a failure."""
     try:
-        clean_up(reference.open())
+        with suppress(PlanMissingError):  # Another run has cleaned up.
+            clean_up(reference.open())
     except IcefloeError as error:
         logger.warning("the batch is committed, but its shuffle files remain: %s", error)
 

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Sequence
 
 from icefloe.batch.context import TaskReference
-from icefloe.batch.credentials import Credentials
 from icefloe.batch.file_access import run_phase_on_files
 from icefloe.batch.job_error import save_job_error
 from icefloe.batch.layout import split_plan_url
@@ -42,20 +41,19 @@ def run(phase: Phase, arguments: Sequence[str]) -> int:
     except ValueError as error:
         sys.stderr.write(f"{phase}: {error}\n")
         return 2
-    credentials = Credentials.from_environment(os.environ)
+    reference = TaskReference.from_environment(plan_url)
     try:
-        _run(phase, plan_url, credentials)
+        _run(phase, reference)
     except IcefloeError as error:
         logger.exception("%s failed", phase)
-        save_job_error(plan_url, phase, os.environ.get(ATTEMPT_VARIABLE, "none"), error, credentials=credentials)
+        save_job_error(reference, phase, os.environ.get(ATTEMPT_VARIABLE, "none"), error)
         return error.exit_code
     return 0
 
 
-def _run(phase: Phase, plan_url: str, credentials: Credentials) -> None:
+def _run(phase: Phase, reference: TaskReference) -> None:
     from pyspark import SparkConf, SparkContext
 
-    reference = TaskReference(plan_url=plan_url, credentials=credentials)
     context = reference.open()
     # Not a session: its SQL classes take a second to load and run nothing here.
     spark = SparkContext.getOrCreate(SparkConf().setAppName(f"icefloe {context.plan.pipeline} {phase}"))

@@ -106,7 +106,7 @@ class SparkSubmit:
                 master=self.master,
                 folder=Path(folder),
                 environ=self.environ,
-                credentials=reference.credentials.to_environment(),
+                credentials=reference.to_environment(),
             )
             exit_code, last_lines = _run(self._command(application, reference.plan_url), application.environment)
         if exit_code:
@@ -148,7 +148,7 @@ def _run(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, l
 def _error_of_job(
     phase: Phase, attempt: str, reference: TaskReference, exit_code: int, last_lines: Sequence[str]
 ) -> IcefloeError:
-    found = load_job_error(reference.plan_url, phase, attempt, credentials=reference.credentials)
+    found = load_job_error(reference, phase, attempt)
     if found is not None:
         return found.as_error()
     said = next((line.strip() for line in reversed(last_lines) if line.strip() and not _FRAME.match(line)), "nothing")

@@ -28,6 +28,7 @@ class SnapshotRange:
         steps: by ordinal; empty when there is nothing to do.
         skipped_replace_snapshots: how many ``replace`` snapshots were skipped.
         warnings: one sentence each.
+        is_reload: the table is loaded again, because history that its changes need has expired.
     """
 
     after_snapshot_id: int | None
@@ -35,6 +36,7 @@ class SnapshotRange:
     steps: tuple[Step, ...] = ()
     skipped_replace_snapshots: int = 0
     warnings: tuple[str, ...] = ()
+    is_reload: bool = False
 
 
 def plan_range(

@@ -87,7 +87,7 @@ def _coalesce(pipeline: Pipeline) -> Any:
         from icefloe.orchestration.use_cases import coalesce_batch
 
         with clear_failures("coalesce", pipeline):
-            return coalesce_batch(pipeline, _prepared()["plan_uri"])
+            return coalesce_batch(pipeline, _prepared())
 
     return coalesce()
 
@@ -122,7 +122,7 @@ def _cleanup(pipeline: Pipeline) -> Any:
         from icefloe.orchestration.use_cases import clean_up_batch
 
         with clear_failures("cleanup", pipeline):
-            clean_up_batch(pipeline, _prepared()["plan_uri"])
+            clean_up_batch(pipeline, _prepared())
 
     return cleanup()
 

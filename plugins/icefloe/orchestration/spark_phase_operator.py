@@ -3,8 +3,10 @@
 import os
 import sys
 import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Context
@@ -13,14 +15,10 @@ from airflow.sdk.exceptions import AirflowException
 from icefloe.engines.java import refuse_other_java
 from icefloe.engines.spark_application import SPARK_JOBS, SparkApplication
 from icefloe.errors import TerminalError
-from icefloe.orchestration.connections import resolve_credentials
 from icefloe.orchestration.failures import clear_failures
 from icefloe.orchestration.page.batch_link import BatchLink
 from icefloe.orchestration.spark_connection import usable_master
 from icefloe.pipeline.model import Pipeline
-
-if TYPE_CHECKING:
-    from icefloe.batch.credentials import Credentials
 
 __all__ = ["SparkPhaseOperator"]
 
@@ -52,24 +50,27 @@ class SparkPhaseOperator(SparkSubmitOperator):
         self.pipeline = pipeline
         self.phase = phase
 
-    def execute(self, context: Context) -> None:  # noqa: ARG002 - the signature is Airflow's
+    def execute(self, context: Context) -> None:
         """Runs the phase; an error that retrying cannot fix fails the task at once."""
-        from icefloe.orchestration.use_cases import run_phase_here
+        from icefloe.batch.finished import BatchFinished
+        from icefloe.orchestration.use_cases import finished_elsewhere, run_phase_here
 
-        plan_uri = self.application_args[0]
-        with clear_failures(self.phase, self.pipeline):
+        prepared = context["ti"].xcom_pull(task_ids="plan")
+        with clear_failures(self.phase, self.pipeline), suppress(BatchFinished):
             pipeline = self.pipeline.expanded(os.environ)
-            if pipeline.engine == "local":
-                run_phase_here(pipeline, self.phase, plan_uri)
-            else:
-                self._submit(pipeline, plan_uri)
+            with finished_elsewhere(pipeline, prepared):
+                if pipeline.engine == "local":
+                    run_phase_here(pipeline, self.phase, prepared)
+                else:
+                    self._submit(pipeline, prepared)
 
-    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:  # noqa: ARG002 - the name is OpenLineage's
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
         """The table and the sink, where OpenLineage's provider is installed; nobody calls it elsewhere."""
         from icefloe.orchestration.lineage import phase_lineage
         from icefloe.orchestration.use_cases import places_of
 
-        places = places_of(self.pipeline.expanded(os.environ), self.application_args[0])
+        prepared = task_instance.xcom_pull(task_ids="plan")
+        places = places_of(self.pipeline.expanded(os.environ), prepared)
         return phase_lineage(places, is_delivering=self.phase != "shuffle_write")
 
     def on_kill(self) -> None:
@@ -77,9 +78,10 @@ class SparkPhaseOperator(SparkSubmitOperator):
         if self._hook is not None:
             self._hook.on_kill()
 
-    def _submit(self, pipeline: Pipeline, plan_uri: str) -> None:
+    def _submit(self, pipeline: Pipeline, prepared: Mapping[str, Any]) -> None:
+        from icefloe.orchestration.use_cases import driver_environment_of
+
         master = usable_master(pipeline)
-        credentials = resolve_credentials(pipeline)
         with tempfile.TemporaryDirectory(prefix="icefloe-submit-") as folder:
             application = SparkApplication.of(
                 pipeline,
@@ -87,7 +89,7 @@ class SparkPhaseOperator(SparkSubmitOperator):
                 master=master,
                 folder=Path(folder),
                 environ=os.environ,
-                credentials=credentials.to_environment(),
+                credentials=driver_environment_of(pipeline, prepared),
             )
             refuse_other_java(application.environment)
             self.py_files = str(application.py_files)
@@ -102,14 +104,14 @@ class SparkPhaseOperator(SparkSubmitOperator):
                     "pyspark where Airflow's workers run, or set engine: local"
                 ) from failure
             except AirflowException as failure:
-                self._raise_error_of_job(credentials, plan_uri, application.attempt, failure)
+                self._raise_error_of_job(pipeline, prepared, application.attempt, failure)
 
     def _raise_error_of_job(
-        self, credentials: "Credentials", plan_uri: str, attempt: str, failure: AirflowException
+        self, pipeline: Pipeline, prepared: Mapping[str, Any], attempt: str, failure: AirflowException
     ) -> NoReturn:
         from icefloe.orchestration.use_cases import read_job_error
 
-        error = read_job_error(credentials, self.phase, plan_uri, attempt)
+        error = read_job_error(pipeline, prepared, self.phase, attempt)
         if error is None:
             self.log.error("%s: the Spark job ended without saying why; its last lines stand above", self.phase)
             raise failure

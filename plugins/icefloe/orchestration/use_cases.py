@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any, Final
 
@@ -11,9 +11,9 @@ from icefloe.batch.cleanup import clean_up
 from icefloe.batch.coalesce_map_outputs import coalesce_map_outputs
 from icefloe.batch.commit import commit_batch
 from icefloe.batch.context import PlanMissingError, TaskReference
-from icefloe.batch.credentials import Credentials
 from icefloe.batch.document import Route
 from icefloe.batch.file_access import run_phase_on_files
+from icefloe.batch.finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.job_error import JobError, load_job_error
 from icefloe.batch.open_batch import Work, find_work
 from icefloe.batch.phases import Phase
@@ -21,6 +21,7 @@ from icefloe.batch.prepare import Prepared, prepare
 from icefloe.batch.publish_status import publish_status, publish_trouble
 from icefloe.batch.range_request import RangeRequest
 from icefloe.batch.report import BatchReport, load_report
+from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.session import PipelineSession
 from icefloe.batch.status import PipelineStatus, Trouble
 from icefloe.batch.table_files import table_files
@@ -31,6 +32,7 @@ from icefloe.iceberg.catalogs import UnknownTableError
 from icefloe.iceberg.history import UnknownBranchError
 from icefloe.orchestration.connections import resolve_credentials
 from icefloe.orchestration.metrics import send_batch, send_report, send_status
+from icefloe.orchestration.owner import current_writer
 from icefloe.orchestration.spark_connection import usable_master
 from icefloe.patience import answer_within, brief_seconds, patience_seconds
 from icefloe.pipeline.model import Pipeline
@@ -40,6 +42,8 @@ __all__ = [
     "clean_up_batch",
     "coalesce_batch",
     "commit",
+    "driver_environment_of",
+    "finished_elsewhere",
     "places_of",
     "plan_batch",
     "read_job_error",
@@ -63,6 +67,11 @@ def work_of(pipeline: Pipeline) -> Work:
         raise
 
 
+def finished_elsewhere(pipeline: Pipeline, prepared: Mapping[str, Any]) -> AbstractContextManager[None]:
+    """Lets a task end well whose batch another run has finished; see `ends_well_if_finished`."""
+    return ends_well_if_finished(_reference(pipeline, prepared))
+
+
 def plan_batch(pipeline: Pipeline, request: RangeRequest | None, *, dag_id: str | None = None) -> dict[str, Any]:
     """Opens or resumes a batch and writes its plan; a backfill that was delivered before has nothing to commit."""
     session = None
@@ -77,7 +86,7 @@ def plan_batch(pipeline: Pipeline, request: RangeRequest | None, *, dag_id: str 
     plan = prepared.plan
     if session is not None and request is None:
         _send_status(publish_status(session, phase="cleanup" if plan is None else "plan", dag_id=dag_id))
-    if plan is None:
+    if plan is None or prepared.reference is None:
         why = "this range was delivered before" if prepared.is_committed else "nothing new was committed to the table"
         logger.info("%s has nothing to do: %s", pipeline.name, why)
         return {
@@ -97,32 +106,41 @@ def plan_batch(pipeline: Pipeline, request: RangeRequest | None, *, dag_id: str 
         "steps": len(plan.steps),
         "map_tasks": plan.num_map_tasks,
         "num_partitions": plan.num_partitions,
-        "checkpoint_uri": plan.checkpoint_url,
-        "sink_path": plan.sink.get("path"),
+        "checkpoint_uri": prepared.reference.settings.checkpoint_url,
+        "sink_path": prepared.reference.settings.sink.get("path"),
     }
 
 
-def run_phase_here(pipeline: Pipeline, phase: str, plan_uri: str) -> None:
+def run_phase_here(pipeline: Pipeline, phase: str, prepared: Mapping[str, Any]) -> None:
     """Runs a phase in the threads of this process."""
-    run_phase_on_files(Phase(phase), _reference(pipeline, plan_uri), LocalEngine(), environ=os.environ)
+    run_phase_on_files(Phase(phase), _reference(pipeline, prepared), LocalEngine(), environ=os.environ)
 
 
-def coalesce_batch(pipeline: Pipeline, plan_uri: str) -> dict[str, Any]:
-    """Plans the reduce ranges."""
-    plan = coalesce_map_outputs(_reference_with_files(pipeline, plan_uri).open()).plan
+def driver_environment_of(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str, str]:
+    """The variables by which a driver on Spark is told what no plan holds: credentials and settings."""
+    return _reference(pipeline, prepared).to_environment()
+
+
+def coalesce_batch(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str, Any]:
+    """Plans the reduce ranges; says only that it is finished where another run has committed the batch."""
+    try:
+        with finished_elsewhere(pipeline, prepared):
+            plan = coalesce_map_outputs(_reference_with_files(pipeline, prepared).open()).plan
+    except BatchFinished:
+        return {"finished_by_another_run": True}
     return {"ranges": len(plan.ranges), "num_partitions": plan.num_partitions}
 
 
 def commit(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str, Any]:
-    """Commits the batch that plan passed on; one that was cleaned up since is found committed."""
-    checkpoint = _checkpoint(pipeline, prepared["backfill_id"])
-    was_committed = checkpoint.committed(prepared["batch_number"]) is not None
+    """Commits the batch that plan passed on; one that another run has finished since is found committed."""
+    reference = _reference(pipeline, prepared)
+    checkpoint, number = reference.checkpoint, reference.batch_number
+    was_committed = reference.is_over()
     try:
-        report = commit_batch(_reference(pipeline, prepared["plan_uri"]).open())
-    except PlanMissingError:
-        if checkpoint.committed(prepared["batch_number"]) is None:
-            raise
-        report = load_report(checkpoint, prepared["batch_number"])
+        with ends_well_if_finished(reference):
+            report = load_report(checkpoint, number) if was_committed else commit_batch(reference.open())
+    except BatchFinished:
+        was_committed, report = True, load_report(checkpoint, number)
     if not was_committed:
         send_report(report)
     if report.backfill_id is None:
@@ -140,21 +158,23 @@ def commit(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def clean_up_batch(pipeline: Pipeline, plan_uri: str) -> None:
+def clean_up_batch(pipeline: Pipeline, prepared: Mapping[str, Any]) -> None:
     """Deletes what the phases of a committed batch passed on; a try before this one may have come to its end."""
     with suppress(PlanMissingError):
-        clean_up(_reference(pipeline, plan_uri).open())
+        clean_up(_reference(pipeline, prepared).open())
 
 
-def places_of(pipeline: Pipeline, plan_uri: str) -> dict[str, str]:
+def places_of(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str, str]:
     """Where a batch reads and where it delivers, for lineage."""
-    plan = _reference(pipeline, plan_uri).open().plan
-    return {"table": plan.table, "table_location": plan.table_location, "sink_path": str(plan.sink["path"])}
+    reference = _reference(pipeline, prepared)
+    plan = reference.open().plan
+    sink_path = str(reference.settings.sink["path"])
+    return {"table": plan.table, "table_location": plan.table_location, "sink_path": sink_path}
 
 
-def read_job_error(credentials: Credentials, phase: str, plan_uri: str, attempt: str) -> JobError | None:
+def read_job_error(pipeline: Pipeline, prepared: Mapping[str, Any], phase: str, attempt: str) -> JobError | None:
     """Why a Spark job failed; None when it died without a word."""
-    return load_job_error(plan_uri, phase, attempt, credentials=credentials)
+    return load_job_error(_reference(pipeline, prepared), phase, attempt)
 
 
 def record_trouble(pipeline: Pipeline, trouble: Trouble, *, dag_id: str | None) -> None:
@@ -189,7 +209,9 @@ def _cores_on_spark(session: PipelineSession) -> int | None:
 
 def _session(pipeline: Pipeline) -> PipelineSession:
     expanded = pipeline.expanded(os.environ)
-    return PipelineSession.open(expanded, credentials=resolve_credentials(expanded), environ=os.environ)
+    return PipelineSession.open(
+        expanded, credentials=resolve_credentials(expanded), environ=os.environ, writer=current_writer()
+    )
 
 
 def _checkpoint(pipeline: Pipeline, backfill_id: str | None) -> Checkpoint:
@@ -199,12 +221,18 @@ def _checkpoint(pipeline: Pipeline, backfill_id: str | None) -> Checkpoint:
     return checkpoint if backfill_id is None else checkpoint.backfill(backfill_id)
 
 
-def _reference(pipeline: Pipeline, plan_uri: str) -> TaskReference:
-    return TaskReference(plan_url=plan_uri, credentials=resolve_credentials(pipeline.expanded(os.environ)))
+def _reference(pipeline: Pipeline, prepared: Mapping[str, Any]) -> TaskReference:
+    """The batch that plan passed on."""
+    expanded = pipeline.expanded(os.environ)
+    return TaskReference(
+        plan_url=prepared["plan_uri"],
+        credentials=resolve_credentials(expanded),
+        settings=RunSettings.of(expanded, backfill_id=prepared.get("backfill_id"), writer=current_writer()),
+    )
 
 
-def _reference_with_files(pipeline: Pipeline, plan_uri: str) -> TaskReference:
-    reference = _reference(pipeline, plan_uri)
+def _reference_with_files(pipeline: Pipeline, prepared: Mapping[str, Any]) -> TaskReference:
+    reference = _reference(pipeline, prepared)
     return reference.with_files(table_files(reference.open().plan, reference.credentials, os.environ))
 
 

@@ -3,13 +3,12 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 from icefloe.pipeline.environment import has_reference
 from icefloe.pipeline.model import Pipeline
 
-__all__ = ["JSON", "compare", "result_configuration", "tuning_configuration", "with_tuning"]
+__all__ = ["JSON", "compare", "result_configuration", "tuning_configuration"]
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 
@@ -23,7 +22,7 @@ def result_configuration(pipeline: Pipeline) -> dict[str, JSON]:
     Raises:
         ValueError: the pipeline uses ``${NAME}`` in one of these keys and is not expanded.
     """
-    written = _result_values(Pipeline.of(pipeline.file)) if pipeline.is_expanded else _result_values(pipeline)
+    written = _result_values(pipeline.as_written)
     resolved = _result_values(pipeline)
     variable = {key: resolved[key] for key, value in written.items() if _uses_environment(value)}
     if variable:
@@ -35,31 +34,17 @@ def result_configuration(pipeline: Pipeline) -> dict[str, JSON]:
 
 
 def tuning_configuration(pipeline: Pipeline) -> dict[str, JSON]:
-    """The keys that shape a batch without changing its rows, by dotted key, resolved: an open batch keeps its own.
+    """The sizes that shape a plan without changing its rows, by dotted key: an open batch keeps its own.
 
     Keys that help a batch which failed (``memory_bytes``, ``max_scan_bytes``, ``on_summary_mismatch``, ``engine``,
     ``spark``) are not among them: their present value always counts.
     """
     return {
-        "max_steps_per_batch": pipeline.max_steps_per_batch,
-        "max_bytes_per_batch": pipeline.max_bytes_per_batch,
         "shuffle.partitions": pipeline.shuffle.partitions,
         "shuffle.target_size_bytes": pipeline.shuffle.target_size_bytes,
         "shuffle.map_task_bytes": pipeline.shuffle.map_task_bytes,
         "sink.target_file_bytes": pipeline.sink.target_file_bytes,
     }
-
-
-def with_tuning(pipeline: Pipeline, recorded: Mapping[str, Any]) -> Pipeline:
-    """The pipeline with the recorded values of ``tuning_configuration``; keys that it does not know are left alone."""
-    known = {key: value for key, value in recorded.items() if key in tuning_configuration(pipeline)}
-    below = {
-        parent: {key.partition(".")[2]: value for key, value in known.items() if key.startswith(f"{parent}.")}
-        for parent in ("shuffle", "sink")
-    }
-    top = {key: value for key, value in known.items() if "." not in key}
-    shuffle = replace(pipeline.shuffle, **below["shuffle"])
-    return replace(pipeline, shuffle=shuffle, sink=replace(pipeline.sink, **below["sink"]), **top)
 
 
 def compare(recorded: Mapping[str, Any], current: Mapping[str, Any]) -> list[tuple[str, JSON, JSON]]:

@@ -123,6 +123,11 @@ class Pipeline:
         return self if self.is_expanded else self.of(self.file, environ)
 
     @property
+    def as_written(self) -> Self:
+        """The same pipeline with every ``${NAME}`` unexpanded."""
+        return self.of(self.file) if self.is_expanded else self
+
+    @property
     def path(self) -> str:
         """The pipeline file, as it was named."""
         return self.file.path

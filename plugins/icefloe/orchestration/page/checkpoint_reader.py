@@ -9,7 +9,9 @@ from urllib.parse import urlsplit
 
 from icefloe.batch.layout import phase_key
 from icefloe.batch.phase_record import PHASES
+from icefloe.batch.session import batch_url
 from icefloe.checkpoint.layout import backfill_prefix, report_key
+from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import TerminalError
 from icefloe.orchestration.connections import storage_options
 from icefloe.orchestration.page.document_cache import DocumentCache, Found
@@ -67,15 +69,19 @@ class CheckpointReader:
 
     def phases(self, pipeline: Pipeline, batch_number: int, *, backfill_id: str | None = None) -> list[dict[str, Any]]:
         """What the phases of an open batch recorded until now; none where that cannot be read."""
-        folder = f"{'' if backfill_id is None else f'/backfills/{backfill_id}'}/{batch_number}"
-        key = f"the phases of {pipeline.name}{folder} in {pipeline.checkpoint_url}"
-        found = self._changing.get({key: partial(_read_phases, pipeline, folder)}, lanes={key: _lane(pipeline)})[key]
+        key = f"the phases of {pipeline.name} {backfill_id or ''} {batch_number} in {pipeline.checkpoint_url}"
+        look = partial(_read_phases, pipeline, batch_number, backfill_id)
+        found = self._changing.get({key: look}, lanes={key: _lane(pipeline)})[key]
         return found.value or []
 
 
-def _read_phases(pipeline: Pipeline, folder: str) -> list[dict[str, Any]]:
+def _read_phases(pipeline: Pipeline, batch_number: int, backfill_id: str | None) -> list[dict[str, Any]]:
     expanded = pipeline.expanded(os.environ)
-    store = _open(expanded, f"{expanded.shuffle_url}{folder}")
+    checkpoint = Checkpoint(_open(expanded, expanded.checkpoint_url))
+    offset = (checkpoint if backfill_id is None else checkpoint.backfill(backfill_id)).offset(batch_number)
+    if offset is None:
+        return []
+    store = _open(expanded, batch_url(expanded, offset, backfill_id=backfill_id))
     found = (_load(store, phase_key(phase)) for phase in PHASES)
     return [each for each in found if each is not None]
 

@@ -1,0 +1,95 @@
+"""Writes of a run that may be a zombie: taken back if their batch is over once the last one is done."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from icefloe.errors import IcefloeError
+from icefloe.storage.ranges import ByteRange
+from icefloe.storage.store import Store, StoredObject
+
+__all__ = ["FencedStore", "taken_back_if_over"]
+
+logger = logging.getLogger(__name__)
+
+
+class FencedStore(Store):
+    """Another store, which remembers the keys that were written through it.
+
+    Args:
+        store: where the values go.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._written: dict[str, None] = {}
+
+    @property
+    def url(self) -> str:
+        """Where the store is; see `Store`."""
+        return self._store.url
+
+    def get(self, key: str) -> bytes:
+        """The value; see `Store`."""
+        return self._store.get(key)
+
+    def get_ranges(self, key: str, ranges: Sequence[ByteRange]) -> list[bytes]:
+        """Parts of the value; see `Store`."""
+        return self._store.get_ranges(key, ranges)
+
+    def put(self, key: str, data: bytes | Path) -> None:
+        """Stores a value; see `Store`."""
+        # Remembered first: a put that fails may have stored the value all the same.
+        self._written[key] = None
+        self._store.put(key, data)
+
+    def create(self, key: str, data: bytes) -> bool:
+        """Stores a value only if there is none; see `Store`."""
+        self._written[key] = None
+        return self._store.create(key, data)
+
+    def size(self, key: str) -> int | None:
+        """The size of the value; None where there is none."""
+        return self._store.size(key)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Deletes values; see `Store`."""
+        self._store.delete(keys)
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        """Every object below a key taken as a folder; see `Store`."""
+        return self._store.list(prefix)
+
+    def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:
+        """Deletes what writers left unfinished; see `Store`."""
+        return self._store.remove_unfinished(prefix, is_over=is_over)
+
+    def take_back(self) -> None:
+        """Deletes everything that was written."""
+        keys, self._written = list(self._written), {}
+        if keys:
+            logger.info("the batch is over: %d objects that came too late are taken back from %s", len(keys), self.url)
+            self._store.delete(keys)
+
+
+@contextmanager
+def taken_back_if_over(store: FencedStore, is_over: Callable[[], bool]) -> Iterator[None]:
+    """Looks after the last write inside, however that ended, and takes the writes back if the batch is over by then.
+
+    A look before the first write proves nothing: a process may be stopped behind it for as long as others need to
+    finish the batch and clean up. Behind the last write there is nothing left to be late with. A batch that is over
+    needs nothing of its folder, so taking back what another attempt wrote under the same key does no harm.
+
+    Args:
+        store: of the batch's folder.
+        is_over: whether the batch is committed.
+    """
+    try:
+        yield
+    finally:
+        try:
+            if is_over():
+                store.take_back()
+        except IcefloeError as error:
+            logger.warning("what a late run may have left in %s could not be taken back: %s", store.url, error)

@@ -1,0 +1,74 @@
+"""What a run takes from the pipeline file as it is now, because a plan must not or need not hold it."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Literal, Self
+
+from icefloe.checkpoint.layout import backfill_prefix
+from icefloe.checkpoint.records import Writer
+from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.settings import ShuffleSettings
+
+__all__ = ["SETTINGS_VARIABLE", "RunSettings"]
+
+SETTINGS_VARIABLE: Final = "ICEFLOE_RUN_SETTINGS"
+"""The environment variable by which these reach a driver that a task starts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """Values that a plan does not hold. They travel to tasks inside closures, like credentials, and are never stored.
+
+    Two kinds: text with ``${ENV}`` in it, which a plan holds as it is written, with a hash of what it meant; and values
+    that only help a batch through, such as ``memory_bytes``, where an edit counts at the next try of an open batch.
+
+    Attributes:
+        checkpoint_url: where the checkpoint of the batch is.
+        sink: its settings.
+        filter: which rows count; None: all.
+        memory_bytes: of one task.
+        on_summary_mismatch: what a commit does where summaries say otherwise.
+        writer: who runs the batch.
+    """
+
+    checkpoint_url: str = ""
+    sink: Mapping[str, Any] = field(default_factory=dict)
+    filter: str | None = field(default=None, repr=False)
+    memory_bytes: int = ShuffleSettings().memory_bytes
+    on_summary_mismatch: Literal["fail", "warn"] = "fail"
+    writer: Writer = field(default_factory=Writer)
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, *, backfill_id: str | None = None, writer: Writer | None = None) -> Self:
+        """The settings of an expanded pipeline, or of a backfill of it, whose places are its own."""
+        checkpoint_url, sink = pipeline.checkpoint_url, asdict(pipeline.sink)
+        if backfill_id is not None:
+            checkpoint_url = f"{checkpoint_url}/{backfill_prefix(backfill_id)}"
+            sink["path"] = f"{sink['path']}/_backfills/{backfill_id}"
+        return cls(
+            checkpoint_url=checkpoint_url,
+            sink=sink,
+            filter=pipeline.filter,
+            memory_bytes=pipeline.shuffle.memory_bytes,
+            on_summary_mismatch=pipeline.on_summary_mismatch,
+            writer=writer or Writer(),
+        )
+
+    @property
+    def digest(self) -> str:
+        """A hash of what decides rows and their destination; a plan holds it in place of the values."""
+        destination = {key: value for key, value in self.sink.items() if key not in ("conn_id", "target_file_bytes")}
+        text = json.dumps([self.filter, destination], sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def to_environment(self) -> dict[str, str]:
+        """The variable that carries these settings to a child process."""
+        return {SETTINGS_VARIABLE: json.dumps(asdict(self))}
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> Self:
+        """The settings that a parent process handed over."""
+        given = json.loads(environ[SETTINGS_VARIABLE])
+        return cls(**{**given, "writer": Writer(**given["writer"])})

@@ -1,0 +1,75 @@
+"""What a batch computes: everything that decides its plan, and nothing else."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Literal
+
+from pydantic import ConfigDict
+
+from icefloe.checkpoint.identity import Identity
+from icefloe.documents import STRICT, SnapshotId
+from icefloe.iceberg.load_part import LoadPart
+from icefloe.iceberg.step import Step, refuse_gaps_in_ordinals
+
+__all__ = ["PLANNER_VERSION", "BatchSpec"]
+
+PLANNER_VERSION: Final = 1
+"""Grows when a release would cut the same range into other map tasks, partitions or parts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchSpec:
+    """The input of a planner. A plan made again from it is the same, on whatever machine.
+
+    Attributes:
+        after_snapshot_id: exclusive; None: from before the table's first snapshot.
+        up_to_snapshot_id: inclusive; the cursor once the batch is committed.
+        steps: by ordinal.
+        is_reload: the table is loaded again after its history expired (``on_gap: reload``).
+        changes: those of ``each`` step, or the ``net`` ones of the whole batch.
+        columns: to deliver; None: all.
+        filter: which rows count, an Iceberg expression, ``${ENV}`` unexpanded; None: all.
+        partitions: of the shuffle, or ``auto``.
+        target_size_bytes: of a reduce range.
+        map_task_bytes: of the files that a map task reads.
+        target_file_bytes: of a file of the sink; None: no limit.
+        cores: how many tasks run at once; None in records of format 1, which did not say.
+        planner_version: of the release that opened the batch; see `PLANNER_VERSION`.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    after_snapshot_id: SnapshotId | None
+    up_to_snapshot_id: SnapshotId | None
+    steps: tuple[Step, ...]
+    skipped_replace_snapshots: int = 0
+    is_reload: bool = False
+    identity: Identity
+    changes: Literal["each", "net"] = "each"
+    columns: tuple[str, ...] | None = None
+    filter: str | None = None
+    partitions: int | Literal["auto"] = "auto"
+    target_size_bytes: int = 64 * 2**20
+    map_task_bytes: int = 256 * 2**20
+    target_file_bytes: int | None = None
+    cores: int | None
+    planner_version: int = PLANNER_VERSION
+
+    def __post_init__(self) -> None:
+        """Refuse what no planner makes."""
+        refuse_gaps_in_ordinals(self.steps)
+
+    @property
+    def load_part(self) -> LoadPart | None:
+        """The part of a load in several batches that this batch delivers; None for any other batch."""
+        return self.steps[0].load_part if self.steps else None
+
+    @property
+    def sizes(self) -> Mapping[str, Any]:
+        """The sizes by the dotted keys of the pipeline file."""
+        return {
+            "shuffle.partitions": self.partitions,
+            "shuffle.target_size_bytes": self.target_size_bytes,
+            "shuffle.map_task_bytes": self.map_task_bytes,
+            "sink.target_file_bytes": self.target_file_bytes,
+        }

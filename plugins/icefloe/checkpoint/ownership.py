@@ -1,0 +1,114 @@
+"""Whose a checkpoint is: one owner at a time, each recorded once, so that two do not write to it unawares."""
+
+import logging
+import uuid
+from datetime import UTC, datetime
+from typing import Final
+
+from icefloe.checkpoint.gallop import last_present
+from icefloe.checkpoint.layout import PIPELINE, owner_key
+from icefloe.checkpoint.record_store import CheckpointGapError, RecordStore
+from icefloe.checkpoint.records import OwnerRecord, PipelineRecord, Writer
+from icefloe.errors import TerminalError, TransientError
+
+__all__ = ["OtherOwnerError", "Ownership"]
+
+logger = logging.getLogger(__name__)
+
+_TRIES: Final = 5
+
+
+class OtherOwnerError(TerminalError):
+    """A run may not write to the checkpoint of another owner. Facts: ``url``, ``owner``, ``writer``."""
+
+
+class Ownership:
+    """The owners of one checkpoint, the last of which counts.
+
+    An owner keeps two deployments apart that were given the same checkpoint by mistake. It is no lock: runs of one
+    owner, and zombies of a former one, are fenced by the offsets and commits.
+
+    Args:
+        records: of the checkpoint.
+    """
+
+    def __init__(self, records: RecordStore) -> None:
+        self._records = records
+
+    def current(self) -> OwnerRecord | None:
+        """Whose the checkpoint is; None before its first batch, and in format 1."""
+        number = last_present(lambda number: self._records.store.size(owner_key(number)) is not None)
+        return None if number is None else self._load(number)
+
+    def claim(self, writer: Writer, *, takes_over: bool = False, new_id: str | None = None) -> OwnerRecord:
+        """Makes sure that a writer may write; a checkpoint of nobody in particular becomes the writer's.
+
+        Args:
+            writer: who is about to write.
+            takes_over: the writer becomes the owner, whoever was.
+            new_id: of the checkpoint, if it has none yet; None: any.
+
+        Raises:
+            OtherOwnerError: it belongs to another owner.
+        """
+        for _ in range(_TRIES):
+            current = self.current()
+            if current is not None and current.writer.owner == writer.owner:
+                return current
+            if current is not None and current.writer.owner is not None and not takes_over:
+                raise self._other_owner(current, writer)
+            wanted = self._next(current, writer, new_id)
+            created = self._records.create(wanted, owner_key(wanted.number))
+            if created == wanted:
+                logger.info("%s belongs to %s from now on", self._records.store.url, writer)
+                return created
+        raise TransientError(
+            f"the owner of {self._records.store.url} changed while this run asked for it; run again",
+            url=self._records.store.url,
+        )
+
+    def refuse_other(self, writer: Writer) -> None:
+        """Stops a write in the name of another than the owner.
+
+        Raises:
+            OtherOwnerError: it belongs to another owner.
+        """
+        current = self.current()
+        if current is not None and current.writer.owner not in (None, writer.owner):
+            raise self._other_owner(current, writer)
+
+    def _load(self, number: int) -> OwnerRecord:
+        key = owner_key(number)
+        record = self._records.load(OwnerRecord, key)
+        if record is None or record.number != number:
+            raise CheckpointGapError(
+                f"the checkpoint record {self._records.url_of(key)} is gone or is that of another number; restore it",
+                url=self._records.store.url,
+                key=key,
+            )
+        return record
+
+    def _next(self, current: OwnerRecord | None, writer: Writer, new_id: str | None) -> OwnerRecord:
+        return OwnerRecord(
+            number=0 if current is None else current.number + 1,
+            checkpoint_id=self._known_id() or new_id or uuid.uuid4().hex if current is None else current.checkpoint_id,
+            writer=writer,
+            since=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        )
+
+    def _known_id(self) -> str | None:
+        """The id in ``pipeline.json``, should the first owner's record have been lost."""
+        pipeline = self._records.load(PipelineRecord, PIPELINE)
+        return None if pipeline is None else pipeline.checkpoint_id
+
+    def _other_owner(self, current: OwnerRecord, writer: Writer) -> OtherOwnerError:
+        url = self._records.store.url
+        return OtherOwnerError(
+            f"the checkpoint {url} belongs to {current.writer} since {current.since}, and this run is of {writer}: "
+            f"if both are the same deployment, set ICEFLOE_OWNER to {current.writer.owner} here; if the pipeline moved "
+            "here, stop it there and run `icefloe run NAME --take-over` once; otherwise give this pipeline a name, "
+            "checkpoint and sink.path of its own",
+            url=url,
+            owner=current.writer.owner,
+            writer=writer.owner,
+        )

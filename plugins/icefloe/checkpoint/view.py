@@ -1,0 +1,32 @@
+"""One look at a checkpoint: everything that decides which batch comes next, read together."""
+
+from dataclasses import dataclass
+
+from icefloe.checkpoint.records import Cursor, OffsetRecord, OwnerRecord, PipelineRecord
+
+__all__ = ["CheckpointView"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointView:
+    """What a checkpoint said when a run looked. It may be outdated by the time it is used.
+
+    That does no harm: a batch that is decided from it names its ``cursor`` as the one it follows, and can only be
+    created as the very next batch behind that.
+
+    Attributes:
+        pipeline: what the checkpoint was made for; None before its first batch.
+        owner: whose it is; None before its first batch, and in checkpoints of format 1.
+        cursor: the end of the last committed batch; None before it.
+        opened: the batch that was opened and is not done.
+    """
+
+    pipeline: PipelineRecord | None = None
+    owner: OwnerRecord | None = None
+    cursor: Cursor | None = None
+    opened: OffsetRecord | None = None
+
+    @property
+    def next_number(self) -> int:
+        """The number of the batch that follows the cursor."""
+        return 0 if self.cursor is None else self.cursor.batch_number + 1

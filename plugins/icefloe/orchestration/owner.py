@@ -1,0 +1,65 @@
+"""Who writes to checkpoints here: one Airflow is one owner, however many schedulers and workers it has."""
+
+import logging
+import os
+import uuid
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.listeners import hookimpl
+
+if TYPE_CHECKING:
+    from icefloe.checkpoint.records import Writer
+
+__all__ = ["OWNER_VARIABLE", "current_writer", "on_starting"]
+
+logger = logging.getLogger(__name__)
+
+OWNER_VARIABLE: Final = "icefloe_owner"
+"""The Airflow Variable that keeps the owner's UUID."""
+_DESCRIPTION: Final = "the owner of icefloe's checkpoints: this Airflow"
+
+
+def current_writer() -> "Writer":
+    """The owner of this Airflow and the run of the current task."""
+    from airflow.sdk import get_current_context
+
+    from icefloe.checkpoint.owner_variable import owner_of
+    from icefloe.checkpoint.records import Writer
+
+    try:
+        run = get_current_context()["dag_run"]
+    except RuntimeError:
+        return Writer(owner=owner_of(os.environ))
+    return Writer(owner=owner_of(os.environ) or _variable(), run=f"{run.dag_id} {run.run_id}")
+
+
+@hookimpl
+def on_starting(component: Any) -> None:
+    """Makes the Variable when a scheduler starts, before any task can run.
+
+    Tasks cannot make it: they have no way to create one only if it is absent, and of two that find none each would set
+    its own. The database has: the key of a Variable is unique in it.
+    """
+    if type(component).__name__ != "SchedulerJobRunner":
+        return
+    from airflow.models.variable import Variable
+    from airflow.utils.session import create_session
+    from sqlalchemy.exc import IntegrityError
+
+    try:
+        with create_session() as session:
+            if session.query(Variable).filter(Variable.key == OWNER_VARIABLE).first() is None:
+                session.add(Variable(key=OWNER_VARIABLE, val=uuid.uuid4().hex, description=_DESCRIPTION))
+    except IntegrityError:
+        logger.info("another scheduler made the Variable %s", OWNER_VARIABLE)
+
+
+def _variable() -> str | None:
+    """The owner that the Variable names; made here where no scheduler did, as under ``dag.test()``."""
+    from airflow.sdk import Variable
+
+    owner = Variable.get(OWNER_VARIABLE, default=None)
+    if owner is None:
+        Variable.set(OWNER_VARIABLE, uuid.uuid4().hex, description=_DESCRIPTION)
+        owner = Variable.get(OWNER_VARIABLE, default=None)
+    return owner

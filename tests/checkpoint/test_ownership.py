@@ -1,0 +1,80 @@
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+from checkpoint.sample_records import a_commit, an_offset, the_pipeline
+from icefloe.checkpoint.log import Checkpoint
+from icefloe.checkpoint.ownership import OtherOwnerError
+from icefloe.checkpoint.records import Writer
+from icefloe.storage.location import open_store
+
+OURS, THEIRS, NOBODY = Writer(owner="us", run="run 1"), Writer(owner="them", run="run 2"), Writer(run="by hand")
+
+
+@pytest.fixture
+def checkpoint() -> Checkpoint:
+    return Checkpoint(open_store(f"memory://{uuid.uuid4().hex}/checkpoint"))
+
+
+def test_the_first_writer_owns_a_checkpoint_and_its_id_stays(checkpoint: Checkpoint) -> None:
+    assert checkpoint.owner() is None
+    first = checkpoint.claim(OURS, new_id="an id")
+    assert (first.writer, first.checkpoint_id, first.number) == (OURS, "an id", 0)
+    assert checkpoint.claim(Writer(owner="us", run="run 7")) == first
+    assert checkpoint.owner() == first
+
+
+def test_another_owner_is_refused_by_name(checkpoint: Checkpoint) -> None:
+    checkpoint.claim(OURS)
+    sentence = r"belongs to owner us, run 1 since \S+, and this run is of owner them, run 2: .* --take-over"
+    with pytest.raises(OtherOwnerError, match=sentence) as refused:
+        checkpoint.claim(THEIRS)
+    assert (refused.value.owner, refused.value.writer) == ("us", "them")
+    with pytest.raises(OtherOwnerError, match=r"this run is of nobody in particular \(ICEFLOE_OWNER is not set\)"):
+        checkpoint.claim(NOBODY)
+
+
+def test_a_checkpoint_of_nobody_becomes_that_of_the_first_owner(checkpoint: Checkpoint) -> None:
+    first = checkpoint.claim(NOBODY)
+    assert checkpoint.claim(NOBODY) == first
+    ours = checkpoint.claim(OURS)
+    assert (ours.number, ours.checkpoint_id) == (1, first.checkpoint_id)
+    with pytest.raises(OtherOwnerError):
+        checkpoint.claim(NOBODY)
+
+
+def test_an_owner_who_was_taken_over_can_write_no_more(checkpoint: Checkpoint) -> None:
+    before = checkpoint.claim(OURS)
+    checkpoint.create_pipeline(the_pipeline())
+    checkpoint.create_offset(an_offset(0, opened_by=OURS))
+    after = checkpoint.claim(THEIRS, takes_over=True)
+    assert (after.number, after.checkpoint_id) == (1, before.checkpoint_id)
+    with pytest.raises(OtherOwnerError):
+        checkpoint.create_commit(a_commit(0, committed_by=OURS))
+    committed = checkpoint.create_commit(a_commit(0, committed_by=THEIRS))
+    assert checkpoint.create_commit(a_commit(0, committed_by=OURS)) == committed, "a zombie finds it done"
+    with pytest.raises(OtherOwnerError):
+        checkpoint.create_offset(an_offset(1, opened_by=OURS))
+    assert checkpoint.create_offset(an_offset(1, opened_by=THEIRS)).opened_by == THEIRS
+
+
+def test_of_many_owners_at_once_one_owns_it_and_the_others_are_refused(checkpoint: Checkpoint) -> None:
+    racers = 6
+    barrier = Barrier(racers)
+
+    def race(number: int) -> str:
+        barrier.wait()
+        try:
+            return checkpoint.claim(Writer(owner=f"owner {number}")).writer.owner or ""
+        except OtherOwnerError as error:
+            return str(error.owner)
+
+    with ThreadPoolExecutor(racers) as pool:
+        assert len(set(pool.map(race, range(racers)))) == 1
+
+
+def test_a_lost_record_of_the_first_owner_keeps_the_id(checkpoint: Checkpoint) -> None:
+    checkpoint.create_pipeline(the_pipeline(checkpoint_id="an id"))
+    assert checkpoint.claim(OURS, new_id="another").checkpoint_id == "an id"

@@ -1,0 +1,89 @@
+"""A plan that is stopped at any look at the checkpoint, while others go on, delivers nothing twice and nothing less."""
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.workspace import Workspace, icefloe, python
+
+EVERY_PLACE = os.environ.get("ICEFLOE_EVERY_PLACE") == "1"
+STEPS = {"load": 3, "parts": 7, "changes": 7, "from_now": 7, "reload": 9, "backfill": 9}
+"""Every so many places; all of them where ICEFLOE_EVERY_PLACE is 1. Counted from a place of its own each."""
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    """A table of a few files."""
+    made = Workspace.create(tmp_path)
+    for start in range(0, 40, 10):
+        made.append(*range(start, start + 10))
+    return made
+
+
+def state(rows: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
+    return Counter((row["id"], row["value"], row["word"]) for row in rows)
+
+
+def replayed(workspace: Workspace, stem: str) -> Counter[tuple[Any, ...]]:
+    """The rows that a consumer holds who applies all batches; a reload drops what came before."""
+    held: Counter[tuple[Any, ...]] = Counter()
+    numbers = sorted(int(path.name.partition("=")[2]) for path in workspace.output(stem).glob("batch=*"))
+    for number in numbers:
+        offset = json.loads(next(workspace.storage(stem).glob(f"checkpoints/*/offsets/{number}.json")).read_text())
+        if offset["spec"]["is_reload"]:
+            held.clear()
+        for rows in workspace.delivered(number, stem).values():
+            for row in rows:
+                held[row["id"], row["value"], row["word"]] += 1 if "INSERT" in row["_change_type"] else 0
+                held[row["id"], row["value"], row["word"]] += 1 if row["_change_type"] == "UPDATE_AFTER" else 0
+                held[row["id"], row["value"], row["word"]] -= row["_change_type"] in ("DELETE", "UPDATE_BEFORE")
+    return Counter({row: count for row, count in held.items() if count})
+
+
+def stopped(workspace: Workspace, scenario: str) -> list[dict[str, Any]]:
+    step = 1 if EVERY_PLACE else STEPS[scenario]
+    done = python(["-m", "cli.stopped_runs", str(workspace.folder), scenario, "1", str(step)], timeout_seconds=280)
+    assert done.code == 0, done.err
+    found = [json.loads(line) for line in done.out.splitlines()]
+    assert len(found) > 2
+    for each in found:
+        assert (each["others"], each["after"]) == (0, 0), (each, done.err)
+        assert each["late"] in (0, 75), (each, done.err)
+    return found
+
+
+@pytest.mark.timeout(900 if EVERY_PLACE else 300)
+@pytest.mark.parametrize("scenario", ["load", "parts", "changes", "reload"])
+def test_a_plan_that_was_stopped_while_others_went_on_delivers_nothing_twice(
+    workspace: Workspace, scenario: str
+) -> None:
+    found = stopped(workspace, scenario)
+    for each in found:
+        stem = each["stem"]
+        while icefloe("run", workspace.folder / f"{stem}.yaml").document["batch"] is not None:
+            pass
+        table = workspace.table.refresh().scan().to_arrow().to_pylist()
+        assert replayed(workspace, stem) == state(table), each
+        assert icefloe("verify", workspace.folder / f"{stem}.yaml").code == 0
+        assert not any(path.is_file() for path in (workspace.storage(stem) / "shuffle").rglob("*")), each
+
+
+@pytest.mark.timeout(900 if EVERY_PLACE else 300)
+def test_a_first_run_from_now_that_was_stopped_never_moves_the_cursor_back(workspace: Workspace) -> None:
+    for each in stopped(workspace, "from_now"):
+        commits = sorted(workspace.storage(each["stem"]).glob("checkpoints/*/commits/*.json"))
+        ends = [json.loads(path.read_text()) for path in commits]
+        assert [end["after_snapshot_id"] for end in ends][1:] == [end["up_to_snapshot_id"] for end in ends][:-1], each
+        assert sum(end["after_snapshot_id"] is None for end in ends) == 1, each
+
+
+@pytest.mark.timeout(900 if EVERY_PLACE else 300)
+def test_a_backfill_that_was_stopped_has_one_batch(workspace: Workspace) -> None:
+    for each in stopped(workspace, "backfill"):
+        batches = [path.name for path in workspace.output(each["stem"]).glob("_backfills/*/batch=*")]
+        assert batches == ["batch=0"], each
+        assert not any(path.is_file() for path in (workspace.storage(each["stem"]) / "shuffle").rglob("*")), each
