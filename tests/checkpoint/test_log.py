@@ -285,3 +285,9 @@ def test_the_first_report_of_a_batch_counts_whatever_a_zombie_brings_later(check
     assert not checkpoint.create_report(3, b'{"second": true}')
     assert checkpoint.report(3) == b'{"first": true}'
     assert checkpoint.report(4) is None
+
+
+def test_a_store_where_every_object_is_there_is_refused_and_not_searched_for_ever(store, monkeypatch):
+    monkeypatch.setattr(type(store), "size", lambda *_: 7)
+    with pytest.raises(TerminalError, match=r"seems to hold more than 4,294,967,296 batches.*correct the endpoint"):
+        Checkpoint(store).latest_batch()

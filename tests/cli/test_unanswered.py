@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.workspace import Outcome, Workspace, icefloe_process
-from fakes.unanswering import drip_headers, keep_silent, serving
+from cli.workspace import Outcome, Workspace, icefloe, icefloe_process
+from fakes.unanswering import drip_headers, garbage, keep_silent, serving
 from icefloe.patience import PATIENCE_VARIABLE
 
 PATIENCE = "2.4"
@@ -47,3 +47,33 @@ def test_a_command_whose_store_does_not_answer_names_it_and_ends(
         outcome = hurried(command, pipeline, **silent_store(port))
     assert outcome.code == 75, outcome
     assert "s3://lake" in outcome.out + outcome.err
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "batches"])
+def test_a_store_that_answers_a_page_to_everything_is_one_sentence(workspace: Workspace, command: str) -> None:
+    pipeline = workspace.pipeline(storage="s3://lake/icefloe", sink={"type": "files", "path": "s3://lake/changes"})
+    with serving(garbage) as port:
+        outcome = hurried(command, pipeline, **silent_store(port))
+    assert outcome.code == 65, outcome
+    assert "s3://lake" in outcome.out + outcome.err
+    assert "Traceback" not in outcome.err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_metadata_that_is_nested_without_end_is_one_sentence(workspace: Workspace, command: str) -> None:
+    path = Path(workspace.table.metadata_location.removeprefix("file://"))
+    path.write_text('{"a":' * 100_000 + "1" + "}" * 100_000)
+    outcome = icefloe_process(command, workspace.pipeline())
+    assert outcome.code == 65, outcome
+    assert "Traceback" not in outcome.err
+
+
+@pytest.mark.parametrize("name", ["pipeline.json", "offsets/0.json", "commits/0.json", "status.json"])
+@pytest.mark.parametrize("command", [*COMMANDS, "batches"])
+def test_a_record_that_is_nested_without_end_is_no_traceback(workspace: Workspace, command: str, name: str) -> None:
+    assert icefloe("run", workspace.pipeline()).code == 0
+    [record] = workspace.storage().rglob(name)
+    record.write_text("[" * 100_000 + "]" * 100_000)
+    outcome = icefloe(command, workspace.pipeline())
+    assert outcome.code in (0, 65), outcome
+    assert "Traceback" not in outcome.err

@@ -1,12 +1,19 @@
+import contextlib
+import errno
 import logging
+import os
+import resource
 import sys
 import traceback
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
+from obstore.exceptions import GenericError
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.storage import clients
+from icefloe.storage.faults import Place
 from icefloe.storage.location import open_store
 from icefloe.storage.store import KeyMissingError
 from storage.answering_server import answering_server
@@ -152,3 +159,39 @@ def test_a_place_that_cannot_be_read_is_not_said_to_be_full(tmp_path):
         open_store(tmp_path.as_uri()).get("file/key")
     url = f"{tmp_path.as_uri()}/file/key"
     assert str(caught.value) == f"cannot read {url}: Not a directory; see that this folder can be read by this user"
+
+
+@pytest.mark.parametrize("name", ["EMFILE", "ENFILE", "EIO", "ENOSPC", "ESTALE"])
+@pytest.mark.parametrize("is_of_obstore", [False, True])
+def test_a_fault_of_the_local_disk_that_may_pass_is_tried_again(name, is_of_obstore):
+    number = getattr(errno, name)
+    text = os.strerror(number)
+    fault = GenericError(f"Generic LocalFileSystem error: {text} (os error {number})\n\nDebug source:")
+    place = Place(url="file:///data", is_local=True)
+    with (
+        pytest.raises(TransientError, match=rf"cannot read file:///data/key: {text}; try again"),
+        place.faults("read", "key"),
+    ):
+        raise fault if is_of_obstore else OSError(number, text)
+
+
+@pytest.mark.parametrize("error", [NotADirectoryError(errno.ENOTDIR, "x"), PermissionError(errno.EACCES, "x")])
+def test_a_fault_of_the_local_disk_that_stays_is_final(error):
+    with pytest.raises(TerminalError), Place(url="file:///data", is_local=True).faults("write", "key"):
+        raise error
+
+
+def test_a_process_without_file_descriptors_is_told_to_try_again(tmp_path):
+    store = open_store(tmp_path.as_uri())
+    store.put("key", b"value")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.ExitStack() as opened:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (len(list(Path("/proc/self/fd").iterdir())) + 5, limits[1]))
+        opened.callback(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+        with contextlib.suppress(OSError):
+            while True:
+                opened.enter_context(Path(os.devnull).open())
+        for call in (lambda: store.get("key"), lambda: store.put("other", b"value")):
+            with pytest.raises(TransientError, match="Too many open files; try again"):
+                call()
+    assert store.get("key") == b"value"

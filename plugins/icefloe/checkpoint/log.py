@@ -1,5 +1,7 @@
 """The checkpoint of a pipeline: which batches were opened and which are done. Nothing is ever found by listing."""
 
+from typing import Final
+
 from icefloe.checkpoint.gallop import last_present
 from icefloe.checkpoint.layout import PIPELINE, STATUS, backfill_prefix, commit_key, offset_key, report_key
 from icefloe.checkpoint.ownership import Ownership
@@ -10,6 +12,8 @@ from icefloe.errors import TerminalError, TransientError
 from icefloe.storage.store import KeyMissingError, Store
 
 __all__ = ["BatchNotOpenError", "Checkpoint", "Cursor", "CursorMovedError", "OpenBatchError"]
+
+_MOST_BATCHES: Final = 2**32
 
 
 class OpenBatchError(TransientError):
@@ -176,6 +180,12 @@ class Checkpoint:
         return offset
 
     def _is_opened(self, batch_number: int) -> bool:
+        if batch_number > _MOST_BATCHES:
+            raise TerminalError(
+                f"{self.url} seems to hold more than {_MOST_BATCHES:,} batches: its store answers that every object is "
+                "there, as a login page or a parked address does; correct the endpoint of the store",
+                url=self.url,
+            )
         return self._store.size(offset_key(batch_number)) is not None
 
     def _committed_before(self, number: int) -> CommitRecord:

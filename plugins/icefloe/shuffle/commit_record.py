@@ -102,7 +102,7 @@ class MapOutputRecord:
         try:
             fields = json.loads(data)
             is_whole = isinstance(fields, dict) and fields.get("crc32") == _crc32(fields)
-        except ValueError as cause:
+        except (RecursionError, ValueError) as cause:
             raise CorruptMapOutputError.of(map_id, generation, "its commit record is not JSON") from cause
         if not is_whole:
             raise CorruptMapOutputError.of(map_id, generation, "its commit record does not match its checksum")

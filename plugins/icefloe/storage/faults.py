@@ -1,5 +1,6 @@
 """From obstore's errors to ours: by their type, never by their text."""
 
+import errno
 import os
 import re
 from collections.abc import Iterator
@@ -21,6 +22,11 @@ _THEIRS: Final = (exceptions.BaseError, OSError, ValueError)
 _UNNAMED: Final = (exceptions.GenericError, exceptions.JoinError, OSError)
 _URL: Final = re.compile(r"\S+://\S+")
 _ERRNO: Final = re.compile(r"\(os error (\d+)\)")
+_PASSING: Final = frozenset({
+    errno.EAGAIN, errno.EBUSY, errno.EDQUOT, errno.EINTR, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM,
+    errno.ENOSPC, errno.ESTALE, errno.ETIMEDOUT,
+})  # fmt: skip
+"""Of a local disk: faults that may be over at the next try, when others have freed what was used up."""
 _LONGEST_REASON: Final = 300
 
 
@@ -30,8 +36,8 @@ class Place:
 
     Attributes:
         url: without credentials.
-        is_local: a fault that has no type of its own is one of this machine's disk, which another try meets again;
-            elsewhere it is one of the network or of the service.
+        is_local: a fault that has no type of its own is one of this machine's disk, which another try meets again but
+            for faults like a full disk; elsewhere it is one of the network or of the service.
         hidden: values that never appear in an error: the options.
     """
 
@@ -68,6 +74,9 @@ class Place:
             sentence = f"{what}: access is denied; check the credentials and the permissions of this place"
         elif not isinstance(cause, _UNNAMED) or action == "open":
             sentence = f"{what}: {reason}; correct the URL or the options of this store"
+        elif self.is_local and _errno(cause) in _PASSING:
+            kind = TransientError
+            sentence = f"{what}: {reason}; try again, and look after this machine's disk and its limits if it goes on"
         elif self.is_local:
             rights = "read" if action in ("read", "list") else "written"
             room = "" if rights == "read" else " and that its disk has room"
@@ -78,12 +87,18 @@ class Place:
         return kind(sentence, url=self.url, key=key)
 
     def _reason(self, cause: Exception) -> str:
-        reason = str(cause).strip().partition("\n")[0]
         # What obstore says of a local fault repeats the path, or names a file that it writes on the way.
-        if self.is_local and isinstance(cause, OSError) and cause.errno is not None:
-            return os.strerror(cause.errno)
-        if self.is_local and (number := _ERRNO.search(reason)):
-            return os.strerror(int(number[1]))
+        if self.is_local and (number := _errno(cause)) is not None:
+            return os.strerror(number)
+        reason = str(cause).strip().partition("\n")[0]
         for value in sorted(self.hidden, key=len, reverse=True):
             reason = reason.replace(value, "***")
         return (reason if self.is_local else _URL.sub("...", reason))[:_LONGEST_REASON]
+
+
+def _errno(cause: Exception) -> int | None:
+    """The number of a local fault; obstore has it in the first line of its text alone."""
+    if isinstance(cause, OSError) and cause.errno is not None:
+        return cause.errno
+    number = _ERRNO.search(str(cause).strip().partition("\n")[0])
+    return None if number is None else int(number[1])
