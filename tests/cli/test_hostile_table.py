@@ -137,14 +137,16 @@ def test_metadata_elsewhere_is_refused_before_it_is_asked_for(workspace: Workspa
     assert done.sentence.startswith("table db.events names the file hdfs://evil:8020/")
 
 
-def test_a_table_that_claims_all_of_a_disk_opens_nothing_but_its_own(workspace: Workspace, tmp_path: Path) -> None:
-    (tmp_path / "private.avro").write_bytes(b"Obj")
-    metadata = metadata_of(workspace) | {"location": "file:///"}
-    metadata["snapshots"][-1]["manifest-list"] = f"file://{tmp_path}/private.avro"
+def test_a_table_that_claims_a_folder_of_others_opens_nothing_but_its_own(workspace: Workspace, tmp_path: Path) -> None:
+    private = tmp_path / "of_others" / "private.avro"
+    private.parent.mkdir()
+    private.write_bytes(b"Obj")
+    metadata = metadata_of(workspace) | {"location": f"file://{private.parent}"}
+    metadata["snapshots"][-1]["manifest-list"] = f"file://{private}"
     with rest_server(metadata, workspace.table.metadata_location) as uri:
         done = icefloe("run", workspace.pipeline(catalog={"type": "rest", "uri": uri}))
     assert done.code == 65
-    assert f"names the file file://{tmp_path}/private.avro" in done.sentence
+    assert f"names the file file://{private}" in done.sentence
 
 
 class DeleteManifestWriter(ManifestWriterV2):
