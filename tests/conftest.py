@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from spark.spark_lab import SparkLab
 
 
+@pytest.fixture(autouse=True)
+def _nothing_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test hides in this process is not hidden in the next."""
+    from icefloe.redaction import hidden
+
+    monkeypatch.setattr(hidden, "_HIDDEN", hidden._Hidden())
+
+
 @pytest.fixture(scope="session")
 def spark_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkLab]:
     """The one Spark session of a run, and the catalog that Spark and PyIceberg share."""

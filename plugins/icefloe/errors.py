@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from icefloe.redaction.hidden import redacted, redacted_foreign
+
 __all__ = ["IcefloeError", "NotBuiltError", "TerminalError", "TransientError", "UsageError", "one_line"]
 
 
@@ -9,14 +11,14 @@ class IcefloeError(Exception):
     """One sentence that says what is wrong, where, what was expected and what to do.
 
     Args:
-        sentence: what the user reads.
+        sentence: what the user reads; secrets in it are hidden.
         **facts: the same facts for programs, readable as attributes (``error.snapshot_id``).
     """
 
     exit_code = 65
 
     def __init__(self, sentence: str, /, **facts: Any) -> None:
-        super().__init__(sentence)
+        super().__init__(redacted(sentence))
         self.facts = facts
 
     def __getattr__(self, name: str) -> Any:
@@ -57,12 +59,12 @@ class NotBuiltError(TerminalError):
 
 
 def one_line(cause: BaseException) -> str:
-    r"""What an error that is not ours says, fit for a sentence of ours.
+    r"""What an error that is not ours says, fit for a sentence of ours: without a value of any configuration.
 
     >>> one_line(ValueError("bad header. \n"))
     'bad header.'
     """
-    return " ".join(str(cause).split())
+    return " ".join(redacted_foreign(str(cause)).split())
 
 
 def _rebuild(kind: type[IcefloeError], sentence: str, facts: dict[str, Any]) -> IcefloeError:

@@ -97,7 +97,7 @@ def test_what_airflow_retries_is_no_final_trouble(pipeline: Pipeline) -> None:
 
 
 def test_of_an_error_that_is_not_ours_only_its_kind_is_told(pipeline: Pipeline) -> None:
-    with pytest.raises(ValueError, match="s3cret"), clear_failures("plan", pipeline):
+    with pytest.raises(ValueError, match=r"^postgresql://\*\*\*@lake$"), clear_failures("plan", pipeline):
         raise ValueError("postgresql://icefloe:s3cret@lake")
     trouble = told(pipeline)
     assert trouble is not None
@@ -120,8 +120,8 @@ def test_a_status_that_cannot_be_written_hides_no_error(tmp_path: Path) -> None:
 def test_what_airflow_masks_in_logs_is_masked_in_the_status_too(pipeline: Pipeline) -> None:
     mask_secret("hunter2hunter2")
     with pytest.raises(TransientError), clear_failures("plan", pipeline):
-        raise TransientError("https://me:hunter2hunter2@lake did not answer")
+        raise TransientError("the lake of hunter2hunter2 did not answer")
     trouble = told(pipeline)
     assert trouble is not None
     # More than three where what other tests had masked is masked too.
-    assert re.fullmatch(r"https://me:\*{3,}@lake did not answer", trouble.sentence)
+    assert re.fullmatch(r"the lake of \*{3,} did not answer", trouble.sentence)

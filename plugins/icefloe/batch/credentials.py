@@ -3,7 +3,10 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Final, Self
+from typing import Any, Final, Self
+
+from icefloe.errors import TerminalError
+from icefloe.redaction.hidden import hide
 
 __all__ = ["CREDENTIALS_VARIABLE", "Credentials"]
 
@@ -13,7 +16,7 @@ CREDENTIALS_VARIABLE: Final = "ICEFLOE_CREDENTIALS"
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Credentials:
-    """Secret options by destination; none of them is ever written to a plan, an argument, a log or XCom.
+    """Secret options by destination; none of them is ever written to a plan, an argument, a log, an error or XCom.
 
     Attributes:
         catalog_properties: PyIceberg properties of the pipeline's connection; empty: PyIceberg's own configuration.
@@ -21,9 +24,13 @@ class Credentials:
         sink_options: the same for the sink.
     """
 
-    catalog_properties: Mapping[str, str] = field(default_factory=dict)
+    catalog_properties: Mapping[str, Any] = field(default_factory=dict)
     storage_options: Mapping[str, str] = field(default_factory=dict)
     sink_options: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for configuration in (self.catalog_properties, self.storage_options, self.sink_options):
+            hide(configuration)
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name}: {len(options)} hidden" for name, options in asdict(self).items())
@@ -37,4 +44,14 @@ class Credentials:
     def from_environment(cls, environ: Mapping[str, str]) -> Self:
         """The credentials a parent process handed over, empty ones when it handed none."""
         text = environ.get(CREDENTIALS_VARIABLE)
-        return cls(**json.loads(text)) if text else cls()
+        if not text:
+            return cls()
+        try:
+            return cls(**json.loads(text))
+        except (AttributeError, TypeError, ValueError):
+            # The text of these errors, and what they hold, may be the credentials.
+            error = TerminalError(
+                f"the variable {CREDENTIALS_VARIABLE} does not hold what icefloe hands to its Spark jobs: unset "
+                "it, and use PyIceberg's configuration and the store's own variables outside Airflow",
+            )
+        raise error

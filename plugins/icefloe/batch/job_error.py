@@ -11,6 +11,7 @@ from icefloe.batch.fenced_store import FencedStore, taken_back_if_over
 from icefloe.batch.layout import error_key, split_plan_url
 from icefloe.documents import STRICT, dump_document, load_document
 from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.redaction.hidden import redacted
 from icefloe.storage.location import open_store
 from icefloe.storage.store import KeyMissingError, Store
 
@@ -26,7 +27,7 @@ class JobError:
     Attributes:
         family: ``terminal``: retrying cannot help; ``transient``: it may.
         sentence: what the user reads.
-        facts: of the error, as far as JSON can hold them.
+        facts: of the error, as far as JSON can hold them, without secrets.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -44,13 +45,17 @@ class JobError:
 
 def save_job_error(reference: TaskReference, phase: str, attempt: str, error: IcefloeError) -> JobError:
     """Leaves the error beside the plan, unless the batch is over: whoever started the job sees that by itself."""
-    facts = {name: value for name, value in error.facts.items() if isinstance(value, _JSON)}
+    facts = {name: _shown(value) for name, value in error.facts.items() if isinstance(value, _JSON)}
     family: Literal["terminal", "transient"] = "terminal" if isinstance(error, TerminalError) else "transient"
-    document = JobError(family=family, sentence=error.sentence, facts=facts)
+    document = JobError(family=family, sentence=redacted(error.sentence), facts=facts)
     store = FencedStore(_folder(reference))
     with taken_back_if_over(store, reference.is_over):
         store.put(error_key(phase, attempt), dump_document(document))
     return document
+
+
+def _shown(fact: Any) -> Any:
+    return redacted(fact) if isinstance(fact, str) else fact
 
 
 def load_job_error(reference: TaskReference, phase: str, attempt: str) -> JobError | None:

@@ -12,7 +12,7 @@ from icefloe.batch.status import PipelineStatus, RecentBatch, Trouble, with_batc
 from icefloe.batch.table_facts import TableFacts
 from icefloe.checkpoint.log import Checkpoint, Cursor
 from icefloe.documents import dump_document, load_document
-from icefloe.errors import TerminalError
+from icefloe.errors import TerminalError, one_line
 from icefloe.iceberg.catalogs import reload_table
 from icefloe.pipeline.model import Pipeline
 
@@ -131,4 +131,4 @@ def _best_effort(pipeline: Pipeline) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # noqa: BLE001 - whatever it is: a page that is late is no reason to stop delivering
-        logger.warning("the status of %s could not be written: %s", pipeline.name, error)
+        logger.warning("the status of %s could not be written: %s", pipeline.name, one_line(error))

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.changes.row_hash import RowHashes
-from icefloe.errors import TransientError
+from icefloe.errors import TransientError, one_line
 from icefloe.shuffle.blocks import decode_block, encode_block
 from icefloe.shuffle.reduce_ids import order_by_reduce_id, reduce_ids
 
@@ -166,4 +166,6 @@ def _local_disk() -> Iterator[None]:
     try:
         yield
     except OSError as cause:
-        raise TransientError(f"rows that coalesce compares cannot be kept on local disk: {cause}; free it") from cause
+        raise TransientError(
+            f"rows that coalesce compares cannot be kept on local disk: {one_line(cause)}; free it"
+        ) from cause

@@ -12,6 +12,7 @@ from icefloe.cli.log import log_to_stderr
 from icefloe.cli.parser import make_parser
 from icefloe.cli.screen import Screen
 from icefloe.errors import IcefloeError
+from icefloe.outgoing import shown
 from icefloe.patience import has_given_up
 
 __all__ = ["main"]
@@ -48,15 +49,15 @@ def _run(arguments: Namespace) -> int:
         return _command(arguments.command)(arguments, Screen.of(is_json=getattr(arguments, "json", False)))
     except IcefloeError as error:
         if arguments.verbose:
-            traceback.print_exc()
+            _print_traceback(error)
         for line in error.sentence.splitlines():
             sys.stderr.write(f"icefloe: {line}\n")
         return error.exit_code
     except KeyboardInterrupt:
         sys.stderr.write("icefloe: interrupted; the next run resumes an open batch\n")
         return _INTERRUPTED
-    except Exception:  # noqa: BLE001 - the last resort: whatever it is, it is shown whole and ends as one exit code
-        traceback.print_exc()
+    except Exception as error:  # noqa: BLE001 - the last resort: whatever it is, it is shown and ends as one exit code
+        _print_traceback(error)
         return _OURS_TO_FIX
 
 
@@ -66,6 +67,10 @@ def _leave(code: int) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+def _print_traceback(error: BaseException) -> None:
+    traceback.print_exception(shown(error))
 
 
 def _command(name: str) -> Callable[[Namespace, Screen], int]:

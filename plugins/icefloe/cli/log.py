@@ -5,6 +5,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from icefloe.outgoing import OutgoingFilter, outgoing_logs
+
 __all__ = ["log_to_stderr"]
 
 
@@ -16,12 +18,16 @@ def log_to_stderr(*, is_verbose: bool) -> Iterator[None]:
     handler.setFormatter(
         logging.Formatter("%(asctime)s %(name)s: %(message)s" if is_verbose else "icefloe: %(message)s")
     )
+    handler.addFilter(OutgoingFilter())
+    # Other libraries log beside us; what they say of a request may hold what opened it.
+    others = outgoing_logs(*logging.getLogger().handlers, *filter(None, [logging.lastResort]))
     level, propagates = logger.level, logger.propagate
     logger.addHandler(handler)
     logger.setLevel(logging.INFO if is_verbose else logging.WARNING)
     logger.propagate = False
     try:
-        yield
+        with others:
+            yield
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)

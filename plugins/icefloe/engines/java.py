@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from icefloe.errors import TerminalError
+from icefloe.errors import TerminalError, one_line
 
 __all__ = ["refuse_other_java"]
 
@@ -32,7 +32,9 @@ def refuse_other_java(environ: Mapping[str, str]) -> None:
             env=environ, capture_output=True, text=True, errors="replace", timeout=60, check=False,
         ).stderr  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as cause:
-        raise TerminalError(f"the engine spark needs Java, but {java} does not run ({cause}): {_REMEDY}") from cause
+        raise TerminalError(
+            f"the engine spark needs Java, but {java} does not run ({one_line(cause)}): {_REMEDY}"
+        ) from cause
     found = _SPECIFICATION.search(printed)
     if found is None or int(found[1]) not in _SUPPORTED:
         version = "of an unknown version" if found is None else found[1]

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from icefloe.errors import TransientError
+from icefloe.outgoing import outgoing_errors
+from icefloe.redaction.hidden import redacted_foreign
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -33,7 +35,9 @@ class SparkEngine:
             return []
 
         def apply(partition: Iterable[int]) -> Iterator[Any]:
-            return map(function, partition)
+            # The executor's log and the driver get what is raised here with all its causes.
+            with outgoing_errors():
+                yield from map(function, partition)
 
         try:
             return self._spark.parallelize(numbers, len(numbers)).mapPartitions(apply).collect()
@@ -45,4 +49,5 @@ def _last_words(error: Any) -> str:
     """What Spark says first, and the Python error at the end of it, without the two stack traces between."""
     lines = [line.strip() for line in str(error.java_exception.getMessage()).splitlines() if line.strip()]
     raised = [line for line in lines if not line.startswith(("at ", "File ", "Traceback", "Driver stacktrace"))]
-    return " ... ".join(dict.fromkeys([lines[0], raised[-1]])) if raised else str(error.java_exception)
+    said = " ... ".join(dict.fromkeys([lines[0], raised[-1]])) if raised else str(error.java_exception)
+    return redacted_foreign(said)

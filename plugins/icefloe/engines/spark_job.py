@@ -15,6 +15,7 @@ from icefloe.engines.spark import SparkEngine
 from icefloe.engines.spark_application import ATTEMPT_VARIABLE
 from icefloe.engines.worker_libraries import refuse_other_libraries
 from icefloe.errors import IcefloeError
+from icefloe.outgoing import outgoing_errors, outgoing_logs
 
 __all__ = ["run"]
 
@@ -41,6 +42,11 @@ def run(phase: Phase, arguments: Sequence[str]) -> int:
     except ValueError as error:
         sys.stderr.write(f"{phase}: {error}\n")
         return 2
+    with outgoing_logs(), outgoing_errors():
+        return _exit_code(phase, plan_url)
+
+
+def _exit_code(phase: Phase, plan_url: str) -> int:
     reference = TaskReference.from_environment(plan_url)
     try:
         _run(phase, reference)

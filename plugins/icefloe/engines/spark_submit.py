@@ -25,6 +25,7 @@ from icefloe.engines.spark_master import SparkMaster, configured_master
 from icefloe.engines.spark_settings import driver_environment, refuse_missing_archives, spark_conf
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.pipeline.model import Pipeline
+from icefloe.redaction.hidden import redacted_foreign
 
 __all__ = ["SparkSubmit"]
 
@@ -136,9 +137,10 @@ def _run(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, l
         encoding="utf-8", errors="replace",
     ) as process:  # fmt: skip
         try:
-            for line in process.stdout or ():
-                logger.info("spark-submit: %s", line.rstrip())
-                last_lines.append(line.rstrip())
+            for printed in process.stdout or ():
+                line = redacted_foreign(printed).rstrip()
+                logger.info("spark-submit: %s", line)
+                last_lines.append(line)
         except BaseException:
             process.terminate()
             raise

@@ -17,13 +17,17 @@ from pyiceberg.exceptions import (
 )
 
 from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.outgoing import raise_outgoing
+from icefloe.redaction.hidden import redacted_foreign
 
 __all__ = ["catalog_errors"]
 
 _TRANSIENT: Final = (ServerError, ServiceUnavailableError, TooManyRequestsError, WaitingForLockException)
 _TERMINAL: Final = (
-    ImportError, NoSuchPropertyException, NotInstalledError, RESTError, TypeError, ValidationError, ValueError,
+    AttributeError, ImportError, LookupError, NoSuchPropertyException, NotInstalledError, RESTError, TypeError,
+    ValidationError, ValueError,
 )  # fmt: skip
+_LONGEST: Final = 500
 # Catalog clients are optional packages: one that was never imported raised nothing.
 _TRANSIENT_BY_MODULE: Final = {
     "botocore.exceptions": ("ConnectionError", "HTTPClientError"),
@@ -57,18 +61,19 @@ def catalog_errors(catalog_name: str, doing: str) -> Iterator[None]:
         raise
     except Exception as cause:
         # The more exact types stand first: requests' errors are OSErrors, some of them ValueErrors too.
-        facts = {"catalog": catalog_name}
         if isinstance(cause, (*_TRANSIENT, *_imported(_TRANSIENT_BY_MODULE))):
-            raise TransientError(
-                f"catalog {catalog_name!r} does not answer: cannot {doing} ({_shortly(cause)})", **facts
-            ) from cause
+            raise_outgoing(_unanswered(catalog_name, doing, cause), cause)
         if isinstance(cause, (*_TERMINAL, *_imported(_TERMINAL_BY_MODULE))):
-            raise TerminalError(f"catalog {catalog_name!r}: cannot {doing} ({_shortly(cause)})", **facts) from cause
+            sentence = f"catalog {catalog_name!r}: cannot {doing} ({_shortly(cause)})"
+            raise_outgoing(TerminalError(sentence, catalog=catalog_name), cause)
         if isinstance(cause, OSError):
-            raise TransientError(
-                f"catalog {catalog_name!r} does not answer: cannot {doing} ({_shortly(cause)})", **facts
-            ) from cause
+            raise_outgoing(_unanswered(catalog_name, doing, cause), cause)
         raise
+
+
+def _unanswered(catalog_name: str, doing: str, cause: Exception) -> TransientError:
+    sentence = f"catalog {catalog_name!r} does not answer: cannot {doing} ({_shortly(cause)})"
+    return TransientError(sentence, catalog=catalog_name)
 
 
 def _imported(names_by_module: dict[str, tuple[str, ...]]) -> Iterator[type[Exception]]:
@@ -78,5 +83,7 @@ def _imported(names_by_module: dict[str, tuple[str, ...]]) -> Iterator[type[Exce
 
 
 def _shortly(cause: Exception) -> str:
-    lines = str(cause).strip().splitlines()
-    return f"{type(cause).__name__}: {lines[0]}" if lines else type(cause).__name__
+    # The first line says what happened. What is hidden may hold line breaks, so that comes first.
+    lines = redacted_foreign(str(cause)).strip().splitlines()
+    said = " ".join(lines[0].split())[:_LONGEST] if lines else ""
+    return f"{type(cause).__name__}: {said}" if said else type(cause).__name__

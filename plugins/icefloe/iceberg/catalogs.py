@@ -7,23 +7,25 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote
 
 import pydantic
 from pyiceberg.catalog import AVAILABLE_CATALOGS, PY_CATALOG_IMPL, TYPE, URI, Catalog, CatalogType, infer_catalog_type
 from pyiceberg.exceptions import NoSuchIdentifierError, NoSuchNamespaceError, NoSuchTableError, ValidationError
 from pyiceberg.table import Table
-from pyiceberg.utils.config import Config
 
-from icefloe.errors import NotBuiltError, TerminalError, TransientError
+from icefloe.errors import NotBuiltError, TerminalError, TransientError, one_line
 from icefloe.iceberg.catalog_errors import catalog_errors
+from icefloe.iceberg.catalog_properties import usable_properties
+from icefloe.iceberg.configuration import read_configuration
 from icefloe.iceberg.confined_io import allowed_locations_of, confine
 from icefloe.iceberg.encryption import refuse_encrypted
 from icefloe.iceberg.private_catalog import own_file_io, withhold_table_properties
 from icefloe.iceberg.table_name import table_name
 from icefloe.iceberg.unknown_types import unknown_column_type
 from icefloe.patience import Patience
+from icefloe.redaction.hidden import hide, hide_environment
 
 __all__ = ["UnknownCatalogError", "UnknownTableError", "load_catalog", "load_table", "reload_table"]
 
@@ -88,7 +90,9 @@ def _load_table(opened: Catalog, table: str, patience: Patience, allowed_locatio
     try:
         with catalog_errors(opened.name, f"load table {table}"):
             loaded = patience.wait_for(partial(_load, opened, table))
-            loaded.io = confine(loaded, own_file_io(loaded), allowed_locations=allowed_locations)
+            own = own_file_io(loaded)
+            hide(own.properties, only_secrets=True)
+            loaded.io = confine(loaded, own, allowed_locations=allowed_locations)
     except _NOT_THERE as cause:
         raise UnknownTableError(
             f"catalog {opened.name!r} has no table {table}{_hint(opened, table, patience)}",
@@ -106,22 +110,26 @@ def load_catalog(catalog: str | Mapping[str, str], *, properties: Mapping[str, s
 
 def _open_catalog(catalog: str | Mapping[str, str], properties: Mapping[str, str] | None) -> tuple[Catalog, Patience]:
     """The catalog, and what opening it left of the patience with it."""
+    hide_environment(os.environ)
     if isinstance(catalog, str):
         name, resolved = catalog, dict(_configured(catalog) if properties is None else properties)
     else:
         resolved = {**catalog, **(properties or {})}
         name = resolved.pop("name", _DEFAULT_NAME)
+    hide(resolved)
+    resolved = usable_properties(name, resolved)
     # Whoever reads a table must not make the catalog's own tables.
     resolved.setdefault("init_catalog_tables", "false")
     with catalog_errors(name, "open it"):
         make = _maker(name, resolved)
         patience = Patience.of(os.environ)
         opened = patience.wait_for(lambda: make(name, resolved, patience.seconds * _SILENCE_SHARE))
-        return withhold_table_properties(opened), patience
+    hide(opened.properties, only_secrets=True)
+    return withhold_table_properties(opened), patience
 
 
-def _configured(name: str) -> Mapping[str, str]:
-    config = Config()
+def _configured(name: str) -> Mapping[str, Any]:
+    config = read_configuration()
     with catalog_errors(name, "read PyIceberg's configuration"):
         found = config.get_catalog_config(name)
         known = sorted(config.get_known_catalogs())
@@ -131,10 +139,10 @@ def _configured(name: str) -> Mapping[str, str]:
         raise UnknownCatalogError(
             f"there is no catalog {name!r} in PyIceberg's configuration: {hint}", catalog=name, known=known
         )
-    return {key: str(value) for key, value in found.items()}
+    return found
 
 
-def _maker(name: str, properties: Mapping[str, str]) -> Callable[[str, dict[str, str], float], Catalog]:
+def _maker(name: str, properties: Mapping[str, Any]) -> Callable[[str, dict[str, Any], float], Catalog]:
     """What makes a catalog, with timeouts on its requests where PyIceberg's own has none; imports its client."""
     implementation = properties.get(PY_CATALOG_IMPL)
     if implementation:
@@ -174,7 +182,7 @@ def _load(catalog: Catalog, table: str) -> Table:
         return catalog.load_table(table)
     except FileNotFoundError as cause:
         raise TerminalError(
-            f"catalog {catalog.name!r} names a metadata file of table {table} that is not there: {cause}",
+            f"catalog {catalog.name!r} names a metadata file of table {table} that is not there: {one_line(cause)}",
             catalog=catalog.name, table=table,
         ) from cause  # fmt: skip
     except (ValidationError, pydantic.ValidationError) as cause:

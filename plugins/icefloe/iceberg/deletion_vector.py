@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 from pyiceberg.io import FileIO
 from pyroaring import BitMap64
 
-from icefloe.errors import TerminalError
+from icefloe.errors import TerminalError, one_line
 from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.file_io import data_file_input, reading_data_file
 
@@ -116,8 +116,8 @@ def _place(vector: DeleteFile, file_size: int) -> tuple[int, int]:
 def _damaged(delete_file: DeleteFile, cause: ValueError, table: str) -> TerminalError:
     data_file = delete_file.referenced_data_file
     return TerminalError(
-        f"deletion vector {delete_file.path} of data file {data_file} in table {table} is damaged: {cause}; restore "
-        "the file",
+        f"deletion vector {delete_file.path} of data file {data_file} in table {table} is damaged: "
+        f"{one_line(cause)}; restore the file",
         path=delete_file.path,
         data_file=data_file,
         table=table,

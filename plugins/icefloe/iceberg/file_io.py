@@ -11,6 +11,7 @@ from pyiceberg.io import FileIO, InputFile, load_file_io
 from icefloe.errors import TerminalError, TransientError, one_line
 from icefloe.iceberg.encryption import EncryptedRowsError, encrypted_file
 from icefloe.iceberg.opened_file import UndecodableError
+from icefloe.redaction.hidden import hide
 
 __all__ = [
     "FileGoneError", "FileRefusedError", "FileUnansweredError",
@@ -42,6 +43,7 @@ def open_file_io(properties: Mapping[str, str], location: str) -> FileIO:
     Raises:
         TerminalError: the properties name an implementation that cannot be loaded.
     """
+    hide(properties, only_secrets=True)
     try:
         io = load_file_io(dict(properties), location)
     except (ImportError, ValueError) as cause:

@@ -64,9 +64,9 @@ def _phase(pipeline: Pipeline, phase: str) -> BaseOperator:
 def _plan(pipeline: Pipeline, range_of_run: RangeOfRun) -> Any:
     @task(multiple_outputs=_MULTIPLE_OUTPUTS, doc_md=TASK_PAGES["plan"])
     def plan() -> dict[str, Any]:
-        from icefloe.orchestration.use_cases import plan_batch
-
         with clear_failures("plan", pipeline):
+            from icefloe.orchestration.use_cases import plan_batch
+
             run = get_current_context()["dag_run"]
             return plan_batch(pipeline, range_of_run(run.conf or {}), dag_id=run.dag_id)
 
@@ -84,9 +84,9 @@ def _route(plan: Any) -> Any:
 def _coalesce(pipeline: Pipeline) -> Any:
     @task(multiple_outputs=_MULTIPLE_OUTPUTS, doc_md=TASK_PAGES["coalesce"])
     def coalesce() -> dict[str, Any]:
-        from icefloe.orchestration.use_cases import coalesce_batch
-
         with clear_failures("coalesce", pipeline):
+            from icefloe.orchestration.use_cases import coalesce_batch
+
             return coalesce_batch(pipeline, _prepared())
 
     return coalesce()
@@ -100,9 +100,9 @@ def _commit(pipeline: Pipeline, asset_name: str) -> Any:
         doc_md=TASK_PAGES["commit"],
     )
     def commit() -> dict[str, Any]:
-        from icefloe.orchestration.use_cases import commit as commit_batch
-
         with clear_failures("commit", pipeline):
+            from icefloe.orchestration.use_cases import commit as commit_batch
+
             prepared = _prepared()
             if prepared["plan_uri"] is None:
                 logger.info("%s has no batch to commit; the log of plan says why", pipeline.name)
@@ -119,9 +119,9 @@ def _commit(pipeline: Pipeline, asset_name: str) -> Any:
 def _cleanup(pipeline: Pipeline) -> Any:
     @task(doc_md=TASK_PAGES["cleanup"])
     def cleanup() -> None:
-        from icefloe.orchestration.use_cases import clean_up_batch
-
         with clear_failures("cleanup", pipeline):
+            from icefloe.orchestration.use_cases import clean_up_batch
+
             clean_up_batch(pipeline, _prepared())
 
     return cleanup()

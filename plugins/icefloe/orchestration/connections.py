@@ -8,6 +8,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from icefloe.errors import TerminalError
 from icefloe.orchestration.object_store_options import object_store_options
 from icefloe.pipeline.model import Pipeline
+from icefloe.redaction.hidden import hide
 
 if TYPE_CHECKING:
     from icefloe.batch.credentials import Credentials
@@ -18,11 +19,14 @@ _ICEBERG: Final = "iceberg"
 
 
 def find_connection(conn_id: str) -> Any | None:
-    """The Airflow connection of that id, None when there is none or its URI is invalid."""
+    """The Airflow connection of that id, None when there is none or its URI is invalid; its values are hidden."""
     try:
-        return BaseHook.get_connection(conn_id)
+        connection = BaseHook.get_connection(conn_id)
     except AirflowNotFoundException:
         return None
+    hide({"login": connection.login, "password": connection.password, "host": connection.host})
+    hide(connection.extra_dejson)
+    return connection
 
 
 def resolve_credentials(pipeline: Pipeline) -> "Credentials":

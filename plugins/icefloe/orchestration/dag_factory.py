@@ -6,7 +6,7 @@ from pathlib import Path
 
 from airflow.sdk import DAG
 
-from icefloe.errors import IcefloeError, TerminalError
+from icefloe.errors import IcefloeError, TerminalError, one_line
 from icefloe.orchestration.broken_dag import broken_dag
 from icefloe.orchestration.pipeline_dags import backfill_dag, pipeline_dag
 from icefloe.pipeline.not_built import refuse_unbuilt
@@ -31,7 +31,7 @@ def make_dags(folder: Path) -> dict[str, DAG]:
             _refuse_taken(path, made, dags)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one file must not take the others along
             logger.debug("%s makes no DAG: %s", path, error)
-            broken.append((path, error.sentence if isinstance(error, IcefloeError) else f"{path}: {error}"))
+            broken.append((path, error.sentence if isinstance(error, IcefloeError) else f"{path}: {one_line(error)}"))
         else:
             dags |= made
     for path, sentence in broken:

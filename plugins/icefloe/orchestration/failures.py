@@ -9,8 +9,10 @@ from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, AirflowTaskTimeout
 from airflow.sdk.log import redact
 
-from icefloe.errors import IcefloeError, TerminalError
+from icefloe.errors import IcefloeError, TerminalError, one_line
+from icefloe.outgoing import outgoing_errors, outgoing_logs
 from icefloe.pipeline.model import Pipeline
+from icefloe.redaction.hidden import redacted
 
 __all__ = ["TROUBLE", "clear_failures"]
 
@@ -26,12 +28,18 @@ def clear_failures(task_id: str, pipeline: Pipeline | None = None) -> Iterator[N
 
     Airflow prints the traceback of whatever a task raises, with the sentence cut off on top. So the way to an error
     that needs no traceback goes into a folded group of the log, and only Airflow's own frames are left below it.
-    Every other error is Airflow's to retry.
+    Every other error is Airflow's to retry. No value that opens a catalog or a store is in what it raises or logs.
 
     Args:
         task_id: of the task.
         pipeline: whose status says that the task failed, and why.
     """
+    with outgoing_logs(), outgoing_errors(), _told(task_id, pipeline):
+        yield
+
+
+@contextmanager
+def _told(task_id: str, pipeline: Pipeline | None) -> Iterator[None]:
     try:
         yield
     except TerminalError as error:
@@ -61,6 +69,8 @@ def _tell(pipeline: Pipeline | None, task_id: str, sentence: str, *, is_final: b
     """Counts a failure and puts it into the pipeline's status; that of a backfill is no trouble of the pipeline."""
     if pipeline is None:
         return
+    # Airflow masks its logs as they are written; what leaves the task by another way is masked here.
+    sentence = str(redact(redacted(sentence)))
     from icefloe.batch.status import Trouble
     from icefloe.orchestration.metrics import send_failure
     from icefloe.orchestration.use_cases import record_trouble
@@ -72,8 +82,7 @@ def _tell(pipeline: Pipeline | None, task_id: str, sentence: str, *, is_final: b
     else:
         dag_id, is_last_try = run["dag_run"].dag_id, run["ti"].try_number > run["ti"].max_tries
         _leave_beside_task(run["ti"], sentence)
-    # Airflow masks its logs as they are written; what leaves the task by another way is masked here.
-    trouble = Trouble.now(str(redact(sentence)), phase=task_id, is_final=is_final or is_last_try)
+    trouble = Trouble.now(sentence, phase=task_id, is_final=is_final or is_last_try)
     send_failure(dag_id or pipeline.name, pipeline.table, task_id, is_final=trouble.is_final)
     if dag_id != f"{pipeline.name}__backfill":
         record_trouble(pipeline, trouble, dag_id=dag_id)
@@ -84,4 +93,4 @@ def _leave_beside_task(task_instance: Any, sentence: str) -> None:
     try:
         task_instance.xcom_push(key=TROUBLE, value={"sentence": sentence})
     except Exception as error:  # noqa: BLE001 - the task failed for another reason, which must not be hidden by this one
-        logger.warning("the sentence above could not be left beside the task: %s", error)
+        logger.warning("the sentence above could not be left beside the task: %s", one_line(error))

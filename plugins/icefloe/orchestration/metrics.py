@@ -15,6 +15,7 @@ from airflow.sdk.observability import stats
 from icefloe.batch.phase_record import PhaseRecord
 from icefloe.batch.report import BatchReport
 from icefloe.batch.status import PipelineStatus
+from icefloe.errors import one_line
 from icefloe.storage.requests import RequestTotals
 
 __all__ = [
@@ -179,7 +180,7 @@ def _send(metrics: Iterable[Metric], *, pipeline: str, table: str) -> None:
             for name in (f"{_PREFIX}.{metric.name}", f"{_PREFIX}.{pipeline}.{metric.name}"):
                 _send_one(metric, name, tags)
     except Exception as error:  # noqa: BLE001 - whatever the backend raises
-        logger.warning("metrics of %s could not be sent: %s", pipeline, error)
+        logger.warning("metrics of %s could not be sent: %s", pipeline, one_line(error))
 
 
 def _send_one(metric: Metric, name: str, tags: dict[str, str]) -> None:

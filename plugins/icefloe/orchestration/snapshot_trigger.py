@@ -13,6 +13,7 @@ from airflow.triggers.base import TriggerEvent
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.orchestration.lanes import Lanes
 from icefloe.orchestration.pipeline_mapping import pipeline_from_mapping
+from icefloe.outgoing import filter_root_logs, outgoing_errors
 from icefloe.pipeline.model import Pipeline
 
 __all__ = ["PipelineSnapshotTrigger"]
@@ -60,8 +61,9 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
         do not answer would keep every other pipeline from being looked at.
         """
         try:
-            async with asyncio.timeout(self._seconds_left()) as timeout:
-                event = await self._news()
+            with outgoing_errors():
+                async with asyncio.timeout(self._seconds_left()) as timeout:
+                    event = await self._news()
         except TimeoutError:
             if not timeout.expired():
                 raise
@@ -88,6 +90,7 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
         from icefloe.orchestration.metrics import send_poll
         from icefloe.orchestration.use_cases import work_of
 
+        filter_root_logs()
         name, table = self._pipeline.name, self._pipeline.table
         try:
             work = work_of(self._pipeline)

@@ -52,13 +52,13 @@ class SparkPhaseOperator(SparkSubmitOperator):
 
     def execute(self, context: Context) -> None:
         """Runs the phase; an error that retrying cannot fix fails the task at once."""
-        from icefloe.batch.finished import BatchFinished
-        from icefloe.orchestration.use_cases import finished_elsewhere, run_phase_here
-
         prepared = context["ti"].xcom_pull(task_ids="plan")
-        with clear_failures(self.phase, self.pipeline), suppress(BatchFinished):
+        with clear_failures(self.phase, self.pipeline):
+            from icefloe.batch.finished import BatchFinished
+            from icefloe.orchestration.use_cases import finished_elsewhere, run_phase_here
+
             pipeline = self.pipeline.expanded(os.environ)
-            with finished_elsewhere(pipeline, prepared):
+            with suppress(BatchFinished), finished_elsewhere(pipeline, prepared):
                 if pipeline.engine == "local":
                     run_phase_here(pipeline, self.phase, prepared)
                 else:

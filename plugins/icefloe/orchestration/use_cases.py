@@ -28,6 +28,7 @@ from icefloe.batch.table_files import table_files
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.engines.local import LocalEngine
 from icefloe.engines.spark_application import refuse_unshared_table
+from icefloe.errors import one_line
 from icefloe.iceberg.catalogs import UnknownTableError
 from icefloe.iceberg.history import UnknownBranchError
 from icefloe.orchestration.connections import resolve_credentials
@@ -184,7 +185,7 @@ def record_trouble(pipeline: Pipeline, trouble: Trouble, *, dag_id: str | None) 
         tell = partial(publish_trouble, checkpoint, expanded, trouble, dag_id=dag_id)
         answer_within(brief_seconds(patience_seconds(os.environ)), tell)  # the store may be what failed
     except Exception as error:  # noqa: BLE001 - the task has failed already, and with a better reason
-        logger.warning("the status of %s cannot be written: %s", pipeline.name, error)
+        logger.warning("the status of %s cannot be written: %s", pipeline.name, one_line(error))
 
 
 def _publish_commit(pipeline: Pipeline, report: BatchReport) -> None:
@@ -192,7 +193,7 @@ def _publish_commit(pipeline: Pipeline, report: BatchReport) -> None:
     try:
         _send_status(publish_status(_session(pipeline), phase="commit", report=report))
     except Exception as error:  # noqa: BLE001 - the batch is committed, whatever the catalog answers now
-        logger.warning("the status of %s waits for the next plan: %s", pipeline.name, error)
+        logger.warning("the status of %s waits for the next plan: %s", pipeline.name, one_line(error))
 
 
 def _send_status(status: PipelineStatus | None) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import lz4.frame
 import pyarrow as pa
 
-from icefloe.errors import TerminalError, TransientError
+from icefloe.errors import TerminalError, TransientError, one_line
 
 __all__ = [
     "CHANGE_ORDINAL",
@@ -119,7 +119,7 @@ def decode_block(data: bytes | memoryview, schema: pa.Schema, *, max_bytes: int)
             batch.validate(full=True)
             batches.append(batch)
     except (pa.ArrowException, OSError, EOFError, MemoryError) as cause:
-        raise _corrupt(data, f"its Arrow messages do not fit the schema: {cause}") from cause
+        raise _corrupt(data, f"its Arrow messages do not fit the schema: {one_line(cause)}") from cause
     return batches
 
 
@@ -138,7 +138,7 @@ def decompress_block(data: bytes | memoryview, *, max_bytes: int) -> bytes:
         decompressor = lz4.frame.LZ4FrameDecompressor()
         content = decompressor.decompress(data, max_length=declared)
     except RuntimeError as cause:
-        raise _corrupt(data, f"LZ4 refuses it: {cause}") from cause
+        raise _corrupt(data, f"LZ4 refuses it: {one_line(cause)}") from cause
     if len(content) != declared or not decompressor.eof or decompressor.unused_data:
         raise _corrupt(data, f"{len(content)} of {declared} bytes came out, or bytes follow the frame")
     return content

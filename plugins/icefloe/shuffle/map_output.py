@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.changes.row_hash import RowHashes
-from icefloe.errors import TransientError
+from icefloe.errors import TransientError, one_line
 from icefloe.shuffle.block_file import BlockFile, BlockFileWriter, SpilledRun, merge_runs, write_rows
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.commit_record import MapOutputRecord, StoredFile
@@ -274,4 +274,6 @@ def _local_disk() -> Iterator[None]:
     try:
         yield
     except OSError as cause:
-        raise TransientError(f"the spill files of a map task cannot be written: {cause}; free local disk") from cause
+        raise TransientError(
+            f"the spill files of a map task cannot be written: {one_line(cause)}; free local disk"
+        ) from cause

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from icefloe.errors import TerminalError, TransientError
+from icefloe.errors import TerminalError, TransientError, one_line
 from icefloe.sinks.row_groups import GROUP_ROWS
 from icefloe.storage.keys import join_url
 from icefloe.storage.store import KeyMissingError, Store
@@ -35,8 +35,8 @@ def write_parquet_files(
         return _write_files(folder, schema, groups, target_file_bytes)
     except OSError as cause:
         raise TransientError(
-            f"cannot keep the changes of a task in {folder} until they are whole: {cause}; free space there, or let "
-            "SPARK_LOCAL_DIRS or TMPDIR name a larger disk", folder=str(folder),
+            f"cannot keep the changes of a task in {folder} until they are whole: {one_line(cause)}; free space there, "
+            "or let SPARK_LOCAL_DIRS or TMPDIR name a larger disk", folder=str(folder),
         ) from cause  # fmt: skip
 
 

@@ -11,6 +11,8 @@ from typing import Final
 from obstore import exceptions
 
 from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.outgoing import raise_outgoing
+from icefloe.redaction.hidden import redacted_foreign
 from icefloe.storage.keys import join_url
 from icefloe.storage.store import KeyMissingError
 
@@ -28,6 +30,8 @@ _PASSING: Final = frozenset({
 })  # fmt: skip
 """Of a local disk: faults that may be over at the next try, when others have freed what was used up."""
 _LONGEST_REASON: Final = 300
+_PANIC: Final = "PanicException"
+"""Of every extension that is made with PyO3; none exports it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -38,12 +42,10 @@ class Place:
         url: without credentials.
         is_local: a fault that has no type of its own is one of this machine's disk, which another try meets again but
             for faults like a full disk; elsewhere it is one of the network or of the service.
-        hidden: values that never appear in an error: the options.
     """
 
     url: str
     is_local: bool
-    hidden: tuple[str, ...] = ()
 
     @contextmanager
     def faults(self, action: str, key: str) -> Iterator[None]:
@@ -58,9 +60,21 @@ class Place:
         except _OURS:
             raise
         except _THEIRS as cause:
-            error = self._error(cause, action, key)
             # A remote store's error may quote the endpoint or a credential, and a traceback prints every cause.
-            raise error from (cause if self.is_local else None)
+            raise_outgoing(self._error(cause, action, key), cause if self.is_local else None)
+        except BaseException as cause:
+            if type(cause).__name__ != _PANIC:
+                raise
+            raise_outgoing(self._panic(cause, action, key))
+
+    def _panic(self, cause: BaseException, action: str, key: str) -> IcefloeError:
+        """Obstore's Rust panics on options that it did not foresee, and what it raises is no Exception."""
+        return TerminalError(
+            f"cannot {action} {join_url(self.url, key)}: the client of this store gave up ({self._reason(cause)}); "
+            "correct the URL or the options of this store",
+            url=self.url,
+            key=key,
+        )
 
     def _error(self, cause: Exception, action: str, key: str) -> IcefloeError:
         what = f"cannot {action} {join_url(self.url, key)}"
@@ -86,17 +100,16 @@ class Place:
             sentence = f"{what}: {reason}; try again, and check the endpoint and the network if it goes on"
         return kind(sentence, url=self.url, key=key)
 
-    def _reason(self, cause: Exception) -> str:
+    def _reason(self, cause: BaseException) -> str:
         # What obstore says of a local fault repeats the path, or names a file that it writes on the way.
         if self.is_local and (number := _errno(cause)) is not None:
             return os.strerror(number)
-        reason = str(cause).strip().partition("\n")[0]
-        for value in sorted(self.hidden, key=len, reverse=True):
-            reason = reason.replace(value, "***")
+        # What is hidden may hold line breaks, so it goes before the text is cut.
+        reason = redacted_foreign(str(cause)).strip().partition("\n")[0]
         return (reason if self.is_local else _URL.sub("...", reason))[:_LONGEST_REASON]
 
 
-def _errno(cause: Exception) -> int | None:
+def _errno(cause: BaseException) -> int | None:
     """The number of a local fault; obstore has it in the first line of its text alone."""
     if isinstance(cause, OSError) and cause.errno is not None:
         return cause.errno

@@ -12,11 +12,13 @@ from obstore import store as stores
 
 from icefloe.errors import TerminalError
 from icefloe.patience import patience_seconds
+from icefloe.redaction.hidden import hide, hide_environment
 from icefloe.storage.clients import RemoteClients
 from icefloe.storage.faults import Place
 from icefloe.storage.keys import check_folder
 from icefloe.storage.local_store import LocalStore
 from icefloe.storage.object_store import ObjectStore
+from icefloe.storage.options import usable_options
 from icefloe.storage.requests import Requests
 from icefloe.storage.store import Store
 
@@ -33,7 +35,6 @@ _CLIENT_OPTIONS: Final = frozenset({
 })  # fmt: skip
 _VENDORS: Final = {"s3": "aws_", "gs": "google_", "abfs": "azure_", "abfss": "azure_"}
 _VENDOR: Final = re.compile(r"^(aws|google|azure)_")
-_SHORTEST_HIDDEN: Final = 4
 
 
 def open_store(
@@ -55,7 +56,7 @@ def open_store(
             environment.
 
     Raises:
-        TerminalError: a URL of another form, or options that the store does not know.
+        TerminalError: a URL of another form, or options that the store does not know or cannot use.
     """
     match = _URL.fullmatch(url)
     if match is None:
@@ -95,9 +96,10 @@ def _memory_root(_name: str) -> Any:
 
 
 def _remote(url: str, options: Mapping[str, str], requests: Requests | None, patience: float) -> ObjectStore:
-    options = {_VENDOR.sub("", key.lower()): value for key, value in options.items()}
-    hidden = tuple(value for value in options.values() if len(value) >= _SHORTEST_HIDDEN)
-    place = Place(url=url, is_local=False, hidden=hidden)
+    hide(options)
+    hide_environment(os.environ)
+    options = usable_options(url.partition("://")[0], options, os.environ)
+    place = Place(url=url, is_local=False)
     client: Any = {**_client_options(url, os.environ), **_picked(options, _CLIENT_OPTIONS)}
     if any("endpoint" in key and value.startswith("http://") for key, value in options.items()):
         client.setdefault("allow_http", "true")

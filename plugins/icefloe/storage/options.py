@@ -1,0 +1,75 @@
+"""The options of a store, checked before obstore takes them: its Rust panics on some and says nothing of others."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from icefloe.errors import TerminalError
+
+__all__ = ["usable_options"]
+
+_VENDORS: Final = {"s3": "aws", "gs": "google", "abfs": "azure", "abfss": "azure"}
+_VENDOR: Final = re.compile(r"^(aws|google|azure)_")
+# Keys and certificates have several lines.
+_OF_LINES: Final = re.compile("certificate|private_key|service_account|service_account_key|google_credentials")
+_HEADER: Final = re.compile(r"[\x20-\x7e]*")
+_ENDPOINT: Final = re.compile(r"https?://[^\s/?#@]+(/[^\s?#@]*)?", re.IGNORECASE)
+_BREAKS: Final = "\r\n"
+
+
+def usable_options(scheme: str, options: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+    """The options without their vendor's name and without the line break that a mounted secret ends in.
+
+    Obstore reads the environment by itself. Only variables that it would stumble over become options here.
+
+    Args:
+        scheme: of the store's URL.
+        options: as given.
+        environ: of this process.
+
+    Raises:
+        TerminalError: one that its client cannot take; the sentence names it and never its value.
+    """
+    given = {_VENDOR.sub("", key.lower()): value for key, value in options.items()}
+    usable = {key: _checked(key, value, f"the option {key!r} of this store") for key, value in given.items()}
+    for key, name in _variables(scheme, environ):
+        if key in usable:
+            continue
+        value = _checked(key, environ[name], f"the variable {name}")
+        if value != environ[name]:
+            usable[key] = value
+    return usable
+
+
+def _variables(scheme: str, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    vendor = f"{_VENDORS.get(scheme, scheme)}_"
+    for name in environ:
+        key = name.lower().removeprefix(vendor)
+        if name.lower().startswith(vendor) and _IN_REQUESTS.fullmatch(key):
+            yield key, name
+
+
+_IN_REQUESTS: Final = re.compile(
+    "access_key_id|secret_access_key|session_token|token|(default_)?region|endpoint(_url)?(_s3)?|account_(name|key)|"
+    "storage_account_name|storage_account_key|storage_(sas_key|token)|client_id|client_secret|tenant_id"
+)
+"""Of the variables that obstore reads, those that go into requests."""
+
+
+def _checked(key: str, value: str, place: str) -> str:
+    if _OF_LINES.search(key):
+        return value
+    value = value.strip(_BREAKS)
+    if _HEADER.fullmatch(value) is None:
+        raise TerminalError(
+            f"{place} holds a line break or another character that no request can carry: write its value again, in "
+            "one line of plain characters",
+            option=key,
+        )
+    if key.startswith("endpoint") and _ENDPOINT.fullmatch(value.strip()) is None:
+        raise TerminalError(
+            f"{place} is no address of a service: write it as https://s3.example.com or http://127.0.0.1:9000, with "
+            "the scheme and without credentials",
+            option=key,
+        )
+    return value.strip() if key.startswith("endpoint") else value

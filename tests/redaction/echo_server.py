@@ -1,0 +1,66 @@
+"""A server that sends back whatever it was asked, as debugging proxies and careless services do."""
+
+import base64
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from urllib.parse import unquote
+
+__all__ = ["ISSUED", "echo_server"]
+
+ISSUED = "1ssu3d-by-the-server/Xy+42="
+"""The token that ``/grant`` hands out."""
+
+
+@contextmanager
+def echo_server() -> Iterator[str]:
+    """Serves until left; the first part of the path says how it answers: ``401``, ``500-text``, ``200-garbage``."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    server.daemon_threads = True
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def answer(self) -> None:
+        sent = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode("utf-8", errors="replace")
+        authorization = self.headers.get("Authorization", "")
+        decoded = (
+            base64.b64decode(authorization.partition(" ")[2] + "===").decode("latin-1")
+            if "Basic" in authorization
+            else ""
+        )
+        echo = f"{self.command} {self.path} {unquote(self.path)} {dict(self.headers)} {sent} {unquote(sent)} {decoded}"
+        mode = self.path.split("/")[1].partition("?")[0]
+        status, kind = (mode.partition("-")[0], mode.partition("-")[2]) if mode[:3].isdigit() else ("404", "")
+        if mode == "grant":
+            status, kind = ("200", "token") if "/oauth/" in self.path else ("500", "text")
+        body = {
+            "text": echo,
+            "html": f"<html><body>{echo}</body></html>",
+            "garbage": json.dumps({"echo": echo}),
+            "token": json.dumps({"access_token": ISSUED, "token_type": "bearer", "expires_in": 3600}),
+            "xml": f"<Error><Code>No</Code><Message>{echo}</Message></Error>",
+        }.get(kind) or json.dumps({"error": {"message": echo, "type": "NotAuthorizedException", "code": int(status)}})
+        data = body.encode()
+        self.send_response(int(status))
+        self.send_header("Content-Length", str(len(data)))
+        self.send_header("Content-Type", "application/xml" if kind == "xml" else "application/json")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+    do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = answer  # noqa: N815 - the base class calls them so
+
+    def log_message(self, *args: object) -> None:
+        pass
