@@ -1,8 +1,11 @@
 """A file's effects against the sum of its terms, row by row."""
 
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 from hypothesis import given
@@ -68,3 +71,35 @@ def test_delete_files_are_read_only_where_a_term_names_them() -> None:
 def test_deletes_of_every_row_leave_nothing_to_read() -> None:
     assert file_rows(work([(0, 1, 4)]), deleted_by).effects == ()
     assert file_rows(work([(0, 1, 0)], record_count=0), deleted_by).effects == ()
+
+
+MEASURED = """
+import resource
+import numpy as np
+from pyroaring import BitMap64
+from batch.test_file_rows import work
+from icefloe.batch.file_rows import file_rows
+from icefloe.batch.document import DeleteState, FileWork
+from icefloe.iceberg.data_file import DataFile
+
+rows = 40_000_000
+vector = BitMap64(range(0, rows, 2))
+file = DataFile(path="f", file_format="PARQUET", spec_id=0, record_count=rows, file_size_bytes=1)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+found = file_rows(
+    FileWork(data_file=file, terms=((0, 1, 1), (1, -1, 0), (1, 1, 1)), delete_states=(DeleteState(added=(0,)),)),
+    lambda _: {0: vector},
+)
+for first in range(0, rows, 8_000_000):
+    [len(effect.rows.among(np.arange(first, first + 131_072))) for effect in found.effects]
+assert found.rows_touched() == rows
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / len(vector))
+"""
+
+
+def test_a_deleted_row_takes_little_more_than_its_bit() -> None:
+    """20 million positions took 73 bytes each (1.4 GiB); measured now: 1.8 bytes at most, with both steps at once."""
+    paths = [str(Path(__file__).parents[1]), *sys.path]
+    command = [sys.executable, "-c", f"import sys; sys.path[:0] = {paths!r}\n{MEASURED}"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=200, check=True)
+    assert float(ended.stdout) < 4

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
+from pyroaring import BitMap64
 
 from iceberg.written_tables import local_io, with_id
 from icefloe.batch.changed_rows import Effect
@@ -82,9 +83,9 @@ PASSING = {
 
 
 @settings(max_examples=60, deadline=None)
-@given(GONE, st.sampled_from(sorted(PASSING)), st.booleans())
+@given(st.one_of(GONE, GONE.map(BitMap64)), st.sampled_from(sorted(PASSING)), st.booleans())
 def test_touched_rows_that_pass_are_read_and_all_touched_ones_count_as_read(
-    file: DataFile, listed: np.ndarray, filter_text: str, is_all_but: bool
+    file: DataFile, listed: np.ndarray | BitMap64, filter_text: str, is_all_but: bool
 ) -> None:
     rows = RowSet(positions=listed, is_all_but=is_all_but)
     positions, ids, rows_read = read(reader(filter_text), touched(file, rows))

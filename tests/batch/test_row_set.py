@@ -3,18 +3,22 @@ import doctest
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from pyroaring import BitMap64
 
 from icefloe.batch import row_set
-from icefloe.batch.row_set import RowSet
+from icefloe.batch.row_set import RowSet, listed
 
 FILE = 12
 SOME = st.sets(st.integers(0, FILE - 1)).map(lambda found: np.array(sorted(found), np.int64))
-SETS = st.builds(lambda positions, is_all_but: RowSet(positions=positions, is_all_but=is_all_but), SOME, st.booleans())
+LISTED = st.one_of(SOME, SOME.map(BitMap64))
+SETS = st.builds(
+    lambda positions, is_all_but: RowSet(positions=positions, is_all_but=is_all_but), LISTED, st.booleans()
+)
 
 
 def members(rows: RowSet) -> set[int]:
-    listed = set(rows.positions.tolist())
-    return set(range(FILE)) - listed if rows.is_all_but else listed
+    found = set(listed(rows.positions).tolist())
+    return set(range(FILE)) - found if rows.is_all_but else found
 
 
 def test_the_example_of_the_docstring_holds() -> None:

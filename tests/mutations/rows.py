@@ -22,8 +22,8 @@ ROWS: Final = (
     Mutation(
         name="rows that one step touches are forgotten where another touches all but them",
         path="batch/row_set.py",
-        before="left_out = np.setdiff1d(self.positions, other.positions, assume_unique=True)",
-        after="left_out = self.positions",
+        before="return RowSet(positions=_difference(one, two), is_all_but=True)",
+        after="return RowSet(positions=one, is_all_but=True)",
     ),
     Mutation(
         name="all rows but some are just those",
@@ -34,8 +34,22 @@ ROWS: Final = (
     Mutation(
         name="the weight of a file is lost where delete files are in force on it",
         path="batch/file_rows.py",
-        before="weights = everywhere - less",
-        after="weights = -less",
+        before="Effect(change_ordinal=ordinal, weight=everywhere - less, rows=RowSet(positions=rows))",
+        after="Effect(change_ordinal=ordinal, weight=-less, rows=RowSet(positions=rows))",
+    ),
+    Mutation(
+        name="a step pairs updates by row ids that one of its files does not have",
+        path="iceberg/step_row_ids.py",
+        before="return found if all(term.entry.data_file.path in found for term in terms) else {}",
+        after="return found",
+        suite=("tests/iceberg/test_step_row_ids.py",),
+    ),
+    Mutation(
+        name="a file has the row ids of its first step in all of them",
+        path="iceberg/scan_tasks.py",
+        before="found.setdefault(own.get(term.change_ordinal, first), []).append(term)",
+        after="found.setdefault(first, []).append(term)",
+        suite=("tests/iceberg/test_step_row_ids.py",),
     ),
     Mutation(
         name="files that two steps remove and add are compared by position",

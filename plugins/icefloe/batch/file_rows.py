@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
 from pyroaring import BitMap64
 
 from icefloe.batch.changed_rows import Effect
@@ -114,30 +113,29 @@ def _gone_by_state(
 def _effects(ordinal: int, terms: Sequence[tuple[int, BitMap64]], num_rows: int) -> list[Effect]:
     """Of each weight that rows have in one step, those rows: the weight of live rows less that of rows deleted."""
     everywhere = sum(weight for weight, _ in terms)
-    positions, less = _summed(terms if everywhere else _without_common(terms))
+    by_less = _by_weight_less(terms)
     found = []
     if everywhere:
-        rows = RowSet(positions=positions, is_all_but=True)
-        found.append(Effect(change_ordinal=ordinal, weight=everywhere, rows=rows))
-    weights = everywhere - less
+        deviating = BitMap64.union(BitMap64(), *by_less.values())
+        found.append(
+            Effect(change_ordinal=ordinal, weight=everywhere, rows=RowSet(positions=deviating, is_all_but=True))
+        )
     found += [
-        Effect(change_ordinal=ordinal, weight=int(weight), rows=RowSet(positions=positions[weights == weight]))
-        for weight in np.unique(weights)
-        if weight
+        Effect(change_ordinal=ordinal, weight=everywhere - less, rows=RowSet(positions=rows))
+        for less, rows in sorted(by_less.items(), reverse=True)
+        if everywhere - less
     ]
     return [effect for effect in found if effect.rows.count(num_rows)]
 
 
-def _without_common(terms: Sequence[tuple[int, BitMap64]]) -> list[tuple[int, BitMap64]]:
-    """What is deleted in every term has the sum of all weights less, which is nothing."""
-    common = BitMap64.intersection(*(gone for _, gone in terms))
-    return [(weight, gone - common) for weight, gone in terms]
-
-
-def _summed(terms: Sequence[tuple[int, BitMap64]]) -> tuple[np.ndarray, np.ndarray]:
-    """The positions that are deleted in some term, and the sum of the weights of those terms, where it is not 0."""
-    arrays = [np.array(gone.to_array(), np.int64) for _, gone in terms]
-    weights = np.repeat(np.array([weight for weight, _ in terms], np.int64), [len(each) for each in arrays])
-    positions, places = np.unique(np.concatenate(arrays), return_inverse=True)
-    sums = np.bincount(places, weights=weights, minlength=len(positions)).astype(np.int64)
-    return positions[sums != 0], sums[sums != 0]
+def _by_weight_less(terms: Sequence[tuple[int, BitMap64]]) -> dict[int, BitMap64]:
+    """The positions that are deleted in some terms, by the sum of the weights of those terms, where it is not 0."""
+    parts: dict[int, BitMap64] = {0: BitMap64()}
+    for weight, gone in terms:
+        # What is in no part yet has had nothing taken off.
+        new: dict[int, BitMap64] = {weight: BitMap64.difference(gone, *parts.values())}
+        for less, rows in parts.items():
+            for sum_less, part in ((less + weight, rows & gone), (less, rows - gone)):
+                new[sum_less] = new[sum_less] | part if sum_less in new else part
+        parts = new
+    return {less: rows for less, rows in parts.items() if less and rows}

@@ -6,10 +6,11 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+from pyroaring import BitMap64
 
 from icefloe.batch.decoded_bytes import DecodedBytes
 from icefloe.batch.file_rows import FileRows
-from icefloe.batch.row_set import Positions
+from icefloe.batch.row_set import Positions, listed
 from icefloe.batch.row_shape import RowShape
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.reader import read_data_file, read_matching_rows, read_rows
@@ -116,12 +117,12 @@ class TableRowReader:
         ):
             yield first, batch.num_rows, batch
 
-    def _at(self, data_file: DataFile, positions: Positions) -> Iterator[tuple[Positions, pa.RecordBatch]]:
+    def _at(self, data_file: DataFile, positions: Positions | BitMap64) -> Iterator[tuple[Positions, pa.RecordBatch]]:
         start = 0
         for batch in read_rows(
             data_file, positions, schema=self.shape.read, io=self.io, table=self.table, decoded=self.decoded.add
         ):
-            yield positions[start : start + batch.num_rows], batch
+            yield listed(positions[start : start + batch.num_rows]), batch
             start += batch.num_rows
 
     def _compared(self, batch: pa.RecordBatch, data_file: DataFile, positions: Positions) -> pa.RecordBatch:

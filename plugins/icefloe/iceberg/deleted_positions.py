@@ -146,4 +146,6 @@ class DeletedPositions:
 def _below(record_count: int, positions: BitMap64) -> BitMap64:
     if not positions or positions.max() < record_count:
         return positions
-    return positions & BitMap64(range(record_count))
+    inside = positions.copy()
+    inside.remove_range(record_count, positions.max() + 1)
+    return inside

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyiceberg.io import FileIO
+from pyroaring import BitMap64
 
 from icefloe.errors import NotBuiltError, TerminalError
 from icefloe.iceberg.column_error import ColumnError
@@ -112,7 +113,7 @@ def read_matching_rows(
 
 def read_rows(
     file: DataFile,
-    positions: NDArray[np.int64],
+    positions: NDArray[np.int64] | BitMap64,
     *,
     schema: TableSchema,
     io: FileIO,
@@ -124,7 +125,8 @@ def read_rows(
 
     Args:
         file: a data file of the table.
-        positions: ascending, each once, from 0 to ``file.record_count``, exclusive.
+        positions: ascending, each once, from 0 to ``file.record_count``, exclusive; of a bitmap those of one run of row
+            groups at a time are listed.
         schema: as for ``read_data_file``; so are the other arguments and the errors.
         io: opens the file.
         table: its name, for errors.
@@ -139,8 +141,7 @@ def read_rows(
         return
     with _opened(file, schema, io, table, batch_rows, decoded, dictionary_columns=False) as opened:
         for first, rows, groups in opened.rows.group_runs():
-            wanted = positions[np.searchsorted(positions, first) : np.searchsorted(positions, first + rows)]
-            yield from opened.rows_of(groups, wanted - first)
+            yield from opened.rows_of(groups, _between(positions, first, first + rows) - first)
 
 
 def plain_batch(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
@@ -241,10 +242,21 @@ def _check_count(file: DataFile | DeleteFile, num_rows: int, table: str) -> None
         )
 
 
-def _check_positions(file: DataFile, positions: NDArray[np.int64]) -> None:
+def _between(positions: NDArray[np.int64] | BitMap64, first: int, stop: int) -> NDArray[np.int64]:
+    if isinstance(positions, BitMap64):
+        # Not the bitmap of a range: the file says how long that is.
+        here = positions.copy()
+        here.remove_range(0, first)
+        here.remove_range(stop, max(stop, positions.max() + 1))
+        return np.frombuffer(here.to_array(), np.uint64).view(np.int64)
+    return positions[slice(*np.searchsorted(positions, (first, stop)))]
+
+
+def _check_positions(file: DataFile, positions: NDArray[np.int64] | BitMap64) -> None:
     if not len(positions):
         return
-    if positions[0] < 0 or positions[-1] >= file.record_count or (np.diff(positions) <= 0).any():
+    is_ascending = isinstance(positions, BitMap64) or (np.diff(positions) > 0).all()
+    if positions[0] < 0 or positions[-1] >= file.record_count or not is_ascending:
         raise ValueError(
             f"positions in {file.path} must be ascending from 0 to {file.record_count}, exclusive; found "
             f"{len(positions)} from {positions[0]} to {positions[-1]}"
