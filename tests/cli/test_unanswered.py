@@ -1,11 +1,12 @@
 """Commands whose catalog or store takes every connection and never answers, as real processes."""
 
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from cli.workspace import Outcome, Workspace, icefloe, icefloe_process
+from cli.workspace import Outcome, Workspace, icefloe, icefloe_process, properties_of
 from fakes.unanswering import drip_headers, garbage, keep_silent, serving
 from icefloe.patience import PATIENCE_VARIABLE
 
@@ -47,6 +48,22 @@ def test_a_command_whose_store_does_not_answer_names_it_and_ends(
         outcome = hurried(command, pipeline, **silent_store(port))
     assert outcome.code == 75, outcome
     assert "s3://lake" in outcome.out + outcome.err
+
+
+@pytest.mark.parametrize("command", ["run", "status", "validate"])
+def test_a_command_whose_table_lies_in_a_store_that_does_not_answer_names_it(
+    workspace: Workspace, command: str
+) -> None:
+    with sqlite3.connect(workspace.folder / "catalog.db") as database:
+        database.execute("UPDATE iceberg_tables SET metadata_location = 's3://tables/events/7.metadata.json'")
+    with serving(keep_silent) as port:
+        given = {"s3.endpoint": f"http://127.0.0.1:{port}", "s3.region": "x", "s3.request-timeout": "1"}
+        pipeline = workspace.pipeline(catalog={"name": "lab", **properties_of(workspace.folder), **given})
+        outcome = icefloe_process(command, pipeline, **silent_store(port))
+    assert outcome.code == 75, outcome
+    text = outcome.out + outcome.err
+    assert "names a metadata file of table db.events whose storage does not answer" in text
+    assert "tables" in text
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, "batches"])

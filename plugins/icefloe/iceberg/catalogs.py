@@ -185,6 +185,15 @@ def _load(catalog: Catalog, table: str) -> Table:
             f"catalog {catalog.name!r} names a metadata file of table {table} that is not there: {one_line(cause)}",
             catalog=catalog.name, table=table,
         ) from cause  # fmt: skip
+    except OSError as cause:
+        # Clients of catalogs have types of their own; what reads files raises the plain one.
+        if type(cause) is not OSError:
+            raise
+        raise TransientError(
+            f"catalog {catalog.name!r} names a metadata file of table {table} whose storage does not answer: "
+            f"{one_line(cause)}",
+            catalog=catalog.name, table=table,
+        ) from cause  # fmt: skip
     except (ValidationError, pydantic.ValidationError) as cause:
         unknown = unknown_column_type(cause)
         if unknown is None:
