@@ -13,8 +13,9 @@ import pyarrow as pa
 
 __all__ = ["MAX_BLOCK_BYTES", "decompressed"]
 
-MAX_BLOCK_BYTES: Final = 256 << 20
-"""Of one block, compressed or not. Writers end a block at 16 KiB to some MiB, or behind one larger row."""
+MAX_BLOCK_BYTES: Final = 128 << 20
+"""Of one block, compressed or not. Writers end a block at 16 KiB to some MiB, or behind one larger row. A block is held
+up to three times at once, which the 512 MiB that a core has beside ``memory_bytes`` cover."""
 
 _CHUNK_BYTES: Final = 1 << 20
 
