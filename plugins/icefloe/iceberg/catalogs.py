@@ -162,6 +162,14 @@ def _maker(name: str, properties: Mapping[str, Any]) -> Callable[[str, dict[str,
             from icefloe.iceberg.bounded_sql import BoundedSqlCatalog
 
             return BoundedSqlCatalog
+        case CatalogType.GLUE | CatalogType.DYNAMODB:
+            from icefloe.iceberg.bounded_aws import bounded_dynamodb, bounded_glue
+
+            return bounded_glue if kind is CatalogType.GLUE else bounded_dynamodb
+        case CatalogType.HIVE:
+            from icefloe.iceberg.bounded_hive import bounded_hive
+
+            return bounded_hive
     return lambda name, properties, _: AVAILABLE_CATALOGS[kind](name, properties)
 
 
