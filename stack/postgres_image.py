@@ -1,6 +1,5 @@
 """PostgreSQL's image: the machine's own package, and what the entry point makes at the first start."""
 
-import os
 import shutil
 import subprocess
 import tempfile
@@ -9,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from servers.postgresql import find_programs
+from servers.postgresql import find_programs, give_to, server_user
+from servers.server_process import as_user
 from stack.image import SYSTEM_PATH, Image
 from stack.service import Service
 
@@ -18,15 +18,15 @@ __all__ = ["PostgresImage"]
 
 @dataclass(kw_only=True)
 class PostgresImage(Image):
-    """PostgreSQL of the machine's package."""
+    """PostgreSQL of the machine's package or of a wheel."""
 
     def prepare(self) -> None:
         """Finds it; as root it runs as its own user, in a folder that this user may reach."""
         self._programs = find_programs()
-        if os.geteuid() == 0:
-            self.user = "postgres"
+        self.user = server_user()
+        if self.user is not None:
             self.folder = Path(tempfile.mkdtemp(prefix="icefloe-stack-"))
-            shutil.chown(self.folder, self.user, self.user)
+            give_to(self.user, self.folder)
         self.folders |= {"/var/lib/postgresql/data": self.folder / "data"}
 
     def environment(self) -> dict[str, str]:
@@ -45,7 +45,7 @@ class PostgresImage(Image):
         for path in (password, statement):
             path.chmod(0o600)
             if self.user is not None:
-                shutil.chown(path, self.user, self.user)
+                give_to(self.user, path)
         self._run(
             "initdb", "--username", environment["POSTGRES_USER"], "--pwfile", str(password),
             "--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C.UTF-8", "--no-sync",
@@ -62,8 +62,7 @@ class PostgresImage(Image):
     def _run(self, program: str, *arguments: str, stdin: int | TextIO = subprocess.DEVNULL) -> None:
         done = subprocess.run(
             [self._programs / program, *arguments], env=self.environment(), cwd=self.folder, stdin=stdin,
-            capture_output=True, text=True, check=False, user=self.user, group=self.user,
-            extra_groups=None if self.user is None else [],
+            capture_output=True, text=True, check=False, **as_user(self.user),
         )  # fmt: skip
         if done.returncode != 0:
             raise RuntimeError(f"{program} ended with {done.returncode}:\n{done.stdout}{done.stderr}")

@@ -3,12 +3,12 @@
 import hashlib
 import json
 import os
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any, Final
 
+from servers.go import find_go
 from servers.server_process import CACHE, ServerUnavailableError
 
 __all__ = ["FileRefusedError", "run_reader"]
@@ -42,15 +42,13 @@ def _program() -> Path:
     sources = b"".join(path.read_bytes() for path in sorted(SOURCES.iterdir()))
     binary = CACHE / "bin" / f"reader-{hashlib.sha256(sources).hexdigest()[:16]}"
     if not binary.is_file():
-        go = shutil.which("go")
-        if go is None:
-            raise ServerUnavailableError("docker-compose.yaml is read by a Go program, and `go` is not on the path")
+        go = find_go()
         binary.parent.mkdir(parents=True, exist_ok=True)
         _build(go, binary)
     return binary
 
 
-def _build(go: str, binary: Path) -> None:
+def _build(go: Path, binary: Path) -> None:
     # A module cache of its own, gone afterwards.
     with tempfile.TemporaryDirectory(prefix="reader-", dir=CACHE) as folder:
         places = {"GOPATH": f"{folder}/go", "GOCACHE": f"{folder}/build"}

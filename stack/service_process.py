@@ -8,6 +8,7 @@ from typing import Final
 
 import psutil
 
+from servers.server_process import as_user
 from stack.image import Image
 from stack.service import Service
 
@@ -112,5 +113,5 @@ class ServiceProcess:
         return subprocess.Popen(
             command, cwd=self._image.working_folder, env=dict(self.environment), stdin=subprocess.DEVNULL,
             stdout=output, stderr=output, start_new_session=True,
-            user=user, group=user, extra_groups=None if user is None else [],
+            **as_user(user),
         )  # fmt: skip

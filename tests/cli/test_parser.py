@@ -9,6 +9,7 @@ import pytest
 
 import icefloe
 from icefloe.cli.parser import complete_pipeline, make_parser
+from missing import require_package
 
 
 def test_a_range_is_read_as_ids_or_times() -> None:
@@ -56,7 +57,7 @@ def test_every_command_has_an_example_and_knows_json(command: str, capsys: pytes
     ],
 )
 def test_the_shell_completes_commands_pipelines_and_options(tmp_path: Path, line: str, completed: list[str]) -> None:
-    pytest.importorskip("argcomplete")
+    require_package("argcomplete", "argcomplete")
     (tmp_path / "dags/pipelines").mkdir(parents=True)
     (tmp_path / "dags/pipelines/flights.yaml").touch()
     answer = tmp_path / "answer"

@@ -14,6 +14,7 @@ from docs.claims import Kind, claimed
 from docs.flights import Flights
 from docs.recorded_shell import record
 from make.locks import pins
+from missing import require_package
 
 pytestmark = pytest.mark.airflow
 
@@ -25,7 +26,7 @@ BUNDLES = "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST"
 def test_the_pipelines_of_a_repository_are_dags_that_know_their_commit(
     block: Block, flights: Flights, tmp_path: Path, airflow: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("airflow.providers.git", reason="a git bundle needs apache-airflow-providers-git")
+    require_package("airflow.providers.git", "apache-airflow-providers-git")
     repository = tmp_path / "repository"
     commit = commit_files(block, repository, flights.write_pipeline("flights", name="flights_from_git"))
     (tmp_path / "shell").mkdir()

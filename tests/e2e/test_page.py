@@ -2,21 +2,25 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from missing import missing
 from page.api_server import ApiServer
-from page.browser import MISSING, browser_page, open_browser
+from page.browser import browser_page, open_browser
+from page.chromium import BrowserUnavailableError
 from page.screenshots import stage_in
 from page.stage import airflow_variables
 
-pytestmark = [pytest.mark.daemons, pytest.mark.skipif(MISSING is not None, reason=str(MISSING))]
+pytestmark = pytest.mark.daemons
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Staged only where a browser can look at it."""
     made = tmp_path_factory.mktemp("page")
     stage_in(made, batches=3)
     return made
@@ -30,7 +34,11 @@ def server(folder: Path) -> Iterator[ApiServer]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with open_browser() as opened:
+    with ExitStack() as entered:
+        try:
+            opened = entered.enter_context(open_browser())
+        except BrowserUnavailableError as reason:
+            missing("the page cannot be looked at", str(reason))
         yield opened
 
 

@@ -1,4 +1,3 @@
-import importlib.util
 from pathlib import Path
 
 import pytest
@@ -10,11 +9,15 @@ from icefloe.errors import TransientError
 from icefloe.iceberg.bounded_sql import BoundedSqlCatalog, connection_timeouts
 from icefloe.iceberg.catalogs import load_table
 from icefloe.patience import PATIENCE_VARIABLE
+from missing import require_package
 
-needs_psycopg2 = pytest.mark.skipif(importlib.util.find_spec("psycopg2") is None, reason="psycopg2 is not installed")
+
+@pytest.fixture
+def psycopg2() -> None:
+    require_package("psycopg2", "psycopg2-binary")
 
 
-@needs_psycopg2
+@pytest.mark.usefixtures("psycopg2")
 @pytest.mark.timeout(60)
 def test_a_database_server_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PATIENCE_VARIABLE, "1.5")
@@ -25,7 +28,7 @@ def test_a_database_server_that_does_not_answer_is_given_up(monkeypatch: pytest.
         load_table({"name": "lake", "uri": f"postgresql+psycopg2://u:p@127.0.0.1:{port}/lake"}, "db.events")
 
 
-@needs_psycopg2
+@pytest.mark.usefixtures("psycopg2")
 @pytest.mark.timeout(60)
 def test_a_connection_to_a_silent_server_ends_by_itself_so_that_no_thread_stays() -> None:
     with serving(keep_silent) as port, pytest.raises(Exception, match="timeout expired"):

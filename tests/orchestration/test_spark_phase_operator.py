@@ -16,6 +16,7 @@ from icefloe.engines.spark_application import SPARK_JOBS
 from icefloe.errors import TransientError
 from icefloe.orchestration import use_cases
 from icefloe.orchestration.spark_phase_operator import SparkPhaseOperator
+from missing import require_package
 from orchestration.pipelines import pipeline_from
 
 SECRET = "hunter2hunter2"
@@ -194,7 +195,7 @@ def test_a_real_job_tells_why_it_failed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("phase", "is_delivering"), [("insert_only", True), ("shuffle_write", False)])
 def test_openlineage_is_told_the_table_and_the_sink(tmp_path: Path, phase: str, is_delivering: bool) -> None:
-    pytest.importorskip("airflow.providers.openlineage")
+    require_package("airflow.providers.openlineage", "apache-airflow-providers-openlineage")
     workshop = Workshop.create(tmp_path)
     workshop.append([1])
     task = SparkPhaseOperator(task_id=phase, phase=phase, pipeline=workshop.session().pipeline)

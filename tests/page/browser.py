@@ -1,37 +1,32 @@
 """Chromium as people use it, or a clear word why there is none."""
 
-import shutil
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 
-__all__ = ["MISSING", "browser_page", "open_browser"]
+from page.chromium import BrowserUnavailableError, Chromium
 
-_NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
-
-
-def _missing() -> str | None:
-    try:
-        import playwright.sync_api  # noqa: F401
-    except ImportError:
-        return "playwright is not installed: pip install -r requirements-dev.txt"
-    if not any(shutil.which(name) for name in _NAMES):
-        return "there is no Chromium on the path: apt-get install chromium"
-    return None
-
-
-MISSING: Final = _missing()
-"""Why no browser can be opened; None where one can."""
+__all__ = ["browser_page", "open_browser"]
 
 
 @contextmanager
 def open_browser() -> Iterator[Any]:
-    """A browser without a window."""
-    from playwright.sync_api import sync_playwright
+    """A browser without a window.
 
+    Raises:
+        BrowserUnavailableError: there is none, and none can be fetched.
+    """
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError as cause:
+        raise BrowserUnavailableError("playwright is not installed: run `make check`, which installs it") from cause
+
+    chromium = Chromium.find()
     with sync_playwright() as playwright:
-        path = next(found for name in _NAMES if (found := shutil.which(name)))
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=chromium.path, args=["--no-sandbox"], env={**os.environ, **chromium.environ}
+        )
         yield browser
         browser.close()
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from page.api_server import ApiServer
-from page.browser import MISSING, browser_page, open_browser
+from page.browser import browser_page, open_browser
+from page.chromium import BrowserUnavailableError, Chromium
 from page.stage import airflow_variables
 
 __all__ = ["main", "stage_in"]
@@ -31,8 +32,10 @@ _FIRST_DAY: Final = (("overview_empty", "plugin/icefloe", "light", 1280, 760),)
 
 def main() -> int:
     """Makes the pictures anew."""
-    if MISSING is not None:
-        print(MISSING, file=sys.stderr)
+    try:
+        Chromium.find()
+    except BrowserUnavailableError as reason:
+        print(reason, file=sys.stderr)
         return 2
     target = Path(sys.argv[1])
     target.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Real servers, one of each for a whole run; a test is skipped where one cannot be had, and fails where one dies."""
+"""Real servers, one of each for a whole run; `missing` where one cannot be had, and a failure where one dies."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import pytest
 
+from missing import missing
 from servers.postgresql import Postgresql
 from servers.rest_catalog import RestCatalog
 from servers.server_process import ServerProcess, ServerUnavailableError
@@ -65,7 +66,7 @@ def or_skip(server: AbstractContextManager[Server]) -> Iterator[Server]:
     try:
         started = server.__enter__()
     except ServerUnavailableError as reason:
-        pytest.skip(str(reason))
+        missing("a test server cannot be had here", str(reason))
     try:
         yield started
     finally:

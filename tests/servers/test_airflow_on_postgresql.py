@@ -12,6 +12,7 @@ import pytest
 
 from e2e.daemons import Daemons, wait_until
 from icefloe import read_changes
+from missing import require_package
 from servers.flights import Flights, counted
 from servers.planted_secrets import CommandLines, files_with
 from servers.postgresql import Postgresql
@@ -62,8 +63,8 @@ class Deployment:
 @pytest.fixture(scope="module")
 def database(postgresql: Postgresql) -> Postgresql:
     """The server with an empty database for Airflow."""
-    pytest.importorskip("psycopg2", reason="Airflow on PostgreSQL needs the package psycopg2-binary")
-    pytest.importorskip("asyncpg", reason="Airflow on PostgreSQL needs the package asyncpg")
+    require_package("psycopg2", "psycopg2-binary")
+    require_package("asyncpg", "asyncpg")
     postgresql.make_database("airflow")
     return postgresql
 

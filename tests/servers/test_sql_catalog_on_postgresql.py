@@ -16,6 +16,7 @@ from icefloe.batch.session import PipelineSession
 from icefloe.engines.run_batch import run_batch
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.pipeline.pipeline_file import load_pipeline
+from missing import require_package
 from servers.deployment_page import documented_variables
 from servers.planted_secrets import files_with
 from servers.postgresql import Postgresql
@@ -39,7 +40,7 @@ class Lake:
 
 @pytest.fixture
 def lake(tmp_path: Path, postgresql: Postgresql) -> Lake:
-    pytest.importorskip("psycopg2", reason="a SQL catalog on PostgreSQL needs the package psycopg2-binary")
+    require_package("psycopg2", "psycopg2-binary")
     postgresql.make_database("iceberg")
     replaced = {"PASSWORD@db.example.com:5432": postgresql.authority, "s3://lake/warehouse": f"file://{tmp_path}"}
     properties = json.loads(documented_variables(replaced)["AIRFLOW_CONN_LAKE"])["extra"]

@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 
 from obstore.store import S3Store
 
+from servers.go import find_go
 from servers.server_process import CACHE, ServerProcess, ServerUnavailableError, answers, free_port
 
 __all__ = ["REGION", "Versitygw", "build_versitygw"]
@@ -31,9 +32,7 @@ def build_versitygw() -> Path:
     """
     if BINARY.is_file():
         return BINARY
-    go = shutil.which("go")
-    if go is None:
-        raise ServerUnavailableError("versitygw, an S3 store for tests, is built by Go, and `go` is not on the path")
+    go = find_go()
     BINARY.parent.mkdir(parents=True, exist_ok=True)
     # A module cache of its own, gone afterwards: Go's usual one would keep half a gigabyte in the home folder.
     with tempfile.TemporaryDirectory(prefix="versitygw-", dir=CACHE) as folder:

@@ -1,5 +1,4 @@
 import tracemalloc
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +10,7 @@ from icefloe.sinks.parquet_files import read_parquet, write_parquet_files
 from icefloe.sinks.row_groups import row_groups
 from icefloe.storage.location import open_store
 from icefloe.storage.store import KeyMissingError
+from missing import require_linux
 from sinks.delivered_changes import SCHEMA, changes
 
 ROWS = 12_000
@@ -67,9 +67,9 @@ def test_a_local_disk_that_fails_is_named(tmp_path):
     assert caught.value.folder == str(tmp_path / "gone")
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a disk that is always full")
 @pytest.mark.filterwarnings("error")
 def test_a_full_local_disk_is_an_error_to_try_again(folder):
+    require_linux()
     (folder / "0.parquet").symlink_to("/dev/full")
     with pytest.raises(TransientError, match=r"No space left on device.*; free space there"):
         write_parquet_files(folder, SCHEMA, groups(ROWS), target_file_bytes=None)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from missing import missing
 from servers.server_process import ServerUnavailableError
 from stack.compose_file import load_compose, read_compose
 from stack.dockerfile import Stage, load_stages
@@ -38,7 +39,7 @@ def documents(env_files: list[Path]) -> list[dict[str, Any]]:
     try:
         return [read_compose(COMPOSE_FILE, env_file) for env_file in env_files]
     except ServerUnavailableError as reason:
-        pytest.skip(str(reason))
+        missing("docker-compose.yaml cannot be read here", str(reason))
 
 
 @pytest.fixture(scope="module")

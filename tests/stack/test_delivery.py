@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from e2e.daemons import wait_until
+from missing import missing, require_package
 from servers.planted_secrets import files_with
 from servers.server_process import ServerUnavailableError
 from stack.compose_file import load_compose
@@ -36,7 +37,7 @@ class Running:
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     for module in ("psycopg2", "asyncpg"):
-        pytest.importorskip(module, reason=f"Airflow on PostgreSQL needs the package {module}")
+        require_package(module, module)
     folder = tmp_path_factory.mktemp("stack")
     make_env(folder / ".env")
     secrets = dict(line.split("=", 1) for line in (folder / ".env").read_text().splitlines() if line[:1].isupper())
@@ -48,7 +49,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
             ports = ports_here(services.values(), are_any=True)
             stack = started.enter_context(Stack(services, folder=folder / "stack", ports=ports, say=print))
         except ServerUnavailableError as reason:
-            pytest.skip(str(reason))
+            missing("a service of docker-compose.yaml cannot be had here", str(reason))
         yield Running(stack=stack, airflow=f"http://127.0.0.1:{ports[8080]}", secrets=secrets)
         stack.refuse_dead()
     assert set(psutil.Process().children(recursive=True)) <= before

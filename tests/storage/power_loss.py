@@ -6,14 +6,13 @@ of a folder (a made, linked or renamed name) once that folder was synced afterwa
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
+from missing import require_program
 
 __all__ = ["Disk", "Syscall", "recorded"]
 
@@ -39,8 +38,7 @@ class Syscall:
 
 def recorded(arguments: Sequence[str], trace: Path, environ: Mapping[str, str]) -> list[Syscall]:
     """Runs Python under strace; its calls on files, in the order in which they ended."""
-    if shutil.which("strace") is None:
-        pytest.skip("strace is not installed")
+    require_program("strace")
     command = ["strace", "-f", "-y", "-s", "0", "-e", "signal=none", "-e", f"trace={_CALLS}", "-o", str(trace)]
     done = subprocess.run([*command, sys.executable, *arguments], env={**os.environ, **environ}, capture_output=True)
     assert done.returncode == 0, done.stderr.decode()

@@ -3,7 +3,6 @@ import errno
 import logging
 import os
 import resource
-import sys
 import traceback
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +15,7 @@ from icefloe.storage import clients
 from icefloe.storage.faults import Place
 from icefloe.storage.location import open_store
 from icefloe.storage.store import KeyMissingError
+from missing import require_linux
 from storage.answering_server import answering_server
 
 KEY_ID, SECRET = "AKIAVERYSECRET", "s3cr3t-s3cr3t"
@@ -135,7 +135,6 @@ def test_a_local_error_keeps_its_cause(tmp_path):
     assert "Not a directory" in str(caught.value.__cause__)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has these places")
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
@@ -145,6 +144,7 @@ def test_a_local_error_keeps_its_cause(tmp_path):
     ],
 )
 def test_a_place_that_cannot_be_written_is_one_readable_sentence(url, reason):
+    require_linux()
     reason = reason.replace("see that", "see that this folder can be written by this user and that its disk has room")
     for operation, verb in (("put", "write"), ("create", "create")):
         with pytest.raises(TerminalError) as caught:

@@ -11,6 +11,7 @@ from cli.workspace import ROOT
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.storage import synced_files, unfinished
 from icefloe.storage.location import open_store
+from missing import require_program
 
 ENVIRON = {**os.environ, "PYTHONPATH": str(ROOT / "plugins")}
 DIES_AS_IT_WRITES = """
@@ -170,7 +171,12 @@ def test_the_longest_name_that_a_disk_takes_can_be_written(folder, store):
     assert names(folder) == [name]
 
 
-@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+@pytest.fixture
+def strace() -> None:
+    require_program("strace")
+
+
+@pytest.mark.usefixtures("strace")
 @pytest.mark.parametrize(
     ("injected", "said"),
     [

@@ -14,6 +14,7 @@ from icefloe.storage.faults import Place
 from icefloe.storage.location import open_store
 from icefloe.storage.object_store import ObjectStore
 from icefloe.storage.requests import Requests, RequestTotals
+from missing import missing
 from storage.contract import Behind, StoreContract
 
 
@@ -156,14 +157,14 @@ def test_a_key_that_is_a_folder_cannot_be_created_and_is_not_taken_for_created_b
 def mounted(tmp_path):
     """Mounts a file system of one MiB at a folder; gives the function that does."""
     if os.geteuid() != 0 or shutil.which("mount") is None:
-        pytest.skip("only root can mount a small or read-only file system")
+        missing("only root can mount a small or read-only file system", "run the tests as root")
     folder = tmp_path / "mounted"
     folder.mkdir()
 
     def mount(options: str) -> Path:
         done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)], capture_output=True)
         if done.returncode:
-            pytest.skip(f"this machine mounts no tmpfs: {done.stderr.decode().strip()}")
+            missing("this machine mounts no tmpfs", done.stderr.decode().strip())
         return folder
 
     yield mount

@@ -1,0 +1,43 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from missing import SKIP_NOTHING, missing, require_package
+
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent
+NOT_ABOUT_THE_MACHINE = {
+    "missing.py": 1,
+    "histories/test_random_histories.py": 1,  # some histories of the file were left out by hand
+    "spark/test_partition_evolution.py": 1,  # format version 1 has no delete files
+}
+SKIP = re.compile(r"pytest\.skip\(|importorskip|mark\.skip")
+
+
+def test_what_is_missing_is_skipped_on_the_machine_of_a_developer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SKIP_NOTHING, raising=False)
+    with pytest.raises(pytest.skip.Exception, match="there is no Go: install golang"):
+        missing("there is no Go", "install golang")
+
+
+def test_what_is_missing_fails_in_continuous_integration(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SKIP_NOTHING, "1")
+    with pytest.raises(pytest.fail.Exception, match="there is no Go: install golang"):
+        missing("there is no Go", "install golang")
+    with pytest.raises(pytest.fail.Exception, match="package no-such-package is not installed"):
+        require_package("no_such.module", "no-such-package")
+    require_package("pytest", "pytest")
+
+
+def test_continuous_integration_skips_nothing() -> None:
+    assert f"export {SKIP_NOTHING}=1" in (ROOT / ".ci" / "run").read_text().splitlines()
+
+
+def test_no_test_is_left_out_by_another_way() -> None:
+    found = {
+        path.relative_to(TESTS).as_posix(): len(SKIP.findall(path.read_text()))
+        for path in TESTS.rglob("*.py")
+        if SKIP.search(path.read_text()) and path != Path(__file__)
+    }
+    assert found == NOT_ABOUT_THE_MACHINE
