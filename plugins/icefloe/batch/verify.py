@@ -7,9 +7,10 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from icefloe.audit.change_promises import ChangePromises, change_types
 from icefloe.audit.replay import Replay
+from icefloe.batch.batch_promises import BatchPromises, delivered_shape
 from icefloe.batch.continuity import breaks_between
 from icefloe.batch.deliver import CHANGE_WEIGHTS
 from icefloe.batch.equality_schemas import equality_schemas
@@ -18,14 +19,14 @@ from icefloe.batch.map_task_documents import map_task_document
 from icefloe.batch.map_tasks import PlannedFile, map_tasks
 from icefloe.batch.recorded_pipeline import refuse_other_meaning
 from icefloe.batch.row_reader import TableRowReader
-from icefloe.batch.row_shape import RowShape
 from icefloe.batch.segments import Segment, segments, since_last_start
 from icefloe.batch.session import PipelineSession
 from icefloe.changes.columns import CHANGE_TYPE, ChangeType, change_schema
 from icefloe.changes.hash_slice import HashSlice
-from icefloe.changes.row_hash import row_hashes_of_batch
+from icefloe.changes.row_hash import row_hashes, row_hashes_of_batch
 from icefloe.checkpoint.records import CommitRecord, Identity
 from icefloe.errors import NotBuiltError, TerminalError
+from icefloe.iceberg.identifier_columns import ColumnPath, identity_columns
 from icefloe.iceberg.load_part import LoadPart
 from icefloe.iceberg.scan_tasks import ScanPlan, plan_scan_tasks
 from icefloe.iceberg.step import Step
@@ -40,6 +41,8 @@ logger = logging.getLogger(__name__)
 
 _ROWS_PER_SLICE: Final = 1 << 24
 _MAX_SLICES: Final = 256
+_WEIGHTS: Final = np.array([*(CHANGE_WEIGHTS[kind] for kind in ChangeType), 0], np.int64)
+"""What each change adds to the table, by its code; a change of no known type, -1, adds nothing."""
 _READ_AT_ONCE_BYTES: Final = 256 << 20
 """Delete files are read once for about so many bytes of data files."""
 
@@ -53,7 +56,9 @@ class VerifyReport:
         changes: delivered changes, as the manifests say.
         rows: of the end state.
         differing_rows: rows that the changes lost or made up.
-        sentences: one per range that does not come out equal, and per part that is not what its manifest says.
+        sentences: one per range that does not come out equal, per part that is not what its manifest says, and per
+            promise that the changes of a batch break.
+        notes: what is harmless and worth to know: files that no manifest names.
     """
 
     batches: int
@@ -61,6 +66,7 @@ class VerifyReport:
     rows: int
     differing_rows: int
     sentences: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def is_equal(self) -> bool:
@@ -102,6 +108,7 @@ def verify(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_SLICE) -
             *breaks_between(session.checkpoint, committed),
             *(sentence for each in found for sentence in each.sentences),
         ),
+        notes=tuple(note for each in found for note in each.notes),
     )
 
 
@@ -127,32 +134,25 @@ class _SegmentReplay:
         self._session = session
         self._sink = sink
         self._segment = segment
-        pipeline = session.pipeline
-        self._shape = RowShape.of(
-            segment.schema,
-            identity=Identity(policy="none"),
-            columns=pipeline.columns,
-            filter_text=pipeline.filter,
-            table=pipeline.table,
-        )
+        self._shape = delivered_shape(session, segment.schema, Identity(policy="none"))
         self._schema = change_schema(self._shape.delivered.arrow, with_batch=True)
-        self._sentences: list[str] = []
+        self._sentences: dict[str, None] = {}
+        """In order, each once: every slice of the hashes finds most of them again."""
 
     def run(self, rows_per_slice: int) -> VerifyReport:
         segment = self._segment
         start = self._state(segment.after_snapshot_id)
         end = self._state(segment.up_to_snapshot_id, segment.load_part)
         manifests = [(batch.batch_number, self._manifest(batch.batch_number)) for batch in segment.batches]
+        promises = [BatchPromises(self._session, batch, segment.schema) for batch in segment.batches]
         changes = sum(manifest.batch.rows for _, manifest in manifests)
         rows = max(start.record_count, end.record_count) + changes
         differing_rows = 0
         for part_of_hashes in HashSlice.slices(min(_MAX_SLICES, -(-rows // rows_per_slice))):
-            self._sentences = []
             replay = Replay(part_of_hashes)
             self._add_state(start, 1, replay)
-            for batch_number, manifest in manifests:
-                for part in manifest.parts:
-                    self._add_part(batch_number, part, replay)
+            for (batch_number, manifest), batch_promises in zip(manifests, promises, strict=True):
+                self._add_batch(batch_number, manifest, replay, batch_promises, part_of_hashes)
             self._add_state(end, -1, replay)
             differing_rows += replay.differing_rows()
         logger.info("verified batches up to %d: %d rows differ", segment.batches[-1].batch_number, differing_rows)
@@ -162,7 +162,22 @@ class _SegmentReplay:
             rows=end.record_count,
             differing_rows=differing_rows,
             sentences=(*self._sentences, *self._difference(differing_rows)),
+            notes=tuple(note for batch_number, manifest in manifests for note in self._unnamed(batch_number, manifest)),
         )
+
+    def _unnamed(self, batch_number: int, manifest: Manifest) -> Iterator[str]:
+        """Files that readers pass by and whoever reads by a pattern of names does not; a killed task leaves them."""
+        path = self._session.pipeline.sink.path
+        try:
+            count = self._sink.unnamed_files(batch_number, manifest)
+        except TerminalError as error:
+            yield f"batch={batch_number} in {path} was not searched for files that no manifest names: {error}"
+            return
+        if count:
+            yield f"batch={batch_number} in {path} has {count} files that no manifest names: do not read them"
+
+    def _say(self, sentence: str) -> None:
+        self._sentences[sentence] = None
 
     def _manifest(self, batch_number: int) -> Manifest:
         try:
@@ -214,7 +229,19 @@ class _SegmentReplay:
                     hashes = row_hashes_of_batch(rows.batch).take(here)
                     replay.add(hashes, np.full(len(here), sign * effect.weight, np.int64))
 
-    def _add_part(self, batch_number: int, part: Part, replay: Replay) -> None:
+    def _add_batch(
+        self, batch_number: int, manifest: Manifest, replay: Replay, promises: BatchPromises, part_of_hashes: HashSlice
+    ) -> None:
+        """Adds the changes of a batch; where its parts are what they were, they must keep their promises too."""
+        begun = promises.begin(part_of_hashes)
+        are_whole = [self._add_part(batch_number, part, replay, begun, promises.identity) for part in manifest.parts]
+        for fault in begun.faults(manifest.batch.counts) if all(are_whole) else ():
+            path = self._session.pipeline.sink.path
+            self._say(f"batch {batch_number} in {path} breaks what docs/sinks.md promises: {fault}; restore it")
+
+    def _add_part(
+        self, batch_number: int, part: Part, replay: Replay, promises: ChangePromises, identity: Sequence[ColumnPath]
+    ) -> bool:
         """Adds the changes of one part; notes where it is gone, or other than its manifest says."""
         what = f"part {part.names[0]} of batch {batch_number} in {self._session.pipeline.sink.path}"
         rows = hash_sum = 0
@@ -222,17 +249,22 @@ class _SegmentReplay:
             for batch in self._sink.read_part(batch_number, part):
                 self._require_schema(batch.schema, batch_number)
                 hashes = row_hashes_of_batch(batch, self._shape.delivered.arrow.names)
-                weights = _weights(batch.column(CHANGE_TYPE))
+                types = change_types(batch.column(CHANGE_TYPE))
+                weights = _WEIGHTS[types]
                 replay.add(hashes, weights)
+                promises.add(batch, types, row_hashes(identity_columns(batch, identity)) if identity else None)
                 rows += batch.num_rows
                 hash_sum = (hash_sum + hashes.signed_sum(weights)) % (1 << 128)
         except KeyMissingError:
-            self._sentences.append(f"{what} is gone: restore it")
-            return
-        if (rows, hash_sum) != (part.rows, part.hash_sum):
-            self._sentences.append(
-                f"{what} is not what its manifest says: {rows} rows instead of {part.rows}, or other values; restore it"
-            )
+            self._say(f"{what} is gone: restore it")
+            return False
+        promises.end_part()
+        if (rows, hash_sum) == (part.rows, part.hash_sum):
+            return True
+        self._say(
+            f"{what} is not what its manifest says: {rows} rows instead of {part.rows}, or other values; restore it"
+        )
+        return False
 
     def _require_schema(self, found: pa.Schema, batch_number: int) -> None:
         if found.names != self._schema.names:
@@ -241,10 +273,3 @@ class _SegmentReplay:
                 "batches after it, and the snapshot that tells them has expired: it can no longer be verified",
                 batch_number=batch_number,
             )
-
-
-def _weights(change_types: pa.Array) -> NDArray[np.int64]:
-    """What each change adds to the table."""
-    encoded = change_types.dictionary_encode()
-    by_code = np.array([CHANGE_WEIGHTS[ChangeType[name]] for name in encoded.dictionary.to_pylist()], np.int64)
-    return by_code[encoded.indices.to_numpy(zero_copy_only=False)]

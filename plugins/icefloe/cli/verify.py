@@ -19,6 +19,8 @@ def verify(arguments: Namespace, screen: Screen) -> int:
     with screen.under_way("replaying the delivered changes"):
         session = open_session(load_named_pipeline(arguments))
         found = replay(session)
+    for note in found.notes:
+        screen.say(f"note: {note}")
     if not found.is_equal:
         raise TerminalError("\n".join(found.sentences), sentences=found.sentences)
     if arguments.json:

@@ -143,6 +143,12 @@ class FilesSink(Sink):
                 "deletes or cuts files there", url=self._store.url, numbers=list(damaged),
             )  # fmt: skip
 
+    def unnamed_files(self, batch_number: int, manifest: Manifest) -> int:
+        """How many files beside a manifest it does not name: a task that was killed may leave some."""
+        prefix = batch_prefix(batch_number)
+        named = {_manifest_key(batch_number), *(f"{prefix}/{name}" for part in manifest.parts for name in part.names)}
+        return sum(found.key not in named for found in self._store.list(prefix))
+
     def _is_delivered(self, batch_number: int, number: int, names: Sequence[str], size_bytes: int) -> bool:
         """Whether the batch is whole and holds this part; only of a late duplicate is it so."""
         try:

@@ -1,0 +1,111 @@
+"""The promises that docs/sinks.md and docs/semantics.md make about the changes of a batch, beyond their sums."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from icefloe.audit.identity_runs import IdentityRuns
+from icefloe.changes.columns import BATCH, CHANGE_ORDINAL, CHANGE_TYPE, COMMIT_SNAPSHOT_ID, COMMIT_TIMESTAMP, ChangeType
+from icefloe.changes.row_hash import RowHashes
+from icefloe.iceberg.step import Step
+
+__all__ = ["ChangePromises", "change_types"]
+
+_NAMES: Final = pa.array([kind.name for kind in ChangeType])
+
+
+class ChangePromises:
+    """Checks types, ordinals, snapshots and order of one batch as its parts are read; holds no rows.
+
+    Args:
+        batch_number: what ``_batch`` must hold.
+        steps: of the batch, by ordinal.
+        runs: of the identities; None: the rows do not show them, or the batch promises no order.
+    """
+
+    def __init__(self, *, batch_number: int, steps: Sequence[Step], runs: IdentityRuns | None) -> None:
+        self._batch_number = batch_number
+        self._runs = runs
+        self._snapshot_ids = np.array([step.commit_snapshot_id for step in steps], np.int64)
+        self._timestamps_us = np.array([step.commit_timestamp_us for step in steps], np.int64)
+        self._is_after_before = False
+        self._last_ordinal = -1
+        self._counts = np.zeros(len(ChangeType), np.int64)
+        self._faults: dict[str, None] = {}
+
+    def add(self, changes: pa.RecordBatch, types: NDArray[np.int8], identities: RowHashes | None) -> None:
+        """Adds the next changes of a part.
+
+        Args:
+            changes: with the change columns.
+            types: their `ChangeType` codes; -1: none of the four.
+            identities: of the rows, if they show them.
+        """
+        if not len(types):
+            return
+        self._counts += np.bincount(types + 1, minlength=len(ChangeType) + 1)[1:]
+        if (types < 0).any():
+            self._fault(f"a {CHANGE_TYPE} is none of {', '.join(_NAMES.to_pylist())}")
+        if pc.sum(pc.not_equal(changes.column(BATCH), self._batch_number)).as_py() or changes.column(BATCH).null_count:
+            self._fault(f"{BATCH} is not {self._batch_number} everywhere")
+        ordinals = changes.column(CHANGE_ORDINAL).fill_null(-1).to_numpy(zero_copy_only=False)
+        inside = (ordinals >= 0) & (ordinals < len(self._snapshot_ids))
+        if not inside.all():
+            self._fault(f"a {CHANGE_ORDINAL} is not one of its {len(self._snapshot_ids)} steps")
+        here = ordinals[inside]
+        for column, expected in ((COMMIT_SNAPSHOT_ID, self._snapshot_ids), (COMMIT_TIMESTAMP, self._timestamps_us)):
+            found = changes.column(column).cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+            if (found[inside] != expected[here]).any():
+                self._fault(f"a {column} is not that of its step")
+        self._add_pairs(types, ordinals)
+        if self._runs is not None and identities is not None:
+            self._runs.add(identities, ordinals, types)
+
+    def end_part(self) -> None:
+        """Says that the next changes are those of another part."""
+        if self._is_after_before:
+            self._fault(f"an {ChangeType.UPDATE_BEFORE.name} is not followed by its {ChangeType.UPDATE_AFTER.name}")
+        self._is_after_before, self._last_ordinal = False, -1
+        if self._runs is not None:
+            self._runs.end_part()
+
+    def faults(self, counts: Mapping[str, int]) -> list[str]:
+        """What is wrong with the batch, each kind once.
+
+        Args:
+            counts: changes by type, in lower case, as the manifest says.
+        """
+        found = {kind.name.lower(): int(self._counts[kind]) for kind in ChangeType}
+        if found != {name: counts.get(name, 0) for name in found}:
+            self._fault(f"it has {_text(found)}, but its manifest says {_text(counts)}")
+        return [*self._faults, *(() if self._runs is None else self._runs.faults())]
+
+    def _fault(self, sentence: str) -> None:
+        self._faults[sentence] = None
+
+    def _add_pairs(self, types: NDArray[np.int8], ordinals: NDArray[np.int32]) -> None:
+        """An update is two neighbours of one step, before first; the first change may end a pair begun before."""
+        befores = np.concatenate([[self._is_after_before], types == ChangeType.UPDATE_BEFORE])
+        afters = types == ChangeType.UPDATE_AFTER
+        before_ordinals = np.concatenate([[self._last_ordinal], ordinals])[:-1]
+        if (befores[:-1] & ~afters).any():
+            self._fault(f"an {ChangeType.UPDATE_BEFORE.name} is not followed by its {ChangeType.UPDATE_AFTER.name}")
+        if (~befores[:-1] & afters).any():
+            self._fault(f"an {ChangeType.UPDATE_AFTER.name} does not follow its {ChangeType.UPDATE_BEFORE.name}")
+        if (befores[:-1] & afters & (before_ordinals != ordinals)).any():
+            self._fault("the two images of an update are of different steps")
+        self._is_after_before, self._last_ordinal = bool(befores[-1]), int(ordinals[-1])
+
+
+def change_types(column: pa.Array) -> NDArray[np.int8]:
+    """The `ChangeType` codes of a column of names; -1 for any other name, and for null."""
+    codes = pc.index_in(column, value_set=_NAMES).fill_null(-1)
+    return codes.to_numpy(zero_copy_only=False).astype(np.int8)
+
+
+def _text(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{counts.get(kind.name.lower(), 0)} {kind.name}" for kind in ChangeType)

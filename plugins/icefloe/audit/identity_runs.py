@@ -1,0 +1,69 @@
+"""The changes of each identity in a batch: in one place, by ordinal, and paired where they can be."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icefloe.changes.columns import ChangeType
+from icefloe.changes.hash_slice import HashSlice
+from icefloe.changes.row_hash import RowHashes
+
+__all__ = ["IdentityRuns"]
+
+_DELETED = np.int8(1)
+_INSERTED = np.int8(2)
+
+
+class IdentityRuns:
+    """Runs of neighbouring changes of one identity; every identity must have one run in a batch.
+
+    Holds 16 bytes for each identity of the slice. A batch too large for that is read in slices.
+
+    Args:
+        part: which identities are held.
+    """
+
+    def __init__(self, part: HashSlice) -> None:
+        self._slice = part
+        self._held: list[RowHashes] = []
+        self._last: tuple[int, int, np.int8] | None = None
+        self._faults: dict[str, None] = {}
+
+    def add(self, identities: RowHashes, ordinals: NDArray[np.int32], types: NDArray[np.int8]) -> None:
+        """Adds the next changes of a part; the three have one length, which is not 0."""
+        is_new = np.ones(len(identities), np.bool_)
+        is_new[1:] = (identities.high[1:] != identities.high[:-1]) | (identities.low[1:] != identities.low[:-1])
+        is_new_step = is_new.copy()
+        is_new_step[1:] |= ordinals[1:] != ordinals[:-1]
+        sides = np.where(types == ChangeType.DELETE, _DELETED, np.int8(0))
+        sides = np.where(types == ChangeType.INSERT, _INSERTED, sides)
+        if self._last is not None:
+            identity, ordinal, side = self._last
+            is_new[0] = identities[0] != identity
+            if not is_new[0] and ordinals[0] == ordinal:
+                sides[0] |= side
+            if not is_new[0] and ordinals[0] < ordinal:
+                self._fault_order()
+        if (~is_new[1:] & (ordinals[1:] < ordinals[:-1])).any():
+            self._fault_order()
+        by_step = np.bitwise_or.reduceat(sides, np.flatnonzero(is_new_step))
+        if (by_step == _DELETED | _INSERTED).any():
+            self._faults["rows of one identity went and came in one step, and are no update"] = None
+        self._last = (identities[len(identities) - 1], int(ordinals[-1]), by_step[-1])
+        starts = identities.take(np.flatnonzero(is_new))
+        self._held.append(starts.take(self._slice.positions(starts)))
+
+    def end_part(self) -> None:
+        """Says that the next changes are those of another part."""
+        self._last = None
+
+    def faults(self) -> list[str]:
+        """What is wrong, each kind once."""
+        held = RowHashes.concat(self._held)
+        order = np.lexsort((held.low, held.high))
+        high, low = held.high[order], held.low[order]
+        if ((high[1:] == high[:-1]) & (low[1:] == low[:-1])).any():
+            self._faults["the changes of one identity are not in one place of one part"] = None
+        return list(self._faults)
+
+    def _fault_order(self) -> None:
+        self._faults["the changes of one identity are not in the order of their ordinals"] = None
