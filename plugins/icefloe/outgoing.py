@@ -44,7 +44,7 @@ def raise_outgoing(error: BaseException, cause: BaseException | None = None) -> 
         cause: of it; shown.
     """
     try:
-        raise error from (None if cause is None else shown(cause))
+        raise error from (None if cause is None else _shown(cause, {}))
     finally:
         error.__context__ = None
 

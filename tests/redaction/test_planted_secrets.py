@@ -17,8 +17,15 @@ from typing import Any
 
 import pytest
 
-from cli.workspace import Workspace, properties_of
+from cli.workspace import Workspace, icefloe_process, properties_of
+from icefloe.batch.context import TaskReference
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.job_error import save_job_error
+from icefloe.batch.phases import Phase
+from icefloe.batch.run_settings import RunSettings
 from icefloe.cli import main
+from icefloe.engines.spark_submit import SparkSubmit
+from icefloe.errors import TerminalError, TransientError
 from icefloe.orchestration import failures, use_cases
 from icefloe.orchestration.failures import clear_failures
 from icefloe.orchestration.pipeline_mapping import pipeline_to_mapping
@@ -30,7 +37,7 @@ from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.storage import clients
 from redaction.echo_server import echo_server
 from redaction.traces import traces_of
-from redaction.wrong_configurations import CASES, Case
+from redaction.wrong_configurations import CASES, SECRET, Case
 
 COMMANDS = (["validate"], ["validate", "--json"], ["run"], ["run", "--verbose"], ["plan"], ["status"])
 
@@ -274,3 +281,76 @@ def add_files(outlets: Outlets, workspace: Workspace, *but: Path) -> None:
     for file in workspace.folder.rglob("*"):
         if file.is_file() and file not in but:
             outlets.add(str(file), file.read_bytes().decode("latin-1"))
+
+
+WITHOUT_AIRFLOW = [
+    Case(name="a token with a line break", catalog={"type": "rest", "uri": "{server}/401", "token": f"{SECRET}\n"}),
+    Case(name="a store with a line break", storage={"access_key_id": f"{SECRET}\nx", "endpoint": "{closed}"}),
+    Case(name="a store without a scheme", storage={"session_token": SECRET, "endpoint": "s3.example.com"}),
+    Case(
+        name="a database that refuses", catalog={"type": "sql", "uri": f"postgresql://me:{SECRET}@{{closed_host}}/db"}
+    ),
+]
+
+
+@pytest.mark.parametrize("case", WITHOUT_AIRFLOW, ids=str)
+def test_no_process_gives_a_secret_away(case: Case, workspace: Workspace, server: str, closed_host: str) -> None:
+    outlets = Outlets()
+    path = pipeline_of(case, workspace)
+    credentials = json.dumps(credentials_of(case, workspace, server, closed_host))
+    for arguments in (["run", "--verbose", path], ["validate", path]):
+        done = icefloe_process(*arguments, ICEFLOE_CREDENTIALS=credentials)
+        outlets.add("stdout", done.out)
+        outlets.add("stderr", done.err)
+        assert done.code in (65, 75), done.err
+        assert "panicked" not in done.err
+    add_files(outlets, workspace, path)
+    assert outlets.giving_away(case) == {}
+
+
+def test_credentials_that_are_none_are_not_shown(workspace: Workspace) -> None:
+    for wrong in (SECRET, json.dumps([SECRET]), json.dumps({SECRET: {}}), json.dumps({"storage_options": SECRET})):
+        done = icefloe_process("run", workspace.pipeline(), ICEFLOE_CREDENTIALS=wrong)
+        assert done.code == 65, done.err
+        assert traces_of(SECRET, done.out + done.err) == []
+
+
+def test_a_spark_job_that_prints_its_environment_gives_no_secret_away(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "spark-submit"
+    script.write_text(
+        f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/arguments\nenv\nenv | grep ICEFLOE_CREDENTIALS\nexit 1\n'
+    )
+    script.chmod(0o755)
+    monkeypatch.setattr("icefloe.engines.spark_submit.shutil.which", lambda *_, **__: str(script))
+    pipeline = load_pipeline(workspace.pipeline(engine="spark"), environ={})
+    jobs = SparkSubmit.of(pipeline, environ={"PATH": "/usr/bin:/bin"})
+    credentials = Credentials(
+        catalog_properties={"token": SECRET}, storage_options={"secret_access_key": f"{SECRET}\n"}
+    )
+    reference = reference_of(tmp_path, credentials)
+    outlets, log = Outlets(), io.StringIO()
+    with ExitStack() as stack:
+        listening(stack, logging.StreamHandler(log))
+        with pytest.raises(TransientError) as caught:
+            jobs.run(Phase.INSERT_ONLY, reference)
+    outlets.add("log", log.getvalue())
+    outlets.add("error", told_of(caught.value) + repr(caught.value.facts))
+    outlets.add("arguments", (tmp_path / "arguments").read_text())
+    assert "ICEFLOE_CREDENTIALS" in outlets.texts["log"]
+    assert outlets.giving_away(Case(name="spark")) == {}
+
+
+def test_an_error_document_holds_no_secret(tmp_path: Path) -> None:
+    credentials = Credentials(storage_options={"secret_access_key": SECRET})
+    reference = reference_of(tmp_path, credentials)
+    save_job_error(reference, "shuffle_write", "a", TerminalError(f"refused {SECRET}", path=f"s3://x/{SECRET}"))
+    [file] = [path for path in (tmp_path / "7").rglob("*") if path.is_file()]
+    assert "refused ***" in file.read_text()
+    assert traces_of(SECRET, file.read_text()) == []
+
+
+def reference_of(folder: Path, credentials: Credentials) -> TaskReference:
+    settings = RunSettings(checkpoint_url=f"file://{folder}/checkpoint")
+    return TaskReference(plan_url=f"file://{folder}/7/plan.json", credentials=credentials, settings=settings)

@@ -47,7 +47,8 @@ class Credentials:
         if not text:
             return cls()
         try:
-            return cls(**json.loads(text))
+            given = json.loads(text)
+            return cls(**{name: dict(options.items()) for name, options in given.items()})
         except (AttributeError, TypeError, ValueError):
             # The text of these errors, and what they hold, may be the credentials.
             error = TerminalError(

@@ -1,0 +1,80 @@
+import base64
+import json
+from urllib.parse import quote_plus
+
+import pytest
+
+from icefloe.redaction import hidden
+from icefloe.redaction.hidden import hide, hide_environment, redacted, redacted_foreign
+from redaction.traces import traces_of
+from redaction.wrong_configurations import SECRET
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SECRET,
+        repr(f"{SECRET}\n"),
+        repr(repr(f"{SECRET}\n")),
+        json.dumps({"token": f"{SECRET}\n"}),
+        json.dumps(json.dumps(SECRET)),
+        quote_plus(SECRET),
+        quote_plus(quote_plus(SECRET)),
+        quote_plus(SECRET).lower(),
+        base64.b64encode(f"user:{SECRET}".encode()).decode(),
+        base64.urlsafe_b64encode(f"a user:{SECRET} and more".encode()).decode(),
+        quote_plus(base64.b64encode(f"id:{SECRET}".encode()).decode()),
+        f"cut off: '{SECRET[:14]}...",
+        f"...{SECRET[-13:]}'",
+    ],
+)
+def test_a_secret_is_hidden_in_whatever_form_it_comes_back(text: str) -> None:
+    hide({"token": f"{SECRET}\n"})
+    shown = redacted(f"you sent {text}!")
+    assert traces_of(SECRET, shown) == []
+    assert shown.startswith("you sent ")
+    assert shown.endswith("!")
+
+
+def test_words_that_a_user_needs_stay() -> None:
+    hide({
+        "type": "rest", "uri": "https://catalog.example.com:8181/api/catalog", "warehouse": "demo", "scope": "catalog",
+        "s3.region": "eu-west-1", "s3.path-style-access": "true", "py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO",
+        "token": "abc",
+    })  # fmt: skip
+    sentence = (
+        "table demo.flights of catalog 'rest' at https://catalog.example.com:8181, eu-west-1, true, abc, PyArrowFileIO"
+    )
+    assert redacted(sentence) == sentence
+    assert redacted_foreign("no warehouse demo, but demonstration at https://catalog.example.com:8181/") == (
+        "no warehouse ***, but demonstration at https://catalog.example.com:8181/"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("to postgresql://me:pw@db/x", "to postgresql://***@db/x"),
+        ("GET https://c/v1?sig=abc HTTP", "GET https://c/v1?*** HTTP"),
+        ("'Authorization': 'Bearer abcdefgh'", "'Authorization': ***"),
+        ('input_value=\'{"a": "b\', input_type=str]', "input_value=***, input_type=str]"),
+        ("the table has no column called token", "the table has no column called token"),
+    ],
+)
+def test_what_looks_like_a_credential_is_hidden_in_what_others_say(text: str, shown: str) -> None:
+    assert redacted_foreign(text) == shown
+
+
+def test_variables_of_catalogs_and_stores_are_hidden() -> None:
+    hide_environment(
+        {"AWS_SESSION_TOKEN": "s3ss10n", "PYICEBERG_CATALOG__LAB__S3__SECRET_ACCESS_KEY": "k3yk3y", "HOME": "/home/me"}
+    )
+    assert redacted("s3ss10n k3yk3y /home/me") == "*** *** /home/me"
+
+
+def test_no_more_is_kept_than_the_newest_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hidden, "_MOST_VALUES", 3)
+    for number in range(5):
+        hide({"token": f"issued-{number}-x"})
+        hide({"token": "the-first-one"})
+    assert redacted("issued-0-x issued-4-x the-first-one") == "issued-0-x *** ***"

@@ -1,0 +1,98 @@
+import logging
+import pickle
+import traceback
+
+import pytest
+
+from icefloe.errors import TerminalError, TransientError, one_line
+from icefloe.outgoing import ForeignError, OutgoingFilter, outgoing_errors, outgoing_logs, raise_outgoing, shown
+from icefloe.redaction.hidden import hide
+
+SECRET = "xhq8v2-Lk7TnWz3RbYd5"
+
+
+@pytest.fixture(autouse=True)
+def _hidden(_nothing_is_hidden: None) -> None:
+    hide({"token": SECRET})
+
+
+class LibraryError(Exception):
+    """Of a library: holds the request it made."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.request = {"Authorization": SECRET}
+
+
+def test_a_sentence_of_ours_holds_no_secret_wherever_it_is_made() -> None:
+    error = pickle.loads(pickle.dumps(TerminalError(f"refused {SECRET}", path="x")))
+    assert (str(error), error.path) == ("refused ***", "x")
+
+
+def test_what_others_say_is_hidden_before_it_is_cut_into_one_line() -> None:
+    hide({"password": "first part\nsecond part"})
+    assert one_line(ValueError(f"sent {SECRET}\nand first part\nsecond part")) == "sent *** and ***"
+
+
+def test_causes_are_shown_without_what_they_hold() -> None:
+    error, cause = TransientError("later"), TerminalError("no")
+    error.__cause__, cause.__cause__ = cause, LibraryError(f"you sent {SECRET}")
+    with pytest.raises(TransientError) as caught, outgoing_errors():
+        raise error
+    printed = "".join(traceback.format_exception(caught.value))
+    assert "test_outgoing.LibraryError: you sent ***" in printed
+    assert SECRET not in printed
+    assert caught.value.__cause__ is not None
+    assert isinstance(caught.value.__cause__.__cause__, ForeignError)
+    assert not hasattr(caught.value.__cause__.__cause__, "request")
+
+
+def test_an_error_that_is_caught_by_its_type_keeps_it() -> None:
+    with pytest.raises(KeyError, match=r"\*\*\*"), outgoing_errors():
+        raise KeyError(SECRET)
+    with pytest.raises(LibraryError, match="fine"), outgoing_errors():
+        raise LibraryError("fine")
+
+
+def test_an_error_that_always_says_its_secret_is_replaced() -> None:
+    class StubbornError(Exception):
+        def __str__(self) -> str:
+            return f"always {SECRET}"
+
+    with pytest.raises(ForeignError, match=r"StubbornError: always \*\*\*$") as caught, outgoing_errors():
+        raise StubbornError
+    assert caught.value.__context__ is None
+
+
+def test_a_raised_error_leads_to_nothing_that_is_being_handled() -> None:
+    def refuse() -> None:
+        try:
+            raise LibraryError(SECRET)
+        except LibraryError as cause:
+            raise_outgoing(TerminalError("no"), cause)
+
+    with pytest.raises(TerminalError) as caught:
+        refuse()
+    assert str(caught.value.__cause__) == f"{LibraryError.__module__}.LibraryError: ***"
+    assert caught.value.__context__ is None
+
+
+def test_an_error_that_leads_to_itself_is_shown_once() -> None:
+    error = ValueError(SECRET)
+    error.__cause__ = error
+    assert str(shown(error)) == "***"
+
+
+def test_records_of_any_logger_are_filtered(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    with outgoing_logs():
+        logging.getLogger("urllib3").debug("GET /v1?token=%s", SECRET)
+        logging.getLogger("icefloe.x").warning("failed: %s", LibraryError(f"password={SECRET[::-1]}"))
+        logging.getLogger("other").warning("does not fit %d %d", SECRET)
+        try:
+            raise LibraryError(SECRET)
+        except LibraryError:
+            logging.getLogger("other").exception("failed")
+    assert caplog.messages[:2] == ["GET /v1?token=***", "failed: password=***"]
+    assert SECRET not in caplog.text
+    assert not [f for handler in logging.getLogger().handlers for f in handler.filters if type(f) is OutgoingFilter]
