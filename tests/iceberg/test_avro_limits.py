@@ -101,6 +101,8 @@ HOSTILE: Final[Mapping[str, Callable[[], tuple[bytes, int]]]] = {
     "many blocks of rows of nothing": lambda: file_of(record(("n", "null", 1)), *[b""] * 400, rows=1_000_000),
     "more rows than bytes": lambda: file_of(record(ID), b"\0", rows=HUGE),
     "a block that is not there": lambda: (file_of(record(ID))[0] + varint(1) + varint(HUGE) + SYNC, 1),
+    "a block beyond every offset": lambda: (file_of(record(ID))[0] + varint(1) + varint((1 << 62) + 1) + SYNC, 1),
+    "more blocks than a file has": lambda: (file_of(record(ID))[0] + (b"\2\2\0" + SYNC) * 2_200_000, 2_200_000),
     "text that is not there": lambda: of_values("string", varint(HUGE)),
     "types that name each other twice": lambda: file_of(
         record(ID, ("n", {"type": "record", "name": "r0", "fields": [{"name": "x", "type": "int"}]}, 3),
@@ -142,6 +144,15 @@ def test_a_file_that_promises_more_than_it_holds_ends_in_one_sentence(
     found, peak_kib = outcomes[name]
     assert ".avro of table db.t cannot be decoded: " in found
     assert peak_kib < 800_000, "three times a block of 128 MiB, and what Python and its libraries need"
+
+
+def test_empty_blocks_are_passed_over(tmp_path: Path) -> None:
+    from iceberg.test_avro_file import describe, read
+
+    content, _ = file_of(record(ID), rows=0)
+    block = varint(1) + sized(varint(7)) + SYNC
+    (tmp_path / "f.avro").write_bytes(content + (b"\0\0" + SYNC) * 5 + block + b"\0\0" + SYNC + block)
+    assert [batch.num_rows for _, batch in read(describe(tmp_path / "f.avro", 2))] == [2]
 
 
 def test_rows_and_elements_without_bytes_are_read_as_long_as_they_are_few(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ _SYNC_BYTES: Final = 16
 _LONGEST_VARINT: Final = 10
 _HEADER_BYTES: Final = 64 << 10
 _MAX_HEADER_BYTES: Final = 32 << 20
+_MAX_BLOCKS: Final = 1 << 21
+"""Of a file; where each one is takes about 100 bytes, and a block of no row 18 bytes of the file."""
 _UNDECODABLE: Final = (
     EOFError, ArithmeticError, LookupError, ValueError, RecursionError, SystemError, zlib.error, lzma.LZMAError,
 )  # fmt: skip
@@ -127,14 +129,20 @@ def _parsed_header(content: bytes) -> tuple[dict[str, bytes], int]:
 
 def _blocks(source: Any, start: int, sync: bytes) -> Iterator[AvroBlock]:
     end = source.size() if hasattr(source, "size") else source.seek(0, 2)
+    found = 0
     while start < end:
         decoder = new_decoder(_read(source, start, min(2 * _LONGEST_VARINT, end - start)) + bytes(2))
         num_rows, size_bytes = decoder.read_int(), decoder.read_int()
         offset = start + decoder.tell()
-        if num_rows < 0 or size_bytes < 0 or _read(source, offset + size_bytes, _SYNC_BYTES) != sync:
+        is_inside = num_rows >= 0 and 0 <= size_bytes <= end - offset - _SYNC_BYTES
+        if not is_inside or _read(source, offset + size_bytes, _SYNC_BYTES) != sync:
             raise ValueError(f"the block at byte {start} does not end where it says")
-        yield AvroBlock(offset=offset, size_bytes=size_bytes, num_rows=num_rows)
         start = offset + size_bytes + _SYNC_BYTES
+        if num_rows or size_bytes:
+            found += 1
+            if found > _MAX_BLOCKS:
+                raise ValueError(f"it has more than {_MAX_BLOCKS} blocks")
+            yield AvroBlock(offset=offset, size_bytes=size_bytes, num_rows=num_rows)
 
 
 def _read(source: Any, offset: int, size_bytes: int) -> bytes:
