@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.workspace import Workspace, icefloe_process
+from cli.workspace import Workspace, icefloe_process, python
 from icefloe.errors import TerminalError
 from icefloe.iceberg.configuration import read_configuration
 
@@ -48,3 +48,34 @@ def test_no_cause_is_left_that_quotes_the_file(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(TerminalError, match=rf"{tmp_path}/.pyiceberg.yaml cannot be read: line 4") as caught:
         read_configuration()
     assert (caught.value.__cause__, caught.value.__context__) == (None, None)
+
+
+TASKS = """
+import sys
+from pathlib import Path
+import airflow_environment
+from orchestration.pipelines import pipeline_from
+from icefloe.orchestration.failures import clear_failures
+from icefloe.orchestration.snapshot_sensor import TableSnapshotSensor
+pipeline = pipeline_from(Path(sys.argv[1]))
+def plan():
+    with clear_failures("plan", pipeline):
+        from icefloe.orchestration.use_cases import plan_batch
+        plan_batch(pipeline, None)
+def trigger():
+    import icefloe.orchestration.snapshot_trigger
+sensor = TableSnapshotSensor(task_id="wait", pipeline=pipeline, waits=True)
+for call in (plan, trigger, lambda: sensor.execute({})):
+    try:
+        call()
+    except Exception as error:
+        print(type(error).__name__, error)
+"""
+
+
+def test_a_wrong_file_fails_tasks_for_good_and_keeps_the_trigger_from_quoting_it(tmp_path: Path) -> None:
+    (tmp_path / ".pyiceberg.yaml").write_text(f"catalog:\n lab:\n    uri: x\n   token: {SECRET}\n")
+    done = python(["-c", TASKS, str(tmp_path)], HOME=str(tmp_path), PYICEBERG_HOME=str(tmp_path))
+    kinds = [line.split()[0] for line in done.out.splitlines() if line.startswith(("AirflowFail", "TerminalError"))]
+    assert kinds == ["AirflowFailException", "TerminalError", "AirflowFailException"], done.out + done.err
+    assert SECRET not in done.out + done.err

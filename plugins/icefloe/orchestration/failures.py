@@ -71,10 +71,6 @@ def _tell(pipeline: Pipeline | None, task_id: str, sentence: str, *, is_final: b
         return
     # Airflow masks its logs as they are written; what leaves the task by another way is masked here.
     sentence = str(redact(redacted(sentence)))
-    from icefloe.batch.status import Trouble
-    from icefloe.orchestration.metrics import send_failure
-    from icefloe.orchestration.use_cases import record_trouble
-
     try:
         run = get_current_context()
     except RuntimeError:
@@ -82,6 +78,12 @@ def _tell(pipeline: Pipeline | None, task_id: str, sentence: str, *, is_final: b
     else:
         dag_id, is_last_try = run["dag_run"].dag_id, run["ti"].try_number > run["ti"].max_tries
         _leave_beside_task(run["ti"], sentence)
+    try:
+        from icefloe.batch.status import Trouble
+        from icefloe.orchestration.metrics import send_failure
+        from icefloe.orchestration.use_cases import record_trouble
+    except IcefloeError:
+        return  # PyIceberg's configuration is wrong, which is what the sentence says
     trouble = Trouble.now(sentence, phase=task_id, is_final=is_final or is_last_try)
     send_failure(dag_id or pipeline.name, pipeline.table, task_id, is_final=trouble.is_final)
     if dag_id != f"{pipeline.name}__backfill":

@@ -7,6 +7,10 @@ from functools import cache
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+# Says what is wrong with PyIceberg's configuration before the provider imports PyIceberg, whose error quotes the file.
+import icefloe.iceberg  # noqa: F401
+
+# isort: split
 from airflow.providers.apache.iceberg.triggers.iceberg import IcebergTableSnapshotTrigger
 from airflow.triggers.base import TriggerEvent
 
