@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fakes.unanswering import drip_headers, keep_silent, serving
-from icefloe.errors import TransientError
+from icefloe.errors import TerminalError, TransientError
 from icefloe.storage.location import open_store
 from icefloe.storage.probe import probe
 from icefloe.storage.store import Store
@@ -92,5 +92,23 @@ def test_an_upload_may_take_longer_than_a_silence(tmp_path: Path) -> None:
 
 def test_client_settings_of_the_environment_still_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_TIMEOUT", "no duration")
-    with pytest.raises(Exception, match="duration"):
+    with pytest.raises(TerminalError, match="Duration"):
         store_at(1, patience=1)
+
+
+@pytest.mark.timeout(60)
+def test_after_a_store_was_waited_for_in_vain_the_next_request_is_sent_once() -> None:
+    asked: list[bytes] = []
+
+    def count(connection: socket.socket, left: threading.Event) -> None:
+        asked.append(connection.recv(65536))
+        left.wait()
+
+    with serving(count) as port:
+        tries: list[int] = []
+        for _ in range(2):
+            with pytest.raises(TransientError):
+                store_at(port, patience=0.9).size("key")
+            tries.append(len(asked) - sum(tries))
+    assert tries[0] > 1
+    assert tries[1] == 1

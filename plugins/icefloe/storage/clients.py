@@ -1,11 +1,18 @@
 """Obstore's clients of one remote store, which differ in how long they wait for an answer."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import cached_property
+from time import monotonic
 from typing import Any, Final
 
 from obstore import store as stores
+from obstore.exceptions import AlreadyExistsError
+
+from icefloe.errors import TerminalError, TransientError
+from icefloe.patience import brief_seconds
+from icefloe.storage.silence import silence_of
 
 __all__ = ["RemoteClients", "client_timeouts"]
 
@@ -43,28 +50,60 @@ class RemoteClients:
         self._patience_seconds = patience_seconds
         self.silence_seconds = patience_seconds * _SILENCE_SHARE
         """How long one request for a look stays without an answer."""
-        self.looks = self._client("looks")
-        """Asks for what is small, and lists and deletes."""
+        self._looks = self._client("looks")
+        self._silence = silence_of(url, tuple(value for key, value in sorted(config.items()) if "endpoint" in key))
 
-    @cached_property
+    @property
+    def looks(self) -> Any:
+        """Asks for what is small, and lists and deletes."""
+        return self._briefly if self._silence.is_recent else self._looks
+
+    @property
     def downloads(self) -> Any:
         """Reads values of any size: only silence ends it early."""
+        return self._briefly if self._silence.is_recent else self._downloads
+
+    @property
+    def uploads(self) -> Any:
+        """Writes parts of some megabytes."""
+        return self._briefly if self._silence.is_recent else self._uploads
+
+    @contextmanager
+    def heard(self) -> Iterator[None]:
+        """Sees whether the store answers what is asked inside. Once it did not, the next requests wait only briefly."""
+        started = monotonic()
+        try:
+            yield
+        except TransientError:
+            if monotonic() - started >= self.silence_seconds:
+                self._silence.begin(self._patience_seconds)
+            raise
+        except (TerminalError, AlreadyExistsError):
+            self._silence.end()
+            raise
+        self._silence.end()
+
+    @cached_property
+    def _downloads(self) -> Any:
         return self._client("downloads")
 
     @cached_property
-    def uploads(self) -> Any:
-        """Writes parts of some megabytes."""
+    def _uploads(self) -> Any:
         return self._client("uploads")
 
+    @cached_property
+    def _briefly(self) -> Any:
+        return self._client("brief")
+
     def _client(self, purpose: str) -> Any:
-        retry_timeout = timedelta(seconds=self._patience_seconds * _RETRY_SHARE)
+        retry_timeout = timedelta(seconds=0 if purpose == "brief" else self._patience_seconds * _RETRY_SHARE)
         options: Any = {**client_timeouts(purpose, self._patience_seconds), **self._client_options}
         retries: Any = {**_RETRIES, "retry_timeout": retry_timeout}
         return stores.from_url(self._url, config=self._config, client_options=options, retry_config=retries)
 
 
 def client_timeouts(purpose: str, patience_seconds: float) -> Mapping[str, str]:
-    """Obstore's timeouts for ``looks``, ``downloads`` or ``uploads``.
+    """Obstore's timeouts for ``looks``, ``downloads``, ``uploads`` or ``brief`` looks after a silence.
 
     >>> client_timeouts("downloads", 60.0)
     {'connect_timeout': '5000ms', 'read_timeout': '20000ms', 'timeout': '1h'}
@@ -76,6 +115,8 @@ def client_timeouts(purpose: str, patience_seconds: float) -> Mapping[str, str]:
             return {**connect, "read_timeout": _text(silence), "timeout": _LONGEST_DOWNLOAD}
         case "uploads":
             return {**connect, "timeout": _text(patience_seconds * _UPLOAD_SHARE)}
+        case "brief":
+            return {**connect, "timeout": _text(brief_seconds(patience_seconds))}
     return {**connect, "timeout": _text(silence)}
 
 

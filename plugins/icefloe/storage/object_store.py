@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -203,7 +203,8 @@ class ObjectStore(Store):
     @contextmanager
     def _asked(self, kind: RequestKind, action: str, key: str, *, number: int = 1) -> Iterator[None]:
         """Counts a request and turns its errors into ours."""
-        with self._requests.counted(kind, number), self._place.faults(action, key):
+        heard = nullcontext() if self._clients is None else self._clients.heard()
+        with heard, self._requests.counted(kind, number), self._place.faults(action, key):
             yield
 
     def _present(self, key: str) -> Any:
