@@ -1,10 +1,11 @@
-"""Runs that are stopped (SIGSTOP) while they plan, and go on after other runs have finished this batch and the next.
+"""Runs that are stopped (SIGSTOP), and go on after other runs have finished this batch and the next.
 
-    python -m cli.stopped_runs FOLDER SCENARIO FIRST STEP
+    python -m cli.stopped_runs FOLDER SCENARIO PLACES FIRST STEP
 
-Tries every STEP-th place from FIRST on: right before and right after each read and write of the checkpoint that a
-plan does. Prints one JSON line for each place: what it was, how the late run ended, and how the others did. The
-processes are forked from this one, which has imported everything and touched no store, so that a place costs a second.
+Tries every STEP-th place from FIRST on. PLACES are ``plan``: right before and right after each read and write of the
+checkpoint that a plan does; or ``writes``: right before and right after whatever any task writes. Prints one JSON line
+for each place: what it was, how the late run ended, and how the others did. The processes are forked from this one,
+which has imported everything and touched no store, so that a place costs a second.
 """
 
 import json
@@ -30,19 +31,19 @@ from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.storage.keys import join_url
 from icefloe.storage.object_store import ObjectStore
 
-WATCHED = ("get", "create", "put", "size")
+WATCHED = {"plan": ("get", "create", "put", "size"), "writes": ("create", "put")}
 CRASHED = 99
 
 
 class Stops:
-    """Stops this process at one of the places where a plan looks at the checkpoint or writes to it."""
+    """Stops this process at one of the places."""
 
-    def __init__(self, place: int) -> None:
-        self._place, self._seen, self._is_planning = place, 0, False
+    def __init__(self, places: str, place: int) -> None:
+        self._places, self._place, self._seen, self._is_planning = places, place, 0, False
 
     @contextmanager
     def observe(self, task: str) -> Iterator[None]:
-        """For `run_batch`: nothing but the plan is stopped."""
+        """For `run_batch`."""
         self._is_planning = task == "plan"
         yield
         self._is_planning = False
@@ -60,7 +61,8 @@ class Stops:
         setattr(ObjectStore, name, watched)
 
     def _pass(self, what: str, url: str, told: int) -> None:
-        if not self._is_planning or "/checkpoints/" not in url or "_probe" in url:
+        is_place = self._is_planning and "/checkpoints/" in url if self._places == "plan" else True
+        if not is_place or "_probe" in url or url.endswith("status.json"):
             return
         self._seen += 1
         if self._seen == self._place:
@@ -148,8 +150,8 @@ class Scenario:
         return RangeRequest(up_to_snapshot_id=first)
 
 
-def try_place(scenario: Scenario, place: int) -> dict[str, Any] | None:
-    """None where a plan has no such place any more."""
+def try_place(scenario: Scenario, places: str, place: int) -> dict[str, Any] | None:
+    """None where there is no such place any more."""
     stem = f"{scenario.name}{place}"
     pipeline = scenario.folder / f"{stem}.yaml"
     if ended(forked(lambda: scenario.prepare(stem) and None)):
@@ -157,8 +159,8 @@ def try_place(scenario: Scenario, place: int) -> dict[str, Any] | None:
     heard, told = os.pipe()
 
     def late() -> None:
-        stops = Stops(place)
-        for name in WATCHED:
+        stops = Stops(places, place)
+        for name in WATCHED[places]:
             stops.watch(name, told)
         deliver(pipeline, scenario.request(), stops)
 
@@ -178,9 +180,9 @@ def try_place(scenario: Scenario, place: int) -> dict[str, Any] | None:
 
 
 def main() -> None:
-    folder, name, first, step = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    folder, name, places, first, step = Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
     place = first
-    while (found := try_place(Scenario(folder, name), place)) is not None:
+    while (found := try_place(Scenario(folder, name), places, place)) is not None:
         print(json.dumps(found), flush=True)
         place += step
 

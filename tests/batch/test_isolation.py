@@ -1,0 +1,156 @@
+"""Pipelines of one name and storage, and plans that are lost or replaced while their batch is open."""
+
+import json
+import shutil
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from batch.workshop import Workshop
+from icefloe.batch.document import MapTask
+from icefloe.batch.phases import Phase
+from icefloe.batch.recorded_plan import ForeignPlanError, OtherPlanError
+from icefloe.checkpoint.batch_spec import BatchSpec
+from icefloe.documents import dump_document
+from icefloe.errors import TerminalError
+
+
+def staging(workshop: Workshop) -> Workshop:
+    """The same name, storage and table, with a checkpoint and a sink of its own, and another filter."""
+    folder = workshop.folder
+    keys = {
+        **workshop.keys,
+        "checkpoint": f"file://{folder}/staging/checkpoint",
+        "sink": {"type": "files", "path": f"file://{folder}/staging/changes"},
+        "filter": "id < 3",
+    }
+    return replace(workshop, keys=keys)
+
+
+def ids(folder: Path, batch: int) -> list[int]:
+    manifest = json.loads((folder / f"batch={batch}" / "_manifest.json").read_text())
+    names = [name for part in manifest["parts"] for name in part["names"]]
+    return sorted(
+        number for name in names for number in pq.read_table(folder / f"batch={batch}" / name)["id"].to_pylist()
+    )
+
+
+def test_pipelines_of_one_name_and_storage_do_not_see_each_others_batches(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    production, other = workshop.open(), staging(workshop).open()
+    assert production.plan_url != other.plan_url
+    other.run_route()
+    production.run_route().commit()
+    other.commit()
+    assert ids(workshop.folder / "changes", 0) == list(range(10))
+    assert ids(workshop.folder / "staging/changes", 0) == [0, 1, 2]
+    other.clean_up()
+    production.clean_up()
+
+
+def test_a_plan_of_another_checkpoint_is_not_adopted(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    ours, theirs = workshop.open(), staging(workshop).open()
+    shutil.copytree(theirs.folder, ours.folder, dirs_exist_ok=True)
+    with pytest.raises(
+        ForeignPlanError, match=r"holds the plan of another batch, of pipeline events, batch 0 .* run again"
+    ):
+        workshop.open()
+    shutil.rmtree(ours.folder)
+    workshop.open().deliver()
+    assert ids(workshop.folder / "changes", 0) == list(range(10))
+
+
+def test_the_documents_of_tasks_cannot_be_replaced_by_those_of_another_plan(workshop: Workshop) -> None:
+    for start in (0, 10, 20):
+        workshop.append(range(start, start + 10))
+    workshop.deliver()
+    workshop.update([1, 11, 21], value=2.0)
+    batch = workshop.set(shuffle={"map_task_bytes": 1}).open()
+    first = batch.context.map_task(0)
+    # Another release groups the files in another way and writes its documents before it meets our plan.
+    other = MapTask(map_id=0, files=first.files[:0], delete_files=first.delete_files)
+    assert workshop.session().checkpoint.offset(1) is not None
+    batch.store.put("tasks/00000-0123456789abcdef.json", dump_document(other))
+    batch.deliver()
+    workshop.require_exact(batch.plan, workshop.changes(1))
+
+
+def test_a_plan_that_was_lost_is_made_again_with_the_recorded_cores(workshop: Workshop) -> None:
+    workshop.append(range(100))
+    workshop.deliver()
+    workshop.update(range(0, 100, 3), value=2.0)
+    batch = workshop.set(shuffle={"target_size_bytes": 4096}).open(cores=16)
+    batch.run_route()
+    before = sorted(path.name for path in (workshop.folder / "changes/batch=1").iterdir())
+    shutil.rmtree(batch.folder)
+    again = workshop.open(cores=2)
+    assert (again.plan.cores, again.plan.num_partitions) == (16, batch.plan.num_partitions)
+    assert again.plan.digest == batch.plan.digest
+    again.deliver()
+    after = sorted(path.name for path in (workshop.folder / "changes/batch=1").iterdir())
+    assert after == sorted([*before, "_manifest.json"])
+
+
+def test_a_plan_that_cannot_be_made_again_as_it_was_is_refused_with_the_release_to_run(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    batch = workshop.open()
+    shutil.rmtree(batch.folder)
+    offset = workshop.folder / "storage/checkpoints/events/offsets/0.json"
+    offset.write_text(offset.read_text().replace(batch.plan.digest, "0" * 32))
+    with pytest.raises(
+        OtherPlanError, match=r"cannot be planned again as it was opened with icefloe 0\.1\.0: .*that release"
+    ):
+        workshop.open()
+
+
+def test_a_batch_of_another_planner_names_the_release_that_finishes_it(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    workshop.open()
+    offset = workshop.folder / "storage/checkpoints/events/offsets/0.json"
+    offset.write_text(offset.read_text().replace('"planner_version": 1', '"planner_version": 7'))
+    with pytest.raises(TerminalError, match=r"planned by version 7 of the planner.*finish it with icefloe 0\.1\.0"):
+        workshop.open()
+
+
+def test_text_of_the_environment_is_in_no_plan_and_no_record(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TENANT", "word of tenant 4711")
+    monkeypatch.setenv("PLACE", f"{workshop.folder}/secret-place")
+    workshop.append(range(10))
+    workshop.set(
+        filter="word != '${TENANT}'",
+        sink={"type": "files", "path": "file://${PLACE}/changes"},
+        storage="file://${PLACE}/storage",
+        checkpoint="file://${PLACE}/checkpoint",
+    )
+    batch = workshop.open()
+    documents = list((workshop.folder / "secret-place").rglob("*.json"))
+    assert len(documents) > 3
+    for path in documents:
+        assert "tenant 4711" not in path.read_text(), path
+        assert "secret-place" not in path.read_text(), path
+    assert "${TENANT}" in (batch.folder / "plan.json").read_text()
+    assert batch.deliver().counts["insert"] == 10
+
+
+def test_a_variable_with_another_value_on_one_worker_stops_its_tasks(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TENANT", "1")
+    workshop.append(range(10))
+    batch = workshop.set(filter="id > ${TENANT}").open()
+    elsewhere = replace(batch, settings=replace(batch.settings, filter="id > 2"))
+    with pytest.raises(TerminalError, match="do not mean what they did when batch 0 was planned"):
+        elsewhere.run(Phase.INSERT_ONLY)
+
+
+def test_the_specification_of_a_batch_is_contained_in_its_offset(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    workshop.open()
+    document = json.loads((workshop.folder / "storage/checkpoints/events/offsets/0.json").read_text())
+    assert document["spec"].keys() == {field.name for field in fields(BatchSpec)}
+    assert document["follows"] is None
