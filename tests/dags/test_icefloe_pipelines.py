@@ -109,7 +109,7 @@ def test_a_commit_that_is_cleared_after_cleanup_finds_its_batch_delivered(
     assert report["sink_path"].startswith(f"file://{lake.folder}/changes")
     assert ("_backfills" in report["sink_path"]) == (dag_id != "flights")
     with pytest.raises(PlanMissingError):
-        commit(pipeline, {**prepared, "batch_number": 7})
+        commit(pipeline, {**prepared, "plan_uri": prepared["plan_uri"].replace("/0/plan.json", "/7/plan.json")})
 
 
 def test_a_missing_table_fails_and_is_waited_for_where_asked(lake: Lake, run_dag: RunDag) -> None:

@@ -72,6 +72,8 @@ def pipeline_row(dag: DagState, found: Found, look: Found | None, *, now: dateti
         "head": _place(status, "head"),
         "last_batch": _numbered(status.get("last_batch"), status.get("last_committed_at")),
         "open_batch": _numbered(status.get("open_batch"), status.get("open_since")),
+        "open_run": status.get("open_run"),
+        "owner": status.get("owner"),
         "expiry": status.get("next_expiry"),
         "recent": status.get("recent") or [],
     }

@@ -44,6 +44,7 @@ function facts(row) {
     ["Delivered up to", row.cursor.snapshot_id ?? "–", row.cursor.timestamp ? `commit of ${time(row.cursor.timestamp)}` : null],
     ["History kept", row.expiry ? until(row.expiry.at).replace("in ", "for ") : row.cursor.snapshot_id ? "no limit" : "–", row.expiry ? "then the next batch's start may expire" : null],
     ["Sink", row.sink?.type ?? "–", row.sink?.path ?? null],
+    ["Owner", row.owner ?? "nobody in particular", row.open_batch && row.open_run ? `batch ${row.open_batch.number} opened by ${row.open_run}` : null],
     ["Schedule", row.schedule ?? "by hand", row.is_paused ? "paused" : null],
   ];
   return h("dl", { class: "cards" }, cards.map(([name, value, below]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, typeof below === "string" ? h("span", { class: "under" }, below) : below))));
