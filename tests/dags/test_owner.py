@@ -4,7 +4,6 @@ from airflow.utils.session import create_session
 
 from icefloe.orchestration.owner import OWNER_VARIABLE, current_writer, on_starting
 
-
 pytestmark = pytest.mark.airflow
 
 
