@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from icefloe.documents import dump_document, load_document
 from icefloe.errors import TerminalError
+from icefloe.sinks.claim import SinkClaim, claim_path
 from icefloe.sinks.manifest import Manifest, Part
 from icefloe.sinks.parquet_files import read_parquet, write_parquet_files
 from icefloe.sinks.part_files import part_damage
@@ -44,6 +45,14 @@ class FilesSink(Sink):
     def check(self) -> None:
         """Write, read and delete one object under the path."""
         probe(self._store)
+
+    def claim(self, *, owner: str, pipeline: str, table: str) -> None:
+        """Create ``_icefloe.json`` at the root of the path, unless it is there.
+
+        Raises:
+            PathClaimedError: it is there, and another owner's.
+        """
+        claim_path(self._store, SinkClaim(owner=owner, pipeline=pipeline, table=table))
 
     def refuse_other_batch(
         self,

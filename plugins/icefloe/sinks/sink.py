@@ -84,6 +84,19 @@ class Sink(ABC):
         """
 
     @abstractmethod
+    def claim(self, *, owner: str, pipeline: str, table: str) -> None:
+        """Makes the destination this owner's, before its first batch is opened; repeating it has no further effect.
+
+        Args:
+            owner: the id of the checkpoint whose batches are delivered.
+            pipeline: its name, for people.
+            table: likewise.
+
+        Raises:
+            TerminalError: it is another owner's.
+        """
+
+    @abstractmethod
     def refuse_other_batch(
         self,
         *,

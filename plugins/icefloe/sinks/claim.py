@@ -1,0 +1,63 @@
+"""Whose a sink's path is: one document at its root, created by the first who writes there."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Final, Literal
+
+from pydantic import ConfigDict
+
+from icefloe.documents import STRICT, dump_document, load_document
+from icefloe.errors import TerminalError
+from icefloe.storage.keys import join_url
+from icefloe.storage.store import KeyMissingError, Store
+
+__all__ = ["CLAIM", "PathClaimedError", "SinkClaim", "claim_path"]
+
+CLAIM: Final = "_icefloe.json"
+"""Spark and Arrow take no file for data whose name begins so."""
+
+
+class PathClaimedError(TerminalError):
+    """The sink's path belongs to another pipeline, or to another start of this one. Facts: ``url``, ``owner``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkClaim:
+    """``_icefloe.json``: who writes below a sink's path.
+
+    Attributes:
+        owner: the id of the checkpoint whose batches are delivered there.
+        pipeline: its name, for people, as is the table.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    version: Literal[1] = 1
+    owner: str
+    pipeline: str
+    table: str
+
+
+def claim_path(store: Store, claim: SinkClaim) -> None:
+    """Makes a path this owner's unless it is another's; of many callers with different owners one gets it.
+
+    Raises:
+        PathClaimedError: it is another's.
+    """
+    found = _found(store)
+    if found is None and not store.create(CLAIM, dump_document(claim)):
+        found = _found(store)
+    if found is not None and found.owner != claim.owner:
+        url = join_url(store.url, CLAIM)
+        raise PathClaimedError(
+            f"{store.url} belongs to pipeline {found.pipeline} for table {found.table} with the checkpoint "
+            f"{found.owner}, as {url} says, not to checkpoint {claim.owner} of pipeline {claim.pipeline}; give each "
+            "pipeline, and each new start of one, a sink.path of its own", url=store.url, owner=found.owner,
+        )  # fmt: skip
+
+
+def _found(store: Store) -> SinkClaim | None:
+    try:
+        data = store.get(CLAIM)
+    except KeyMissingError:
+        return None
+    return load_document(SinkClaim, data, what=f"the claim {join_url(store.url, CLAIM)}")
