@@ -277,7 +277,7 @@ def test_a_batch_of_another_pipeline_on_the_same_path_is_refused_at_commit_at_th
 
 
 def test_a_part_that_could_not_be_put_is_an_error_and_a_retry_makes_it_whole(store, small_groups):
-    cut = FaultyStore(store, Fault(operation="put", nth=2))
+    cut = FaultyStore(store, Fault(operation="create", nth=2))
     with pytest.raises(TransientError):
         write(FilesSink(cut, target_file_bytes=60_000), 0, [changes(10_000)])
     sink = FilesSink(store, target_file_bytes=60_000)
@@ -349,3 +349,59 @@ def test_what_is_there_is_seen_by_one_listing(sink, store):
     counting = CountingStore(store)
     FilesSink(counting).commit(summary(BATCH, 100), messages)
     assert counting.calls == {"list": 1, "create": 1}
+
+
+def other_bytes(monkeypatch) -> None:
+    """What another PyArrow may do: the same rows in other bytes."""
+    write_table = pq.ParquetWriter.write_table
+    monkeypatch.setattr(
+        pq.ParquetWriter, "write_table",
+        lambda writer, table, row_group_size: write_table(writer, table, row_group_size=row_group_size // 1_000),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("stopped_at", ["size", "create"])
+def test_an_attempt_of_another_pyarrow_that_was_stopped_before_its_write_replaces_no_byte_of_a_whole_batch(
+    store, folder, monkeypatch, stopped_at
+):
+    def overtake() -> None:
+        monkeypatch.undo()
+        deliver(FilesSink(store), {0: changes(5_000)})
+        committed.update(contents(folder))
+
+    committed: dict[str, bytes] = {}
+    stopped = FaultyStore(store, Fault(operation=stopped_at, key="*/part-*", action=overtake))
+    other_bytes(monkeypatch)
+    write(FilesSink(stopped), 0, [changes(5_000)])
+    assert stopped.struck
+    assert contents(folder) == committed
+    [part] = FilesSink(store).manifest(BATCH).parts
+    assert part.size_bytes == (folder / "batch=3" / "part-00000.parquet").stat().st_size
+
+
+def test_a_part_of_another_pyarrow_is_kept_and_counts_with_its_own_size(sink, folder, monkeypatch):
+    with monkeypatch.context() as patched:
+        other_bytes(patched)
+        first = write(sink, 0, [changes(5_000)])
+    before = contents(folder)
+    second = write(sink, 0, [changes(5_000)])
+    assert (second, contents(folder)) == (first, before)
+    sink.commit(summary(BATCH, 5_000), [message(0, 5_000, second)])
+
+
+@pytest.mark.parametrize("damage", ["emptied", "cut", "longer"])
+def test_a_damaged_part_is_replaced(sink, folder, damage):
+    write(sink, 0, [changes(5_000)])
+    before = contents(folder)
+    DAMAGES[damage](folder / "batch=3" / "part-00000.parquet")
+    write(sink, 0, [changes(5_000)])
+    assert contents(folder) == before
+
+
+def test_a_part_of_the_right_size_with_other_bytes_is_replaced(sink, folder):
+    write(sink, 0, [changes(5_000)])
+    before = contents(folder)
+    file = folder / "batch=3" / "part-00000.parquet"
+    file.write_bytes(bytes(file.stat().st_size))
+    write(sink, 0, [changes(5_000)])
+    assert contents(folder) == before

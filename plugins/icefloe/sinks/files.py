@@ -4,8 +4,10 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from icefloe.documents import dump_document, load_document
 from icefloe.errors import TerminalError
@@ -14,11 +16,15 @@ from icefloe.sinks.manifest import Manifest, Part
 from icefloe.sinks.parquet_files import read_parquet, write_parquet_files
 from icefloe.sinks.part_files import part_damage
 from icefloe.sinks.row_groups import GROUP_BYTES, row_groups
+from icefloe.sinks.same_rows import holds_same_rows
 from icefloe.sinks.sink import BatchSummary, CommitMessage, DamagedPartsError, Sink, Written
 from icefloe.storage.keys import join_url
 from icefloe.storage.local_folders import local_folders
 from icefloe.storage.probe import probe
 from icefloe.storage.store import KeyMissingError, Store
+
+_MOST_CREATED_BYTES: Final = 64 * 2**20
+"""Larger files are not created in one request: most stores are sent them in parts, which cannot be conditional."""
 
 __all__ = ["FilesSink", "Manifest", "Part", "PathInUseError", "batch_prefix"]
 
@@ -89,12 +95,9 @@ class FilesSink(Sink):
         with _staging_folder(number) as folder:
             files = write_parquet_files(Path(folder), schema, groups, target_file_bytes=self._target_file_bytes)
             names = [_part_name(number, file_number) for file_number in range(len(files))]
-            sizes = [file.stat().st_size for file in files]
-            is_delivered = self._is_delivered(batch_number, number, names, sum(sizes))
-            for name, file, size_bytes in zip(names, files, sizes, strict=True):
-                key = f"{batch_prefix(batch_number)}/{name}"
-                if not is_delivered or self._store.size(key) != size_bytes:
-                    self._store.put(key, file)
+            prefix = batch_prefix(batch_number)
+            self._refuse_other_part(batch_number, number, names, files)
+            sizes = [self._deliver_file(f"{prefix}/{name}", file) for name, file in zip(names, files, strict=True)]
         return Written(size_bytes=sum(sizes), details={"names": names, "sizes": sizes})
 
     def commit(self, summary: BatchSummary, messages: Sequence[CommitMessage]) -> None:
@@ -158,18 +161,35 @@ class FilesSink(Sink):
         named = {_manifest_key(batch_number), *(f"{prefix}/{name}" for part in manifest.parts for name in part.names)}
         return sum(found.key not in named for found in self._store.list(prefix))
 
-    def _is_delivered(self, batch_number: int, number: int, names: Sequence[str], size_bytes: int) -> bool:
-        """Whether the batch is whole and holds this part; only of a late duplicate is it so."""
+    def _deliver_file(self, key: str, file: Path) -> int:
+        """Puts a file where none is, or a damaged one; returns the size of the one that counts.
+
+        A whole one is never replaced: a reader may be in the middle of it, and an attempt that was stopped here for
+        hours, of another release with another PyArrow, would give the same rows in other bytes.
+        """
+        size_bytes = file.stat().st_size
+        found = self._store.size(key)
+        if found is None and size_bytes <= _MOST_CREATED_BYTES:
+            if self._store.create(key, file):
+                return size_bytes
+            found = self._store.size(key)
+        if found is not None and holds_same_rows(self._store, key, file):
+            return found
+        self._store.put(key, file)
+        return size_bytes
+
+    def _refuse_other_part(self, batch_number: int, number: int, names: Sequence[str], files: Sequence[Path]) -> None:
+        """Stops an attempt whose batch is whole and holds another part; a late duplicate finds its own there."""
         try:
             manifest = self.manifest(batch_number)
         except KeyMissingError:
-            return False
+            return
         first_name = _part_name(number, 0)
         found = next((part for part in manifest.parts if part.names[0] == first_name), None)
-        there = ((), 0) if found is None else (found.names, found.size_bytes)
-        if there != (tuple(names), size_bytes):
+        if (() if found is None else found.names) != tuple(names) or (
+            found is not None and found.rows != sum(pq.read_metadata(file).num_rows for file in files)
+        ):
             raise self._in_use(manifest)
-        return True
 
     def _in_use(self, found: Manifest) -> PathInUseError:
         batch = found.batch

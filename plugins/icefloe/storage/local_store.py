@@ -41,7 +41,7 @@ class LocalStore(ObjectStore):
         self._folder = folder
         self._ready: set[Path] = set()
 
-    def create(self, key: str, data: bytes) -> bool:
+    def create(self, key: str, data: bytes | Path) -> bool:
         """Stores a value only if there is none; see `Store`."""
         is_new = super().create(key, data)
         # Also what another one created a moment ago must be on disk before this caller builds on it.
@@ -61,8 +61,8 @@ class LocalStore(ObjectStore):
             written.replace(path)
         sync_folder(path.parent)
 
-    def _add(self, key: str, data: bytes) -> None:
-        with self._written(key, data, len(data)) as written:
+    def _add(self, key: str, data: bytes | Path, size_bytes: int) -> None:
+        with self._written(key, data, size_bytes) as written:
             try:
                 self._path(key).hardlink_to(written)
             except FileExistsError as cause:

@@ -90,18 +90,19 @@ class ObjectStore(Store):
 
     def put(self, key: str, data: bytes | Path) -> None:
         """Stores a value; see `Store`."""
-        size_bytes = _file_size(data, join_url(self.url, key)) if isinstance(data, Path) else len(data)
+        size_bytes = self._size_of(data, key)
         with self._asked("put", "write", key):
             self._replace(check_key(key), data, size_bytes)
 
-    def create(self, key: str, data: bytes) -> bool:
+    def create(self, key: str, data: bytes | Path) -> bool:
         """Stores a value only if there is none; see `Store`."""
+        size_bytes = self._size_of(data, key)
         # A service may answer "conflict" while another create is under way and neither counts yet, and an answer may be
         # lost after the value was stored: whatever went wrong, what stands there decides.
         for pause_seconds in _CONFLICT_PAUSES_SECONDS:
             try:
                 with self._asked("create", "create", key):
-                    self._add(check_key(key), data)
+                    self._add(check_key(key), data, size_bytes)
             except exceptions.AlreadyExistsError:
                 if self.size(key) is not None:
                     return self._found_there()
@@ -149,9 +150,9 @@ class ObjectStore(Store):
         target = self._for_upload(size_bytes)
         obstore.put(target, key, data, chunk_size=part_bytes, max_concurrency=_PARTS_AT_ONCE)
 
-    def _add(self, key: str, data: bytes) -> None:
+    def _add(self, key: str, data: bytes | Path, size_bytes: int) -> None:
         """Raises obstore's AlreadyExistsError where a value stands."""
-        target = self._for_upload(len(data))
+        target = self._for_upload(size_bytes)
         obstore.put(target, key, data, mode="create", use_multipart=False)
 
     def _remove(self, keys: Sequence[str]) -> None:
@@ -185,6 +186,9 @@ class ObjectStore(Store):
         except KeyMissingError:
             return False
         return True
+
+    def _size_of(self, data: bytes | Path, key: str) -> int:
+        return len(data) if isinstance(data, bytes) else _file_size(data, join_url(self.url, key))
 
     def _is_seen(self, key: str) -> bool:
         try:

@@ -79,8 +79,10 @@ class Store(ABC):
         """Stores a value, in place of any other; the file at a path is streamed, never held whole."""
 
     @abstractmethod
-    def create(self, key: str, data: bytes) -> bool:
+    def create(self, key: str, data: bytes | Path) -> bool:
         """Stores a value only if there is none; of many callers at most one is told True.
+
+        A store that is not local disk holds the file at a path in memory, for it takes no part of a value that way.
 
         False says that a value stands there: of another caller, or of this very call, when its first answer was lost
         on the way and it was sent again. Read the value to learn whose it is.
@@ -138,7 +140,7 @@ class ChildStore(Store):
         """Stores a value; see `Store`."""
         self._parent.put(self._whole(key), data)
 
-    def create(self, key: str, data: bytes) -> bool:
+    def create(self, key: str, data: bytes | Path) -> bool:
         """Stores a value only if there is none; see `Store`."""
         return self._parent.create(self._whole(key), data)
 

@@ -1,0 +1,53 @@
+"""Whether a stored Parquet file holds the rows of a local one, however they were cut and encoded."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from icefloe.errors import TerminalError
+from icefloe.sinks.parquet_files import read_parquet
+from icefloe.storage.store import Store
+
+__all__ = ["holds_same_rows"]
+
+_COMPARED_BYTES: Final = 8 * 2**20
+
+
+def holds_same_rows(store: Store, key: str, file: Path) -> bool:
+    """Whether the file under a key is whole and has the same rows in the same order; a row group of each is held.
+
+    NaN counts as another value than NaN, unless all bytes of the files are the same.
+
+    Raises:
+        TransientError: the store did not answer.
+    """
+    if store.size(key) == file.stat().st_size and _have_equal_bytes(store, key, file):
+        return True
+    try:
+        return _are_equal(read_parquet(store, key), pq.ParquetFile(file).iter_batches())
+    except TerminalError:
+        return False
+
+
+def _have_equal_bytes(store: Store, key: str, file: Path) -> bool:
+    with file.open("rb") as stream:
+        while ours := stream.read(_COMPARED_BYTES):
+            stop = stream.tell()
+            [theirs] = store.get_ranges(key, [(stop - len(ours), stop)])
+            if theirs != ours:
+                return False
+    return True
+
+
+def _are_equal(ones: Iterator[pa.RecordBatch], others: Iterator[pa.RecordBatch]) -> bool:
+    one, other = next(ones, None), next(others, None)
+    while one is not None and other is not None:
+        rows = min(one.num_rows, other.num_rows)
+        if not one.slice(0, rows).equals(other.slice(0, rows)):
+            return False
+        one = one.slice(rows) if rows < one.num_rows else next(ones, None)
+        other = other.slice(rows) if rows < other.num_rows else next(others, None)
+    return one is None and other is None
