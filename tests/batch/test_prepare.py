@@ -1,4 +1,5 @@
 import shutil
+from typing import Any
 
 import pytest
 
@@ -6,9 +7,12 @@ from batch.workshop import Workshop
 from icefloe.batch.batch_bounds import ScanTooLargeError
 from icefloe.batch.document import Route
 from icefloe.batch.open_batch import next_batch
-from icefloe.batch.prepare import draft
+from icefloe.batch.prepare import draft, prepare
 from icefloe.batch.range_request import RangeRequest
+from icefloe.documents import TornDocumentError
 from icefloe.errors import NotBuiltError, TerminalError
+from icefloe.sinks.claim import PathClaimedError
+from icefloe.sinks.files import FilesSink
 
 
 def test_a_batch_that_is_planned_twice_has_one_plan(workshop: Workshop) -> None:
@@ -130,15 +134,44 @@ def test_a_sink_that_holds_a_batch_of_another_pipeline_leaves_no_open_batch(work
     mine.set(sink={"type": "files", "path": f"file://{workshop.folder}/other"}).deliver()
 
 
-def test_a_lost_checkpoint_may_deliver_the_same_range_again(workshop: Workshop) -> None:
+def test_a_lost_checkpoint_may_deliver_the_same_range_again_once_its_claim_is_given_up(workshop: Workshop) -> None:
     workshop.append(range(10))
     first = workshop.deliver()
     checkpoint = workshop.session().checkpoint_url.removeprefix("file://")
     shutil.rmtree(checkpoint)
+    with pytest.raises(PathClaimedError, match=r"belongs to pipeline events .*_icefloe\.json says, not to checkpoint"):
+        workshop.prepare()
+    (workshop.folder / "changes" / "_icefloe.json").unlink()
     again = workshop.deliver()
     assert first is not None
     assert again is not None
     assert again.hash_sum == first.hash_sum
+
+
+@pytest.mark.parametrize("is_planned", [False, True], ids=["before either is planned", "after the other's check"])
+def test_of_two_pipelines_with_storages_of_their_own_and_one_path_at_once_the_second_is_refused_by_name(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, is_planned: bool
+) -> None:
+    workshop.append(range(10))
+    refuse = FilesSink.refuse_other_batch
+    delivered: list[Any] = []
+
+    def overtaken(sink: FilesSink, **batch: Any) -> None:
+        refuse(sink, **batch)
+        monkeypatch.undo()
+        workshop.set(storage=f"file://{workshop.folder}/storage", name="events")
+        delivered.append(workshop.deliver() if is_planned else workshop.open())
+
+    monkeypatch.setattr(FilesSink, "refuse_other_batch", overtaken)
+    second = workshop.set(storage=f"file://{workshop.folder}/of the second", name="second").session()
+    with pytest.raises(
+        PathClaimedError, match=r"belongs to pipeline events for table db\.events .* of pipeline second;"
+    ):
+        prepare(second)
+    assert second.checkpoint.open_batch() is None
+    if not is_planned:
+        delivered[0].deliver()
+    assert workshop.changes(0).num_rows == 10
 
 
 def test_a_folder_that_lost_a_task_or_the_meaning_of_its_plan_says_how_to_plan_it_anew(workshop: Workshop) -> None:
@@ -155,6 +188,9 @@ def test_a_folder_that_lost_a_task_or_the_meaning_of_its_plan_says_how_to_plan_i
     with pytest.raises(TerminalError, match=rf"{task} is gone: {remedy}$"):
         batch.run_route()
     store.put("plan.json", b"{")
+    with pytest.raises(TornDocumentError, match=r"plan\.json ends in the middle, after 1 bytes"):
+        workshop.open()
+    store.put("plan.json", b"x")
     with pytest.raises(TerminalError, match=rf"damaged; use that release, or {remedy}$"):
         workshop.open()
     shutil.rmtree(store.url.removeprefix("file://"))

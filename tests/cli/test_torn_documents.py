@@ -41,7 +41,7 @@ def checkpoint(workspace: Workspace, name: str) -> Path:
 
 
 def shuffle_folder(workspace: Workspace, batch: int) -> Path:
-    [plan] = (workspace.storage() / "shuffle").glob(f"*/{batch}/plan.json")
+    [plan] = (workspace.storage() / "shuffle").rglob(f"{batch}/plan.json")
     return plan.parent
 
 
@@ -97,6 +97,14 @@ def test_the_manifest_of_the_newest_batch(shuffled: Workspace, tear: Tear) -> No
 
 
 @pytest.mark.parametrize("tear", TEARS.values(), ids=TEARS)
+def test_the_claim_of_the_output(shuffled: Workspace, tear: Tear) -> None:
+    claim = shuffled.output() / "_icefloe.json"
+    before = claim.read_bytes()
+    follow(shuffled, claim, tear, [claim])
+    assert claim.read_bytes() == before
+
+
+@pytest.mark.parametrize("tear", TEARS.values(), ids=TEARS)
 def test_the_commit_of_the_newest_batch(shuffled: Workspace, tear: Tear) -> None:
     assert run(shuffled).document["batch"] == 1
     commit = checkpoint(shuffled, "commits/1.json")
@@ -116,7 +124,8 @@ def test_the_offset_of_an_open_batch(shuffled: Workspace, tear: Tear) -> None:
 @pytest.mark.parametrize("tear", TEARS.values(), ids=TEARS)
 def test_the_record_of_a_pipeline_that_has_committed_nothing(workspace: Workspace, tear: Tear) -> None:
     die(workspace, "before", "*/changes/batch=0/_manifest.json")
-    deleted = [checkpoint(workspace, ""), shuffle_folder(workspace, 0), workspace.output() / "batch=0"]
+    output = workspace.output()
+    deleted = [checkpoint(workspace, ""), shuffle_folder(workspace, 0), output / "batch=0", output / "_icefloe.json"]
     follow(workspace, checkpoint(workspace, "pipeline.json"), tear, deleted)
 
 

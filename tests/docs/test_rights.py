@@ -28,11 +28,12 @@ ROWS = {
 }
 SELDOM = {
     ("Spark executors", "storage"): {"delete"},
+    ("Spark executors", "sink"): {"write"},
     ("worker: `coalesce`", "storage"): {"delete"},
     ("worker: `commit`, `cleanup`", "sink"): {"read"},
     ("worker: `commit`, `cleanup`", "storage"): {"write"},  # status.json, which this run writes between its tasks
 }
-"""Done where another attempt was there before."""
+"""Done where another attempt was there before, or something damaged what it wrote."""
 
 
 def documented() -> dict[str, dict[str, set[str]]]:

@@ -43,7 +43,7 @@ class WrappingStore(Store):
     def put(self, key: str, data: bytes | Path) -> None:
         self.call("put", key, lambda: self.inner.put(key, data))
 
-    def create(self, key: str, data: bytes) -> bool:
+    def create(self, key: str, data: bytes | Path) -> bool:
         return self.call("create", key, lambda: self.inner.create(key, data))
 
     def size(self, key: str) -> int | None:
@@ -133,7 +133,7 @@ class FaultyStore(WrappingStore):
 class ForgetfulStore(WrappingStore):
     """Ignores create-if-absent, as some services do: every create succeeds."""
 
-    def create(self, key: str, data: bytes) -> bool:
+    def create(self, key: str, data: bytes | Path) -> bool:
         self.inner.put(key, data)
         return True
 

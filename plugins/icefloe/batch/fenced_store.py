@@ -44,7 +44,7 @@ class FencedStore(Store):
         self._written[key] = None
         self._store.put(key, data)
 
-    def create(self, key: str, data: bytes) -> bool:
+    def create(self, key: str, data: bytes | Path) -> bool:
         """Stores a value only if there is none; see `Store`."""
         self._written[key] = None
         return self._store.create(key, data)

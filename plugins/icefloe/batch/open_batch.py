@@ -113,10 +113,12 @@ def record_batch(batch: NextBatch, *, plan_digest: str | None = None) -> OffsetR
 
     Raises:
         OtherOwnerError: the checkpoint belongs to another owner.
+        PathClaimedError: the sink's path belongs to another checkpoint.
         ConfigurationChangedError: another run was first, with keys that change the result.
     """
     session, checkpoint = batch.session, batch.session.checkpoint
     owner = checkpoint.claim(session.writer, takes_over=session.takes_over, new_id=batch.offset.checkpoint_id)
+    session.sink.claim(owner=owner.checkpoint_id, pipeline=session.pipeline.name, table=session.pipeline.table)
     if batch.is_resumed:
         return batch.offset
     recorded = checkpoint.create_pipeline(
