@@ -36,8 +36,8 @@ class PathInUseError(TerminalError):
 class FilesSink(Sink):
     """Files under ``<path>/batch=<N>/``; a part's names and rows follow from its task alone.
 
-    A retry or a zombie replaces a part, atomically, by the same rows; once the manifest stands it finds the part there
-    and writes nothing. Files that no manifest names do not count.
+    A retry or a zombie finds a part that is there and keeps it, or replaces one that is damaged. Files that no manifest
+    names do not count.
 
     Args:
         store: the sink's path.
