@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from random import Random
+from typing import Any
 from unittest.mock import patch
 
 from pyiceberg.schema import Schema
@@ -17,8 +19,9 @@ from histories.bench import Bench
 from histories.check import Question, check_question
 from histories.cuts import check_cuts, random_cuts
 from histories.selection import EVERYTHING, random_selection
+from icefloe.batch.run_settings import RunSettings
+from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.errors import NotBuiltError
-from icefloe.pipeline.settings import ShuffleSettings
 
 __all__ = ["Examination", "examine"]
 
@@ -112,13 +115,17 @@ def _some(random: Random, items: list[Range], count: int) -> list[Range]:
 @contextmanager
 def _settings(random: Random) -> Iterator[None]:
     """Mostly sizes so small that everything is cut to pieces."""
-    settings = ShuffleSettings()
+    sizes: dict[str, Any] = {}
+    memory: dict[str, int] = {}
     if random.random() < 0.6:
-        settings = ShuffleSettings(
-            partitions=random.choice(("auto", 1, 2, 3, 7)),
-            target_size_bytes=random.choice((1, 100, 2**26)),
-            map_task_bytes=random.choice((1, 3000, 2**28)),
-            memory_bytes=random.choice((2000, 30_000, 2**30)),
-        )
-    with patch("icefloe.api.ShuffleSettings", lambda: settings):
+        sizes = {
+            "partitions": random.choice(("auto", 1, 2, 3, 7)),
+            "target_size_bytes": random.choice((1, 100, 2**26)),
+            "map_task_bytes": random.choice((1, 3000, 2**28)),
+        }
+        memory = {"memory_bytes": random.choice((2000, 30_000, 2**30))}
+    with (
+        patch("icefloe.api.BatchSpec", partial(BatchSpec, **sizes)),
+        patch("icefloe.api.RunSettings", partial(RunSettings, **memory)),
+    ):
         yield
