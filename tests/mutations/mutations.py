@@ -3,9 +3,10 @@
 from typing import Final
 
 from mutations.deletes import DELETES
+from mutations.protocol import PROTOCOL
 from mutations.rows import ROWS
 from mutations.steps import STEPS
 
 __all__ = ["MUTATIONS"]
 
-MUTATIONS: Final = (*DELETES, *STEPS, *ROWS)
+MUTATIONS: Final = (*DELETES, *STEPS, *ROWS, *PROTOCOL)

@@ -78,7 +78,7 @@ STEPS: Final = (
     Mutation(
         name="rows have the schema of the table as it is now",
         path="batch/draft.py",
-        before="TableSchema.at(table.metadata, offset.up_to_snapshot_id",
+        before="TableSchema.at(table.metadata, spec.up_to_snapshot_id",
         after="TableSchema.at(table.metadata, None",
     ),
     Mutation(
@@ -134,7 +134,7 @@ STEPS: Final = (
     ),
     Mutation(
         name="a load ends with its first part",
-        path="checkpoint/log.py",
+        path="checkpoint/records.py",
         before="load_part=None if part is None or part.is_last else part,",
         after="load_part=None,",
         suite=("tests/batch/test_load_parts.py",),

@@ -1,0 +1,87 @@
+"""Mutations of the protocol: each switches off one guard that keeps runs, pipelines and zombies apart."""
+
+from typing import Final
+
+from mutations.mutation import Mutation
+
+__all__ = ["PROTOCOL"]
+
+PROTOCOL: Final = (
+    Mutation(
+        name="a batch may follow another end than that of the batch before",
+        path="checkpoint/log.py",
+        before="if record.follows != ended:",
+        after="if False:",
+        suite=("tests/checkpoint/test_log.py",),
+    ),
+    Mutation(
+        name="a plan takes its number from a later look than its cursor",
+        path="batch/open_batch.py",
+        before="batch_number=view.next_number,\n",
+        after="batch_number=session.checkpoint.look().next_number,\n",
+        suite=("tests/cli/test_stopped_runs.py",),
+    ),
+    Mutation(
+        name="a cursor is judged by a table that was loaded before it",
+        path="batch/open_batch.py",
+        before="return _next(session.with_fresh_table(), view, cores)",
+        after="return _next(session, view, cores)",
+        suite=("tests/cli/test_stopped_runs.py",),
+    ),
+    Mutation(
+        name="what a zombie writes stays behind",
+        path="batch/fenced_store.py",
+        before="if is_over():",
+        after="if False:",
+        suite=("tests/batch/test_late_runs.py",),
+    ),
+    Mutation(
+        name="a late run ends with the error that it stumbled over",
+        path="batch/finished.py",
+        before="if not _is_over(reference):",
+        after="if True:",
+        suite=("tests/batch/test_late_runs.py",),
+    ),
+    Mutation(
+        name="the plan of another batch is adopted",
+        path="batch/recorded_plan.py",
+        before="if not is_own:",
+        after="if False:",
+        suite=("tests/batch/test_isolation.py",),
+    ),
+    Mutation(
+        name="pipelines of one name share their shuffle folder",
+        path="batch/session.py",
+        before="if offset.checkpoint_id is not None:",
+        after="if False:",
+        suite=("tests/batch/test_isolation.py",),
+    ),
+    Mutation(
+        name="a plan that was lost is made again for other cores",
+        path="batch/draft.py",
+        before="cores=spec.cores or cores,\n        input_bytes",
+        after="cores=cores,\n        input_bytes",
+        suite=("tests/batch/test_isolation.py",),
+    ),
+    Mutation(
+        name="a task takes any document that has its name",
+        path="batch/context.py",
+        before="if digest is not None and digest_of(data) != digest:",
+        after="if False:",
+        suite=("tests/batch/test_prepare.py",),
+    ),
+    Mutation(
+        name="another owner may commit",
+        path="checkpoint/ownership.py",
+        before="if current is not None and current.writer.owner not in (None, writer.owner):",
+        after="if False:",
+        suite=("tests/checkpoint/test_ownership.py",),
+    ),
+    Mutation(
+        name="verify does not see a load that was delivered twice",
+        path="batch/continuity.py",
+        before="if not _follows(ended, batch) and not _is_reload(checkpoint.offset(batch.batch_number)):",
+        after="if False:",
+        suite=("tests/batch/test_continuity.py",),
+    ),
+)
