@@ -3,6 +3,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -48,12 +49,18 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.rglob("*") if path.is_file())
 
 
-def test_what_a_killed_put_left_is_hidden_and_the_next_write_in_its_folder_removes_it(tmp_path, folder, store):
+def age(path: Path) -> None:
+    then = time.time() - 90
+    os.utime(path, (then, then))
+
+
+def test_what_a_killed_put_left_is_hidden_and_a_later_write_in_its_folder_removes_it(tmp_path, folder, store):
     started(tmp_path, folder, "KILL").wait()
     [left] = names(folder)
     assert (folder / "batch=0" / left).stat().st_size == 3_000_000
     assert left.startswith(".part-00000.parquet.")
     assert list(store.list("")) == []
+    age(folder / "batch=0" / left)
     assert store.create("batch=0/_manifest.json", b"{}")
     assert names(folder) == ["_manifest.json"]
 
@@ -63,6 +70,7 @@ def test_a_stopped_writer_keeps_its_file_until_its_batch_is_over_and_then_fails(
     try:
         os.waitpid(process.pid, os.WUNTRACED)
         [left] = names(folder)
+        age(folder / "batch=0" / left)
         store.put("batch=0/other", b"")
         assert names(folder) == [left, "other"]
         assert store.remove_unfinished() == 0

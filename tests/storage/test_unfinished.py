@@ -1,4 +1,6 @@
+import fcntl
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,8 +16,15 @@ def test_each_name_is_another_and_readers_of_the_folder_pass_over_it():
     assert len(unfinished_name("ü" * 200).encode()) < 255
 
 
+def age(path: Path) -> None:
+    """Nobody has written to it for longer than a living writer pauses."""
+    then = time.time() - 90
+    os.utime(path, (then, then))
+
+
 def test_what_a_living_writer_has_open_stays_and_goes_once_it_is_closed(tmp_path: Path):
     descriptor, path = open_unfinished(tmp_path, "key")
+    age(path)
     assert remove_unfinished(tmp_path) == 0
     assert path.exists()
     os.close(descriptor)
@@ -23,8 +32,35 @@ def test_what_a_living_writer_has_open_stays_and_goes_once_it_is_closed(tmp_path
     assert not path.exists()
 
 
+def test_a_young_file_stays_although_its_lock_is_free_as_locks_of_another_machine_may_be(tmp_path: Path):
+    descriptor, path = open_unfinished(tmp_path, "key")
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    assert remove_unfinished(tmp_path) == 0
+    os.write(descriptor, b"more")
+    assert path.read_bytes() == b"more"
+    age(path)
+    assert remove_unfinished(tmp_path) == 1
+    os.close(descriptor)
+
+
+def test_a_file_that_is_still_written_to_stays_however_long_ago_it_was_begun(tmp_path: Path):
+    descriptor, path = open_unfinished(tmp_path, "key")
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    age(path)
+    os.write(descriptor, b"more")
+    os.close(descriptor)
+    assert remove_unfinished(tmp_path) == 0
+
+
+def test_the_young_files_of_a_batch_that_is_over_are_removed(tmp_path: Path):
+    descriptor, _ = open_unfinished(tmp_path, "key")
+    assert remove_unfinished(tmp_path, is_over=True) == 1
+    os.close(descriptor)
+
+
 def test_a_new_file_that_another_took_for_a_dead_writers_is_opened_again(tmp_path: Path, monkeypatch):
     lock, sweeps = unfinished._lock, [tmp_path, tmp_path]
+    monkeypatch.setattr(unfinished, "_YOUNG_SECONDS", -1.0)
 
     def swept_before(descriptor: int) -> bool | None:
         if sweeps:
@@ -37,7 +73,9 @@ def test_a_new_file_that_another_took_for_a_dead_writers_is_opened_again(tmp_pat
     os.close(descriptor)
 
 
-def test_writers_and_sweeps_at_once_never_lose_a_file(tmp_path: Path):
+def test_writers_and_sweeps_at_once_never_lose_a_file(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(unfinished, "_YOUNG_SECONDS", -1.0)
+
     def write(number: int) -> bool:
         descriptor, path = open_unfinished(tmp_path, "key")
         remove_unfinished(tmp_path)

@@ -28,7 +28,7 @@ class LocalStore(ObjectStore):
     outlasts the process, a crash of the machine and a loss of power, as far as the disk keeps what it says is synced.
     If syncing the folder fails, the call fails although the value can be seen.
 
-    A process that dies while it writes leaves a file that listings hide. The next writer in that folder removes it.
+    A process that dies while it writes leaves a file that listings hide. A later writer in that folder removes it.
 
     Args:
         place: what the store's errors say of it.

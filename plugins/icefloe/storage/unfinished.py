@@ -15,7 +15,10 @@ __all__ = ["open_unfinished", "remove_unfinished", "unfinished_name"]
 _OURS: Final = re.compile(r"\..*#0\Z", re.DOTALL)
 _UNFINISHED: Final = re.compile(r".*#\d+\Z", re.DOTALL)
 _LONGEST_NAME_BYTES: Final = 120
+_YOUNG_SECONDS: Final = 60.0
+"""A file that was written to since then may have a writer on another machine, whose lock some shared mounts hide."""
 _IDLE_SECONDS: Final = 600.0
+"""The same where there are no locks at all."""
 
 
 def open_unfinished(folder: Path, name: str) -> tuple[int, Path]:
@@ -49,8 +52,9 @@ def unfinished_name(name: str) -> str:
 def remove_unfinished(folder: Path, *, is_over: bool = False) -> int:
     """Removes what dead writers left in one folder; returns how many files that were.
 
-    A writer whose file is removed while it lives gets an error and nothing becomes visible, so a wrong guess about a
-    writer on another machine costs one retry.
+    The lock of a writer on another machine may not be seen here (NFS mounted with ``nolock``, virtiofs, sshfs), so a
+    file must also be a minute old. A writer whose file is removed all the same gets an error and nothing becomes
+    visible: a wrong guess costs one retry.
 
     Args:
         folder: may be missing.
@@ -84,9 +88,12 @@ def _remove(path: Path, *, is_over: bool) -> bool:
 
 
 def _is_dead(path: Path, descriptor: int) -> bool:
+    idle_seconds = time.time() - os.fstat(descriptor).st_mtime
+    if idle_seconds <= _YOUNG_SECONDS:
+        return False
     is_locked = _lock(descriptor)
     if is_locked is None or not _OURS.fullmatch(path.name):
-        return time.time() - os.fstat(descriptor).st_mtime > _IDLE_SECONDS
+        return idle_seconds > _IDLE_SECONDS
     return is_locked
 
 
