@@ -93,11 +93,11 @@ def test_a_writer_whose_file_was_removed_is_told_and_nothing_appears(folder, sto
 
 def test_what_earlier_releases_left_is_removed_once_nobody_has_written_to_it_for_a_while(folder, store):
     store.put("kept", b"")
-    for name in ("part.parquet#1", "young#2", "no number#x"):
+    for name in ("part-00000.parquet#1", "plan.json#2", "no number#x"):
         (folder / name).write_bytes(b"half")
-    os.utime(folder / "part.parquet#1", (0, 0))
+    os.utime(folder / "part-00000.parquet#1", (0, 0))
     assert store.remove_unfinished() == 1
-    assert names(folder) == ["kept", "no number#x", "young#2"]
+    assert names(folder) == ["kept", "no number#x", "plan.json#2"]
     assert {found.key for found in store.list("")} == {"kept", "no number#x"}
 
 

@@ -4,6 +4,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from icefloe.storage import unfinished
 from icefloe.storage.unfinished import open_unfinished, remove_unfinished, unfinished_name
 
@@ -98,6 +100,28 @@ def test_where_there_are_no_locks_the_age_decides(tmp_path: Path, monkeypatch):
     assert remove_unfinished(tmp_path) == 1
     [left] = tmp_path.iterdir()
     assert left.name.startswith(".young.")
+
+
+@pytest.mark.parametrize("name", ["Invoice #12", "ticket#7", "a.b#0", ".draft#0", "part 1.txt#3", "#1", "1.x#2"])
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_file_of_somebody_else_stays_whatever_its_age(tmp_path: Path, name: str, is_over: bool):
+    (tmp_path / name).write_bytes(b"theirs")
+    os.utime(tmp_path / name, (0, 0))
+    assert remove_unfinished(tmp_path, is_over=is_over) == 0
+    assert (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "part-00000.parquet", "part-00001-0-1.parquet", "_manifest.json", "0.json", "0.0.x.data", "0.0.x.index",
+        "0.0.x.statistics", "00001.block", "1.0", "12.3.void",
+    ],
+)  # fmt: skip
+def test_what_earlier_releases_left_of_every_kind_of_value_is_removed(tmp_path: Path, name: str):
+    (tmp_path / f"{name}#1").write_bytes(b"half")
+    os.utime(tmp_path / f"{name}#1", (0, 0))
+    assert remove_unfinished(tmp_path) == 1
 
 
 def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path):

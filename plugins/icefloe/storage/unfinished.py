@@ -12,8 +12,11 @@ from uuid import uuid4
 
 __all__ = ["open_unfinished", "remove_unfinished", "unfinished_name"]
 
-_OURS: Final = re.compile(r"\..*#0\Z", re.DOTALL)
-_UNFINISHED: Final = re.compile(r".*#\d+\Z", re.DOTALL)
+_OURS: Final = re.compile(r"\..+\.[0-9a-f]{12}#0", re.DOTALL)
+_EARLIER: Final = re.compile(
+    r"(part-.*\.parquet|.*\.json|.*\.(data|index|statistics|block)|[0-9]+\.[0-9]+(\.void)?)#[0-9]+", re.DOTALL
+)
+"""What earlier releases left of keys of ours; somebody else's files, which may end in # and digits too, must stay."""
 _LONGEST_NAME_BYTES: Final = 120
 _YOUNG_SECONDS: Final = 60.0
 """A file that was written to since then may have a writer on another machine, whose lock some shared mounts hide."""
@@ -63,8 +66,8 @@ def remove_unfinished(folder: Path, *, is_over: bool = False) -> int:
     removed = 0
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
         for entry in entries:
-            is_unfinished = _UNFINISHED.fullmatch(entry.name) and entry.is_file(follow_symlinks=False)
-            if is_unfinished and _remove(Path(entry.path), is_over=is_over):
+            is_unfinished = _OURS.fullmatch(entry.name) or _EARLIER.fullmatch(entry.name)
+            if is_unfinished and entry.is_file(follow_symlinks=False) and _remove(Path(entry.path), is_over=is_over):
                 removed += 1
     return removed
 
