@@ -1,8 +1,10 @@
 import threading
+from collections.abc import Iterator
 from contextvars import ContextVar
 
 import pytest
 
+from icefloe import patience
 from icefloe.errors import TerminalError
 from icefloe.patience import PATIENCE_VARIABLE, Patience, answer_within, has_given_up, patience_seconds
 
@@ -27,6 +29,72 @@ def test_a_call_that_does_not_end_is_given_up_and_goes_on_by_itself() -> None:
     assert has_given_up()
     let_go.set()
     assert ended.wait(10)
+
+
+@pytest.fixture
+def stuck() -> Iterator[threading.Event]:
+    let_go = threading.Event()
+    yield let_go
+    let_go.set()
+    for thread in threading.enumerate():
+        if thread.name == patience._THREAD_NAME:
+            thread.join(10)
+    patience._unanswered.clear()
+
+
+def give_up(stuck: threading.Event, place: str, number: int) -> None:
+    for _ in range(number):
+        with pytest.raises(TimeoutError, match="no answer"):
+            answer_within(0.01, stuck.wait, place=place)
+
+
+def test_a_place_with_several_unanswered_calls_is_asked_again_only_when_one_of_them_has_ended(stuck) -> None:
+    give_up(stuck, "dead: look", 4)
+    threads = threading.active_count()
+    asked = threading.Event()
+    with pytest.raises(TimeoutError, match="not asked again yet: 4 earlier calls to it are still unanswered"):
+        Patience(seconds=60, place="dead").wait_for(asked.set, "look")
+    assert threading.active_count() == threads
+    assert not asked.is_set()
+    assert Patience(seconds=60, place="dead").wait_for(lambda: "well", "open") == "well"
+    stuck.set()
+    while has_given_up():
+        threading.Event().wait(0.01)
+    assert answer_within(10, lambda: "well", place="dead: look") == "well"
+
+
+def test_a_place_whose_unanswered_calls_never_end_is_tried_again_ever_more_seldom(stuck, monkeypatch) -> None:
+    now = 1_000.0
+    monkeypatch.setattr(patience, "monotonic", lambda: now)
+    give_up(stuck, "dead", 4)
+    tried = []
+    for _ in range(24 * 60):
+        now += 60
+        try:
+            answer_within(0.01, stuck.wait, place="dead")
+        except TimeoutError as error:
+            tried += [now] if str(error).startswith("no answer") else []
+    assert 24 <= len(tried) <= 48
+    now += 3_600
+    assert answer_within(10, lambda: "well", place="dead") == "well"
+    assert answer_within(10, lambda: "well", place="dead") == "well"
+
+
+def test_a_place_that_refuses_at_once_is_asked_at_once_again_but_forgiven_only_when_it_answers(stuck, monkeypatch):
+    now = 1_000.0
+    monkeypatch.setattr(patience, "monotonic", lambda: now)
+    give_up(stuck, "dead", 4)
+    now += 60
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError):
+            answer_within(10, lambda: 1 / 0, place="dead")
+    give_up(stuck, "dead", 1)
+    with pytest.raises(TimeoutError, match="5 earlier calls to it are still unanswered"):
+        answer_within(10, lambda: "well", place="dead")
+
+
+def test_calls_without_a_place_are_always_made(stuck) -> None:
+    give_up(stuck, "", 6)
 
 
 def test_a_timeout_of_the_call_itself_is_its_own() -> None:

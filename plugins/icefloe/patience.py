@@ -1,12 +1,13 @@
 """How long to wait for a catalog or a store that does not answer."""
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from icefloe.errors import TerminalError
 
@@ -19,6 +20,9 @@ _DEFAULT_SECONDS: Final = 60.0
 _BRIEF_SHARE: Final = 1 / 12
 _BRIEF_SECONDS: Final = 2.0
 _THREAD_NAME: Final = "icefloe-waits-for-an-answer"
+_MOST_UNANSWERED: Final = 4
+_FIRST_PAUSE_SECONDS: Final = 60.0
+_LONGEST_PAUSE_SECONDS: Final = 3_600.0
 
 
 def patience_seconds(environ: Mapping[str, str]) -> float:
@@ -52,31 +56,66 @@ class Patience:
 
     Attributes:
         seconds: of all calls together.
+        place: as for `answer_within`.
     """
 
     seconds: float
+    place: str = ""
     _started: float = field(default_factory=monotonic)
 
     @classmethod
-    def of(cls, environ: Mapping[str, str]) -> Self:
+    def of(cls, environ: Mapping[str, str], *, place: str = "") -> Self:
         """Starts to wait now, as long as the environment says."""
-        return cls(seconds=patience_seconds(environ))
+        return cls(seconds=patience_seconds(environ), place=place)
 
     @property
     def seconds_left(self) -> float:
         """What the next call gets."""
         return max(brief_seconds(self.seconds), self._started + self.seconds - monotonic())
 
-    def wait_for(self, call: Callable[[], Answer]) -> Answer:
+    def wait_for(self, call: Callable[[], Answer], doing: str = "") -> Answer:
         """What a call returns or raises.
 
+        Args:
+            call: as for `answer_within`.
+            doing: what is asked of the place: one of its services may be silent while another answers.
+
         Raises:
-            TimeoutError: it did neither in time.
+            TimeoutError: it did neither in time, or was not made.
         """
-        return answer_within(self.seconds_left, call)
+        return answer_within(self.seconds_left, call, place=self.place and f"{self.place}: {doing}")
 
 
-def answer_within(seconds: float, call: Callable[[], Answer]) -> Answer:
+class _Unanswered:
+    """The calls to one place that were given up and still run; a lock is held by who asks."""
+
+    def __init__(self) -> None:
+        self.calls: set[Future[Any]] = set()
+        self._next_try = 0.0
+
+    def refuse_too_many(self) -> None:
+        """A client may wait for ever, also after its server is well again: now and then one more is let through."""
+        if len(self.calls) < _MOST_UNANSWERED:
+            return
+        if monotonic() < self._next_try:
+            raise TimeoutError(f"not asked again yet: {len(self.calls)} earlier calls to it are still unanswered")
+        self.pause()
+
+    def pause(self) -> None:
+        """The more calls wait, the longer is the pause before another one joins them."""
+        doublings = min(max(len(self.calls) - _MOST_UNANSWERED, 0), 10)
+        self._next_try = monotonic() + min(_FIRST_PAUSE_SECONDS * 2**doublings, _LONGEST_PAUSE_SECONDS)
+
+    def end_pause(self) -> None:
+        """A call ended in time, whatever it found, and left no thread."""
+        self._next_try = 0.0
+
+
+_unanswered: Final[defaultdict[str, _Unanswered]] = defaultdict(_Unanswered)
+_unanswered_lock: Final = threading.Lock()
+
+
+def answer_within(seconds: float, call: Callable[[], Answer], *, place: str = "") -> Answer:
     """What a call returns or raises, for calls into libraries that have no bound of their own.
 
     The call runs in a daemon thread. A call that is given up goes on there until it ends by itself, so what it may
@@ -85,24 +124,51 @@ def answer_within(seconds: float, call: Callable[[], Answer]) -> Answer:
     Args:
         seconds: how long to wait.
         call: keeps no thread-local state.
+        place: what is asked. While several calls to it that were given up still run, no other is made, so that a
+            process that lives for weeks does not fill with their threads; empty: a call is always made.
 
     Raises:
-        TimeoutError: it did neither in time.
+        TimeoutError: it did neither in time, or was not made.
     """
     answer: Future[Answer] = Future()
     context = copy_context()
+    if place:
+        with _unanswered_lock:
+            _unanswered[place].refuse_too_many()
 
     def run() -> None:
         try:
             answer.set_result(context.run(call))
         except BaseException as error:  # noqa: BLE001 - handed to the thread that waits
             answer.set_exception(error)
+        with _unanswered_lock:
+            if place in _unanswered:
+                _unanswered[place].calls.discard(answer)
 
     threading.Thread(target=run, name=_THREAD_NAME, daemon=True).start()
     done, _ = wait([answer], timeout=seconds)
     if not done:
+        _give_up(answer, place)
         raise TimeoutError(f"no answer within {seconds:.3g} seconds")
+    if place:
+        _note_end(place, is_well=answer.exception() is None)
     return answer.result()
+
+
+def _note_end(place: str, *, is_well: bool) -> None:
+    with _unanswered_lock:
+        if is_well:
+            # It answers again: what still waits for an earlier answer no longer counts.
+            _unanswered.pop(place, None)
+        else:
+            _unanswered[place].end_pause()
+
+
+def _give_up(answer: Future[Any], place: str) -> None:
+    with _unanswered_lock:
+        if place and not answer.done():
+            _unanswered[place].calls.add(answer)
+            _unanswered[place].pause()
 
 
 def has_given_up() -> bool:

@@ -1,13 +1,18 @@
 import socket
+import threading
 from pathlib import Path
 
 import pytest
-from pyiceberg.exceptions import NotInstalledError
+from pyiceberg.catalog.noop import NoopCatalog
+from pyiceberg.exceptions import NoSuchTableError, NotInstalledError
+from pyiceberg.table import Table
+from pyiceberg.typedef import Identifier
 
 from iceberg.planning_tables import make_catalog, make_table, rows
 from icefloe.errors import TerminalError, TransientError
 from icefloe.iceberg.catalog_errors import catalog_errors
 from icefloe.iceberg.catalogs import UnknownCatalogError, UnknownTableError, load_catalog, load_table
+from icefloe.patience import PATIENCE_VARIABLE
 
 
 @pytest.fixture(autouse=True)
@@ -97,6 +102,42 @@ def test_a_refused_connection_is_transient() -> None:
         port = free.getsockname()[1]
     with pytest.raises(TransientError, match="catalog 'default' does not answer: cannot open it"):
         load_table({"type": "rest", "uri": f"http://127.0.0.1:{port}"}, "db.t")
+
+
+STUCK = threading.Event()
+
+
+class StuckCatalog(NoopCatalog):
+    """Opens at once and never loads a table, as a client without a timeout does whose server hangs."""
+
+    def load_table(self, identifier: str | Identifier) -> Table:
+        assert STUCK.wait(60)
+        raise NoSuchTableError(str(identifier))
+
+    def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
+        assert namespace
+        return []
+
+
+def test_looks_at_a_catalog_that_hangs_for_ever_do_not_fill_the_process_with_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(PATIENCE_VARIABLE, "0.05")
+    given = {"name": "stuck", "py-catalog-impl": f"{__name__}.StuckCatalog"}
+    before = threading.active_count()
+    try:
+        for _ in range(10):
+            with pytest.raises(TransientError, match="catalog 'stuck' does not answer: cannot load table") as raised:
+                load_table(given, "db.events")
+        assert threading.active_count() <= before + 4
+        assert "4 earlier calls to it are still unanswered" in raised.value.sentence
+    finally:
+        STUCK.set()
+    monkeypatch.setenv(PATIENCE_VARIABLE, "10")
+    while threading.active_count() > before:
+        threading.Event().wait(0.01)
+    with pytest.raises(UnknownTableError, match="catalog 'stuck' has no table"):
+        load_table(given, "db.events")
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,8 @@ def load_table(
 
 def reload_table(table: Table) -> Table:
     """The table as its catalog has it now, asked by the catalog that loaded it; errors as ``load_table``."""
-    return _load_table(table.catalog, table_name(table), Patience.of(os.environ), allowed_locations_of(table.io))
+    patience = _patience_with(table.catalog.name, table.catalog.properties)
+    return _load_table(table.catalog, table_name(table), patience, allowed_locations_of(table.io))
 
 
 def _load_table(opened: Catalog, table: str, patience: Patience, allowed_locations: Sequence[str]) -> Table:
@@ -89,7 +90,7 @@ def _load_table(opened: Catalog, table: str, patience: Patience, allowed_locatio
         )  # fmt: skip
     try:
         with catalog_errors(opened.name, f"load table {table}"):
-            loaded = patience.wait_for(partial(_load, opened, table))
+            loaded = patience.wait_for(partial(_load, opened, table), f"load {table}")
             own = own_file_io(loaded)
             hide(own.properties, only_secrets=True)
             loaded.io = confine(loaded, own, allowed_locations=allowed_locations)
@@ -122,10 +123,14 @@ def _open_catalog(catalog: str | Mapping[str, str], properties: Mapping[str, str
     resolved.setdefault("init_catalog_tables", "false")
     with catalog_errors(name, "open it"):
         make = _maker(name, resolved)
-        patience = Patience.of(os.environ)
-        opened = patience.wait_for(lambda: make(name, resolved, patience.seconds * _SILENCE_SHARE))
+        patience = _patience_with(name, resolved)
+        opened = patience.wait_for(lambda: make(name, resolved, patience.seconds * _SILENCE_SHARE), "open")
     hide(opened.properties, only_secrets=True)
     return withhold_table_properties(opened), patience
+
+
+def _patience_with(name: str, properties: Mapping[str, Any]) -> Patience:
+    return Patience.of(os.environ, place=f"catalog {name!r} at {properties.get(URI, '')}")
 
 
 def _configured(name: str) -> Mapping[str, Any]:
@@ -218,7 +223,8 @@ def _hint(catalog: Catalog, table: str, patience: Patience) -> str:
     namespace, _, _ = table.rpartition(".")
     try:
         with catalog_errors(catalog.name, f"list the tables of {namespace}"):
-            names = [".".join(identifier) for identifier in patience.wait_for(partial(catalog.list_tables, namespace))]
+            listed = patience.wait_for(partial(catalog.list_tables, namespace), f"list {namespace}")
+            names = [".".join(identifier) for identifier in listed]
     except NoSuchNamespaceError:
         return f": it has no namespace {namespace}{_OTHER_NAME if _is_sql(catalog) else ''}"
     except (TerminalError, TransientError) as error:
