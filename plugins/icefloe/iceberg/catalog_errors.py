@@ -18,6 +18,7 @@ from pyiceberg.exceptions import (
 
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.outgoing import raise_outgoing
+from icefloe.patience import PATIENCE_VARIABLE
 from icefloe.redaction.hidden import redacted_foreign
 
 __all__ = ["catalog_errors"]
@@ -72,8 +73,15 @@ def catalog_errors(catalog_name: str, doing: str) -> Iterator[None]:
 
 
 def _unanswered(catalog_name: str, doing: str, cause: Exception) -> TransientError:
-    sentence = f"catalog {catalog_name!r} does not answer: cannot {doing} ({_shortly(cause)})"
+    sentence = f"catalog {catalog_name!r} does not answer: cannot {doing} ({_shortly(cause)}){_advice(cause)}"
     return TransientError(sentence, catalog=catalog_name)
+
+
+def _advice(cause: Exception) -> str:
+    # Each client has types of its own for it, and some say it in words alone.
+    said = f"{type(cause).__name__} {cause}".lower()
+    is_late = "timeout" in said or "timed out" in said
+    return f"; wait for it, and if it is only slow, set a larger {PATIENCE_VARIABLE}" if is_late else ""
 
 
 def _imported(names_by_module: dict[str, tuple[str, ...]]) -> Iterator[type[Exception]]:

@@ -33,8 +33,6 @@ logger = logging.getLogger(__name__)
 
 _DEFAULT_NAME: Final = "default"
 _OTHER_NAME: Final = "; a SQL catalog keeps namespaces by its name: see that it has the one it was made with"
-_SILENCE_SHARE: Final = 1 / 3
-"""Of the patience with a catalog: how long one request of many may stay without an answer."""
 _NOT_THERE: Final = (NoSuchIdentifierError, NoSuchNamespaceError, NoSuchTableError)
 
 
@@ -124,7 +122,8 @@ def _open_catalog(catalog: str | Mapping[str, str], properties: Mapping[str, str
     with catalog_errors(name, "open it"):
         make = _maker(name, resolved)
         patience = _patience_with(name, resolved)
-        opened = patience.wait_for(lambda: make(name, resolved, patience.seconds * _SILENCE_SHARE), "open")
+        # All requests together are bounded from outside: a slow one may use what the others leave.
+        opened = patience.wait_for(lambda: make(name, resolved, patience.seconds), "open")
     hide(opened.properties, only_secrets=True)
     return withhold_table_properties(opened), patience
 
