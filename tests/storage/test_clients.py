@@ -7,8 +7,10 @@ import pytest
 
 from fakes.unanswering import drip_headers, keep_silent, serving
 from icefloe.errors import TerminalError, TransientError
+from icefloe.storage import clients
 from icefloe.storage.location import open_store
 from icefloe.storage.probe import probe
+from icefloe.storage.silence import Silence, silence_of
 from icefloe.storage.store import Store
 
 LARGE_BYTES = 2**20 + 2**19
@@ -19,6 +21,10 @@ PAUSE_SECONDS = 0.1
 def store_at(port: int, *, patience: float) -> Store:
     options = {"endpoint": f"http://127.0.0.1:{port}", "access_key_id": "a", "secret_access_key": "s", "region": "x"}
     return open_store("s3://lake/icefloe", options=options, patience=patience)
+
+
+def silence_at(port: int) -> Silence:
+    return silence_of("s3://lake", (f"http://127.0.0.1:{port}",))
 
 
 CALLS: dict[str, Callable[[Store], object]] = {
@@ -112,3 +118,60 @@ def test_after_a_store_was_waited_for_in_vain_the_next_request_is_sent_once() ->
             tries.append(len(asked) - sum(tries))
     assert tries[0] > 1
     assert tries[1] == 1
+
+
+@pytest.fixture
+def _hasty_brief_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes after a silence is cut soon, so that a test sees it without waiting."""
+    monkeypatch.setattr(clients, "brief_seconds", lambda _: 0.3)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.usefixtures("_hasty_brief_requests")
+def test_a_large_value_that_could_not_be_written_does_not_hurry_the_next_requests() -> None:
+    is_stuck = threading.Event()
+    is_stuck.set()
+
+    def serve(connection: socket.socket, left: threading.Event) -> None:
+        (keep_silent if is_stuck.is_set() else take_slowly)(connection, left)
+
+    with serving(serve) as port:
+        store = store_at(port, patience=1.8)
+        with pytest.raises(TransientError):
+            store.put("key", bytes(LARGE_BYTES))
+        is_stuck.clear()
+        assert store.create("key", bytes(LARGE_BYTES))
+        assert not silence_at(port).is_recent
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.usefixtures("_hasty_brief_requests")
+def test_after_a_silence_large_values_still_get_their_time() -> None:
+    def serve(connection: socket.socket, left: threading.Event) -> None:
+        (take_slowly if connection.recv(3, socket.MSG_PEEK) == b"PUT" else answer_slowly)(connection, left)
+
+    for call in (
+        lambda store: store.get("key"),
+        lambda store: store.get_ranges("key", [(0, LARGE_BYTES)]),
+        lambda store: store.put("key", bytes(LARGE_BYTES)),
+        lambda store: store.create("key", bytes(LARGE_BYTES)),
+    ):
+        with serving(serve) as port:
+            store = store_at(port, patience=1.8)
+            silence_at(port).begin(60)
+            call(store)
+
+
+@pytest.mark.timeout(60)
+def test_a_download_that_breaks_off_is_no_silence() -> None:
+    def begin(connection: socket.socket, left: threading.Event) -> None:
+        connection.recv(65536)
+        head = f'HTTP/1.1 200 OK\r\nContent-Length: {LARGE_BYTES}\r\nETag: "x"\r\n'
+        connection.sendall(f"{head}Last-Modified: Sat, 21 Nov 2026 07:00:00 GMT\r\n\r\n".encode())
+        left.wait()
+
+    with serving(begin) as port:
+        store = store_at(port, patience=0.9)
+        with pytest.raises(TransientError):
+            store.get("key")
+        assert not silence_at(port).is_recent

@@ -61,21 +61,25 @@ class RemoteClients:
     @property
     def downloads(self) -> Any:
         """Reads values of any size: only silence ends it early."""
-        return self._briefly if self._silence.is_recent else self._downloads
+        return self._downloads
 
     @property
     def uploads(self) -> Any:
         """Writes parts of some megabytes."""
-        return self._briefly if self._silence.is_recent else self._uploads
+        return self._uploads
 
     @contextmanager
-    def heard(self) -> Iterator[None]:
-        """Sees whether the store answers what is asked inside. Once it did not, the next requests wait only briefly."""
+    def heard(self, *, is_look: bool = True) -> Iterator[None]:
+        """Sees whether the store answers what is asked inside. Once it did not, the next looks wait only briefly.
+
+        Args:
+            is_look: what is asked is small. A large value may fail after a long time at a store that answers well.
+        """
         started = monotonic()
         try:
             yield
         except TransientError:
-            if monotonic() - started >= self.silence_seconds:
+            if is_look and monotonic() - started >= self.silence_seconds:
                 self._silence.begin(self._patience_seconds)
             raise
         except (TerminalError, AlreadyExistsError):

@@ -64,9 +64,10 @@ class ObjectStore(Store):
         """The value; see `Store`."""
         with self._asked("get", "read", key):
             found = obstore.get(self._present(key), key)
-            if self._clients is not None and found.meta["size"] > _MOST_AT_A_LOOK_BYTES:
-                found = obstore.get(self._clients.downloads, key)
-            return bytes(found.bytes())
+            if self._clients is None or found.meta["size"] <= _MOST_AT_A_LOOK_BYTES:
+                return bytes(found.bytes())
+        with self._asked("get", "read", key, number=0, is_look=False):
+            return bytes(obstore.get(self._clients.downloads, key).bytes())
 
     def get_ranges(self, key: str, ranges: Sequence[ByteRange]) -> list[bytes]:
         """Parts of the value; see `Store`."""
@@ -91,7 +92,7 @@ class ObjectStore(Store):
     def put(self, key: str, data: bytes | Path) -> None:
         """Stores a value; see `Store`."""
         size_bytes = self._size_of(data, key)
-        with self._asked("put", "write", key):
+        with self._asked("put", "write", key, is_look=size_bytes <= _MOST_AT_A_LOOK_BYTES):
             self._replace(check_key(key), data, size_bytes)
 
     def create(self, key: str, data: bytes | Path) -> bool:
@@ -101,7 +102,7 @@ class ObjectStore(Store):
         # lost after the value was stored: whatever went wrong, what stands there decides.
         for pause_seconds in _CONFLICT_PAUSES_SECONDS:
             try:
-                with self._asked("create", "create", key):
+                with self._asked("create", "create", key, is_look=size_bytes <= _MOST_AT_A_LOOK_BYTES):
                     self._add(check_key(key), data, size_bytes)
             except exceptions.AlreadyExistsError:
                 if self.size(key) is not None:
@@ -163,7 +164,7 @@ class ObjectStore(Store):
 
     def _fetch(self, key: str, ranges: Sequence[ByteRange]) -> Sequence[memoryview]:
         starts, stops = [start for start, _ in ranges], [stop for _, stop in ranges]
-        with self._asked("get_ranges", "read", key, number=len(ranges)):
+        with self._asked("get_ranges", "read", key, number=len(ranges), is_look=False):
             # obstore must not coalesce: where a value ends inside what it merged, it panics instead of answering short.
             present = self._present(key)
             target = present if self._clients is None else self._clients.downloads
@@ -205,9 +206,11 @@ class ObjectStore(Store):
         return False
 
     @contextmanager
-    def _asked(self, kind: RequestKind, action: str, key: str, *, number: int = 1) -> Iterator[None]:
+    def _asked(
+        self, kind: RequestKind, action: str, key: str, *, number: int = 1, is_look: bool = True
+    ) -> Iterator[None]:
         """Counts a request and turns its errors into ours."""
-        heard = nullcontext() if self._clients is None else self._clients.heard()
+        heard = nullcontext() if self._clients is None else self._clients.heard(is_look=is_look)
         with heard, self._requests.counted(kind, number), self._place.faults(action, key):
             yield
 
