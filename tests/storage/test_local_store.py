@@ -145,16 +145,48 @@ def test_short_writes_go_on_where_they_stopped(store, monkeypatch):
     assert store.get("key") == bytes(range(256))
 
 
-def test_a_folder_that_the_file_system_cannot_sync_is_no_error(store, monkeypatch):
+def refuse_to_sync_folders(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     fsync = os.fsync
 
     def refuse_folders(descriptor: int) -> None:
         if Path(f"/proc/self/fd/{descriptor}").resolve().is_dir():
-            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+            raise OSError(code, os.strerror(code))
         fsync(descriptor)
 
     monkeypatch.setattr(synced_files.os, "fsync", refuse_folders)
+
+
+@pytest.mark.parametrize("code", [errno.EINVAL, errno.ENOTSUP, errno.EBADF], ids=errno.errorcode.get)
+def test_a_folder_that_the_file_system_cannot_sync_is_no_error(store, monkeypatch, code):
+    refuse_to_sync_folders(monkeypatch, code)
     assert store.create("a/b", b"1")
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EACCES], ids=errno.errorcode.get)
+def test_a_folder_whose_sync_fails_otherwise_is_an_error(store, monkeypatch, code):
+    refuse_to_sync_folders(monkeypatch, code)
+    with pytest.raises(IcefloeError):
+        store.create("a/b", b"1")
+
+
+def test_a_folder_that_cannot_be_opened_for_reading_is_written_to_all_the_same(folder, store, monkeypatch):
+    opened = os.open
+
+    def refuse_folders(path: Path, flags: int, *args: int) -> int:
+        if flags & os.O_DIRECTORY:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return opened(path, flags, *args)
+
+    def refuse_listing(path: Path) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(synced_files.os, "open", refuse_folders)
+    monkeypatch.setattr(unfinished.os, "scandir", refuse_listing)
+    assert store.create("a/b", b"1")
+    store.put("a/b", b"2")
+    store.delete(["a/b"])
+    monkeypatch.undo()
+    assert names(folder) == []
 
 
 def test_a_folder_that_was_removed_since_the_last_write_is_made_again(folder, store):

@@ -96,7 +96,8 @@ class LocalStore(ObjectStore):
     def _make_ready(self, folder: Path) -> None:
         if folder not in self._ready or not folder.is_dir():
             make_synced_folder(folder, self._folder)
-            remove_unfinished(folder)
+            with suppress(PermissionError):  # It can be written to, which is all that counts here.
+                remove_unfinished(folder)
             self._ready.add(folder)
 
     def _path(self, key: str) -> Path:

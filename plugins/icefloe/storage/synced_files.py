@@ -13,7 +13,7 @@ __all__ = ["make_synced_folder", "sync_folder", "synced_file"]
 
 _COPIED_BYTES: Final = 2**20
 # Some file systems cannot sync a folder and say so by these; they keep its entries in their own way.
-_CANNOT_SYNC: Final = (errno.EINVAL, errno.ENOTSUP)
+_CANNOT_SYNC: Final = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
 
 
 @contextmanager
@@ -44,8 +44,14 @@ def synced_file(folder: Path, name: str, data: bytes | Path, size_bytes: int) ->
 
 
 def sync_folder(folder: Path) -> None:
-    """Puts the entries of a folder on disk: which names there are, not what the files hold."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    """Puts the entries of a folder on disk: which names there are, not what the files hold.
+
+    A folder that cannot be opened for reading cannot be synced either; its file system is trusted with its entries.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except PermissionError:
+        return
     try:
         os.fsync(descriptor)
     except OSError as cause:
@@ -66,13 +72,8 @@ def make_synced_folder(folder: Path, root: Path) -> None:
     except FileExistsError as cause:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from cause
     for each in reversed((folder, *folder.parents)):
-        if each.is_relative_to(root):
-            # The parent of the root is not ours: this user may not be allowed to read it.
-            with suppress(*([PermissionError] if each == root else [])):
-                sync_folder(each.parent)
-        elif each in missing:
-            with suppress(PermissionError):
-                sync_folder(each.parent)
+        if each.is_relative_to(root) or each in missing:
+            sync_folder(each.parent)
 
 
 def _chunks(data: bytes | Path) -> Iterator[memoryview]:
