@@ -1,11 +1,20 @@
 import logging
 import pickle
+import threading
 import traceback
 
 import pytest
 
 from icefloe.errors import TerminalError, TransientError, one_line
-from icefloe.outgoing import ForeignError, OutgoingFilter, outgoing_errors, outgoing_logs, raise_outgoing, shown
+from icefloe.outgoing import (
+    ForeignError,
+    OutgoingFilter,
+    filter_root_logs,
+    outgoing_errors,
+    outgoing_logs,
+    raise_outgoing,
+    shown,
+)
 from icefloe.redaction.hidden import hide
 
 SECRET = "xhq8v2-Lk7TnWz3RbYd5"
@@ -81,6 +90,64 @@ def test_an_error_that_leads_to_itself_is_shown_once() -> None:
     error = ValueError(SECRET)
     error.__cause__ = error
     assert str(shown(error)) == "***"
+
+
+class SilentError(Exception):
+    """Of a library: fails when it is asked what is wrong."""
+
+    def __str__(self) -> str:
+        raise RuntimeError(SECRET)
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize("error", [SilentError(), TransientError("later")])
+def test_an_error_that_cannot_say_what_is_wrong_hides_no_other(error: Exception) -> None:
+    error.__cause__ = SilentError()
+    with pytest.raises(type(error)) as caught, outgoing_errors():
+        raise error
+    assert type(caught.value.__cause__) is ForeignError
+    printed = "".join(traceback.format_exception(caught.value))
+    assert "test_outgoing.SilentError" in printed
+    assert SECRET not in printed
+
+
+def test_a_record_of_what_cannot_say_what_is_wrong_is_written(caplog: pytest.LogCaptureFixture) -> None:
+    with outgoing_logs():
+        logging.getLogger("other").warning("failed: %s, %s", SilentError(), SECRET)
+    assert "failed: %s, %s" in caplog.text
+    assert SECRET not in caplog.text
+
+
+def test_a_record_with_named_arguments_quotes_others_too(caplog: pytest.LogCaptureFixture) -> None:
+    with outgoing_logs():
+        logging.getLogger("icefloe.x").warning("failed: %(cause)s", {"cause": LibraryError("password=abcdefgh")})
+    assert caplog.messages == ["failed: password=***"]
+
+
+def test_a_process_that_others_share_keeps_what_they_log(caplog: pytest.LogCaptureFixture) -> None:
+    hide({"warehouse": "sales"})
+    theirs = LibraryError("sales: token=abcdefgh")
+    theirs.__cause__ = cause = LibraryError("the cause")
+    said = "sales, https://me:pw@host/x?page=2, token=abcdefgh"
+    filter_root_logs()
+    try:
+        logging.getLogger("their.trigger").warning("%s %s", said, SECRET)
+        logging.getLogger("their.trigger").warning("failed", exc_info=theirs)
+        logging.getLogger("their.trigger").warning("failed", exc_info=LibraryError(f"sent {SECRET}"))
+        ours = threading.Thread(target=lambda: logging.getLogger("urllib3").warning("%s", said), name="icefloe-looks_0")
+        ours.start()
+        ours.join()
+        logging.getLogger("icefloe.x").warning("%s, %s", LibraryError(said), SECRET)
+    finally:
+        for handler in logging.getLogger().handlers:
+            handler.filters = [each for each in handler.filters if type(each) is not OutgoingFilter]
+    hidden = "***, https://***@host/x?***, token=***"
+    assert caplog.messages == [f"{said} ***", "failed", "failed", hidden, f"{hidden}, ***"]
+    assert caplog.records[1].exc_info is not None
+    assert caplog.records[1].exc_info[1] is theirs
+    assert (theirs.args, theirs.__cause__) == (("sales: token=abcdefgh",), cause)
+    assert SECRET not in caplog.text
 
 
 def test_records_of_any_logger_are_filtered(caplog: pytest.LogCaptureFixture) -> None:

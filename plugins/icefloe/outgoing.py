@@ -1,12 +1,12 @@
 """Errors and log records on their way out of the process, without the values that it hides."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from icefloe.errors import IcefloeError
-from icefloe.redaction.hidden import redacted, redacted_foreign
+from icefloe.redaction.hidden import redacted, redacted_foreign, without_secrets
 
 __all__ = [
     "ForeignError",
@@ -62,30 +62,44 @@ def outgoing_errors() -> Iterator[None]:
 
 
 class OutgoingFilter(logging.Filter):
-    """Takes hidden values out of records, and out of the errors that they carry."""
+    """Takes hidden values out of records, and out of the errors that they carry.
+
+    Args:
+        is_shared: others log by the same handlers. What is logged neither by us nor in a thread of ours only loses our
+            secrets.
+    """
+
+    def __init__(self, *, is_shared: bool = False) -> None:
+        super().__init__()
+        self._is_shared = is_shared
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Lets every record pass."""
         try:
             message = record.getMessage()
-        except (TypeError, ValueError):
+        except Exception:  # noqa: BLE001 - of the text of an argument
             # The arguments do not fit the message: the handler would print both to the standard error.
-            message, record.args = f"{record.msg} {record.args}", None
-            record.msg = message
-        hidden = redacted(message) if self._is_ours(record) else redacted_foreign(message)
+            message = f"{record.msg} {_text(record.args)}"
+            record.msg, record.args = message, None
+        hide = self._hide(record)
+        hidden = hide(message)
         if hidden != message:
             record.msg, record.args = hidden, None
-        if record.exc_info and record.exc_info[1] is not None:
+        is_theirs = hide is without_secrets
+        if record.exc_info and record.exc_info[1] is not None and not (is_theirs and _is_free_of_secrets(record)):
             error = shown(record.exc_info[1])
             record.exc_info = (type(error), error, record.exc_info[2])
         if record.exc_text:
-            record.exc_text = redacted_foreign(record.exc_text)
+            record.exc_text = without_secrets(record.exc_text) if is_theirs else redacted_foreign(record.exc_text)
         return True
 
-    def _is_ours(self, record: logging.LogRecord) -> bool:
-        arguments = record.args if isinstance(record.args, tuple) else ()
+    def _hide(self, record: logging.LogRecord) -> Callable[[str], str]:
+        if record.name.partition(".")[0] != _OURS:
+            is_in_our_thread = (record.threadName or "").startswith(_OURS)
+            return redacted_foreign if is_in_our_thread or not self._is_shared else without_secrets
+        arguments = record.args.values() if isinstance(record.args, Mapping) else record.args or ()
         quotes_foreign = any(isinstance(each, BaseException) and not _is_ours(each) for each in arguments)
-        return record.name.partition(".")[0] == _OURS and not quotes_foreign
+        return redacted_foreign if quotes_foreign else redacted
 
 
 @contextmanager
@@ -103,10 +117,10 @@ def outgoing_logs(*handlers: logging.Handler) -> Iterator[None]:
 
 
 def filter_root_logs() -> None:
-    """Filters what the handlers of the root logger write from now on: for a process that runs many tasks at once."""
+    """Filters what the handlers of the root logger write from now on: for a process that runs the triggers of many."""
     for handler in logging.getLogger().handlers:
         if not any(isinstance(each, OutgoingFilter) for each in handler.filters):
-            handler.addFilter(OutgoingFilter())
+            handler.addFilter(OutgoingFilter(is_shared=True))
 
 
 def _shown(error: BaseException, done: dict[int, BaseException], *, is_cause: bool = True) -> BaseException:
@@ -128,8 +142,7 @@ def _shown(error: BaseException, done: dict[int, BaseException], *, is_cause: bo
 
 
 def _is_safe(error: BaseException) -> bool:
-    notes = "\n".join(getattr(error, "__notes__", ()))
-    texts = [str(error), repr(error), notes]
+    texts = [_text(error), _text(error, repr), *map(_text, getattr(error, "__notes__", ()))]
     hide = redacted if _is_ours(error) else redacted_foreign
     return all(hide(text) == text for text in texts)
 
@@ -144,5 +157,18 @@ def _stand_in(error: BaseException) -> BaseException:
         made: BaseException = type(error)(str(error), **error.facts)
     else:
         name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
-        made = ForeignError(f"{name}: {redacted_foreign(str(error))}")
+        made = ForeignError(f"{name}: {redacted_foreign(_text(error))}")
     return made.with_traceback(error.__traceback__)
+
+
+def _is_free_of_secrets(record: logging.LogRecord) -> bool:
+    text = "" if record.exc_info is None else logging.Formatter().formatException(record.exc_info)
+    return without_secrets(text) == text
+
+
+def _text(value: Any, write: Callable[[Any], str] = str) -> str:
+    """What something says of itself; nothing, if that fails."""
+    try:
+        return write(value)
+    except Exception:  # noqa: BLE001 - whatever a class of another library does there
+        return ""

@@ -7,6 +7,7 @@ from airflow.providers.apache.iceberg.hooks import iceberg
 
 from icefloe.errors import TerminalError
 from icefloe.orchestration.connections import find_connection, resolve_credentials
+from icefloe.redaction.hidden import redacted_foreign
 from orchestration.pipelines import pipeline_from
 
 SECRET = "hunter2"
@@ -67,6 +68,16 @@ def test_storage_and_sink_have_credentials_of_their_own(tmp_path: Path, monkeypa
 def test_a_named_connection_that_is_missing_is_an_error(tmp_path: Path, keys: dict[str, Any], key: str) -> None:
     with pytest.raises(TerminalError, match=f"{key} names the Airflow connection 'nowhere', which is not defined"):
         resolve_credentials(pipeline_from(tmp_path, **keys))
+
+
+def test_of_a_spark_connection_the_words_that_a_user_needs_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = {"queue": "root", "deploy-mode": "client", "spark-binary": "spark-submit", "keytab_password": SECRET}
+    for host in ("yarn", "local", "spark://me:s3cr3t@master", "me:t0k3n@master"):
+        define(monkeypatch, "spark", conn_type="spark", host=host, login="airflow", password="pa55word", extra=extra)
+        find_connection("spark")
+    said = "airflow runs spark-submit --master yarn --queue root, client, local, at spark://master"
+    assert redacted_foreign(said) == said
+    assert redacted_foreign(f"{SECRET} pa55word s3cr3t t0k3n") == "*** *** *** ***"
 
 
 def test_an_unknown_connection_is_none() -> None:

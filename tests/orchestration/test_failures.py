@@ -13,6 +13,7 @@ from icefloe.errors import TerminalError, TransientError
 from icefloe.orchestration.failures import clear_failures
 from icefloe.orchestration.lost_tasks import LostTask
 from icefloe.pipeline.model import Pipeline
+from icefloe.redaction.hidden import hide
 from icefloe.storage.location import open_store
 from orchestration.pipelines import pipeline_from
 
@@ -20,6 +21,16 @@ from orchestration.pipelines import pipeline_from
 def test_what_retrying_cannot_help_fails_at_once_with_the_tasks_name() -> None:
     with pytest.raises(AirflowFailException, match=r"^plan: the column is gone$"), clear_failures("plan"):
         raise TerminalError("the column is gone")
+
+
+def test_the_words_of_the_last_sentence_are_ours() -> None:
+    hide({"warehouse": "sales", "token": "xhq8v2-Lk7TnWz3RbYd5"})
+    with (
+        pytest.raises(AirflowFailException, match=r"^plan: table sales\.orders at \*\*\*$") as failure,
+        clear_failures("plan"),
+    ):
+        raise TerminalError("table sales.orders at xhq8v2-Lk7TnWz3RbYd5") from ValueError("xhq8v2-Lk7TnWz3RbYd5")
+    assert failure.value.__cause__ is failure.value.__context__ is None
 
 
 def test_the_sentence_is_the_last_line_and_the_traceback_is_folded_above_it(caplog: pytest.LogCaptureFixture) -> None:

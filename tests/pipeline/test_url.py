@@ -1,6 +1,6 @@
 import pytest
 
-from icefloe.pipeline.url import join_url, location_fault, url_fault
+from icefloe.pipeline.url import holds_password, join_url, location_fault, url_fault
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,8 @@ def test_a_url_of_a_known_scheme_passes(url):
         ("s3:x", "must name a bucket or container after s3://"),
         ("file:///var/../etc", "must not have . or .. in its path"),
         ("s3://key:secret@lake/x", "holds a password: leave it out"),
+        ("s3://AKIA:abc/def@bucket/x", "holds a password: leave it out"),
+        ("s3://AKIA:abc/de:f@bucket/x", "holds a password: leave it out"),
         ("abfs://box/x?sig=abc", "holds a password: leave it out"),
         ("dynamodb://checkpoints", "has the scheme 'dynamodb'"),
     ],
@@ -47,8 +49,9 @@ def test_a_folder_is_joined_with_one_slash():
 
 
 @pytest.mark.parametrize(
-    "text", ["file:///data", "s3://lake", "s3a://lake/x", "hdfs://name:8020/x", "wasbs://box@a.blob.core.windows.net"]
-)
+    "text",
+    ["file:///data", "s3://lake", "s3a://lake/x", "hdfs://name:8020/x", "hdfs://name:8020/a@b", "wasbs://box@a.blob.core.windows.net"],
+)  # fmt: skip
 def test_files_of_a_table_may_lie_wherever_pyiceberg_reads(text):
     assert location_fault(text) is None
 
@@ -68,3 +71,9 @@ def test_files_of_a_table_may_lie_wherever_pyiceberg_reads(text):
 )
 def test_a_location_that_is_none_says_what_to_write(text, fault):
     assert fault in location_fault(text)
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("piece", ["://", ":", "://:", "?", "a"])
+def test_a_text_of_a_megabyte_takes_no_more_time_than_its_length(piece):
+    assert not holds_password("s3://" + piece * (1_000_000 // len(piece)))

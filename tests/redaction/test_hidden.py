@@ -1,5 +1,6 @@
 import base64
 import json
+import re
 from urllib.parse import quote_plus
 
 import pytest
@@ -65,11 +66,71 @@ def test_what_looks_like_a_credential_is_hidden_in_what_others_say(text: str, sh
     assert redacted_foreign(text) == shown
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "s3://AKIA0000:abc/def+ghi@bucket/x",
+        "s3://AKIA0000:abc/def:ghi@bucket/x",
+        "s3://AKIA0000:abc/def:ghi@bucket/x and s3://AKIA0000:abc/def@bucket/y",
+    ],
+)
+def test_a_password_with_slashes_is_one(text: str) -> None:
+    assert re.search("AKIA|abc|def|ghi", redacted(text)) is None
+
+
+@pytest.mark.parametrize(
+    "url", ["hdfs://name:8020/day/a@b", "https://c.example.com/a:b@c", "https://c.example.com:443"]
+)
+def test_a_port_is_no_password(url: str) -> None:
+    assert redacted(f"at {url}") == redacted_foreign(f"at {url}") == f"at {url}"
+
+
+def test_a_query_is_hidden_up_to_the_end_of_its_clause() -> None:
+    assert redacted_foreign("...https://c/v1?sig=a:b: 401, https://c/?. (s3://x?y=1), x?y") == (
+        "...https://c/v1?***: 401, https://c/?. (s3://x?***), x?y"
+    )
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    ("start", "piece"),
+    [
+        ("", "a"), ("", "://"), ("", "://:"), ("", "s3://"), ("", "://?:"), ("", "token="), ("", "token='"),
+        ("", "bearer "), ("", "input_value="), ("", "+"), ("s3://", ":"), ("s3://x?", ":"), ("s3://x?", "a"),
+        ("s3://x:", ":/"), ("s3://x:", "a"),
+    ],
+)  # fmt: skip
+def test_a_text_of_a_megabyte_takes_no_more_time_than_its_length(start: str, piece: str) -> None:
+    hide({"token": SECRET})
+    encoded = base64.b64encode(SECRET.encode()).decode()
+    text = f"{start}{piece * (1_000_000 // len(piece))}" + f" {encoded} {SECRET[:14]}... x"
+    assert traces_of(SECRET, redacted_foreign(text)[-100:]) == []
+
+
+def test_a_short_secret_is_hidden_as_a_word_of_its_own() -> None:
+    hide({"secret-access-key": "test"})
+    assert redacted("latest.yaml of test_x is no contest") == "latest.yaml of test_x is no contest"
+    assert redacted("sent test, 'test', \ntest, %20test%20 and =test&") == "sent ***, '***', \n***, %20***%20 and =***&"
+    hide({"password": "+abc%"})
+    assert redacted("x+abc%y") == "x***y"
+
+
 def test_variables_of_catalogs_and_stores_are_hidden() -> None:
     hide_environment(
         {"AWS_SESSION_TOKEN": "s3ss10n", "PYICEBERG_CATALOG__LAB__S3__SECRET_ACCESS_KEY": "k3yk3y", "HOME": "/home/me"}
     )
     assert redacted("s3ss10n k3yk3y /home/me") == "*** *** /home/me"
+
+
+def test_of_the_variables_of_a_vendor_only_secrets_are_hidden() -> None:
+    hide_environment({
+        "AWS_DEFAULT_OUTPUT": "table", "AWS_PROFILE": "analytics-team", "AWS_ACCESS_KEY_ID": "AKIA0000EXAMPLE",
+        "AZURE_STORAGE_ACCOUNT_NAME": "lakehouse", "AZURE_STORAGE_SAS_TOKEN": "s1gs1gs1g",
+        "AWS_ENDPOINT_URL": "http://me:pr0xypw@minio:9000/s3?x-token=qu3ryqu3ry",
+    })  # fmt: skip
+    said = "table analytics-team lakehouse minio:9000/s3"
+    assert redacted_foreign(said) == said
+    assert redacted_foreign("AKIA0000EXAMPLE s1gs1gs1g pr0xypw qu3ryqu3ry") == "*** *** *** ***"
 
 
 def test_no_more_is_kept_than_the_newest_values(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,13 +19,16 @@ _ICEBERG: Final = "iceberg"
 
 
 def find_connection(conn_id: str) -> Any | None:
-    """The Airflow connection of that id, None when there is none or its URI is invalid; its values are hidden."""
+    """The Airflow connection of that id, None when there is none or its URI is invalid; its secrets are hidden.
+
+    Whoever opens a catalog or a store with it hides all of it. The others, such as that of Spark, hold words.
+    """
     try:
         connection = BaseHook.get_connection(conn_id)
     except AirflowNotFoundException:
         return None
-    hide({"login": connection.login, "password": connection.password, "host": connection.host})
-    hide(connection.extra_dejson)
+    fields = {"login": connection.login, "password": connection.password, "host": connection.host}
+    hide({**fields, "extra": connection.extra_dejson}, only_secrets=True)
     return connection
 
 

@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, A
 from airflow.sdk.log import redact
 
 from icefloe.errors import IcefloeError, TerminalError, one_line
-from icefloe.outgoing import outgoing_errors, outgoing_logs
+from icefloe.outgoing import outgoing_errors, outgoing_logs, raise_outgoing
 from icefloe.pipeline.model import Pipeline
 from icefloe.redaction.hidden import redacted
 
@@ -34,8 +34,12 @@ def clear_failures(task_id: str, pipeline: Pipeline | None = None) -> Iterator[N
         task_id: of the task.
         pipeline: whose status says that the task failed, and why.
     """
-    with outgoing_logs(), outgoing_errors(), _told(task_id, pipeline):
-        yield
+    try:
+        with outgoing_logs(), outgoing_errors(), _told(task_id, pipeline):
+            yield
+    except TerminalError as error:
+        # Out here, for its text is a sentence of ours: only secrets are taken out of it.
+        raise_outgoing(AirflowFailException(f"{task_id}: {error.sentence}"))
 
 
 @contextmanager
@@ -43,13 +47,12 @@ def _told(task_id: str, pipeline: Pipeline | None) -> Iterator[None]:
     try:
         yield
     except TerminalError as error:
-        sentence = f"{task_id}: {error.sentence}"
         logger.info("::group::Where it was raised")
         logger.info("traceback", exc_info=error)
         logger.info("::endgroup::")
-        logger.error("%s", sentence)  # noqa: TRY400 - the traceback stands above
+        logger.error("%s: %s", task_id, error.sentence)  # noqa: TRY400 - the traceback stands above
         _tell(pipeline, task_id, error.sentence, is_final=True)
-        raise AirflowFailException(sentence) from None
+        raise
     except IcefloeError as error:
         logger.error("%s: %s", task_id, error.sentence)  # noqa: TRY400 - Airflow prints the traceback
         _tell(pipeline, task_id, error.sentence)

@@ -13,7 +13,11 @@ _TABLE_SCHEMES: Final = (
 """The schemes that PyIceberg reads tables from."""
 
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//([^/]*))?(.*)", re.DOTALL)
-_PASSWORD: Final = re.compile(r"://[^/@\s]*:[^/@\s]+@|[?&;](password|pwd|secret|token|sig|signature)=", re.IGNORECASE)
+# A password may hold slashes; a port before a slash is none. None goes on into the next ://, which would take for ever.
+_PASSWORD: Final = re.compile(
+    r"://[^/@\s:]*+:(?!@|\d{2,5}/)[^@\s:]*+(?::(?!//)[^@\s:]*+)*+@|[?&;](password|pwd|secret|token|sig|signature)=",
+    re.IGNORECASE,
+)
 _NEAREST: Final = {
     "s3a": "s3",
     "s3n": "s3",

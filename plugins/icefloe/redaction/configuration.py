@@ -64,9 +64,11 @@ def hidden_values(configuration: Mapping[str, Any], *, only_secrets: bool = Fals
     """
     for key, value in _leaves(configuration, ""):
         is_secret = _is_secret(key)
+        found = _of_value(key, value, is_secret=is_secret)
         if not is_secret and only_secrets and "access-key-id" not in key:
-            continue
-        yield from _of_value(key, value, is_secret=is_secret)
+            # A URL may hold what is a secret under any key.
+            found = (each for each in found if each.is_secret)
+        yield from found
 
 
 def _is_secret(key: str) -> bool:

@@ -9,16 +9,22 @@ from typing import Any, Final
 from icefloe.redaction.configuration import HiddenValue, hidden_values
 from icefloe.redaction.forms import SHORTEST, Forms
 
-__all__ = ["HIDDEN", "hide", "hide_environment", "redacted", "redacted_foreign"]
+__all__ = ["HIDDEN", "hide", "hide_environment", "redacted", "redacted_foreign", "without_secrets"]
 
 HIDDEN: Final = "***"
 _MOST_VALUES: Final = 2_048
 _BESIDE_WORDS: Final = 12
-_VARIABLE: Final = re.compile(r"(?:PYICEBERG_CATALOG__.*?__|(?=(?:AWS|AZURE|GOOGLE|GCS|GCLOUD)_))(.+)", re.IGNORECASE)
-_BASE64: Final = r"[\w+/=%-]*"
+_PROPERTY: Final = re.compile(r"PYICEBERG_CATALOG__.*?__(.+)", re.IGNORECASE)
+_VENDOR: Final = re.compile(r"(?:AWS|AZURE|GOOGLE|GCS|GCLOUD)_.+", re.IGNORECASE)
+_BASE64: Final = re.compile(r"[\w+/=%-]+")
+_QUOTED: Final = re.compile(r"[\w+/=%.~-]*")
+# A word begins behind an escaped line break or a quoted character, too.
+_NO_WORD_BEFORE: Final = r"(?:(?<!\w)|(?<=\\[abfnrtv])|(?<=%[\dA-Fa-f]{2})|(?<=\\x[\dA-Fa-f]{2})|(?<=\\u[\dA-Fa-f]{4}))"
 
-_USER_INFO: Final = re.compile(r"(?<=://)[^/@\s'\"<>]+:[^/@\s'\"<>]*@")
-_QUERY: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^\s?'\"<>)]*)\?[^\s'\"<>)]+?(?=[:,;.]*(?:[\s'\"<>)]|$))")
+# Tables may hold texts of any length, and a pattern keeps every other thread waiting: each of these looks at a
+# character a few times at most, since none goes on from one :// into the next.
+_USER_INFO: Final = re.compile(r"(?<=://)[^/@\s:'\"<>]*+:(?!\d{2,5}/)[^@\s:'\"<>]*+(?::(?!//)[^@\s:'\"<>]*+)*+@")
+_QUERY: Final = re.compile(r"(://[^\s?:'\"<>)]*+(?::(?!//)[^\s?:'\"<>)]*+)*+\?)([^\s'\"<>)]+)")
 _SCHEMES: Final = re.compile(r"\b(bearer|basic|negotiate)(\s+|%20|\+)[A-Za-z0-9._~+/=%-]{4,}", re.IGNORECASE)
 _ASSIGNED: Final = re.compile(
     r"((?:token|secret|password|passwd|credentials?|signature|authorization|cookie|api[-_]?key|"
@@ -70,8 +76,9 @@ def hide(configuration: Mapping[str, Any], *, only_secrets: bool = False) -> Non
 
 def hide_environment(environ: Mapping[str, str]) -> None:
     """Hides what the environment holds for the clients of catalogs and stores."""
-    found = ((_VARIABLE.match(name), value) for name, value in environ.items())
-    hide({match[1].lower().replace("__", ".").replace("_", "-"): value for match, value in found if match})
+    properties = ((_PROPERTY.match(name), value) for name, value in environ.items())
+    hide({_as_key(match[1]): value for match, value in properties if match})
+    hide({_as_key(name): value for name, value in environ.items() if _VENDOR.match(name)}, only_secrets=True)
 
 
 def redacted(text: str) -> str:
@@ -81,7 +88,12 @@ def redacted(text: str) -> str:
     >>> redacted("refused: t0p-s3cr3t, at postgresql://me:pw@db")
     'refused: ***, at postgresql://***@db'
     """
-    return _USER_INFO.sub(f"{HIDDEN}@", _without(text, _HIDDEN.forms(is_secret=True), beside_words=False))
+    return _USER_INFO.sub(f"{HIDDEN}@", without_secrets(text))
+
+
+def without_secrets(text: str) -> str:
+    """A text that is none of our business, without the secrets of this process; all else stays as it is."""
+    return _without(text, _HIDDEN.forms(is_secret=True))
 
 
 def redacted_foreign(text: str) -> str:
@@ -90,13 +102,24 @@ def redacted_foreign(text: str) -> str:
     >>> redacted_foreign("GET https://c.example/v1?warehouse=x: 401, you sent 'Authorization: Bearer abcdefgh'")
     "GET https://c.example/v1?***: 401, you sent 'Authorization: ***'"
     """
-    text = _without(redacted(text), _HIDDEN.forms(is_secret=False), beside_words=True)
-    text = _QUERY.sub(rf"\1?{HIDDEN}", text)
+    text = _without(redacted(text), _HIDDEN.forms(is_secret=False))
+    text = _QUERY.sub(_without_query, text)
     text = _INPUT.sub(f"input_value={HIDDEN}", text)
     return _ASSIGNED.sub(rf"\1{HIDDEN}", _SCHEMES.sub(HIDDEN, text))
 
 
-def _without(text: str, hidden: Iterable[Forms], *, beside_words: bool) -> str:
+def _as_key(variable: str) -> str:
+    return variable.lower().replace("__", ".").replace("_", "-")
+
+
+def _without_query(match: re.Match[str]) -> str:
+    """A URL without its query; what ends the clause that it stands in is none of it."""
+    address, query = match.groups()
+    shown = query.rstrip(":,;.")
+    return f"{address}{HIDDEN if shown else ''}{query[len(shown) :]}"
+
+
+def _without(text: str, hidden: Iterable[Forms]) -> str:
     found: set[str] = set()
     cores: set[str] = set()
     cut: set[str] = set()
@@ -105,10 +128,28 @@ def _without(text: str, hidden: Iterable[Forms], *, beside_words: bool) -> str:
         cores.update(core for core in forms.cores if core in text)
         cut.update(end for end in forms.cut if end in text)
     for form in sorted(found, key=len, reverse=True):
-        is_word = beside_words and len(form) < _BESIDE_WORDS
-        text = re.sub(rf"(?<!\w){re.escape(form)}(?!\w)", HIDDEN, text) if is_word else text.replace(form, HIDDEN)
-    for core in sorted(cores, key=len, reverse=True):
-        text = re.sub(_BASE64 + re.escape(core) + _BASE64, HIDDEN, text)
+        text = text.replace(form, HIDDEN) if len(form) >= _BESIDE_WORDS else re.sub(_as_word(form), HIDDEN, text)
+    if cores:
+        text = _BASE64.sub(lambda run: HIDDEN if any(core in run[0] for core in cores) else run[0], text)
     for end in sorted(cut):
-        text = re.sub(rf"[\w+/=%.~-]*{re.escape(end)}[\w+/=%.~-]*", HIDDEN, text)
+        text = _without_run(text, end)
     return text
+
+
+def _as_word(form: str) -> str:
+    """A pattern for a short form, which other words may hold: ``test`` is none of ``latest``."""
+    before = _NO_WORD_BEFORE if re.match(r"\w", form[0]) else ""
+    return before + re.escape(form) + (r"(?!\w)" if re.match(r"\w", form[-1]) else "")
+
+
+def _without_run(text: str, piece: str) -> str:
+    """A text without a piece of a secret and what stands directly around it."""
+    shown, done = [], 0
+    while (start := text.find(piece, done)) >= 0:
+        end = start + len(piece)
+        while start > done and _QUOTED.fullmatch(text[start - 1]):
+            start -= 1
+        shown.append(text[done:start])
+        match = _QUOTED.match(text, end)
+        done = match.end() if match else end
+    return HIDDEN.join([*shown, text[done:]])
