@@ -16,6 +16,12 @@ __all__ = ["BatchNotOpenError", "Checkpoint", "Cursor", "CursorMovedError", "Ope
 _MOST_BATCHES: Final = 2**32
 
 
+_RESTORE: Final = (
+    "restore it from the store's versions or a backup and let no rule expire what is here, or start again under "
+    "another name and sink.path"
+)
+
+
 class OpenBatchError(TransientError):
     """A batch cannot be opened while the one before is. Facts: ``url``, ``batch_number``, ``open_batch_number``."""
 
@@ -172,8 +178,7 @@ class Checkpoint:
         offset = self.offset(number)
         if offset is None:
             raise CheckpointGapError(
-                f"the checkpoint record {self._records.url_of(offset_key(number))} was there and is gone; see who "
-                "removed it, and restore it",
+                f"the checkpoint record {self._records.url_of(offset_key(number))} was there and is gone; {_RESTORE}",
                 url=self.url,
                 key=offset_key(number),
             )
@@ -204,7 +209,7 @@ class Checkpoint:
         key = commit_key(before) if self._is_opened(before) else offset_key(before)
         raise CheckpointGapError(
             f"batch {number} of {self.url} cannot follow batch {before}: {self._records.url_of(key)} is not there, yet "
-            "batches are numbered without gaps; see who removed it",
+            f"batches are numbered without gaps; {_RESTORE}",
             url=self.url,
             key=key,
         )
@@ -228,7 +233,7 @@ class Checkpoint:
             key = offset_key(number)
             raise CheckpointGapError(
                 f"batch {number} of {self.url} cannot be opened: it was open before, or a later one was, yet "
-                f"{self._records.url_of(key)} is gone; see who removed it, and let no rule expire what stands here",
+                f"{self._records.url_of(key)} is gone; {_RESTORE}",
                 url=self.url,
                 key=key,
             )
