@@ -40,6 +40,7 @@ def to_format_1(workshop: Workshop, batch: OpenBatch) -> Path:
     for name in ("pipeline.json", "commits/0.json"):
         downgrade(checkpoint / name, f"checkpoints/events/{name}", json.loads((checkpoint / name).read_text()))
     (checkpoint / "owners/0.json").unlink()
+    (workshop.folder / "changes/_icefloe.json").unlink()
 
     folder = workshop.folder / "storage/shuffle/events/1"
     batch.folder.rename(folder)
