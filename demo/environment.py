@@ -23,6 +23,7 @@ def demo_environment(environ: Mapping[str, str], folder: Path) -> dict[str, str]
         "AIRFLOW__CORE__DAGS_FOLDER": str(folder / "dags"),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "ICEFLOE_OWNER": "icefloe-demo",
         f"AIRFLOW_CONN_{CATALOG.upper()}": json.dumps({"conn_type": "iceberg", "extra": catalog_properties(folder)}),
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[*]"}),
         "ICEFLOE_DEMO": str(folder),

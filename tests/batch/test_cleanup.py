@@ -28,7 +28,7 @@ def left_in_shuffle(workshop: Workshop) -> list[str]:
 
 def test_cleanup_waits_for_the_commit(workshop: Workshop, batch: OpenBatch) -> None:
     before = workshop.stored_objects()
-    with pytest.raises(TerminalError, match="batch 1 of events is not committed: its files are kept for the rerun"):
+    with pytest.raises(TerminalError, match="batch 1 is not committed: its files are kept for the rerun"):
         batch.clean_up()
     assert workshop.stored_objects() == before
     batch.commit()

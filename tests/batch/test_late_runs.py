@@ -1,15 +1,26 @@
 """Runs that come too late: they end well, leave nothing behind, and what an operator edits counts at the next try."""
 
+import shutil
 from dataclasses import replace
 
 import pytest
 
 from batch.workshop import OpenBatch, Workshop
 from icefloe.audit.sums import AuditError
+from icefloe.batch import commit
+from icefloe.batch.cleanup import clean_up_finished
 from icefloe.batch.finished import BatchFinished, ends_well_if_finished
+from icefloe.batch.open_batch import next_batch, record_batch
 from icefloe.batch.phases import Phase, run_phase
+from icefloe.batch.prepare import prepare
+from icefloe.batch.publish_status import publish_status
+from icefloe.batch.range_request import RangeRequest
+from icefloe.batch.recorded_pipeline import pipeline_record
 from icefloe.batch.write_map_output import write_map_output
-from icefloe.checkpoint.records import Writer
+from icefloe.checkpoint.batch_spec import BatchSpec
+from icefloe.checkpoint.log import BatchNotOpenError
+from icefloe.checkpoint.ownership import OtherOwnerError
+from icefloe.checkpoint.records import Identity, Writer
 from icefloe.errors import TerminalError
 
 
@@ -51,8 +62,6 @@ def test_raising_no_error_for_wrong_summaries_helps_the_batch_that_failed(worksh
     batch.run_route()
     plan = batch.plan
     wrong = replace(batch.context.plan, summary_row_deltas=tuple(7 for _ in plan.summary_row_deltas))
-    from icefloe.batch import commit
-
     with pytest.raises(AuditError, match="set on_summary_mismatch: warn"):
         commit.commit_batch(replace(batch.context, plan=wrong))
     helped = workshop.set(on_summary_mismatch="warn").open()
@@ -71,9 +80,6 @@ def test_memory_that_is_raised_helps_the_batch_that_died_of_it(workshop: Worksho
 def test_status_and_offset_tell_owner_and_run(workshop: Workshop) -> None:
     workshop.append([1])
     session = replace(workshop.session(), writer=Writer(owner="us", run="run 1"))
-    from icefloe.batch.prepare import prepare
-    from icefloe.batch.publish_status import publish_status
-
     prepare(session)
     status = publish_status(session, phase="plan")
     assert status is not None
@@ -81,3 +87,49 @@ def test_status_and_offset_tell_owner_and_run(workshop: Workshop) -> None:
     opened = session.checkpoint.look().opened
     assert opened is not None
     assert opened.opened_by == session.writer
+
+
+def test_cleanup_needs_no_plan_because_a_late_plan_may_have_taken_it_back(workshop: Workshop, batch: OpenBatch) -> None:
+    batch.run_route().commit()
+    batch.store.delete(["plan.json"])
+    assert clean_up_finished(batch.reference) > 5
+    assert left_in_shuffle(workshop) == []
+
+
+def test_cleanup_of_an_open_batch_is_refused(batch: OpenBatch) -> None:
+    with pytest.raises(TerminalError, match="batch 1 is not committed: its files are kept for the rerun"):
+        clean_up_finished(batch.reference)
+
+
+def test_a_run_of_an_earlier_life_of_the_checkpoint_cannot_commit_in_the_new_one(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    earlier = workshop.open()
+    shutil.rmtree(workshop.folder / "storage/checkpoints")
+    again = workshop.set(sink={"type": "files", "path": f"file://{workshop.folder}/anew"}).open()
+    with pytest.raises(BatchNotOpenError, match="the checkpoint was deleted and made again meanwhile"):
+        earlier.run_route().commit()
+    assert again.deliver().counts["insert"] == 10
+
+
+def test_a_first_batch_is_planned_with_the_identity_that_another_run_recorded(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    slow = workshop.set(identifier_columns=None).session()
+    batch = next_batch(slow)
+    assert batch is not None
+    identity = Identity(policy="table", columns=("id",), field_ids=(1,))
+    slow.checkpoint.claim(Writer(), new_id=batch.offset.checkpoint_id)
+    slow.checkpoint.create_pipeline(pipeline_record(slow, identity, checkpoint_id=str(batch.offset.checkpoint_id)))
+    digests: list[BatchSpec] = []
+    offset = record_batch(batch, digest_of=lambda spec: digests.append(spec) or "the digest of that plan")
+    assert (offset.spec.identity, offset.plan_digest) == (identity, "the digest of that plan")
+    assert digests == [offset.spec]
+
+
+def test_a_backfill_belongs_to_the_owner_of_its_pipeline(workshop: Workshop) -> None:
+    head = workshop.append(range(10))
+    ours = replace(workshop.session(), writer=Writer(owner="us"))
+    prepare(ours)
+    theirs = replace(workshop.session(), writer=Writer(owner="them"))
+    with pytest.raises(OtherOwnerError, match="belongs to owner us"):
+        prepare(theirs, RangeRequest(up_to_snapshot_id=head))
+    assert prepare(ours, RangeRequest(up_to_snapshot_id=head)).plan is not None

@@ -203,7 +203,9 @@ class OpenBatch:
     @property
     def reference(self) -> TaskReference:
         reference = TaskReference(plan_url=self.plan_url, credentials=self.credentials, settings=self.settings)
-        return reference.with_files(table_files(self.plan, self.credentials, os.environ))
+        return reference.with_files(
+            table_files(self.plan, self.credentials, os.environ, allowed_locations=self.settings.allowed_locations)
+        )
 
     @property
     def context(self) -> BatchContext:

@@ -65,6 +65,7 @@ def an_offset(batch_number=0, **changes):
 def a_commit(batch_number=0, **changes):
     record = CommitRecord(
         batch_number=batch_number,
+        checkpoint_id="5e0c4f0a",
         after_snapshot_id=None if batch_number == 0 else BIG + batch_number - 1,
         up_to_snapshot_id=BIG + batch_number,
         route="shuffle",

@@ -66,7 +66,14 @@ def test_a_second_owner_is_refused_by_name_until_it_takes_over(tmp_path: Path, m
     assert (status.code, status.document["owner"]) == (0, "production")
     assert icefloe("verify", pipeline).code == 0
     assert icefloe("run", pipeline, "--take-over").code == 0
+    monkeypatch.setenv("ICEFLOE_OWNER", "production")
+    assert icefloe("run", pipeline, "--take-over").document["batch"] is None, "also with nothing to deliver"
+    assert icefloe("status", pipeline, "--json").document["owner"] == "production"
+    monkeypatch.setenv("ICEFLOE_OWNER", "staging")
+    assert icefloe("run", pipeline, "--take-over").code == 0
     assert icefloe("status", pipeline, "--json").document["owner"] == "staging"
     monkeypatch.delenv("ICEFLOE_OWNER")
+    without = icefloe("run", pipeline, "--take-over")
+    assert (without.code, "--take-over needs an owner: set ICEFLOE_OWNER" in without.sentence) == (2, True)
     workspace.append(4)
     assert "nobody in particular (ICEFLOE_OWNER is not set)" in icefloe("run", pipeline).sentence

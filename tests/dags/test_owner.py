@@ -1,18 +1,13 @@
 import pytest
+from airflow.jobs.job import Job
+from airflow.jobs.scheduler_job_runner import SchedulerJobRunner
 from airflow.models.variable import Variable
 from airflow.utils.session import create_session
 
-from icefloe.orchestration.owner import OWNER_VARIABLE, current_writer, on_starting
+from icefloe.errors import TransientError
+from icefloe.orchestration.owner import OWNER_VARIABLE, _variable, current_writer, on_starting
 
 pytestmark = pytest.mark.airflow
-
-
-class SchedulerJobRunner:
-    """Called like Airflow's, which is what a listener is told of."""
-
-
-class TriggererJobRunner:
-    """Another component."""
 
 
 def owners() -> list[str]:
@@ -27,14 +22,23 @@ def no_owner(airflow_database: None) -> None:
 
 
 @pytest.mark.usefixtures("no_owner")
-def test_the_scheduler_makes_the_owner_once_and_nobody_else_does() -> None:
-    on_starting(TriggererJobRunner())
+def test_a_component_that_starts_makes_the_owner_once() -> None:
+    on_starting("something else")
     assert owners() == []
-    on_starting(SchedulerJobRunner())
+    on_starting(Job())
     [made] = owners()
     assert len(made) == 32
-    on_starting(SchedulerJobRunner())
+    SchedulerJobRunner(job=Job())
+    on_starting(Job())
     assert owners() == [made]
+
+
+def test_a_variable_that_cannot_be_read_is_never_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Variable, "get", lambda *_, **__: None)
+    monkeypatch.setattr("airflow.sdk.Variable.get", lambda *_, **__: None)
+    monkeypatch.setattr("airflow.sdk.Variable.set", lambda *_, **__: pytest.fail("a task set the owner"))
+    with pytest.raises(TransientError, match="the Airflow Variable icefloe_owner cannot be read"):
+        _variable()
 
 
 def test_the_environment_names_the_owner_before_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,7 @@ def commit_batch(context: BatchContext) -> BatchReport:
         raise TerminalError(f"batch {plan.batch_number} of {plan.pipeline} has no checkpoint and no sink to commit to")
     if context.checkpoint.committed(plan.batch_number) is not None:
         return load_report(context.checkpoint, plan.batch_number)
+    context.checkpoint.refuse_other(context.settings.writer)
     tally = PhaseTally()
     context.requests.taken()
     batch = DeliveredBatch.of(context)
@@ -47,7 +48,7 @@ def commit_batch(context: BatchContext) -> BatchReport:
     tally.requests = context.requests.taken()
     committing = tally.added_to(PhaseRecord(phase="commit", attempts=1))
     report = replace(report, phases=(*report.phases, committing))
-    report = keep_report(context.checkpoint, report)
+    kept = keep_report(context.checkpoint, report)
     context.checkpoint.create_commit(
         CommitRecord(
             batch_number=plan.batch_number,
@@ -63,7 +64,7 @@ def commit_batch(context: BatchContext) -> BatchReport:
         )
     )
     logger.info("batch %d of %s: committed, %s", plan.batch_number, plan.pipeline, dict(report.counts))
-    return report
+    return kept
 
 
 def _forget(context: BatchContext, batch: DeliveredBatch, damage: DamagedPartsError) -> None:

@@ -189,6 +189,11 @@ class TaskReference:
         return int(split_plan_url(self.plan_url).rpartition("/")[2])
 
     @property
+    def folder(self) -> Store:
+        """What passes between the phases of the batch; known without its plan."""
+        return open_store(split_plan_url(self.plan_url), options=self.credentials.storage_options)
+
+    @property
     def checkpoint(self) -> Checkpoint:
         """Of the batch; known without its plan."""
         return Checkpoint(open_store(self.settings.checkpoint_url, options=self.credentials.storage_options))

@@ -13,7 +13,7 @@ from icefloe.batch.partitions import partition_count
 from icefloe.batch.row_shape import RowShape
 from icefloe.changes.columns import refuse_reserved_columns
 from icefloe.checkpoint.batch_spec import BatchSpec
-from icefloe.documents import document_digest
+from icefloe.documents import digest_of, dump_document
 from icefloe.iceberg.bounds import comparable_bounds
 from icefloe.iceberg.filter_pruning import FilterPruning
 from icefloe.iceberg.manifest_entries import DataEntry
@@ -112,7 +112,7 @@ def draft_plan(
         equality_schemas=equality_schemas_to_json(equality_schemas(table, scan.delete_files.values())),
         identity=spec.identity,
         map_task_bytes=tuple(task.size_bytes for task in tasks),
-        map_task_digests=tuple(document_digest(task) for task in tasks),
+        map_task_digests=tuple(digest_of(dump_document(task)) for task in tasks),
         input_rows=scan.record_count,
         num_partitions=partitions.num_partitions,
         partitions_reason=partitions.reason,

@@ -38,7 +38,9 @@ def run_phase_on_files(
     context = reference.open()
 
     def files() -> TableFiles:
-        return table_files(context.plan, reference.credentials, environ)
+        return table_files(
+            context.plan, reference.credentials, environ, allowed_locations=reference.settings.allowed_locations
+        )
 
     def written() -> int:
         states = context.map_outputs.states(range(len(context.plan.map_task_bytes)))

@@ -8,12 +8,11 @@ from pydantic import ConfigDict
 
 from icefloe.batch.context import TaskReference
 from icefloe.batch.fenced_store import FencedStore, taken_back_if_over
-from icefloe.batch.layout import error_key, split_plan_url
+from icefloe.batch.layout import error_key
 from icefloe.documents import STRICT, dump_document, load_document
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.redaction.hidden import redacted
-from icefloe.storage.location import open_store
-from icefloe.storage.store import KeyMissingError, Store
+from icefloe.storage.store import KeyMissingError
 
 __all__ = ["JobError", "load_job_error", "save_job_error"]
 
@@ -48,7 +47,7 @@ def save_job_error(reference: TaskReference, phase: str, attempt: str, error: Ic
     facts = {name: _shown(value) for name, value in error.facts.items() if isinstance(value, _JSON)}
     family: Literal["terminal", "transient"] = "terminal" if isinstance(error, TerminalError) else "transient"
     document = JobError(family=family, sentence=redacted(error.sentence), facts=facts)
-    store = FencedStore(_folder(reference))
+    store = FencedStore(reference.folder)
     with taken_back_if_over(store, reference.is_over):
         store.put(error_key(phase, attempt), dump_document(document))
     return document
@@ -60,13 +59,9 @@ def _shown(fact: Any) -> Any:
 
 def load_job_error(reference: TaskReference, phase: str, attempt: str) -> JobError | None:
     """The error of an attempt; None when it died without a word."""
-    store = _folder(reference)
+    store = reference.folder
     key = error_key(phase, attempt)
     try:
         return load_document(JobError, store.get(key), what=f"the error document {store.url}/{key}")
     except KeyMissingError:
         return None
-
-
-def _folder(reference: TaskReference) -> Store:
-    return open_store(split_plan_url(reference.plan_url), options=reference.credentials.storage_options)

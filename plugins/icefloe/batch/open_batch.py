@@ -2,7 +2,7 @@
 
 import logging
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -14,7 +14,7 @@ from icefloe.batch.range_request import RangeRequest, plan_request
 from icefloe.batch.recorded_pipeline import pipeline_record, refuse_other_meaning, tuning_warnings
 from icefloe.batch.session import PipelineSession
 from icefloe.checkpoint.batch_spec import PLANNER_VERSION, BatchSpec
-from icefloe.checkpoint.records import Identity, OffsetRecord
+from icefloe.checkpoint.records import Identity, OffsetRecord, OwnerRecord
 from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history import History
@@ -104,12 +104,13 @@ def next_batch(
         return _next(session.with_fresh_table(), view, cores)
 
 
-def record_batch(batch: NextBatch, *, plan_digest: str | None = None) -> OffsetRecord:
+def record_batch(batch: NextBatch, *, digest_of: Callable[[BatchSpec], str] | None = None) -> OffsetRecord:
     """Records a batch before any work on it; another run may have been first, then its record counts.
 
     Args:
         batch: to open or to resume.
-        plan_digest: of the plan that was made for it.
+        digest_of: gives the digest of the plan for a specification; the one that is recorded may have another identity
+            than the batch, if another run was first to record what the checkpoint is for.
 
     Raises:
         OtherOwnerError: the checkpoint belongs to another owner.
@@ -117,7 +118,7 @@ def record_batch(batch: NextBatch, *, plan_digest: str | None = None) -> OffsetR
         ConfigurationChangedError: another run was first, with keys that change the result.
     """
     session, checkpoint = batch.session, batch.session.checkpoint
-    owner = checkpoint.claim(session.writer, takes_over=session.takes_over, new_id=batch.offset.checkpoint_id)
+    owner = _claimed(session, batch.offset.checkpoint_id)
     session.sink.claim(owner=owner.checkpoint_id, pipeline=session.pipeline.name, table=session.pipeline.table)
     if batch.is_resumed:
         return batch.offset
@@ -126,9 +127,22 @@ def record_batch(batch: NextBatch, *, plan_digest: str | None = None) -> OffsetR
     )
     refuse_other_meaning(session, recorded)
     spec = replace(batch.offset.spec, identity=recorded.identity.named_as(batch.offset.spec.identity))
+    plan_digest = None if digest_of is None else digest_of(spec)
     return checkpoint.create_offset(
         replace(batch.offset, checkpoint_id=owner.checkpoint_id, spec=spec, plan_digest=plan_digest)
     )
+
+
+def _claimed(session: PipelineSession, new_id: str | None) -> OwnerRecord:
+    """The owner's record; a backfill belongs to the owner of its pipeline, whoever began it."""
+    takes_over = session.takes_over
+    if session.backfill_id is not None:
+        pipeline = replace(session, backfill_id=None).checkpoint
+        if not takes_over:
+            pipeline.refuse_other(session.writer)
+        owner = pipeline.owner()
+        takes_over = takes_over or (owner is not None and owner.writer.owner == session.writer.owner)
+    return session.checkpoint.claim(session.writer, takes_over=takes_over, new_id=new_id)
 
 
 def _next(session: PipelineSession, view: CheckpointView, cores: int | None) -> NextBatch | None:

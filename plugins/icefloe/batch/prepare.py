@@ -19,6 +19,7 @@ from icefloe.batch.range_request import RangeRequest
 from icefloe.batch.recorded_plan import refuse_foreign_plan, refuse_other_plan
 from icefloe.batch.report import BatchReport, load_report
 from icefloe.batch.session import PipelineSession
+from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.documents import document_digest, dump_document
 from icefloe.errors import IcefloeError, TransientError
@@ -85,12 +86,14 @@ def prepare(session: PipelineSession, request: RangeRequest | None = None, *, co
         TransientError: other runs were faster again and again.
     """
     refuse_unbuilt(session.pipeline)
+    if session.takes_over and request is None:
+        session.checkpoint.claim(session.writer, takes_over=True)
     for _ in range(_LOOKS):
-        before = _position(session)
+        before = None if request is not None else _position(session)
         try:
             prepared = _prepare_once(session, request, cores=cores)
         except IcefloeError as error:
-            if _position(session) == before:
+            if before is None or _position(session) == before:
                 raise
             logger.info("%s: looking again, another run has moved on since: %s", session.pipeline.name, error)
             continue
@@ -171,9 +174,12 @@ def _write(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
             probe(session.open_storage(session.checkpoint_url))
     session.sink.check()
     _refuse_occupied_sink(batch)
-    offset = record_batch(batch, plan_digest=drafted.plan.digest)
-    if offset.spec != batch.offset.spec:
-        drafted = draft(replace(batch, offset=offset, is_resumed=True))
+
+    def drafted_for(spec: BatchSpec) -> DraftPlan:
+        return drafted if spec == batch.offset.spec else draft(replace(batch, offset=replace(batch.offset, spec=spec)))
+
+    offset = record_batch(batch, digest_of=lambda spec: drafted_for(spec).plan.digest)
+    drafted = drafted_for(offset.spec)
     refuse_other_plan(drafted.plan, offset)
     store = FencedStore(session.open_storage(session.batch_url(offset)))
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, Self
 from icefloe.checkpoint.layout import backfill_prefix
 from icefloe.checkpoint.records import Writer
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.settings import ShuffleSettings
+from icefloe.pipeline.settings import ShuffleSettings, SinkSettings
 
 __all__ = ["SETTINGS_VARIABLE", "RunSettings"]
 
@@ -28,6 +28,7 @@ class RunSettings:
         checkpoint_url: where the checkpoint of the batch is.
         sink: its settings.
         filter: which rows count; None: all.
+        allowed_locations: where files of the table may lie besides its own places.
         memory_bytes: of one task.
         on_summary_mismatch: what a commit does where summaries say otherwise.
         writer: who runs the batch.
@@ -36,6 +37,7 @@ class RunSettings:
     checkpoint_url: str = ""
     sink: Mapping[str, Any] = field(default_factory=dict)
     filter: str | None = field(default=None, repr=False)
+    allowed_locations: tuple[str, ...] = ()
     memory_bytes: int = ShuffleSettings().memory_bytes
     on_summary_mismatch: Literal["fail", "warn"] = "fail"
     writer: Writer = field(default_factory=Writer)
@@ -51,6 +53,7 @@ class RunSettings:
             checkpoint_url=checkpoint_url,
             sink=sink,
             filter=pipeline.filter,
+            allowed_locations=tuple(pipeline.allowed_locations or ()),
             memory_bytes=pipeline.shuffle.memory_bytes,
             on_summary_mismatch=pipeline.on_summary_mismatch,
             writer=writer or Writer(),
@@ -59,7 +62,12 @@ class RunSettings:
     @property
     def digest(self) -> str:
         """A hash of what decides rows and their destination; a plan holds it in place of the values."""
-        destination = {key: value for key, value in self.sink.items() if key not in ("conn_id", "target_file_bytes")}
+        # Without defaults, so that a later release with more keys gives the same.
+        defaults = asdict(SinkSettings(type=""))
+        apart = ("conn_id", "target_file_bytes")
+        destination = {
+            key: value for key, value in self.sink.items() if key not in apart and value != defaults.get(key)
+        }
         text = json.dumps([self.filter, destination], sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -71,4 +79,5 @@ class RunSettings:
     def from_environment(cls, environ: Mapping[str, str]) -> Self:
         """The settings that a parent process handed over."""
         given = json.loads(environ[SETTINGS_VARIABLE])
-        return cls(**{**given, "writer": Writer(**given["writer"])})
+        written = {"writer": Writer(**given["writer"]), "allowed_locations": tuple(given["allowed_locations"])}
+        return cls(**{**given, **written})

@@ -66,10 +66,19 @@ def open_table(
     )
 
 
-def table_files(plan: Plan, credentials: Credentials, environ: Mapping[str, str]) -> TableFiles:
-    """What opens the table's files, fresh from the catalog, vended credentials among it. Never stored."""
+def table_files(
+    plan: Plan, credentials: Credentials, environ: Mapping[str, str], *, allowed_locations: Sequence[str]
+) -> TableFiles:
+    """What opens the table's files, fresh from the catalog, vended credentials among it. Never stored.
+
+    Args:
+        plan: of the batch.
+        credentials: of the pipeline.
+        environ: of this process.
+        allowed_locations: of the pipeline as it is now, so that adding one helps a batch that is open.
+    """
     table = open_table(
         plan.catalog, plan.table,
-        credentials=credentials, environ=environ, allowed_locations=plan.allowed_locations,
+        credentials=credentials, environ=environ, allowed_locations=allowed_locations,
     )  # fmt: skip
     return TableFiles.of(table)

@@ -89,6 +89,10 @@ class Checkpoint:
         """Makes sure that a writer may write; see `Ownership.claim`."""
         return self._ownership.claim(writer, takes_over=takes_over, new_id=new_id)
 
+    def refuse_other(self, writer: Writer) -> None:
+        """Stops a write in the name of another than the owner; see `Ownership.refuse_other`."""
+        self._ownership.refuse_other(writer)
+
     def latest_batch(self) -> int | None:
         """The highest batch number; None before the first batch. Takes a number of look-ups logarithmic in it."""
         return last_present(self._is_opened)
@@ -111,7 +115,7 @@ class Checkpoint:
             self._refuse_reopening(number)
             if number > 0:
                 self._refuse_another_beginning(record, self._committed_before(number))
-            self._ownership.refuse_other(record.opened_by or Writer())
+            self.refuse_other(record.opened_by or Writer())
         return self._records.create(record, offset_key(number))
 
     def committed(self, batch_number: int) -> CommitRecord | None:
@@ -127,6 +131,14 @@ class Checkpoint:
         """
         number = record.batch_number
         offset = self.offset(number)
+        if offset is not None and offset.checkpoint_id != record.checkpoint_id:
+            raise BatchNotOpenError(
+                f"batch {number} of {self.url} was opened with the checkpoint {offset.checkpoint_id}, and this run "
+                f"delivered it with {record.checkpoint_id}: the checkpoint was deleted and made again meanwhile, so "
+                "this run has nothing to commit; start the pipeline again",
+                url=self.url,
+                batch_number=number,
+            )
         if offset is None or _range(offset) != _range(record):
             opened = "it was never opened" if offset is None else f"it was opened {_range(offset)}"
             raise BatchNotOpenError(
@@ -136,7 +148,7 @@ class Checkpoint:
                 batch_number=number,
             )
         if self.committed(number) is None:
-            self._ownership.refuse_other(record.committed_by or Writer())
+            self.refuse_other(record.committed_by or Writer())
         return self._records.create(record, commit_key(number))
 
     def open_batch(self) -> OffsetRecord | None:

@@ -106,8 +106,8 @@ class Ownership:
         return OtherOwnerError(
             f"the checkpoint {url} belongs to {current.writer} since {current.since}, and this run is of {writer}: "
             f"if both are the same deployment, set ICEFLOE_OWNER to {current.writer.owner} here; if the pipeline moved "
-            "here, stop it there and run `icefloe run NAME --take-over` once; otherwise give this pipeline a name, "
-            "checkpoint and sink.path of its own",
+            "here, stop it there and run `ICEFLOE_OWNER=... icefloe run NAME --take-over` once; otherwise give this "
+            "pipeline a name, checkpoint and sink.path of its own",
             url=url,
             owner=current.writer.owner,
             writer=writer.owner,

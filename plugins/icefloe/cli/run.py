@@ -9,12 +9,14 @@ from icefloe.batch.document import Route
 from icefloe.batch.range_request import RangeRequest
 from icefloe.batch.report import BatchReport
 from icefloe.batch.session import PipelineSession
+from icefloe.checkpoint.owner_variable import OWNER, owner_of
 from icefloe.cli.activity import Activity
 from icefloe.cli.ids import batch_text, id_json, id_text
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session
 from icefloe.cli.range_arguments import range_request
 from icefloe.cli.screen import Screen
 from icefloe.engines.run_batch import BatchRun, LocalPhases, phase_runner, run_batch
+from icefloe.errors import UsageError
 from icefloe.iceberg.catalogs import UnknownTableError
 from icefloe.iceberg.history import UnknownBranchError
 from icefloe.iceberg.lag import lag
@@ -29,6 +31,8 @@ _CHANGES: Final = ("insert", "delete", "update_before", "update_after")
 def run(arguments: Namespace, screen: Screen) -> int:
     """Delivers one batch; its JSON object is the last line on standard output."""
     request, pipeline = range_request(arguments), load_named_pipeline(arguments)
+    if arguments.take_over and owner_of(os.environ) is None:
+        raise UsageError(f"--take-over needs an owner: set {OWNER} to the one that the checkpoint is to belong to")
     done, left = _deliver(pipeline, request, screen, takes_over=arguments.take_over)
     _show(pipeline.name, done, screen)
     if left:

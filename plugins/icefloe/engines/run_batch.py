@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from icefloe.batch.cleanup import clean_up
+from icefloe.batch.cleanup import clean_up_finished
 from icefloe.batch.coalesce_map_outputs import coalesce_map_outputs
 from icefloe.batch.commit import commit_batch
-from icefloe.batch.context import PlanMissingError, TaskReference
+from icefloe.batch.context import TaskReference
 from icefloe.batch.document import Route
 from icefloe.batch.file_access import run_phase_on_files
 from icefloe.batch.finished import BatchFinished, ends_well_if_finished
@@ -177,6 +177,7 @@ def _tell(session: PipelineSession, trouble: Trouble) -> None:
     """A pipeline that never began leaves nothing behind: who runs it reads the sentence."""
 
     def tell() -> None:
+        session.checkpoint.refuse_other(session.writer)
         if session.checkpoint.pipeline() is not None:
             publish_trouble(session.checkpoint, session.pipeline, trouble)
 
@@ -217,11 +218,17 @@ def _run_route(
 def _clean_up(reference: TaskReference) -> None:
     """The batch is delivered and recorded: what is left of its files must not make the run a failure."""
     try:
-        with suppress(PlanMissingError):  # Another run has cleaned up.
-            clean_up(reference.open())
+        clean_up_finished(reference)
     except IcefloeError as error:
         logger.warning("the batch is committed, but its shuffle files remain: %s", error)
 
 
 def _with_files(reference: TaskReference, environ: Mapping[str, str]) -> TaskReference:
-    return reference.with_files(table_files(reference.open().plan, reference.credentials, environ))
+    return reference.with_files(
+        table_files(
+            reference.open().plan,
+            reference.credentials,
+            environ,
+            allowed_locations=reference.settings.allowed_locations,
+        )
+    )

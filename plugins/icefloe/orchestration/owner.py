@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.listeners import hookimpl
 
+from icefloe.errors import TransientError
+
 if TYPE_CHECKING:
     from icefloe.checkpoint.records import Writer
 
@@ -35,12 +37,14 @@ def current_writer() -> "Writer":
 
 @hookimpl
 def on_starting(component: Any) -> None:
-    """Makes the Variable when a scheduler starts, before any task can run.
+    """Makes the Variable when a scheduler or triggerer starts, before any task can run.
+
+    Airflow calls it with the ``Job`` of whichever component starts; a worker has none, and no database.
 
     Tasks cannot make it: they have no way to create one only if it is absent, and of two that find none each would set
     its own. The database has: the key of a Variable is unique in it.
     """
-    if type(component).__name__ != "SchedulerJobRunner":
+    if type(component).__name__ != "Job":
         return
     from airflow.models.variable import Variable
     from airflow.utils.session import create_session
@@ -54,12 +58,21 @@ def on_starting(component: Any) -> None:
         logger.info("another scheduler made the Variable %s", OWNER_VARIABLE)
 
 
-def _variable() -> str | None:
-    """The owner that the Variable names; made here where no scheduler did, as under ``dag.test()``."""
+def _variable() -> str:
+    """The owner that the Variable names.
+
+    A task never makes it: an API server that does not answer looks the same to it as a Variable that is missing, and a
+    new owner would be refused by every checkpoint.
+
+    Raises:
+        TransientError: it cannot be read.
+    """
     from airflow.sdk import Variable
 
     owner = Variable.get(OWNER_VARIABLE, default=None)
     if owner is None:
-        Variable.set(OWNER_VARIABLE, uuid.uuid4().hex, description=_DESCRIPTION)
-        owner = Variable.get(OWNER_VARIABLE, default=None)
-    return owner
+        raise TransientError(
+            f"the Airflow Variable {OWNER_VARIABLE} cannot be read: Airflow's API server does not answer, or no "
+            "scheduler with icefloe's plugin has started yet; try again, or set ICEFLOE_OWNER where tasks run"
+        )
+    return str(owner)

@@ -3,14 +3,14 @@
 import logging
 import os
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Final
 
-from icefloe.batch.cleanup import clean_up
+from icefloe.batch.cleanup import clean_up_finished
 from icefloe.batch.coalesce_map_outputs import coalesce_map_outputs
 from icefloe.batch.commit import commit_batch
-from icefloe.batch.context import PlanMissingError, TaskReference
+from icefloe.batch.context import TaskReference
 from icefloe.batch.document import Route
 from icefloe.batch.file_access import run_phase_on_files
 from icefloe.batch.finished import BatchFinished, ends_well_if_finished
@@ -26,6 +26,7 @@ from icefloe.batch.session import PipelineSession
 from icefloe.batch.status import PipelineStatus, Trouble
 from icefloe.batch.table_files import table_files
 from icefloe.checkpoint.log import Checkpoint
+from icefloe.checkpoint.records import Writer
 from icefloe.engines.local import LocalEngine
 from icefloe.engines.spark_application import refuse_unshared_table
 from icefloe.errors import one_line
@@ -77,7 +78,7 @@ def plan_batch(pipeline: Pipeline, request: RangeRequest | None, *, dag_id: str 
     """Opens or resumes a batch and writes its plan; a backfill that was delivered before has nothing to commit."""
     session = None
     try:
-        session = _session(pipeline)
+        session = _session(pipeline, current_writer())
         cores = None if session.pipeline.engine == "local" else _cores_on_spark(session)
         prepared = prepare(session, request, cores=cores)
     except (UnknownTableError, UnknownBranchError):
@@ -134,7 +135,8 @@ def coalesce_batch(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str,
 
 def commit(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str, Any]:
     """Commits the batch that plan passed on; one that another run has finished since is found committed."""
-    reference = _reference(pipeline, prepared)
+    writer = current_writer()
+    reference = _reference(pipeline, prepared, writer)
     checkpoint, number = reference.checkpoint, reference.batch_number
     was_committed = reference.is_over()
     try:
@@ -145,7 +147,7 @@ def commit(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str, Any]:
     if not was_committed:
         send_report(report)
     if report.backfill_id is None:
-        _publish_commit(pipeline, report)
+        _publish_commit(pipeline, report, writer)
     return {
         "batch_number": report.batch_number,
         "backfill_id": report.backfill_id,
@@ -161,8 +163,7 @@ def commit(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str, Any]:
 
 def clean_up_batch(pipeline: Pipeline, prepared: Mapping[str, Any]) -> None:
     """Deletes what the phases of a committed batch passed on; a try before this one may have come to its end."""
-    with suppress(PlanMissingError):
-        clean_up(_reference(pipeline, prepared).open())
+    clean_up_finished(_reference(pipeline, prepared))
 
 
 def places_of(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str, str]:
@@ -188,10 +189,10 @@ def record_trouble(pipeline: Pipeline, trouble: Trouble, *, dag_id: str | None) 
         logger.warning("the status of %s cannot be written: %s", pipeline.name, one_line(error))
 
 
-def _publish_commit(pipeline: Pipeline, report: BatchReport) -> None:
+def _publish_commit(pipeline: Pipeline, report: BatchReport, writer: Writer) -> None:
     """The table is opened once more, since the commit itself needs no catalog and does not fail where that is gone."""
     try:
-        _send_status(publish_status(_session(pipeline), phase="commit", report=report))
+        _send_status(publish_status(_session(pipeline, writer), phase="commit", report=report))
     except Exception as error:  # noqa: BLE001 - the batch is committed, whatever the catalog answers now
         logger.warning("the status of %s waits for the next plan: %s", pipeline.name, one_line(error))
 
@@ -208,11 +209,9 @@ def _cores_on_spark(session: PipelineSession) -> int | None:
     return master.cores
 
 
-def _session(pipeline: Pipeline) -> PipelineSession:
+def _session(pipeline: Pipeline, writer: Writer | None = None) -> PipelineSession:
     expanded = pipeline.expanded(os.environ)
-    return PipelineSession.open(
-        expanded, credentials=resolve_credentials(expanded), environ=os.environ, writer=current_writer()
-    )
+    return PipelineSession.open(expanded, credentials=resolve_credentials(expanded), environ=os.environ, writer=writer)
 
 
 def _checkpoint(pipeline: Pipeline, backfill_id: str | None) -> Checkpoint:
@@ -222,19 +221,26 @@ def _checkpoint(pipeline: Pipeline, backfill_id: str | None) -> Checkpoint:
     return checkpoint if backfill_id is None else checkpoint.backfill(backfill_id)
 
 
-def _reference(pipeline: Pipeline, prepared: Mapping[str, Any]) -> TaskReference:
+def _reference(pipeline: Pipeline, prepared: Mapping[str, Any], writer: Writer | None = None) -> TaskReference:
     """The batch that plan passed on."""
     expanded = pipeline.expanded(os.environ)
     return TaskReference(
         plan_url=prepared["plan_uri"],
         credentials=resolve_credentials(expanded),
-        settings=RunSettings.of(expanded, backfill_id=prepared.get("backfill_id"), writer=current_writer()),
+        settings=RunSettings.of(expanded, backfill_id=prepared.get("backfill_id"), writer=writer),
     )
 
 
 def _reference_with_files(pipeline: Pipeline, prepared: Mapping[str, Any]) -> TaskReference:
     reference = _reference(pipeline, prepared)
-    return reference.with_files(table_files(reference.open().plan, reference.credentials, os.environ))
+    return reference.with_files(
+        table_files(
+            reference.open().plan,
+            reference.credentials,
+            os.environ,
+            allowed_locations=reference.settings.allowed_locations,
+        )
+    )
 
 
 def _text(snapshot_id: int | None) -> str | None:

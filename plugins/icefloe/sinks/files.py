@@ -96,7 +96,9 @@ class FilesSink(Sink):
             files = write_parquet_files(Path(folder), schema, groups, target_file_bytes=self._target_file_bytes)
             names = [_part_name(number, file_number) for file_number in range(len(files))]
             prefix = batch_prefix(batch_number)
-            self._refuse_other_part(batch_number, number, names, files)
+            whole = self._part_of_whole_batch(batch_number, number, names, files)
+            if whole is not None:
+                return whole
             sizes = [self._deliver_file(f"{prefix}/{name}", file) for name, file in zip(names, files, strict=True)]
         return Written(size_bytes=sum(sizes), details={"names": names, "sizes": sizes})
 
@@ -178,18 +180,28 @@ class FilesSink(Sink):
         self._store.put(key, file)
         return size_bytes
 
-    def _refuse_other_part(self, batch_number: int, number: int, names: Sequence[str], files: Sequence[Path]) -> None:
-        """Stops an attempt whose batch is whole and holds another part; a late duplicate finds its own there."""
+    def _part_of_whole_batch(
+        self, batch_number: int, number: int, names: Sequence[str], files: Sequence[Path]
+    ) -> Written | None:
+        """What a late duplicate finds in place of its own part once the batch is whole; None if it must write.
+
+        Raises:
+            PathInUseError: the batch is whole and holds another part.
+        """
         try:
             manifest = self.manifest(batch_number)
         except KeyMissingError:
-            return
+            return None
         first_name = _part_name(number, 0)
         found = next((part for part in manifest.parts if part.names[0] == first_name), None)
         if (() if found is None else found.names) != tuple(names) or (
             found is not None and found.rows != sum(pq.read_metadata(file).num_rows for file in files)
         ):
             raise self._in_use(manifest)
+        sizes = [self._store.size(f"{batch_prefix(batch_number)}/{name}") for name in names]
+        there = [size for size in sizes if size is not None]
+        is_whole = len(there) == len(names) and (found is None or sum(there) == found.size_bytes)
+        return Written(size_bytes=sum(there), details={"names": list(names), "sizes": there}) if is_whole else None
 
     def _in_use(self, found: Manifest) -> PathInUseError:
         batch = found.batch
