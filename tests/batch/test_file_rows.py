@@ -74,10 +74,10 @@ def test_deletes_of_every_row_leave_nothing_to_read() -> None:
 
 
 MEASURED = """
-import resource
 import numpy as np
 from pyroaring import BitMap64
 from batch.test_file_rows import work
+from fakes.peak_memory import peak_kib
 from icefloe.batch.file_rows import file_rows
 from icefloe.batch.document import DeleteState, FileWork
 from icefloe.iceberg.data_file import DataFile
@@ -85,7 +85,7 @@ from icefloe.iceberg.data_file import DataFile
 rows = 40_000_000
 vector = BitMap64(range(0, rows, 2))
 file = DataFile(path="f", file_format="PARQUET", spec_id=0, record_count=rows, file_size_bytes=1)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak_kib()
 found = file_rows(
     FileWork(data_file=file, terms=((0, 1, 1), (1, -1, 0), (1, 1, 1)), delete_states=(DeleteState(added=(0,)),)),
     lambda _: {0: vector},
@@ -93,7 +93,7 @@ found = file_rows(
 for first in range(0, rows, 8_000_000):
     [len(effect.rows.among(np.arange(first, first + 131_072))) for effect in found.effects]
 assert found.rows_touched() == rows
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / len(vector))
+print((peak_kib() - before) * 1024 / len(vector))
 """
 
 

@@ -18,8 +18,10 @@ from iceberg.avro_writing import SYNC, record, sized, varint
 MIB: Final = 1 << 20
 HUGE: Final = 1 << 40
 READER: Final = """
-import json, resource, sys
+import json, sys
 from pathlib import Path
+
+from fakes.peak_memory import peak_kib
 
 import pyarrow as pa
 
@@ -45,7 +47,7 @@ for path, rows in json.loads(sys.argv[1]):
         found = sum(batch.num_rows for _, batch in read(describe(Path(path), rows)))
     except TerminalError as error:
         found = error.sentence
-    print(json.dumps([path, found, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]), flush=True)
+    print(json.dumps([path, found, peak_kib()]), flush=True)
 """
 ID: Final = ("id", "long", 1)
 NULLS: Final = {"type": "array", "items": "null"}

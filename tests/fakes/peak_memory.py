@@ -1,0 +1,14 @@
+"""The peak memory of this process."""
+
+from pathlib import Path
+
+__all__ = ["peak_kib"]
+
+
+def peak_kib() -> int:
+    """The most that was resident since the program began, KiB.
+
+    Not ``ru_maxrss``: Linux hands that on to a program that a process starts, so a child of a large test process would
+    seem as large as that.
+    """
+    return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
