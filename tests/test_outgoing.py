@@ -150,8 +150,13 @@ def test_a_process_that_others_share_keeps_what_they_log(caplog: pytest.LogCaptu
     assert SECRET not in caplog.text
 
 
+def root_filters() -> list[OutgoingFilter]:
+    return [f for handler in logging.getLogger().handlers for f in handler.filters if type(f) is OutgoingFilter]
+
+
 def test_records_of_any_logger_are_filtered(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
+    before = root_filters()
     with outgoing_logs():
         logging.getLogger("urllib3").debug("GET /v1?token=%s", SECRET)
         logging.getLogger("icefloe.x").warning("failed: %s", LibraryError(f"password={SECRET[::-1]}"))
@@ -162,4 +167,4 @@ def test_records_of_any_logger_are_filtered(caplog: pytest.LogCaptureFixture) ->
             logging.getLogger("other").exception("failed")
     assert caplog.messages[:2] == ["GET /v1?token=***", "failed: password=***"]
     assert SECRET not in caplog.text
-    assert not [f for handler in logging.getLogger().handlers for f in handler.filters if type(f) is OutgoingFilter]
+    assert root_filters() == before, "what a trigger left in this process stays, and no more"
