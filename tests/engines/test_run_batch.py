@@ -112,7 +112,7 @@ def test_a_cleanup_that_fails_does_not_make_the_batch_a_failure(
     def fail(_: object) -> int:
         raise TransientError("the store was not there")
 
-    monkeypatch.setattr("icefloe.engines.run_batch.clean_up", fail)
+    monkeypatch.setattr("icefloe.engines.run_batch.clean_up_finished", fail)
     done = run_batch(session_of(workspace), environ={})
     assert done.report is not None
     assert "the store was not there" in caplog.text
