@@ -32,7 +32,7 @@ def tokens(batch: OpenBatch, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     handed_out: list[str] = []
     numbers = count()
 
-    def files(*_: object) -> TableFiles:
+    def files(*_: object, **__: object) -> TableFiles:
         GuardedFiles.valid = str(next(numbers))
         handed_out.append(GuardedFiles.valid)
         return guarded(batch, GuardedFiles.valid)
@@ -77,7 +77,7 @@ def test_new_credentials_that_bring_nothing_forward_are_the_last(batch: OpenBatc
 
 
 def test_the_same_credentials_are_not_tried_twice(batch: OpenBatch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_access, "table_files", lambda *_: guarded(batch, "ended"))
+    monkeypatch.setattr(file_access, "table_files", lambda *_, **__: guarded(batch, "ended"))
     engine = InOrder()
     with pytest.raises(FileRefusedError):
         run_phase_on_files(Phase.INSERT_ONLY, batch.reference, engine, environ={})
