@@ -29,6 +29,7 @@ def airflow_variables(folder: Path) -> dict[str, str]:
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(REPOSITORY / "plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR",
+        "ICEFLOE_OWNER": "icefloe-stage",
         "AIRFLOW_CONN_LAKEHOUSE": json.dumps({"conn_type": "iceberg", "extra": catalog_properties(folder)}),
     }
 

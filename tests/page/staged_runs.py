@@ -23,6 +23,7 @@ from icefloe.batch.publish_status import publish_status
 from icefloe.batch.session import PipelineSession
 from icefloe.documents import dump_document
 from icefloe.orchestration.connections import resolve_credentials
+from icefloe.orchestration.owner import current_writer
 from icefloe.pipeline.pipeline_file import load_pipeline
 
 __all__ = ["StagedRuns"]
@@ -65,7 +66,8 @@ class StagedRuns:
 
     def _session(self, name: str) -> PipelineSession:
         pipeline = load_pipeline(self.folder / "dags" / "pipelines" / f"{name}.yaml", environ=os.environ)
-        return PipelineSession.open(pipeline, credentials=resolve_credentials(pipeline), environ=os.environ)
+        credentials = resolve_credentials(pipeline)
+        return PipelineSession.open(pipeline, credentials=credentials, environ=os.environ, writer=current_writer())
 
     def leave_open(self, name: str, batch: int, *, at: str) -> None:
         """Turns the last run of a pipeline into one that is in the middle of a task, its batch not committed."""
