@@ -27,9 +27,14 @@ def followed(flights: Flights) -> Flights:
 @pytest.fixture(scope="session")
 def airflow_database() -> None:
     """Airflow's own database, in the home of the tests."""
+    from airflow.jobs.job import Job
     from airflow.utils.db import initdb
 
+    from icefloe.orchestration.owner import on_starting
+
     initdb()
+    # As a scheduler does when it starts; none runs here.
+    on_starting(Job())
 
 
 @pytest.fixture
