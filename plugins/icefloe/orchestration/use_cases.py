@@ -2,8 +2,8 @@
 
 import logging
 import os
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import Writer
 from icefloe.engines.local import LocalEngine
 from icefloe.engines.spark_application import refuse_unshared_table
-from icefloe.errors import one_line
+from icefloe.errors import IcefloeError, one_line
 from icefloe.iceberg.catalogs import UnknownTableError
 from icefloe.iceberg.history import UnknownBranchError
 from icefloe.orchestration.connections import resolve_credentials
@@ -69,9 +69,21 @@ def work_of(pipeline: Pipeline) -> Work:
         raise
 
 
-def finished_elsewhere(pipeline: Pipeline, prepared: Mapping[str, Any]) -> AbstractContextManager[None]:
-    """Lets a task end well whose batch another run has finished; see `ends_well_if_finished`."""
-    return ends_well_if_finished(_reference(pipeline, prepared))
+@contextmanager
+def finished_elsewhere(pipeline: Pipeline, prepared: Mapping[str, Any]) -> Iterator[None]:
+    """Lets a task end well whose batch another run has finished; see `ends_well_if_finished`.
+
+    Nothing is asked of connections or stores unless the task fails, so that the first error is the one that is seen.
+    """
+    try:
+        yield
+    except Exception as error:
+        try:
+            reference = _reference(pipeline, prepared)
+        except IcefloeError:
+            raise error from None
+        with ends_well_if_finished(reference):
+            raise
 
 
 def plan_batch(pipeline: Pipeline, request: RangeRequest | None, *, dag_id: str | None = None) -> dict[str, Any]:
