@@ -20,8 +20,9 @@ BEGIN = Work(has_open_batch=False, has_new_snapshot=True, head_snapshot_id=None)
 OPEN = Work(has_open_batch=True, has_new_snapshot=False, head_snapshot_id=3)
 
 
-def sensor(folder: Path, *, waits: bool = True, **arguments: Any) -> TableSnapshotSensor:
-    return TableSnapshotSensor(task_id="wait_for_snapshot", pipeline=pipeline_from(folder), waits=waits, **arguments)
+def sensor(folder: Path, *, waits: bool = True, poll_interval: str = "30s", **arguments: Any) -> TableSnapshotSensor:
+    pipeline = pipeline_from(folder, poll_interval=poll_interval)
+    return TableSnapshotSensor(task_id="wait_for_snapshot", pipeline=pipeline, waits=waits, **arguments)
 
 
 def find(monkeypatch: pytest.MonkeyPatch, found: Work | Exception) -> None:
@@ -79,6 +80,20 @@ def test_a_quiet_table_is_waited_for_in_the_triggerer(tmp_path: Path, monkeypatc
     left = datetime.fromisoformat(trigger.deadline) - datetime.now(UTC)
     assert timedelta(minutes=59) < left < timedelta(hours=1)
     assert deferred.value.timeout > timedelta(hours=1), "Airflow's own timeout would fail the run"
+
+
+@pytest.mark.parametrize(("poll_interval", "seconds"), [("1s", 10), ("30s", 30)])
+def test_the_trigger_does_not_fire_before_the_scheduler_knows_that_the_sensor_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, poll_interval: str, seconds: int
+) -> None:
+    find(monkeypatch, QUIET)
+    with pytest.raises(TaskDeferred) as deferred:
+        sensor(tmp_path, poll_interval=poll_interval).execute({})
+    trigger = deferred.value.trigger
+    assert isinstance(trigger, PipelineSnapshotTrigger)
+    assert trigger.first_look is not None
+    left = datetime.fromisoformat(trigger.first_look) - datetime.now(UTC)
+    assert timedelta(seconds=seconds - 5) < left <= timedelta(seconds=seconds)
 
 
 def test_a_day_is_waited_by_default(tmp_path: Path) -> None:

@@ -60,6 +60,29 @@ def test_it_fires_once_when_there_is_a_snapshot_the_checkpoint_has_not_seen(make
     }  # fmt: skip
 
 
+def test_nothing_is_looked_at_before_the_first_look(
+    make: Callable[..., PipelineSnapshotTrigger], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, arguments = make(NEWS).serialize()
+    first_look = datetime.now(UTC) + timedelta(milliseconds=200)
+    looked: list[datetime] = []
+
+    def work_of(_: Any) -> Work:
+        looked.append(datetime.now(UTC))
+        return NEWS
+
+    monkeypatch.setattr(use_cases, "work_of", work_of)
+    only_event(PipelineSnapshotTrigger(**{**arguments, "first_look": first_look.isoformat()}))
+    assert len(looked) == 1
+    assert looked[0] >= first_look
+
+
+def test_a_trigger_that_an_older_release_stored_looks_at_once(make: Callable[..., Any]) -> None:
+    path, arguments = make(NEWS).serialize()
+    del arguments["first_look"]
+    assert only_event(import_string(path)(**arguments))["snapshot_id"] == 4
+
+
 def test_an_open_batch_is_work_too(make: Callable[..., Any]) -> None:
     work = Work(has_open_batch=True, has_new_snapshot=False, head_snapshot_id=3)
     assert only_event(make(work))["snapshot_id"] == 3

@@ -23,6 +23,11 @@ logger = logging.getLogger(__name__)
 SENSOR_TIMEOUT: Final = timedelta(days=1)
 _SLACK: Final = timedelta(minutes=10)
 
+# Airflow's executor reports the end of a worker that deferred. If the trigger fires first, and the task runs again
+# before the scheduler reads that report, the scheduler takes the running task for one that was killed and fails it
+# (apache/airflow 72716, open in 3.3). A scheduler reads reports every second or so, a busy one after some seconds.
+_SETTLED: Final = timedelta(seconds=10)
+
 
 class TableSnapshotSensor(BaseSensorOperator):
     """Succeeds when the pipeline has work: an open batch, or a snapshot its checkpoint has not seen.
@@ -108,14 +113,21 @@ class TableSnapshotSensor(BaseSensorOperator):
         from icefloe.orchestration.snapshot_trigger import PipelineSnapshotTrigger
 
         timeout = timedelta(seconds=self.timeout)
-        deadline = datetime.now(UTC) + timeout
+        now = datetime.now(UTC)
+        deadline = now + timeout
+        # This sensor has just looked: the next look is due after poll_interval.
+        first_look = now + max(timedelta(seconds=self.pipeline.poll_interval), _SETTLED)
         logger.info(
             "waiting in the triggerer until %s, looking every %g seconds",
             deadline.isoformat(sep=" ", timespec="seconds"),
             self.pipeline.poll_interval,
         )
         self.defer(
-            trigger=PipelineSnapshotTrigger(pipeline=pipeline_to_mapping(self.pipeline), deadline=deadline.isoformat()),
+            trigger=PipelineSnapshotTrigger(
+                pipeline=pipeline_to_mapping(self.pipeline),
+                deadline=deadline.isoformat(),
+                first_look=first_look.isoformat(),
+            ),
             method_name=self.resume.__name__,
             timeout=timeout + _SLACK,
         )

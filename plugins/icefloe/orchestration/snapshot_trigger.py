@@ -37,11 +37,14 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
     Args:
         pipeline: as `pipeline_to_mapping` gives it.
         deadline: when waiting ends, ISO 8601 with offset; absolute, so that a restart of the triggerer keeps it.
+        first_look: when it looks for the first time, as `deadline`; None: at once.
     """
 
     last_seen_snapshot_id: int | None
 
-    def __init__(self, *, pipeline: Mapping[str, Any], deadline: str, **kwargs: Any) -> None:
+    def __init__(
+        self, *, pipeline: Mapping[str, Any], deadline: str, first_look: str | None = None, **kwargs: Any
+    ) -> None:
         self._pipeline = pipeline_from_mapping(pipeline)
         super().__init__(
             table=self._pipeline.table,
@@ -51,12 +54,13 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
         )
         self.pipeline = dict(pipeline)
         self.deadline = deadline
+        self.first_look = first_look
         self._failed_polls = 0
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """The path and arguments from which the triggerer makes this trigger."""
         path = f"{type(self).__module__}.{type(self).__qualname__}"
-        return path, {"pipeline": self.pipeline, "deadline": self.deadline}
+        return path, {"pipeline": self.pipeline, "deadline": self.deadline, "first_look": self.first_look}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Polls until there is work or the deadline has passed.
@@ -66,7 +70,7 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
         """
         try:
             with outgoing_errors():
-                async with asyncio.timeout(self._seconds_left()) as timeout:
+                async with asyncio.timeout(_seconds_until(self.deadline)) as timeout:
                     event = await self._news()
         except TimeoutError:
             if not timeout.expired():
@@ -78,15 +82,14 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
 
     async def _news(self) -> TriggerEvent:
         lane, previous = _lane(self._pipeline), self.last_seen_snapshot_id
+        if self.first_look is not None:
+            await asyncio.sleep(max(_seconds_until(self.first_look), 0))
         while (head := await _lanes().run(lane, self._head_snapshot_id)) in (None, previous):
             await asyncio.sleep(self.poll_interval)
         self.last_seen_snapshot_id = head
         return TriggerEvent(
             {"table": self.table, "branch": self.branch, "snapshot_id": head, "previous_snapshot_id": previous}
         )
-
-    def _seconds_left(self) -> float:
-        return (datetime.fromisoformat(self.deadline) - datetime.now(UTC)).total_seconds()
 
     def _head_snapshot_id(self) -> int | None:
         # Overrides what the provider polls: our catalog resolution, our errors, and the pipeline's own idea of news.
@@ -114,6 +117,10 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
         send_poll(name, table, outcome="due" if work.is_due else "empty")
         self._failed_polls = 0
         return work.head_snapshot_id if work.is_due else self.last_seen_snapshot_id
+
+
+def _seconds_until(time: str) -> float:
+    return (datetime.fromisoformat(time) - datetime.now(UTC)).total_seconds()
 
 
 @cache
