@@ -28,7 +28,7 @@ import pyarrow as pa
 from iceberg.test_avro_file import describe, read
 from icefloe.errors import TerminalError
 from icefloe.iceberg.avro_file import AvroRows
-from icefloe.iceberg.opened_file import UndecodableError
+from icefloe.iceberg.unreadable import UndecodableError
 
 def read_all_columns(path):
     rows = AvroRows.open(pa.OSFile(path), batch_rows=131_072)

@@ -15,9 +15,10 @@ from iceberg.planning_tables import make_catalog
 from iceberg.written_tables import optional
 from icefloe.iceberg.data_file import Constant
 from icefloe.iceberg.delete_file import DeleteFile, FileContent
-from icefloe.iceberg.delete_reach import DeleteReach, partition_types
+from icefloe.iceberg.delete_reach import DeleteReach
 from icefloe.iceberg.manifest_entries import DELETED_FILE_PATH, DataEntry, DeleteEntry, EntryStatus, Manifest
 from icefloe.iceberg.manifests import ManifestReader
+from icefloe.iceberg.partition_values import partition_types
 from icefloe.iceberg.private import FieldSummary
 
 EQUALITY = {"content": FileContent.EQUALITY_DELETES}

@@ -19,9 +19,10 @@ from pyiceberg.types import DoubleType, IntegerType, LongType, StringType, Struc
 
 from iceberg.written_deletes import write_equality_deletes
 from iceberg.written_tables import local_io, optional, with_id, write_file
+from icefloe.iceberg.bounds import key_types
 from icefloe.iceberg.column_range import ColumnRange
 from icefloe.iceberg.equality_deletes import EqualityDeletes
-from icefloe.iceberg.key_bounds import key_ranges, key_types, may_meet, may_share_key
+from icefloe.iceberg.key_bounds import key_ranges, may_meet, may_share_key
 from icefloe.iceberg.table_schema import TableSchema
 
 TABLE = Schema(optional("a", LongType(), 1), optional("b", StringType(), 2), optional("c", DoubleType(), 3))

@@ -5,8 +5,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from icefloe.iceberg.column_error import ColumnError
 from icefloe.iceberg.narrowing import plan_narrowing
+from icefloe.iceberg.unreadable import ColumnError
 
 NAN = float("nan")
 

@@ -37,10 +37,10 @@ from pyiceberg.types import (
 
 from iceberg.evolving_schemas import Evolution, evolutions, with_relaxed_file
 from icefloe.iceberg.arrow_types import arrow_schema
-from icefloe.iceberg.column_error import ColumnError
 from icefloe.iceberg.data_file import constant_to_json
 from icefloe.iceberg.file_columns import file_columns
 from icefloe.iceberg.projection import Projection, plan_projection
+from icefloe.iceberg.unreadable import ColumnError
 
 
 def plan(file: pa.Schema, schema: Schema, constants: Mapping[str, Any] | None = None) -> Projection:

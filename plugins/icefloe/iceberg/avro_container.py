@@ -16,7 +16,7 @@ from pyiceberg.avro.decoder import new_decoder
 from icefloe.errors import one_line
 from icefloe.iceberg.avro_codecs import MAX_BLOCK_BYTES, decompressed
 from icefloe.iceberg.avro_decoder import AvroDecoder, Unbacked
-from icefloe.iceberg.opened_file import UndecodableError
+from icefloe.iceberg.unreadable import UndecodableError
 
 __all__ = ["AvroBlock", "AvroContainer", "decoding"]
 

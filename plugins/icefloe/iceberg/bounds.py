@@ -1,6 +1,6 @@
 """Column bounds of data files, as values that compare."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from pyiceberg.conversions import from_bytes
@@ -21,7 +21,7 @@ from pyiceberg.types import (
     TimeType,
 )
 
-__all__ = ["Bounded", "comparable_bounds", "decoded_bound"]
+__all__ = ["Bounded", "KeyTypes", "comparable_bounds", "decoded_bound", "key_types"]
 
 _DECODED = (DateType, DecimalType, IntegerType, LongType, TimestampType, TimestamptzType, TimeType)
 _BYTEWISE = (BinaryType, StringType)
@@ -33,6 +33,10 @@ _WIDTHS: Final[tuple[tuple[Any, Mapping[int, PrimitiveType]], ...]] = (
     (BooleanType, {1: BooleanType()}),
 )
 """Types that compare with each other, and by how many bytes a bound takes the type it was written in."""
+
+
+KeyTypes = Mapping[int, PrimitiveType]
+"""By field id."""
 
 
 class Bounded(Protocol):
@@ -89,3 +93,16 @@ def decoded_bound(field_type: PrimitiveType, bound: bytes) -> Any:
     written = widths.get(len(bound))
     value = None if written is None else from_bytes(written, bound)
     return None if value != value else value
+
+
+def key_types(schemas: Iterable[Schema]) -> KeyTypes:
+    """The types that the bounds of key columns are compared in: those of the newest schema that has the column.
+
+    Columns inside of structs are left out: whether their null counts include those of the struct is up to the writer.
+    """
+    found: dict[int, PrimitiveType] = {}
+    for schema in sorted(schemas, key=lambda schema: schema.schema_id):
+        found |= {
+            field.field_id: field.field_type for field in schema.fields if isinstance(field.field_type, PrimitiveType)
+        }
+    return found

@@ -11,9 +11,10 @@ from typing import Final
 
 from pyroaring import BitMap, FrozenBitMap
 
+from icefloe.iceberg.bounds import KeyTypes
 from icefloe.iceberg.column_range import ColumnRange
 from icefloe.iceberg.delete_file import DeleteFile, FileContent
-from icefloe.iceberg.key_bounds import KeyTypes, key_ranges, may_share_key
+from icefloe.iceberg.key_bounds import key_ranges, may_share_key
 from icefloe.iceberg.manifest_entries import DELETED_FILE_PATH, DataEntry, DeleteEntry, DeleteId, Partition
 
 __all__ = ["NO_DELETES", "DeleteFiles", "DeleteNumbers"]

@@ -1,10 +1,8 @@
 """Which data manifests, and which entries of them, some delete files can reach; by partition and by path."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.schema import Schema
 from pyiceberg.types import PrimitiveType
 
 from icefloe.iceberg.bounds import decoded_bound
@@ -13,30 +11,10 @@ from icefloe.iceberg.data_file import Constant
 from icefloe.iceberg.delete_file import FileContent
 from icefloe.iceberg.key_bounds import may_meet
 from icefloe.iceberg.manifest_entries import DeleteEntry, Manifest
-from icefloe.iceberg.partition_values import partition_range
+from icefloe.iceberg.partition_values import PartitionTypes, partition_range
 from icefloe.iceberg.private import FieldSummary
 
-__all__ = ["DeleteReach", "PartitionTypes", "partition_types"]
-
-PartitionTypes = Mapping[int, Sequence[PrimitiveType | None]]
-"""By spec id the types of the partition fields; None where it is not known."""
-
-
-def partition_types(specs: Mapping[int, PartitionSpec], schemas: Iterable[Schema]) -> PartitionTypes:
-    """The types of partition values by the newest schema that has the source column."""
-    sources: dict[int, PrimitiveType] = {}
-    for schema in sorted(schemas, key=lambda schema: schema.schema_id):
-        types = ((field_id, schema.find_type(field_id)) for field_id in schema.field_ids)
-        sources |= {field_id: found for field_id, found in types if isinstance(found, PrimitiveType)}
-
-    def of(spec: PartitionSpec) -> list[PrimitiveType | None]:
-        results = (
-            field.transform.result_type(sources[field.source_id]) if field.source_id in sources else None
-            for field in spec.fields
-        )
-        return [found if isinstance(found, PrimitiveType) else None for found in results]
-
-    return {spec_id: of(spec) for spec_id, spec in specs.items()}
+__all__ = ["DeleteReach"]
 
 
 class DeleteReach:

@@ -10,7 +10,7 @@ from pyiceberg.io import FileIO, InputFile, load_file_io
 
 from icefloe.errors import TerminalError, TransientError, one_line
 from icefloe.iceberg.encryption import EncryptedRowsError, encrypted_file
-from icefloe.iceberg.opened_file import UndecodableError
+from icefloe.iceberg.unreadable import UndecodableError
 from icefloe.redaction.hidden import hide
 
 __all__ = [

@@ -3,32 +3,15 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from pyiceberg.schema import Schema
-from pyiceberg.types import DoubleType, FloatType, PrimitiveType
+from pyiceberg.types import DoubleType, FloatType
 
-from icefloe.iceberg.bounds import Bounded, decoded_bound
+from icefloe.iceberg.bounds import Bounded, KeyTypes, decoded_bound
 from icefloe.iceberg.column_range import ColumnRange
 
-__all__ = ["KeyTypes", "key_ranges", "key_types", "may_meet", "may_share_key"]
-
-KeyTypes = Mapping[int, PrimitiveType]
-"""By field id."""
+__all__ = ["key_ranges", "may_meet", "may_share_key"]
 
 _UNORDERED: Final = (DoubleType, FloatType)
 """Bounds leave NaN out, which equals NaN."""
-
-
-def key_types(schemas: Iterable[Schema]) -> KeyTypes:
-    """The types that the bounds of key columns are compared in: those of the newest schema that has the column.
-
-    Columns inside of structs are left out: whether their null counts include those of the struct is up to the writer.
-    """
-    found: dict[int, PrimitiveType] = {}
-    for schema in sorted(schemas, key=lambda schema: schema.schema_id):
-        found |= {
-            field.field_id: field.field_type for field in schema.fields if isinstance(field.field_type, PrimitiveType)
-        }
-    return found
 
 
 def key_ranges(

@@ -10,11 +10,11 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.delete_reach import PartitionTypes, partition_types
+from icefloe.iceberg.bounds import KeyTypes, key_types
 from icefloe.iceberg.encryption import encrypted_file
-from icefloe.iceberg.key_bounds import KeyTypes, key_types
 from icefloe.iceberg.manifest_entries import DataEntry, DeleteEntry, Manifest, data_entries, delete_entries
 from icefloe.iceberg.metadata_errors import reading_metadata
+from icefloe.iceberg.partition_values import PartitionTypes, partition_types
 from icefloe.iceberg.private import RawEntry, read_manifest_entries, read_manifest_list
 from icefloe.iceberg.table_name import table_name
 

@@ -7,7 +7,7 @@ from typing import Final
 from pyiceberg.exceptions import ResolveError
 
 from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
-from icefloe.iceberg.opened_file import UndecodableError
+from icefloe.iceberg.unreadable import UndecodableError
 
 __all__ = ["MissingMetadataError", "reading_metadata"]
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.iceberg.array_steps import ArrayStep, Nulls
-from icefloe.iceberg.column_error import ColumnError
+from icefloe.iceberg.unreadable import ColumnError
 
 __all__ = ["Narrow", "plan_narrowing"]
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.iceberg.array_steps import ArrayStep
-from icefloe.iceberg.column_error import ColumnError
 from icefloe.iceberg.null_arrays import null_array, without_nulls
+from icefloe.iceberg.unreadable import ColumnError
 
 __all__ = ["Field", "FilledField", "ListStep", "MapStep", "Parent", "StructStep", "TakenField"]
 

@@ -9,14 +9,10 @@ if TYPE_CHECKING:
     from icefloe.iceberg.file_columns import FileColumn
     from icefloe.iceberg.row_filter import RowFilter
 
-__all__ = ["BATCH_BYTES", "OpenedFile", "UndecodableError", "selected_columns"]
+__all__ = ["BATCH_BYTES", "OpenedFile", "selected_columns"]
 
 BATCH_BYTES: Final = 64 << 20
 """About how much a batch holds, decoded: rows of several MiB come a few at a time."""
-
-
-class UndecodableError(Exception):
-    """The bytes of a file are not what its format demands; whoever knows the file adds its name."""
 
 
 class OpenedFile(Protocol):

@@ -13,10 +13,10 @@ import pyarrow.dataset as ds
 from pyarrow import orc
 
 from icefloe.errors import one_line
-from icefloe.iceberg.column_error import ColumnError
 from icefloe.iceberg.file_columns import FileColumn
-from icefloe.iceberg.opened_file import BATCH_BYTES, UndecodableError, selected_columns
+from icefloe.iceberg.opened_file import BATCH_BYTES, selected_columns
 from icefloe.iceberg.row_filter import RowFilter
+from icefloe.iceberg.unreadable import ColumnError, UndecodableError
 
 __all__ = ["OrcRows"]
 

@@ -1,14 +1,37 @@
-"""Partition values as they compare with literals and bounds."""
+"""Partition values: their types, and how they compare with literals and bounds."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pyiceberg.expressions.literals import literal
-from pyiceberg.types import DateType, TimestampType, TimestamptzType
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.types import DateType, PrimitiveType, TimestampType, TimestamptzType
 
 from icefloe.iceberg.column_range import ColumnRange, comparable
 from icefloe.iceberg.data_file import Constant, constant_from_json
 
-__all__ = ["partition_range"]
+__all__ = ["PartitionTypes", "partition_range", "partition_types"]
+
+PartitionTypes = Mapping[int, Sequence[PrimitiveType | None]]
+"""By spec id the types of the partition fields; None where it is not known."""
+
+
+def partition_types(specs: Mapping[int, PartitionSpec], schemas: Iterable[Schema]) -> PartitionTypes:
+    """The types of partition values by the newest schema that has the source column."""
+    sources: dict[int, PrimitiveType] = {}
+    for schema in sorted(schemas, key=lambda schema: schema.schema_id):
+        types = ((field_id, schema.find_type(field_id)) for field_id in schema.field_ids)
+        sources |= {field_id: found for field_id, found in types if isinstance(found, PrimitiveType)}
+
+    def of(spec: PartitionSpec) -> list[PrimitiveType | None]:
+        results = (
+            field.transform.result_type(sources[field.source_id]) if field.source_id in sources else None
+            for field in spec.fields
+        )
+        return [found if isinstance(found, PrimitiveType) else None for found in results]
+
+    return {spec_id: of(spec) for spec_id, spec in specs.items()}
 
 
 def partition_range(kind: Any, value: Constant) -> ColumnRange:

@@ -10,12 +10,12 @@ from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructT
 
 from icefloe.iceberg.array_steps import ArrayStep, KeepDictionary
 from icefloe.iceberg.arrow_types import arrow_schema, arrow_type
-from icefloe.iceberg.column_error import ColumnError
 from icefloe.iceberg.data_file import Constant, constant_from_json
 from icefloe.iceberg.file_columns import FileColumn, is_list
 from icefloe.iceberg.narrowing import plan_narrowing
 from icefloe.iceberg.nested_steps import Field, FilledField, ListStep, MapStep, Parent, StructStep, TakenField
 from icefloe.iceberg.promotion import plan_kept_dictionary, plan_promotion
+from icefloe.iceberg.unreadable import ColumnError
 
 __all__ = ["Projection", "plan_projection"]
 

@@ -12,7 +12,6 @@ from pyiceberg.io import FileIO
 from pyroaring import BitMap64
 
 from icefloe.errors import NotBuiltError, TerminalError
-from icefloe.iceberg.column_error import ColumnError
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.file_columns import FileColumn, file_columns
@@ -22,6 +21,7 @@ from icefloe.iceberg.opened_file import OpenedFile
 from icefloe.iceberg.projection import Projection, plan_projection
 from icefloe.iceberg.row_filter import RowFilter
 from icefloe.iceberg.table_schema import TableSchema
+from icefloe.iceberg.unreadable import ColumnError
 
 __all__ = ["BATCH_ROWS", "RecordCountError", "plain_batch", "read_data_file", "read_matching_rows", "read_rows"]
 

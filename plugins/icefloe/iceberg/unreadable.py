@@ -1,8 +1,8 @@
-"""What is wrong with a column of a data file; whoever knows the file adds its name."""
+"""Errors of files that cannot be read, raised by code that does not know the file; whoever does adds its name."""
 
 from icefloe.errors import TerminalError
 
-__all__ = ["ColumnError"]
+__all__ = ["ColumnError", "UndecodableError"]
 
 
 class ColumnError(TerminalError):
@@ -12,3 +12,7 @@ class ColumnError(TerminalError):
         """The same error with the names of file and table."""
         facts = {**self.facts, "path": path, "table": table}
         return ColumnError(f"{noun} {path} of table {table} cannot be read: {self.sentence}", **facts)
+
+
+class UndecodableError(Exception):
+    """The bytes of a file are not what its format demands."""
