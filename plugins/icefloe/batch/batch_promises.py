@@ -48,7 +48,12 @@ def delivered_shape(session: PipelineSession, schema: TableSchema, identity: Ide
     """The rows that a pipeline delivers in a schema."""
     pipeline = session.pipeline
     return RowShape.of(
-        schema, identity=identity, columns=pipeline.columns, filter_text=pipeline.filter, table=pipeline.table
+        schema,
+        identity=identity,
+        columns=pipeline.columns,
+        filter_text=pipeline.filter,
+        filter_as_written=pipeline.as_written.filter,
+        table=pipeline.table,
     )
 
 

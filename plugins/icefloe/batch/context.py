@@ -70,6 +70,7 @@ class BatchContext:
             identity=plan.identity,
             columns=plan.columns,
             filter_text=self.settings.filter,
+            filter_as_written=plan.filter,
             table=plan.table,
         )
 

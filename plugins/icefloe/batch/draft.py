@@ -76,7 +76,12 @@ def draft_plan(
     """
     schema = TableSchema.at(table.metadata, spec.up_to_snapshot_id, after_snapshot_id=spec.after_snapshot_id)
     shape = RowShape.of(
-        schema, identity=spec.identity, columns=spec.columns, filter_text=places.filter_text, table=places.table
+        schema,
+        identity=spec.identity,
+        columns=spec.columns,
+        filter_text=places.filter_text,
+        filter_as_written=spec.filter,
+        table=places.table,
     )
     refuse_reserved_columns(shape.delivered.arrow.names, table=places.table)
     scan = plan_scan_tasks(table, spec.steps, may_match=_may_match(shape, table), by_row_id=shape.has_row_id)

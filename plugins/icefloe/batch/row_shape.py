@@ -47,6 +47,7 @@ class RowShape:
         columns: Sequence[str] | None,
         filter_text: str | None,
         table: str,
+        filter_as_written: str | None = None,
     ) -> Self:
         """The shape of the rows of a batch.
 
@@ -56,6 +57,7 @@ class RowShape:
             columns: to deliver; None: all.
             filter_text: an Iceberg expression; None: every row counts.
             table: its name, for errors.
+            filter_as_written: with its ``${ENV}``, which errors quote; None: it has none.
 
         Raises:
             TerminalError: a column that the table does not have, or a filter that does not fit it.
@@ -64,7 +66,9 @@ class RowShape:
             delivered = table_schema if columns is None else table_schema.select(columns)
         with about_key("filter"):
             row_filter = (
-                None if filter_text is None else RowFilter.parse(filter_text, table_schema.columns, table=table)
+                None
+                if filter_text is None
+                else RowFilter.parse(filter_text, table_schema.columns, table=table, written=filter_as_written)
             )
         has_row_id = identity.policy == "row_id"
         paths = resolve_identifier_columns(table_schema.columns, identity.columns)

@@ -178,6 +178,7 @@ def _shape(pipeline: Pipeline, schema: TableSchema) -> RowShape:
             identity=Identity(policy="none"),
             columns=pipeline.columns,
             filter_text=pipeline.filter,
+            filter_as_written=pipeline.as_written.filter,
             table=pipeline.table,
         )
 

@@ -46,13 +46,14 @@ from pyiceberg.types import (
 from icefloe.errors import TerminalError
 from icefloe.iceberg.filter_literals import fitted_literal, literal_advice
 from icefloe.iceberg.struct_paths import fields_by_name, nearest_names
+from icefloe.pipeline.expanded_text import ExpandedText
 
 __all__ = ["bind_filter"]
 
 _ORDERS: Final = (LessThan, LessThanOrEqual, GreaterThan, GreaterThanOrEqual)
 
 
-def bind_filter(expression: BooleanExpression, schema: Schema, *, table: str) -> BooleanExpression:
+def bind_filter(expression: BooleanExpression, schema: Schema, *, table: str, given: ExpandedText) -> BooleanExpression:
     """The expression over the columns of a schema, by field id, with literals of the columns' own types.
 
     No ``not`` is left in it: negations are pushed into the predicates, and a negated order of floats lets NaN pass.
@@ -61,22 +62,24 @@ def bind_filter(expression: BooleanExpression, schema: Schema, *, table: str) ->
         expression: unbound.
         schema: whose names it uses, case sensitive, dotted where nested in structs.
         table: its name, for errors.
+        given: the text of the expression: errors show no value of the environment.
 
     Raises:
         TerminalError: no such column, one that cannot be compared, or a literal that does not fit its type; or it is
             nested too deeply.
     """
     try:
-        return _Binding(schema, table).bind(expression, is_negated=False)
+        return _Binding(schema, table, given).bind(expression, is_negated=False)
     except RecursionError:
         raise TerminalError(f"filter of table {table} is nested too deeply: write it flatter", table=table) from None
 
 
 class _Binding:
-    def __init__(self, schema: Schema, table: str) -> None:
+    def __init__(self, schema: Schema, table: str, given: ExpandedText) -> None:
         self._schema = Schema(*_optional(schema.fields))
         self._fields = fields_by_name(self._schema)
         self._table = table
+        self._given = given
 
     def bind(self, expression: BooleanExpression, *, is_negated: bool) -> BooleanExpression:
         match expression:
@@ -136,12 +139,17 @@ class _Binding:
                 table=self._table,
                 column=name,
             )
+        raise self._unknown(name)
+
+    def _unknown(self, name: str) -> TerminalError:
         near = nearest_names(name, self._fields)
-        raise TerminalError(
-            f"filter names column {name!r}, which table {self._table} does not have; did you mean "
+        is_said = self._given.says(name)
+        shown = f"column {name!r}" if is_said else f"a column made of {self._given.references}"
+        return TerminalError(
+            f"filter names {shown}, which table {self._table} does not have; did you mean "
             f"{', '.join(map(repr, near))}?",
             table=self._table,
-            column=name,
+            column=name if is_said else None,
             near=near,
         )
 
@@ -155,12 +163,15 @@ class _Binding:
         return fitted
 
     def _unfit(self, name: str, field_type: Any, value: Any, advice: str) -> TerminalError:
+        given = self._given
+        is_said = given.says(str(value).removesuffix("%"))
         shown = repr(value) if isinstance(value, str) else str(value)
+        shown = shown if is_said else f"a value made of {given.references}"
         return TerminalError(
             f"filter compares column {name!r} of table {self._table}, of type {field_type}, with {shown}: {advice}",
             table=self._table,
             column=name,
-            literal=value,
+            literal=value if is_said else None,
         )
 
 

@@ -8,6 +8,7 @@ from pyiceberg.expressions.parser import boolean_expression, parse
 from pyparsing import ParseBaseException
 
 from icefloe.errors import TerminalError
+from icefloe.pipeline.expanded_text import ExpandedText
 
 __all__ = ["parse_filter"]
 
@@ -15,8 +16,12 @@ _EXAMPLE: Final = "\"day >= '2024-02-29' and (status in ('new', 'paid') or place
 _SHOWN: Final = 40
 
 
-def parse_filter(text: str) -> BooleanExpression:
+def parse_filter(text: str, *, written: str | None = None) -> BooleanExpression:
     """The unbound expression.
+
+    Args:
+        text: expanded.
+        written: the text with its ``${NAME}``, which errors quote; None: it has none.
 
     >>> parse_filter("a = 1")
     EqualTo(term=Reference(name='a'), literal=LongLiteral(1))
@@ -24,30 +29,33 @@ def parse_filter(text: str) -> BooleanExpression:
     Raises:
         TerminalError: no expression; says from where on it cannot be read.
     """
+    given = ExpandedText.of(text, written)
+    shown = given.written
     if not text.strip():
-        raise TerminalError(f"filter is empty: write an expression such as {_EXAMPLE}, or remove the key", filter=text)
+        raise TerminalError(f"filter is empty: write an expression such as {_EXAMPLE}, or remove the key", filter=shown)
     try:
         return parse(text)
     except ParseBaseException as error:
-        raise _unreadable(text, max(error.loc, _readable_length(text))) from None
+        raise _unreadable(given, max(error.loc, _readable_length(text))) from None
     except ValidationError:
         raise TerminalError(
-            f"filter {text!r} uses true or false inside and, or, not: either stands for the whole filter, or write a "
+            f"filter {shown!r} uses true or false inside and, or, not: either stands for the whole filter, or write a "
             "comparison such as paid = true",
-            filter=text,
+            filter=shown,
         ) from None
     except ValueError:
         # PyIceberg's parser raises it for patterns only.
         raise TerminalError(
-            f"filter {text!r} has a pattern that like does not know: only a % at its end is a wildcard, as in "
+            f"filter {shown!r} has a pattern that like does not know: only a % at its end is a wildcard, as in "
             "name like 'A%'; write \\% for a percent sign",
-            filter=text,
+            filter=shown,
         ) from None
 
 
-def _unreadable(text: str, place: int) -> TerminalError:
-    while text[place : place + 1].isspace():
+def _unreadable(given: ExpandedText, place: int) -> TerminalError:
+    while given.text[place : place + 1].isspace():
         place += 1
+    text, place = given.written, given.written_place(place)
     rest = text[place:]
     found = f", where {rest[:_SHOWN]!r} stands," if rest else ", its end,"
     return TerminalError(

@@ -16,6 +16,7 @@ from icefloe.iceberg.filter_binding import bind_filter
 from icefloe.iceberg.filter_mask import filter_mask
 from icefloe.iceberg.filter_syntax import parse_filter
 from icefloe.iceberg.struct_paths import struct_paths
+from icefloe.pipeline.expanded_text import ExpandedText
 
 __all__ = ["RowFilter"]
 
@@ -28,7 +29,7 @@ class RowFilter:
     negation. NaN is equal to nothing and neither less nor greater than anything, as in PyIceberg's scans.
 
     Attributes:
-        text: as it was written.
+        text: as it was written, ``${ENV}`` unexpanded.
         expression: bound, without ``not``.
         fields: the columns that it compares; of nested ones the innermost.
         paths: by field id, the names that lead from the top of the schema to a column.
@@ -40,20 +41,22 @@ class RowFilter:
     paths: Mapping[int, tuple[str, ...]]
 
     @classmethod
-    def parse(cls, text: str, schema: Schema, *, table: str) -> Self:
+    def parse(cls, text: str, schema: Schema, *, table: str, written: str | None = None) -> Self:
         """The filter that a text is, over the columns of a schema.
 
         Args:
             text: an Iceberg expression; names are case sensitive, and dotted where nested in structs.
             schema: of the rows.
             table: its name, for errors.
+            written: the text with its ``${ENV}``, which errors quote; None: it has none.
 
         Raises:
             TerminalError: the text is no expression, names no column, or compares one with what does not fit its type.
         """
-        expression = bind_filter(parse_filter(text), schema, table=table)
+        given = ExpandedText.of(text, written)
+        expression = bind_filter(parse_filter(text, written=written), schema, table=table, given=given)
         fields = tuple(schema.find_field(field_id) for field_id in sorted(extract_field_ids(expression)))
-        return cls(text=text, expression=expression, fields=fields, paths=struct_paths(schema))
+        return cls(text=given.written, expression=expression, fields=fields, paths=struct_paths(schema))
 
     @property
     def columns(self) -> frozenset[str]:

@@ -7,9 +7,10 @@ from typing import Any, Final
 from icefloe.pipeline.problems import KeyPath, Problem, dotted
 from icefloe.pipeline.yaml_file import YamlFile
 
-__all__ = ["environment_problems", "expand", "has_reference", "missing_variables"]
+__all__ = ["REFERENCE", "environment_problems", "expand", "has_reference", "missing_variables"]
 
-_DOLLAR: Final = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
+REFERENCE: Final = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
+"""A variable, whose name is the first group; ``$${``, which writes ``${``; or a ``${`` without a name."""
 _BATCH: Final = "it decides what a batch is, which every machine must see alike"
 _DAG: Final = "it is read when the DAG is made, before the environment of the run is there"
 _FIXED: Final[Mapping[KeyPath, str]] = {
@@ -37,13 +38,13 @@ def has_reference(value: Any) -> bool:
     >>> has_reference("s3://${BUCKET}/x"), has_reference("$${BUCKET}"), has_reference(7)
     (True, False, False)
     """
-    return isinstance(value, str) and any(match[1] for match in _DOLLAR.finditer(value))
+    return isinstance(value, str) and any(match[1] for match in REFERENCE.finditer(value))
 
 
 def environment_problems(file: YamlFile) -> Iterator[Problem]:
     """The references that are malformed, or stand where none may stand."""
     for path, text in _texts(file.data, ()):
-        for match in _DOLLAR.finditer(text):
+        for match in REFERENCE.finditer(text):
             sentence = None
             if match[0] == "${":
                 sentence = f"{dotted(path)} has '${{' without a name: write ${{NAME}}, or $${{ for the two characters"
@@ -57,7 +58,7 @@ def environment_problems(file: YamlFile) -> Iterator[Problem]:
 def missing_variables(file: YamlFile, environ: Mapping[str, str]) -> Iterator[Problem]:
     """One problem for each reference to a variable that is not set."""
     for path, text in _texts(file.data, ()):
-        for match in _DOLLAR.finditer(text):
+        for match in REFERENCE.finditer(text):
             if match[1] and match[1] not in environ:
                 sentence = f"{dotted(path)} uses {match[0]}, which is not set: set it in the environment of the tasks"
                 yield Problem(line=file.line_of(path), key=dotted(path), sentence=sentence)
@@ -70,7 +71,7 @@ def expand(data: Any, environ: Mapping[str, str]) -> Any:
     {'path': 's3://lake/${x}', 'steps': 3}
     """
     if isinstance(data, str):
-        return _DOLLAR.sub(lambda match: _replacement(match, environ), data)
+        return REFERENCE.sub(lambda match: _replacement(match, environ), data)
     if isinstance(data, dict):
         return {key: expand(value, environ) for key, value in data.items()}
     if isinstance(data, list):

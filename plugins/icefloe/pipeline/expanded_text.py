@@ -1,0 +1,83 @@
+"""A text of a pipeline file with its ``${NAME}`` resolved, next to the text as it is written, which errors quote."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Self
+
+from icefloe.pipeline.environment import REFERENCE
+
+__all__ = ["ExpandedText"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpandedText:
+    """What counts, and what may be said of it: values of the environment may be secret, the file is not.
+
+    Attributes:
+        text: expanded.
+        written: as it is in the file.
+    """
+
+    text: str
+    written: str
+
+    @classmethod
+    def of(cls, text: str, written: str | None) -> Self:
+        """A text that nothing expanded is written as it is."""
+        return cls(text=text, written=text if written is None else written)
+
+    def says(self, part: str) -> bool:
+        """Whether a value in the text is in the file too, so that an error may quote it.
+
+        >>> given = ExpandedText(text="a = 'x' or b = True", written="a = '${A}' or b = true")
+        >>> given.says("x"), given.says("True")
+        (False, True)
+        """
+        written = REFERENCE.sub(" ", self.written).lower()
+        return self.text == self.written or any(
+            form in written for form in (part.lower(), part.lower().replace("'", "''"))
+        )
+
+    @property
+    def references(self) -> str:
+        """The variables in it, for people.
+
+        >>> ExpandedText(text="a = 'x' or b = 'y'", written="a = '${A}' or b = '${B}'").references
+        '${A} or ${B}'
+        """
+        return " or ".join(dict.fromkeys(match[0] for match in REFERENCE.finditer(self.written) if match[1]))
+
+    def written_place(self, place: int) -> int:
+        """Where a place of the text is in the file; the start of a reference for a place inside its value.
+
+        >>> given = ExpandedText(text="a = 'O'Brien' or", written="a = '${NAME}' or")
+        >>> given.written_place(7), given.written_place(16)
+        (5, 16)
+        """
+        if self.text == self.written:
+            return place
+        found = 0
+        for start, written_start, length in self._kept():
+            if place < start:
+                break
+            found = written_start + min(place - start, length)
+        return found
+
+    def _kept(self) -> Iterator[tuple[int, int, int]]:
+        """The pieces of the file that nothing replaced: place in the text, place in the file, length.
+
+        A piece that occurs inside a value too is taken for the first one; what is behind the last reference is counted
+        from the end.
+        """
+        start = written_start = 0
+        matches = list(REFERENCE.finditer(self.written))
+        for match in matches:
+            piece = self.written[written_start : match.start()]
+            start = max(self.text.find(piece, start), start)
+            yield start, written_start, len(piece)
+            start, written_start = start + len(piece), match.end()
+            if not match[1]:
+                yield start, match.start() + 1, 2
+                start += 2
+        rest = self.written[written_start:]
+        yield max(len(self.text) - len(rest), start), written_start, len(rest)
