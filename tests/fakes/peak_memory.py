@@ -1,8 +1,8 @@
-"""The peak memory of this process."""
+"""The memory of this process."""
 
 from pathlib import Path
 
-__all__ = ["peak_kib"]
+__all__ = ["anonymous_kib", "peak_kib"]
 
 
 def peak_kib() -> int:
@@ -12,3 +12,8 @@ def peak_kib() -> int:
     seem as large as that.
     """
     return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
+
+
+def anonymous_kib() -> int:
+    """Memory that is in no file, so that the system cannot take it back, KiB."""
+    return int(Path("/proc/self/status").read_text().split("RssAnon:")[1].split()[0])

@@ -13,6 +13,7 @@ from icefloe.storage.probe import probe
 from icefloe.storage.store import Store
 from servers.careless_store import careless_store
 from servers.versitygw import Versitygw
+from sinks.large_part import overtaken_attempt
 from storage.contract import Behind, StoreContract
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(900)]
@@ -74,6 +75,10 @@ def test_a_missing_bucket_is_named(versitygw):
 def careless() -> Iterator[tuple[str, dict[str, bytes]]]:
     with careless_store() as served:
         yield served
+
+
+def test_a_stopped_attempt_replaces_no_file_of_more_than_64_mib_of_a_whole_batch(versitygw, behind):
+    assert overtaken_attempt(open_store(f"s3://{behind.name}", options=versitygw.options)) == []
 
 
 def test_a_service_that_ignores_if_none_match_is_refused_by_the_probe(careless):

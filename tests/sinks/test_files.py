@@ -16,6 +16,7 @@ from icefloe.sinks.sink import DamagedPartsError
 from icefloe.storage.location import open_store
 from icefloe.storage.store import KeyMissingError
 from sinks.delivered_changes import SCHEMA, changes, message, rechunked, summary
+from sinks.large_part import overtaken_attempt
 
 BATCH = 3
 
@@ -377,6 +378,18 @@ def test_an_attempt_of_another_pyarrow_that_was_stopped_before_its_write_replace
     assert contents(folder) == committed
     [part] = FilesSink(store).manifest(BATCH).parts
     assert part.size_bytes == (folder / "batch=3" / "part-00000.parquet").stat().st_size
+
+
+def test_a_stopped_attempt_replaces_no_file_of_more_than_64_mib_either():
+    assert overtaken_attempt(open_store("memory://large")) == []
+
+
+def test_files_stay_below_what_one_request_can_carry_whatever_the_target(store, folder, small_groups, monkeypatch):
+    monkeypatch.setattr(files, "_MOST_FILE_BYTES", 60_000)
+    for number, target_file_bytes in enumerate((None, 10**9)):
+        written = write(FilesSink(store, target_file_bytes=target_file_bytes), number, [changes(10_000)])
+        assert len(written.details["names"]) > 2
+        assert max(written.details["sizes"]) < 120_000
 
 
 def test_a_part_of_another_pyarrow_is_kept_and_counts_with_its_own_size(sink, folder, monkeypatch):

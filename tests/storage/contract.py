@@ -113,6 +113,16 @@ class StoreContract:
                 assert behind.read(key) == b"%d" % won.index(True) * 1000
         assert len(behind.keys()) == 30
 
+    def test_of_two_creators_of_a_large_file_one_wins_and_its_value_stands(self, store, behind: Behind, tmp_path):
+        values = [bytes([racer]) * (65 * 2**20) for racer in range(2)]
+        files = [tmp_path / str(racer) for racer in range(2)]
+        for file, value in zip(files, values, strict=True):
+            file.write_bytes(value)
+        with ThreadPoolExecutor(2) as pool:
+            won = list(pool.map(lambda file: store.create("large file", file), files))
+        assert won.count(True) == 1
+        assert behind.read("large file") == values[won.index(True)]
+
     def test_a_reader_never_sees_half_a_value(self, store: Store, behind: Behind, tmp_path):
         values = [bytes([number]) * 2**20 for number in range(4)]
         files = [tmp_path / str(number) for number in range(4)]

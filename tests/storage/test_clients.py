@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from fakes.peak_memory import anonymous_kib
 from fakes.unanswering import drip_headers, keep_silent, serving
 from icefloe.errors import TerminalError, TransientError
 from icefloe.storage import clients
@@ -74,8 +75,13 @@ def test_a_value_that_comes_slowly_for_longer_than_the_patience_arrives_whole() 
 
 
 def take_slowly(connection: socket.socket, left: threading.Event) -> None:
-    """Takes an upload of 48 pieces in at least 1.2 seconds, and answers when it has all of it."""
+    """Takes an upload of 48 pieces in at least 1.2 seconds."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)
+    take(connection, lambda: left.wait(PAUSE_SECONDS / 4), piece_bytes=2**15)
+
+
+def take(connection: socket.socket, pause: Callable[[], object], *, piece_bytes: int) -> None:
+    """Takes an upload in pieces, with a pause before each, and answers when it has all of it."""
     asked = b""
     while b"\r\n\r\n" not in asked:
         asked += connection.recv(65536)
@@ -83,8 +89,8 @@ def take_slowly(connection: socket.socket, left: threading.Event) -> None:
     [size_bytes] = [int(line.split(b": ")[1]) for line in head.lower().splitlines() if b"content-length" in line]
     taken = len(body)
     while taken < size_bytes:
-        left.wait(PAUSE_SECONDS / 4)
-        taken += len(connection.recv(2**15))
+        pause()
+        taken += len(connection.recv(piece_bytes))
     connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 0\r\nETag: "x"\r\n\r\n')
 
 
@@ -94,6 +100,34 @@ def test_an_upload_may_take_longer_than_a_silence(tmp_path: Path) -> None:
     file.write_bytes(bytes(LARGE_BYTES))
     with serving(take_slowly) as port:
         store_at(port, patience=1.8).put("key", file)
+
+
+@pytest.mark.timeout(60)
+def test_a_value_that_goes_in_one_request_gets_time_by_its_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "part"
+    file.write_bytes(bytes(LARGE_BYTES))
+    monkeypatch.setattr(clients, "_UPLOAD_BYTES", LARGE_BYTES // 8)
+    with serving(take_slowly) as port:
+        assert store_at(port, patience=0.6).create("key", file)
+
+
+@pytest.mark.timeout(120)
+def test_a_large_file_is_created_without_memory_for_it(tmp_path: Path) -> None:
+    file = tmp_path / "part"
+    with file.open("wb") as large:
+        large.truncate(200 * 2**20)
+    held: list[int] = []
+
+    def pause() -> None:
+        held.append(anonymous_kib())
+
+    with serving(lambda connection, _: take(connection, pause, piece_bytes=2**20)) as port:
+        before = anonymous_kib()
+        assert store_at(port, patience=60).create("key", file)
+    assert held
+    assert max(held) - before < 50 * 2**10
 
 
 def test_client_settings_of_the_environment_still_count(monkeypatch: pytest.MonkeyPatch) -> None:

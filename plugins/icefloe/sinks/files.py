@@ -23,8 +23,8 @@ from icefloe.storage.local_folders import local_folders
 from icefloe.storage.probe import probe
 from icefloe.storage.store import KeyMissingError, Store
 
-_MOST_CREATED_BYTES: Final = 64 * 2**20
-"""Larger files are not created in one request: most stores are sent them in parts, which cannot be conditional."""
+_MOST_FILE_BYTES: Final = 4 * 2**30
+"""A file that is past it ends. Stores create at most 5 GB in one request, and no file in several."""
 
 __all__ = ["FilesSink", "Manifest", "Part", "PathInUseError", "batch_prefix"]
 
@@ -41,12 +41,12 @@ class FilesSink(Sink):
 
     Args:
         store: the sink's path.
-        target_file_bytes: begin another file of the same part past this size; None: never.
+        target_file_bytes: begin another file of the same part past this size; None: past 4 GiB, which is the most.
     """
 
     def __init__(self, store: Store, *, target_file_bytes: int | None = None) -> None:
         self._store = store
-        self._target_file_bytes = target_file_bytes
+        self._target_file_bytes = min(target_file_bytes or _MOST_FILE_BYTES, _MOST_FILE_BYTES)
 
     def check(self) -> None:
         """Write, read and delete one object under the path."""
@@ -91,7 +91,7 @@ class FilesSink(Sink):
             PathInUseError: the batch is whole already and has another part here.
             TransientError: the store, or the local disk, failed.
         """
-        groups = row_groups(schema, changes, max_bytes=min(GROUP_BYTES, self._target_file_bytes or GROUP_BYTES))
+        groups = row_groups(schema, changes, max_bytes=min(GROUP_BYTES, self._target_file_bytes))
         with _staging_folder(number) as folder:
             files = write_parquet_files(Path(folder), schema, groups, target_file_bytes=self._target_file_bytes)
             names = [_part_name(number, file_number) for file_number in range(len(files))]
@@ -171,7 +171,7 @@ class FilesSink(Sink):
         """
         size_bytes = file.stat().st_size
         found = self._store.size(key)
-        if found is None and size_bytes <= _MOST_CREATED_BYTES:
+        if found is None:
             if self._store.create(key, file):
                 return size_bytes
             found = self._store.size(key)

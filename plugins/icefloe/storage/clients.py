@@ -24,6 +24,8 @@ _SILENCE_SHARE: Final = 1 / 3
 _RETRY_SHARE: Final = 2 / 3
 """Of the patience; the last try may begin at its end and lasts as long as the silence."""
 _UPLOAD_SHARE: Final = 5 / 4
+_UPLOAD_BYTES: Final = 64 * 2**20
+"""As much must go within the share of one upload; a larger value that one request carries gets a multiple."""
 _LONGEST_CONNECT_SECONDS: Final = 5.0
 _LONGEST_DOWNLOAD: Final = "1h"
 
@@ -51,6 +53,7 @@ class RemoteClients:
         self.silence_seconds = patience_seconds * _SILENCE_SHARE
         """How long one request for a look stays without an answer."""
         self._looks = self._client("looks")
+        self._uploads: dict[int, Any] = {}
         self._silence = silence_of(url, tuple(value for key, value in sorted(config.items()) if "endpoint" in key))
 
     @property
@@ -66,7 +69,14 @@ class RemoteClients:
     @property
     def uploads(self) -> Any:
         """Writes parts of some megabytes."""
-        return self._uploads
+        return self.upload_of(0)
+
+    def upload_of(self, size_bytes: int) -> Any:
+        """Writes a value of that size in one request."""
+        times = 1 << (max(0, size_bytes - 1) // _UPLOAD_BYTES).bit_length()
+        if times not in self._uploads:
+            self._uploads[times] = self._client("uploads", times=times)
+        return self._uploads[times]
 
     @contextmanager
     def heard(self, *, is_look: bool = True) -> Iterator[None]:
@@ -92,25 +102,28 @@ class RemoteClients:
         return self._client("downloads")
 
     @cached_property
-    def _uploads(self) -> Any:
-        return self._client("uploads")
-
-    @cached_property
     def _briefly(self) -> Any:
         return self._client("brief")
 
-    def _client(self, purpose: str) -> Any:
+    def _client(self, purpose: str, *, times: int = 1) -> Any:
         retry_timeout = timedelta(seconds=0 if purpose == "brief" else self._patience_seconds * _RETRY_SHARE)
-        options: Any = {**client_timeouts(purpose, self._patience_seconds), **self._client_options}
+        options: Any = {**client_timeouts(purpose, self._patience_seconds, times=times), **self._client_options}
         retries: Any = {**_RETRIES, "retry_timeout": retry_timeout}
         return stores.from_url(self._url, config=self._config, client_options=options, retry_config=retries)
 
 
-def client_timeouts(purpose: str, patience_seconds: float) -> Mapping[str, str]:
+def client_timeouts(purpose: str, patience_seconds: float, *, times: int = 1) -> Mapping[str, str]:
     """Obstore's timeouts for ``looks``, ``downloads``, ``uploads`` or ``brief`` looks after a silence.
+
+    Args:
+        purpose: one of these words.
+        patience_seconds: until a store that does not answer is given up.
+        times: how much larger an upload is than one that gets the usual time.
 
     >>> client_timeouts("downloads", 60.0)
     {'connect_timeout': '5000ms', 'read_timeout': '20000ms', 'timeout': '1h'}
+    >>> client_timeouts("uploads", 60.0, times=4)
+    {'connect_timeout': '5000ms', 'timeout': '300000ms'}
     """
     silence = patience_seconds * _SILENCE_SHARE
     connect = {"connect_timeout": _text(min(_LONGEST_CONNECT_SECONDS, silence))}
@@ -118,7 +131,7 @@ def client_timeouts(purpose: str, patience_seconds: float) -> Mapping[str, str]:
         case "downloads":
             return {**connect, "read_timeout": _text(silence), "timeout": _LONGEST_DOWNLOAD}
         case "uploads":
-            return {**connect, "timeout": _text(patience_seconds * _UPLOAD_SHARE)}
+            return {**connect, "timeout": _text(patience_seconds * _UPLOAD_SHARE * times)}
         case "brief":
             return {**connect, "timeout": _text(brief_seconds(patience_seconds))}
     return {**connect, "timeout": _text(silence)}

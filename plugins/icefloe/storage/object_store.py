@@ -16,6 +16,7 @@ from icefloe.patience import answer_within
 from icefloe.storage.clients import RemoteClients
 from icefloe.storage.faults import Place
 from icefloe.storage.keys import check_folder, check_key, join_url
+from icefloe.storage.local_file import file_size, mapped_file
 from icefloe.storage.ranges import ByteRange, coalesce_ranges, cut_ranges
 from icefloe.storage.requests import RequestKind, Requests, RequestTotals
 from icefloe.storage.store import KeyMissingError, RangeMissingError, Store, StoredObject
@@ -148,13 +149,21 @@ class ObjectStore(Store):
 
     def _replace(self, key: str, data: bytes | Path, size_bytes: int) -> None:
         part_bytes = max(_PART_BYTES, size_bytes // _MOST_PARTS)
-        target = self._for_upload(size_bytes)
+        target: Any = self._connect()
+        if self._clients is not None and size_bytes > _MOST_AT_A_LOOK_BYTES:
+            target = self._clients.uploads
         obstore.put(target, key, data, chunk_size=part_bytes, max_concurrency=_PARTS_AT_ONCE)
 
     def _add(self, key: str, data: bytes | Path, size_bytes: int) -> None:
         """Raises obstore's AlreadyExistsError where a value stands."""
-        target = self._for_upload(size_bytes)
-        obstore.put(target, key, data, mode="create", use_multipart=False)
+        if self._clients is None or size_bytes <= _MOST_AT_A_LOOK_BYTES:
+            target: Any = self._connect()
+            content: Any = data
+        else:
+            target = self._clients.upload_of(size_bytes)
+            content = data if isinstance(data, bytes) else mapped_file(data, join_url(self.url, key))
+        # Only one request can be conditional: obstore completes an upload in parts whatever is there.
+        obstore.put(target, key, content, mode="create", use_multipart=False)
 
     def _remove(self, keys: Sequence[str]) -> None:
         """May raise FileNotFoundError for a key without a value."""
@@ -189,7 +198,7 @@ class ObjectStore(Store):
         return True
 
     def _size_of(self, data: bytes | Path, key: str) -> int:
-        return len(data) if isinstance(data, bytes) else _file_size(data, join_url(self.url, key))
+        return len(data) if isinstance(data, bytes) else file_size(data, join_url(self.url, key))
 
     def _is_seen(self, key: str) -> bool:
         try:
@@ -220,15 +229,3 @@ class ObjectStore(Store):
         if target is None:
             raise KeyMissingError.of(self.url, key)
         return target
-
-    def _for_upload(self, size_bytes: int) -> Any:
-        if self._clients is not None and size_bytes > _MOST_AT_A_LOOK_BYTES:
-            return self._clients.uploads
-        return self._connect()
-
-
-def _file_size(path: Path, url: str) -> int:
-    try:
-        return path.stat().st_size
-    except OSError as cause:
-        raise TransientError(f"cannot read the file {path} that was to become {url}: {cause.strerror}") from cause

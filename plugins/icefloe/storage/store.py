@@ -82,7 +82,8 @@ class Store(ABC):
     def create(self, key: str, data: bytes | Path) -> bool:
         """Stores a value only if there is none; of many callers at most one is told True.
 
-        A store that is not local disk holds the file at a path in memory, for it takes no part of a value that way.
+        A value goes to a remote store in one request, which no store takes above 5 GB. A file is not held in memory
+        meanwhile.
 
         False says that a value stands there: of another caller, or of this very call, when its first answer was lost
         on the way and it was sent again. Read the value to learn whose it is.
