@@ -1,6 +1,8 @@
 """A run that is killed at any point, then run again, delivers what an undisturbed run of the same table does."""
 
+import json
 import re
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -144,6 +146,22 @@ def test_a_map_output_that_vanished_between_the_phases_is_made_again(workspace: 
     next(iter(sorted(folder.rglob("*.data")))).unlink()
     assert icefloe("run", pipeline).code == 0
     require_same(workspace, "vanished", "shuffled")
+
+
+def test_a_whole_batch_is_kept_if_its_rerun_with_other_memory_makes_other_ranges(workspace: Workspace) -> None:
+    stem, shuffle = "other_memory", {"partitions": 64, "target_size_bytes": 4096}
+    killed("after", 1, "*/batch=0/_manifest.json", workspace.pipeline(stem, **{**SHUFFLED, "shuffle": shuffle}))
+    delivered, manifest = workspace.delivered(0, stem), workspace.manifest(0, stem)
+    shutil.rmtree(batch_folder(workspace, stem))
+    again = icefloe("run", workspace.pipeline(stem, **{**SHUFFLED, "shuffle": {**shuffle, "memory_bytes": 4096}}))
+    assert again.code == 0, again.err
+    assert (workspace.delivered(0, stem), workspace.manifest(0, stem)) == (delivered, manifest)
+    assert len(list((workspace.output(stem) / "batch=0").glob("part-*"))) == len(delivered)
+    report = json.loads((workspace.storage(stem) / "checkpoints/events/reports/0.json").read_text())
+    assert report["counts"] == manifest["batch"]["counts"]
+    assert report["ranges"] != len(manifest["parts"])
+    assert icefloe("verify", workspace.folder / f"{stem}.yaml").code == 0
+    assert icefloe("run", workspace.folder / f"{stem}.yaml").document["batch"] is None
 
 
 def _stem(request: pytest.FixtureRequest) -> str:

@@ -265,7 +265,7 @@ def test_a_batch_that_is_whole_is_never_overwritten_by_other_changes(sink, folde
     with pytest.raises(
         PathInUseError, match=r"changes/batch=3 already holds .* pipeline flights .* sink.path of its own"
     ):
-        write(sink, number, [changes(rows)])
+        deliver(sink, {number: changes(rows)})
     assert contents(folder) == first
 
 

@@ -7,17 +7,16 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from icefloe.documents import dump_document, load_document
-from icefloe.errors import TerminalError
 from icefloe.sinks.claim import SinkClaim, claim_path
-from icefloe.sinks.manifest import Manifest, Part
+from icefloe.sinks.manifest import Manifest, Part, batch_prefix, parts_of
 from icefloe.sinks.parquet_files import read_parquet, write_parquet_files
-from icefloe.sinks.part_files import part_damage
+from icefloe.sinks.part_files import is_left_out, part_damage
 from icefloe.sinks.row_groups import GROUP_BYTES, row_groups
 from icefloe.sinks.same_rows import holds_same_rows
 from icefloe.sinks.sink import BatchSummary, CommitMessage, DamagedPartsError, Sink, Written
+from icefloe.sinks.whole_batch import MixedPartsError, PathInUseError, WholeBatch
 from icefloe.storage.keys import join_url
 from icefloe.storage.local_folders import local_folders
 from icefloe.storage.probe import probe
@@ -26,11 +25,7 @@ from icefloe.storage.store import KeyMissingError, Store
 _MOST_FILE_BYTES: Final = 4 * 2**30
 """A file that is past it ends. Stores create at most 5 GB in one request, and no file in several."""
 
-__all__ = ["FilesSink", "Manifest", "Part", "PathInUseError", "batch_prefix"]
-
-
-class PathInUseError(TerminalError):
-    """The sink's path holds a batch of the same number with other changes, which would be overwritten."""
+__all__ = ["FilesSink", "Manifest", "MixedPartsError", "Part", "PathInUseError", "batch_prefix"]
 
 
 class FilesSink(Sink):
@@ -74,21 +69,21 @@ class FilesSink(Sink):
         Raises:
             PathInUseError: it is there, and of another range.
         """
-        try:
-            found = self.manifest(batch_number)
-        except KeyMissingError:
+        whole = self._whole(batch_number)
+        if whole is None:
             return
-        there = found.batch
+        there = whole.manifest.batch
         if (there.pipeline, there.table, there.after_snapshot_id, there.up_to_snapshot_id) != (
             pipeline, table, after_snapshot_id, up_to_snapshot_id,
         ):  # fmt: skip
-            raise self._in_use(found)
+            raise whole.in_use()
 
     def write(self, *, batch_number: int, number: int, schema: pa.Schema, changes: Iterable[pa.RecordBatch]) -> Written:
         """Write the part to local disk until ``changes`` ends, then put each file in one atomic step.
 
+        A batch that is whole already stays as it is: a part that is cut otherwise than there is left out.
+
         Raises:
-            PathInUseError: the batch is whole already and has another part here.
             TransientError: the store, or the local disk, failed.
         """
         groups = row_groups(schema, changes, max_bytes=min(GROUP_BYTES, self._target_file_bytes))
@@ -96,35 +91,32 @@ class FilesSink(Sink):
             files = write_parquet_files(Path(folder), schema, groups, target_file_bytes=self._target_file_bytes)
             names = [_part_name(number, file_number) for file_number in range(len(files))]
             prefix = batch_prefix(batch_number)
-            whole = self._part_of_whole_batch(batch_number, number, names, files)
-            if whole is not None:
-                return whole
+            whole = self._whole(batch_number)
+            kept = None if whole is None else whole.kept_part(names, files)
+            if kept is not None:
+                return kept
             sizes = [self._deliver_file(f"{prefix}/{name}", file) for name, file in zip(names, files, strict=True)]
         return Written(size_bytes=sum(sizes), details={"names": names, "sizes": sizes})
 
     def commit(self, summary: BatchSummary, messages: Sequence[CommitMessage]) -> None:
         """Write the manifest unless it is there, once every file that it names is seen with its size.
 
+        A manifest that is there stays if it names the same changes, also in other parts.
+
         Raises:
             DamagedPartsError: files of parts are missing, or are not as large as they were written.
             PathInUseError: the manifest that is there is one of other changes.
+            MixedPartsError: it is one of the same changes, and files that it names are damaged or replaced.
         """
+        if any(map(is_left_out, messages)) and (whole := self._whole(summary.batch_number)) is not None:
+            whole.require(summary, messages)
+            return
         self._refuse_damaged(summary.batch_number, messages)
-        parts = tuple(
-            Part(
-                names=tuple(message.details["names"]),
-                rows=message.rows,
-                size_bytes=message.size_bytes,
-                hash_sum=message.hash_sum,
-            )
-            for message in sorted(messages, key=lambda message: message.number)
-            if message.rows
-        )
-        manifest = Manifest(batch=summary, parts=parts)
+        manifest = Manifest(batch=summary, parts=parts_of(messages))
         if self._store.create(_manifest_key(summary.batch_number), dump_document(manifest)):
             return
         if (found := self.manifest(summary.batch_number)) != manifest:
-            raise self._in_use(found)
+            WholeBatch(store=self._store, manifest=found).require(summary, messages)
 
     def manifest(self, batch_number: int) -> Manifest:
         """The manifest of a committed batch.
@@ -180,47 +172,12 @@ class FilesSink(Sink):
         self._store.put(key, file)
         return size_bytes
 
-    def _part_of_whole_batch(
-        self, batch_number: int, number: int, names: Sequence[str], files: Sequence[Path]
-    ) -> Written | None:
-        """What a late duplicate finds in place of its own part once the batch is whole; None if it must write.
-
-        Raises:
-            PathInUseError: the batch is whole and holds another part.
-        """
+    def _whole(self, batch_number: int) -> WholeBatch | None:
+        """The batch as it was made whole before; None if it was not."""
         try:
-            manifest = self.manifest(batch_number)
+            return WholeBatch(store=self._store, manifest=self.manifest(batch_number))
         except KeyMissingError:
             return None
-        first_name = _part_name(number, 0)
-        found = next((part for part in manifest.parts if part.names[0] == first_name), None)
-        if (() if found is None else found.names) != tuple(names) or (
-            found is not None and found.rows != sum(pq.read_metadata(file).num_rows for file in files)
-        ):
-            raise self._in_use(manifest)
-        sizes = [self._store.size(f"{batch_prefix(batch_number)}/{name}") for name in names]
-        there = [size for size in sizes if size is not None]
-        is_whole = len(there) == len(names) and (found is None or sum(there) == found.size_bytes)
-        return Written(size_bytes=sum(there), details={"names": list(names), "sizes": there}) if is_whole else None
-
-    def _in_use(self, found: Manifest) -> PathInUseError:
-        batch = found.batch
-        return PathInUseError(
-            f"{join_url(self._store.url, batch_prefix(batch.batch_number))} already holds a whole batch with other "
-            f"changes: those of pipeline {batch.pipeline} for table {batch.table} up to snapshot "
-            f"{batch.up_to_snapshot_id}; give each pipeline, and each new start of one, a sink.path of its own",
-            url=self._store.url,
-            batch_number=batch.batch_number,
-        )
-
-
-def batch_prefix(batch_number: int) -> str:
-    """The folder of a batch.
-
-    >>> batch_prefix(7)
-    'batch=7'
-    """
-    return f"batch={batch_number}"
 
 
 def _staging_folder(number: int) -> tempfile.TemporaryDirectory[str]:

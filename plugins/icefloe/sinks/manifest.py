@@ -1,14 +1,15 @@
 """The manifest of a batch in the files sink."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
 
 from icefloe.documents import STRICT, Hash128
-from icefloe.sinks.sink import BatchSummary
+from icefloe.sinks.sink import BatchSummary, CommitMessage
 
-__all__ = ["Manifest", "Part"]
+__all__ = ["Manifest", "Part", "batch_prefix", "parts_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,3 +40,26 @@ class Manifest:
     format: Literal["parquet"] = "parquet"
     batch: BatchSummary
     parts: tuple[Part, ...]
+
+
+def parts_of(messages: Sequence[CommitMessage]) -> tuple[Part, ...]:
+    """The parts that tasks wrote, by number; a task without changes wrote none."""
+    return tuple(
+        Part(
+            names=tuple(message.details["names"]),
+            rows=message.rows,
+            size_bytes=message.size_bytes,
+            hash_sum=message.hash_sum,
+        )
+        for message in sorted(messages, key=lambda message: message.number)
+        if message.rows
+    )
+
+
+def batch_prefix(batch_number: int) -> str:
+    """The folder of a batch.
+
+    >>> batch_prefix(7)
+    'batch=7'
+    """
+    return f"batch={batch_number}"

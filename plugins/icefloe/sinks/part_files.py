@@ -4,7 +4,12 @@ from collections.abc import Mapping, Sequence
 
 from icefloe.sinks.sink import CommitMessage
 
-__all__ = ["part_damage"]
+__all__ = ["is_left_out", "part_damage"]
+
+
+def is_left_out(message: CommitMessage) -> bool:
+    """Whether a task wrote no file of its changes, because it found the batch whole in other parts."""
+    return message.rows > 0 and not message.details["names"]
 
 
 def part_damage(message: CommitMessage, sizes: Mapping[str, int]) -> str | None:
@@ -14,6 +19,8 @@ def part_damage(message: CommitMessage, sizes: Mapping[str, int]) -> str | None:
         message: of the task that wrote them; earlier releases recorded the size of all its files only.
         sizes: of every file in the batch's folder, by its name there.
     """
+    if is_left_out(message):
+        return f"task {message.number} found the batch whole and wrote nothing, and its manifest is gone"
     names: Sequence[str] = message.details["names"]
     missing = [name for name in names if name not in sizes]
     if missing:

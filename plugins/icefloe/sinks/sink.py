@@ -127,7 +127,7 @@ class Sink(ABC):
 
     @abstractmethod
     def commit(self, summary: BatchSummary, messages: Sequence[CommitMessage]) -> None:
-        """Makes the batch whole for readers; repeating it has no further effect.
+        """Makes the batch whole for readers; repeating it has no further effect, also with the changes cut otherwise.
 
         Raises:
             DamagedPartsError: what some tasks delivered is gone or cut; nothing was made whole.

@@ -1,0 +1,110 @@
+"""A batch of the files sink that is whole already when its tasks deliver it again.
+
+The manifest of a batch is there before the checkpoint says that the batch is done. A run that was killed in between
+delivers again. If its shuffle folder was lost and `memory_bytes` is another one, it cuts the same changes into other
+parts. Readers trust the manifest, so the manifest and its files stay.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from icefloe.errors import TerminalError
+from icefloe.sinks.manifest import Manifest, Part, batch_prefix, parts_of
+from icefloe.sinks.same_rows import holds_same_rows
+from icefloe.sinks.sink import BatchSummary, CommitMessage, Written
+from icefloe.storage.keys import join_url
+from icefloe.storage.store import Store
+
+__all__ = ["MixedPartsError", "PathInUseError", "WholeBatch"]
+
+
+class PathInUseError(TerminalError):
+    """The sink's path holds a batch of the same number with other changes, which would be overwritten."""
+
+
+class MixedPartsError(TerminalError):
+    """Files of a whole batch are gone or replaced, and its tasks no longer make them. Facts: ``url``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeBatch:
+    """A batch whose manifest is there.
+
+    Attributes:
+        store: the sink's path.
+    """
+
+    store: Store
+    manifest: Manifest
+
+    def kept_part(self, names: Sequence[str], files: Sequence[Path]) -> Written | None:
+        """The files that a task finds in place of its own; None if it must write its part again, which is damaged.
+
+        A task whose rows are cut otherwise than the manifest says has no part here: it names no files.
+
+        Args:
+            names: of its files.
+            files: on local disk, with its rows.
+
+        Raises:
+            TransientError: the store did not answer.
+        """
+        nothing = Written(size_bytes=0, details={"names": [], "sizes": []})
+        rows = sum(pq.read_metadata(file).num_rows for file in files)
+        part = next((each for each in self.manifest.parts if each.names == tuple(names) and each.rows == rows), None)
+        if part is None:
+            return nothing
+        keys = [f"{self._prefix}/{name}" for name in names]
+        sizes = [size for size in map(self.store.size, keys) if size is not None]
+        if len(sizes) < len(names) or sum(sizes) != part.size_bytes:
+            return None
+        if not all(holds_same_rows(self.store, key, file) for key, file in zip(keys, files, strict=True)):
+            return nothing
+        return Written(size_bytes=part.size_bytes, details={"names": list(names), "sizes": sizes})
+
+    def require(self, summary: BatchSummary, messages: Sequence[CommitMessage]) -> None:
+        """Makes sure that the manifest is one of these changes, and that its files are there.
+
+        Raises:
+            PathInUseError: the manifest is one of other changes.
+            MixedPartsError: files that it names are missing, cut or replaced.
+        """
+        if self.manifest.batch != summary:
+            raise self.in_use()
+        sizes = {each.key.removeprefix(f"{self._prefix}/"): each.size_bytes for each in self.store.list(self._prefix)}
+        replaced = [part for part in parts_of(messages) if part.names and part not in self.manifest.parts]
+        damaged = [part for part in self.manifest.parts if not _is_whole(part, sizes)]
+        if replaced or damaged:
+            raise MixedPartsError(
+                f"{self.url} holds this batch as a whole, cut into other parts than this run makes, and "
+                f"{(*replaced, *damaged)[0].names[0]} there is not what the manifest says: delete everything below "
+                f"{self.url} and run again, which delivers the same changes once more",
+                url=self.url,
+            )
+
+    def in_use(self) -> PathInUseError:
+        """The error that the batch is one of other changes."""
+        batch = self.manifest.batch
+        return PathInUseError(
+            f"{self.url} already holds a whole batch with other changes: those of pipeline {batch.pipeline} for table "
+            f"{batch.table} up to snapshot {batch.up_to_snapshot_id}; give each pipeline, and each new start of one, "
+            "a sink.path of its own",
+            url=self.url,
+            batch_number=batch.batch_number,
+        )
+
+    @property
+    def url(self) -> str:
+        """The folder of the batch."""
+        return join_url(self.store.url, self._prefix)
+
+    @property
+    def _prefix(self) -> str:
+        return batch_prefix(self.manifest.batch.batch_number)
+
+
+def _is_whole(part: Part, sizes: dict[str, int]) -> bool:
+    return all(name in sizes for name in part.names) and sum(sizes[name] for name in part.names) == part.size_bytes

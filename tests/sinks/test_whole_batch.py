@@ -1,0 +1,90 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from icefloe.sinks.files import FilesSink, MixedPartsError, PathInUseError
+from icefloe.sinks.sink import CommitMessage, DamagedPartsError
+from icefloe.storage.location import open_store
+from sinks.delivered_changes import SCHEMA, changes, message, summary
+
+BATCH = 3
+FIRST = {0: changes(60), 1: changes(40, first=60), 2: changes(60, first=100)}
+AGAIN = {0: changes(60), 1: changes(100, first=60)}
+ALIKE = {0: changes(60, first=100), 1: changes(40, first=60), 2: changes(60)}
+"""As many rows in each part as in the first, and not the same ones."""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "changes"
+
+
+@pytest.fixture
+def sink(folder):
+    sink = FilesSink(open_store(folder.as_uri()))
+    commit(sink, write(sink, FIRST))
+    return sink
+
+
+def write(sink: FilesSink, parts) -> list[CommitMessage]:
+    """A message's hash sum tells its rows."""
+    messages = []
+    for number, rows in parts.items():
+        written = sink.write(batch_number=BATCH, number=number, schema=SCHEMA, changes=iter([rows]))
+        hash_sum = sum(rows.column("id").to_pylist())
+        messages.append(replace(message(number, rows.num_rows, written), hash_sum=hash_sum))
+    return messages
+
+
+def commit(sink: FilesSink, messages: list[CommitMessage], *, rows: int = 160) -> None:
+    sink.commit(summary(BATCH, rows), messages)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in (folder / f"batch={BATCH}").iterdir()}
+
+
+@pytest.mark.parametrize("again", [FIRST, AGAIN, ALIKE, {0: changes(160)}])
+def test_the_same_changes_in_other_parts_leave_a_whole_batch_as_it_is(sink, folder, again):
+    first = contents(folder)
+    commit(sink, write(sink, again))
+    assert contents(folder) == first
+
+
+@pytest.mark.parametrize("again", [AGAIN, ALIKE])
+def test_other_changes_in_other_parts_are_refused(sink, folder, again):
+    first = contents(folder)
+    messages = write(sink, again)
+    with pytest.raises(PathInUseError, match="already holds a whole batch with other changes"):
+        commit(sink, messages, rows=161)
+    assert contents(folder) == first
+
+
+def cut(folder: Path, number: int) -> None:
+    file = folder / f"batch={BATCH}/part-{number:05d}.parquet"
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+@pytest.mark.parametrize(("again", "number"), [(FIRST, 2), (AGAIN, 0), (ALIKE, 1)])
+def test_a_damaged_part_that_a_task_makes_again_is_whole_afterwards(sink, folder, again, number):
+    first = contents(folder)
+    cut(folder, number)
+    commit(sink, write(sink, again))
+    assert contents(folder) == first
+
+
+@pytest.mark.parametrize(("again", "number"), [(AGAIN, 1), (AGAIN, 2), (ALIKE, 0), (ALIKE, 2)])
+def test_a_damaged_part_that_no_task_makes_again_is_an_error_whose_way_out_leads_out(sink, folder, again, number):
+    cut(folder, number)
+    messages = write(sink, again)
+    with pytest.raises(MixedPartsError, match=r"batch=3 holds this batch .* delete everything below .*batch=3 and run"):
+        commit(sink, messages)
+    for file in (folder / f"batch={BATCH}").iterdir():
+        file.unlink()
+    with pytest.raises(DamagedPartsError, match="are not what their tasks wrote") as caught:
+        commit(sink, messages)
+    left = {number: rows for number, rows in again.items() if number in caught.value.numbers}
+    assert left == again
+    commit(sink, write(sink, left))
+    assert sum(part.rows for part in sink.manifest(BATCH).parts) == 160
