@@ -78,7 +78,11 @@ def find_work(session: PipelineSession) -> Work:
 
 
 def next_batch(
-    session: PipelineSession, request: RangeRequest | None = None, *, cores: int | None = None
+    session: PipelineSession,
+    request: RangeRequest | None = None,
+    *,
+    view: CheckpointView | None = None,
+    cores: int | None = None,
 ) -> NextBatch | None:
     """The batch to work on: the open one with exactly its range, else the next one; None when there is nothing to do.
 
@@ -87,6 +91,7 @@ def next_batch(
     Args:
         session: of the pipeline.
         request: a range makes the run a backfill.
+        view: a look at the pipeline's checkpoint, if the caller has one; None: a new one.
         cores: of the Spark master; None: as its configuration or this machine says.
 
     Raises:
@@ -100,7 +105,7 @@ def next_batch(
         if request is not None:
             return _backfill(session, request, cores)
         # The look comes before the table: what a cursor names is then in the table, or is gone for good.
-        view = session.checkpoint.look()
+        view = view or session.checkpoint.look()
         return _next(session.with_fresh_table(), view, cores)
 
 

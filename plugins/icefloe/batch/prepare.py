@@ -21,6 +21,7 @@ from icefloe.batch.report import BatchReport, load_report
 from icefloe.batch.session import PipelineSession
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.records import OffsetRecord
+from icefloe.checkpoint.view import CheckpointView
 from icefloe.documents import document_digest, dump_document
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.pipeline.lines import with_lines
@@ -89,11 +90,11 @@ def prepare(session: PipelineSession, request: RangeRequest | None = None, *, co
     if session.takes_over and request is None:
         session.checkpoint.claim(session.writer, takes_over=True)
     for _ in range(_LOOKS):
-        before = None if request is not None else _position(session)
+        view = None if request is not None else session.checkpoint.look()
         try:
-            prepared = _prepare_once(session, request, cores=cores)
+            prepared = _prepare_once(session, request, view=view, cores=cores)
         except IcefloeError as error:
-            if before is None or _position(session) == before:
+            if view is None or session.checkpoint.look().position == view.position:
                 raise
             logger.info("%s: looking again, another run has moved on since: %s", session.pipeline.name, error)
             continue
@@ -107,16 +108,11 @@ def prepare(session: PipelineSession, request: RangeRequest | None = None, *, co
     )
 
 
-def _position(session: PipelineSession) -> tuple[int | None, bool]:
-    """How far the pipeline is: its latest batch, and whether that is committed."""
-    checkpoint = session.checkpoint
-    latest = checkpoint.latest_batch()
-    return latest, latest is not None and checkpoint.committed(latest) is not None
-
-
-def _prepare_once(session: PipelineSession, request: RangeRequest | None, *, cores: int | None) -> Prepared | None:
+def _prepare_once(
+    session: PipelineSession, request: RangeRequest | None, *, view: CheckpointView | None, cores: int | None
+) -> Prepared | None:
     """One try; None where another run committed the batch meanwhile, so that there may be a next one."""
-    batch = next_batch(session, request, cores=cores)
+    batch = next_batch(session, request, view=view, cores=cores)
     if batch is None:
         logger.info("%s: nothing to do", session.pipeline.name)
         return Prepared()

@@ -30,3 +30,8 @@ class CheckpointView:
     def next_number(self) -> int:
         """The number of the batch that follows the cursor."""
         return 0 if self.cursor is None else self.cursor.batch_number + 1
+
+    @property
+    def position(self) -> tuple[int, bool]:
+        """How far the pipeline is: it grows with each batch that is opened and each that is committed."""
+        return self.next_number, self.opened is not None
