@@ -1,6 +1,7 @@
 """What the writer of a table can do to those who read it, through every command that opens the table."""
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -10,6 +11,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import yaml
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.manifest import (
     DataFile,
     DataFileContent,
@@ -22,7 +25,7 @@ from pyiceberg.manifest import (
 )
 from pyiceberg.typedef import Record
 
-from cli.workspace import Workspace, icefloe, properties_of, rows
+from cli.workspace import SCHEMA, Workspace, icefloe, properties_of, rows
 from fakes.rest_server import rest_server
 from icefloe.orchestration.use_cases import work_of
 from icefloe.pipeline.pipeline_file import load_pipeline
@@ -118,6 +121,24 @@ def test_a_data_file_elsewhere_is_refused_when_it_is_planned_and_read_when_it_is
     allowed = workspace.pipeline(allowed_locations=[f"file://{elsewhere}"])
     assert icefloe("run", allowed, "--json").document["insert"] == 11
     assert icefloe("verify", allowed).code == 0
+
+
+def test_a_local_table_with_its_metadata_elsewhere_is_read_with_the_line_that_its_refusal_proposes(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    catalog = SqlCatalog("lab", uri=f"sqlite:///{tmp_path}/catalog.db")
+    apart = {"write.metadata.path": f"file://{tmp_path}/metadata", "write.object-storage.enabled": "true"}
+    table = catalog.create_table("db.apart", SCHEMA, location=f"{tmp_path}/apart", properties=apart)
+    table.append(rows([1, 2], 1.0))
+    keys: dict[str, Any] = {"catalog": {"name": "lab", "uri": f"sqlite:///{tmp_path}/catalog.db"}, "table": "db.apart"}
+    refused = icefloe("run", workspace.pipeline(**keys))
+    assert refused.code == 65
+    assert f"which is outside file://{tmp_path}/metadata: if " in refused.sentence
+    line = re.search(r"write (allowed_locations: .*\]) in the pipeline file", refused.sentence)
+    assert line is not None
+    assert yaml.safe_load(line[1]) == {"allowed_locations": [f"file://{tmp_path}/apart/data"]}
+    allowed = workspace.pipeline(**keys, **yaml.safe_load(line[1]))
+    assert icefloe("run", allowed, "--json").document["insert"] == 2
 
 
 @pytest.mark.parametrize("what", ["manifest list", "metadata of before"])

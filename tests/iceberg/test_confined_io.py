@@ -8,6 +8,7 @@ from icefloe.errors import TerminalError
 from icefloe.iceberg.catalogs import load_table, reload_table
 from icefloe.iceberg.confined_io import ConfinedIO, FileElsewhereError, refuse_elsewhere
 from icefloe.iceberg.file_places import FilePlaces, Place
+from icefloe.pipeline.url import location_fault
 
 LAKE = FilePlaces(places=(Place(scheme="s3", authority="lake"), Place(scheme="file", authority="", path="mnt/old")))
 
@@ -24,9 +25,39 @@ def test_a_file_elsewhere_is_refused_before_any_request_in_a_sentence_that_says_
     assert isinstance(refused.value, TerminalError)
     assert refused.value.sentence == (
         "table db.events names the file hdfs://evil:8020/a.parquet, which is outside s3://lake, file:///mnt/old: if it "
-        "belongs to the table, add its folder to allowed_locations; if not, whoever writes the table wants it read"
+        'belongs to the table, write allowed_locations: ["hdfs://evil:8020"] in the pipeline file; if not, whoever '
+        "writes the table wants it read"
     )
     assert (refused.value.path, refused.value.table) == ("hdfs://evil:8020/a.parquet", "db.events")
+
+
+@pytest.mark.parametrize(
+    ("path", "folder"),
+    [
+        ("/data/wh/t/data/a.parquet", "file:///data/wh/t/data"),
+        ("s3a://old/t/data/day=1/hour=2/a.parquet", "s3://old/t/data"),
+        ("s3://old/t/data/0110/1001/1011/00100110/day=1/a.parquet", "s3://old/t/data"),
+        ("abfss://box@account.dfs.core.windows.net/t/a.avro", "abfs://box@account.dfs.core.windows.net/t"),
+    ],
+)
+def test_the_line_that_is_proposed_allows_the_files_next_to_it_too_and_keeps_what_was_allowed(
+    path: str, folder: str
+) -> None:
+    io = ConfinedIO(Unreachable(), LAKE, table="t", allowed_locations=["file:///mnt/old"])
+    with pytest.raises(FileElsewhereError) as refused:
+        io.new_input(path)
+    assert f'write allowed_locations: ["file:///mnt/old", "{folder}"] in' in refused.value.sentence
+    assert location_fault(folder) is None
+    allowed = FilePlaces.of_table("s3://x/t", metadata_location="", warehouse=None, allowed_locations=[folder])
+    assert allowed.hold(path)
+
+
+@pytest.mark.parametrize("path", ["file:///passwd", "s3://lake/../x/a", "http://evil/a"])
+def test_no_line_is_proposed_that_would_allow_a_whole_disk_or_that_a_pipeline_file_cannot_have(path: str) -> None:
+    with pytest.raises(FileElsewhereError) as refused:
+        ConfinedIO(Unreachable(), LAKE, table="t").new_input(path)
+    assert "allowed_locations: [" not in refused.value.sentence
+    assert "no folder that can be allowed" in refused.value.sentence
 
 
 def test_files_are_opened_where_they_may_lie_with_the_properties_of_the_opener(tmp_path: Path) -> None:

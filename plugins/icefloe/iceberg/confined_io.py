@@ -1,13 +1,15 @@
 """A FileIO that opens files of a table in the places where they may lie, and no request goes anywhere else."""
 
+import json
 from collections.abc import Iterable, Sequence
 
 from pyiceberg.io import FileIO, InputFile, OutputFile
 from pyiceberg.table import Table
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.file_places import FilePlaces
+from icefloe.iceberg.file_places import FilePlaces, folder_to_allow
 from icefloe.iceberg.table_name import table_name
+from icefloe.pipeline.url import location_fault
 
 __all__ = ["ConfinedIO", "FileElsewhereError", "allowed_locations_of", "confine", "refuse_elsewhere"]
 
@@ -62,9 +64,17 @@ class ConfinedIO(FileIO):
             places = ", ".join(map(str, self.places.places))
             raise FileElsewhereError(
                 f"table {self._table} names the file {location}, which is outside {places}: if it belongs to the "
-                "table, add its folder to allowed_locations; if not, whoever writes the table wants it read",
+                f"table, {self._way_out(location)}; if not, whoever writes the table wants it read",
                 path=location, table=self._table,
             )  # fmt: skip
+
+    def _way_out(self, location: str) -> str:
+        folder = folder_to_allow(location)
+        if folder is None or location_fault(folder) is not None:
+            return "move it, because it is in no folder that can be allowed"
+        # What is JSON is YAML too.
+        line = json.dumps([*self.allowed_locations, folder], ensure_ascii=False)
+        return f"write allowed_locations: {line} in the pipeline file"
 
 
 def confine(table: Table, opener: FileIO, *, allowed_locations: Sequence[str]) -> ConfinedIO:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final, Self
 from urllib.parse import urlsplit
 
-__all__ = ["FilePlaces", "Place"]
+__all__ = ["FilePlaces", "Place", "folder_to_allow"]
 
 _ONE_STORE: Final[Mapping[str, str]] = {
     "s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "wasb": "abfs", "wasbs": "abfs",
@@ -17,6 +17,8 @@ _ONE_STORE: Final[Mapping[str, str]] = {
 _PLAIN_NAME: Final = re.compile(r"\w[\w.=-]*", re.ASCII)
 """The name of a file that every parser of URLs takes as it is."""
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_LAID_OUT: Final = re.compile(r"(/([01]{4,8}|[^/]+=[^/]*))+\Z")
+"""Folders that Iceberg makes inside a table's data: by a hash in binary digits, then by partition."""
 _STRIPPED: Final = re.compile(r"^[\x00-\x20]|[\t\r\n]|[\x00-\x20]$")
 """Characters that parsers of URLs drop without a word, so that two of them read two locations."""
 
@@ -121,6 +123,17 @@ class FilePlaces:
         folder, _, name = location.rpartition("/")
         is_below = _PLAIN_NAME.fullmatch(name) is not None and _hold(self.places, folder)
         return is_below or _hold(self.places, location)
+
+
+def folder_to_allow(location: str) -> str | None:
+    """The folder that holds a file and others like it; None for a location without one, or at the root of a disk.
+
+    >>> folder_to_allow("s3a://archive/t/data/day=1/a.parquet"), folder_to_allow("/a.parquet")
+    ('s3://archive/t/data', None)
+    """
+    folder, _, _ = location.rpartition("/")
+    place = Place.of(_LAID_OUT.sub("", folder)) if Place.of(location) is not None else None
+    return None if place is None or (place.scheme == "file" and not place.path) else str(place)
 
 
 @lru_cache(maxsize=4096)
