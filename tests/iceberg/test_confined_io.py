@@ -68,6 +68,18 @@ def test_files_are_opened_where_they_may_lie_with_the_properties_of_the_opener(t
     assert io.new_input(f"file://{tmp_path}/a").open().read() == b"rows"
 
 
+def test_a_file_of_localhost_is_opened_where_it_was_judged_to_be(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "a").write_bytes(b"rows")
+    below = tmp_path / "cwd" / f"localhost{tmp_path}"
+    below.mkdir(parents=True)
+    (below / "a").write_bytes(b"what PyIceberg opens: a path relative to the working directory")
+    monkeypatch.chdir(tmp_path / "cwd")
+    here = FilePlaces(places=(Place(scheme="file", authority="", path=str(tmp_path).strip("/")),))
+    for host in ("localhost", "LOCALHOST"):
+        io = ConfinedIO(PyArrowFileIO(), here, table="db.events")
+        assert io.new_input(f"file://{host}{tmp_path}/a").open().read() == b"rows"
+
+
 def test_tables_are_never_written() -> None:
     io = ConfinedIO(Unreachable(), LAKE, table="db.events")
     for write in (io.new_output, io.delete):

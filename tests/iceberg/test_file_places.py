@@ -6,18 +6,36 @@ from icefloe.iceberg.file_places import FilePlaces, Place
 @pytest.mark.parametrize(
     "forms",
     [
-        ("/data/t", "file:/data/t", "file:///data/t", "file:///data/t/", "file:///data/./x/../t", "FILE:///data/t"),
+        ("/data/t", "file:/data/t", "file:///data/t", "file:///data/t/", "file:///data/./x/../t", "FILE:///data/t",
+         "file://localhost/data/t", "file://LocalHost/data/t/"),
         ("s3://lake/t", "s3a://lake/t", "s3n://lake/t/", "S3://lake/t"),
         ("gs://lake/t", "gcs://lake/t"),
         (
             "abfss://box@account.dfs.core.windows.net/t", "abfs://box@account.dfs.core.windows.net/t",
             "wasbs://box@account.blob.core.windows.net/t", "wasb://box@account.blob.core.windows.net/t",
+            "ABFS://box@Account.DFS.core.windows.net/t", "wasbs://box@account.Blob.Core.windows.net/t",
         ),
+        ("hdfs://names.example:8020/t", "hdfs://Names.Example:8020/t"),
     ],
 )  # fmt: skip
 def test_one_place_in_several_forms_is_one_place(forms: tuple[str, ...]) -> None:
     assert len({Place.of(form) for form in forms}) == 1
     assert None not in {Place.of(form) for form in forms}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("s3://lake/t", "s3://Lake/t"),
+        ("s3://lake/t", "s3://lake/T"),
+        ("gs://lake/t", "gs://LAKE/t"),
+        ("abfs://box@account.dfs.core.windows.net/t", "abfs://Box@account.dfs.core.windows.net/t"),
+        ("file:///data/t", "file:///Data/t"),
+    ],
+)
+def test_names_of_buckets_containers_and_folders_count_with_their_case(one: str, other: str) -> None:
+    assert Place.of(one) is not None
+    assert Place.of(one) != Place.of(other)
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_places_side_by_side_are_right(tmp_path: Path, keys) -> None:
         ({"path": "s3://lake/icefloe/shuffle/flights/0"}, "sink.path", "the shuffle folder"),
         ({"path": "s3://lake/icefloe/shuffle"}, "sink.path", "the shuffle folder"),
         ({"path": "s3://lake//icefloe/shuffle/"}, "sink.path", "the shuffle folder"),
-        ({"path": "s3://Lake/icefloe/shuf%66le/x"}, "sink.path", "the shuffle folder"),
+        ({"path": "s3://lake/icefloe/shuf%66le/x"}, "sink.path", "the shuffle folder"),
         ({"path": "s3://lake/icefloe/checkpoints/flights/x"}, "sink.path", "the checkpoint"),
         ({"path": "s3://lake/icefloe"}, "the checkpoint", "sink.path"),
         ({"path": "s3://lake"}, "the checkpoint", "sink.path"),
@@ -83,8 +83,18 @@ def test_a_table_whose_location_is_a_path_is_compared_too(tmp_path: Path) -> Non
         ("abfs://c@acc.dfs.core.windows.net/a", "wasbs://c@acc.blob.core.windows.net/a"),
         ("gs://b/a/../c", "gcs://b/c"),
         ("file:/a/b", "file:///a//b"),
+        ("file://LocalHost/a", "file:///a"),
         ("memory://x/a", "MEMORY://x/a"),
+        ("abfs://c@Acc.dfs.Core.windows.net/a", "abfss://c@acc.dfs.core.windows.net/a"),
+        ("hdfs://Names:8020/a", "hdfs://names:8020/a"),
     ],
 )
 def test_two_ways_to_write_one_place_are_one(one: str, other: str) -> None:
     assert place_parts(one) == place_parts(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("s3://Lake/a", "s3://lake/a"), ("gs://b/A", "gs://b/a"), ("abfs://C@acc/a", "abfs://c@acc/a")]
+)
+def test_names_of_buckets_and_containers_count_with_their_case(one: str, other: str) -> None:
+    assert place_parts(one) != place_parts(other)

@@ -7,7 +7,7 @@ from pyiceberg.io import FileIO, InputFile, OutputFile
 from pyiceberg.table import Table
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.file_places import FilePlaces, folder_to_allow
+from icefloe.iceberg.file_places import FilePlaces, folder_to_allow, without_localhost
 from icefloe.iceberg.table_name import table_name
 from icefloe.pipeline.url import location_fault
 
@@ -44,7 +44,7 @@ class ConfinedIO(FileIO):
             FileElsewhereError: it lies elsewhere.
         """
         self.refuse_elsewhere(location)
-        return self._opener.new_input(location)
+        return self._opener.new_input(without_localhost(location))
 
     def new_output(self, location: str) -> OutputFile:
         """Refused: icefloe only reads tables."""

@@ -2,23 +2,22 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Self
 from urllib.parse import urlsplit
 
-__all__ = ["FilePlaces", "Place", "folder_to_allow"]
+from icefloe.pipeline.authority import one_store
 
-_ONE_STORE: Final[Mapping[str, str]] = {
-    "s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "wasb": "abfs", "wasbs": "abfs",
-}  # fmt: skip
-"""Schemes that name the same store in other words."""
+__all__ = ["FilePlaces", "Place", "folder_to_allow", "without_localhost"]
+
 _PLAIN_NAME: Final = re.compile(r"\w[\w.=-]*", re.ASCII)
 """The name of a file that every parser of URLs takes as it is."""
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _LAID_OUT: Final = re.compile(r"(/([01]{4,8}|[^/]+=[^/]*))+\Z")
 """Folders that Iceberg makes inside a table's data: by a hash in binary digits, then by partition."""
+_LOCALHOST: Final = re.compile(r"\Afile://localhost/", re.IGNORECASE)
 _STRIPPED: Final = re.compile(r"^[\x00-\x20]|[\t\r\n]|[\x00-\x20]$")
 """Characters that parsers of URLs drop without a word, so that two of them read two locations."""
 
@@ -56,17 +55,16 @@ class Place:
             url = urlsplit(location)
         except ValueError:
             return None
-        scheme = _ONE_STORE.get(url.scheme, url.scheme)
+        scheme, authority = one_store(url.scheme, url.netloc)
         # What follows these is a part of the name to one FileIO and none to another.
         whole = location.partition(":")[2]
         has_dots = any(part in {".", ".."} for part in re.split(r"[/\\?#;]", whole))
         if scheme == "file":
-            if url.netloc or not url.path.startswith("/") or (has_dots and re.search(r"[?#;\\]", whole)):
+            if authority or not url.path.startswith("/") or (has_dots and re.search(r"[?#;\\]", whole)):
                 return None
-            return cls(scheme=scheme, authority="", path=os.path.normpath(url.path).strip("/"))
+            return cls(scheme=scheme, authority=authority, path=os.path.normpath(url.path).strip("/"))
         if has_dots:
             return None
-        authority = url.netloc.replace(".blob.core.", ".dfs.core.") if scheme == "abfs" else url.netloc
         return cls(scheme=scheme, authority=authority, path=url.path.strip("/"))
 
     @property
@@ -123,6 +121,15 @@ class FilePlaces:
         folder, _, name = location.rpartition("/")
         is_below = _PLAIN_NAME.fullmatch(name) is not None and _hold(self.places, folder)
         return is_below or _hold(self.places, location)
+
+
+def without_localhost(location: str) -> str:
+    """A location as PyIceberg's FileIOs open it: they take the host of a ``file:`` URL for a folder.
+
+    >>> without_localhost("file://localhost/data/a.parquet"), without_localhost("s3://localhost/a")
+    ('file:///data/a.parquet', 's3://localhost/a')
+    """
+    return _LOCALHOST.sub("file:///", location)
 
 
 def folder_to_allow(location: str) -> str | None:

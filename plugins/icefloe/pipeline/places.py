@@ -3,21 +3,19 @@
 import os
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import combinations
 from typing import Final
 from urllib.parse import unquote
 
 from icefloe.errors import TerminalError
+from icefloe.pipeline.authority import one_store
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.url import join_url
 
 __all__ = ["NestedPlacesError", "place_parts", "refuse_nested_places"]
 
 _URL: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?://(?P<host>[^/]*))?(?P<path>.*)", re.DOTALL)
-_SAME_SCHEME: Final[Mapping[str, str]] = {
-    "s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "wasb": "abfs", "wasbs": "abfs",
-}  # fmt: skip
 
 
 class NestedPlacesError(TerminalError):
@@ -46,19 +44,18 @@ def place_parts(url: str) -> tuple[str, ...]:
     """A URL in parts that are equal for equal places: a place inside another begins with all parts of the other.
 
     >>> place_parts("S3A://Lake//a/./b/../c%20d/"), place_parts("abfss://box@account.dfs.core.windows.net/x")
-    (('s3', 'lake', 'a', 'c d'), ('abfs', 'box@account', 'x'))
+    (('s3', 'Lake', 'a', 'c d'), ('abfs', 'box@account', 'x'))
     >>> place_parts("file://localhost/nowhere/a"), place_parts("/nowhere/a/")
     (('file', '', 'nowhere', 'a'), ('file', '', 'nowhere', 'a'))
     """
     match = _URL.fullmatch(url)
-    scheme, host, path = ("file", "", url) if match is None else (match["scheme"].lower(), match["host"], match["path"])
-    scheme = _SAME_SCHEME.get(scheme, scheme)
+    written, host, path = ("file", "", url) if match is None else (match["scheme"], match["host"] or "", match["path"])
+    scheme, authority = one_store(written, host)
     path = posixpath.normpath("/" + unquote(path, errors="surrogateescape").lstrip("/"))
     if scheme == "file":
         # A symbolic link leads to the same files by another name.
         return ("file", "", *_segments(os.path.realpath(path)))
-    host = (host or "").lower()
-    return (scheme, host.partition(".")[0] if scheme == "abfs" else host, *_segments(path))
+    return (scheme, authority.partition(".")[0] if scheme == "abfs" else authority, *_segments(path))
 
 
 def _places(pipeline: Pipeline, table_location: str | None) -> dict[str, tuple[str | None, str]]:
