@@ -1,11 +1,16 @@
 import json
 import os
 import pickle
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark import cloudpickle
 
 from batch.workshop import InOrder, Workshop
+from fakes.rest_server import rest_server
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.document import Plan
 from icefloe.batch.file_access import run_phase_on_files
@@ -33,6 +38,49 @@ def test_what_travels_to_tasks_shows_no_secret(workshop: Workshop) -> None:
     files = TableFiles(properties={"s3.secret-access-key": "hidden"}, places=FilePlaces(places=()))
     assert "hidden" not in repr(files)
     assert pickle.loads(pickle.dumps(files)) == files
+
+
+CLIENT_SECRET = "s3cr3t-of-the-client"
+AUTHS: dict[str, Any] = {
+    "oauth2": {"client_id": "me", "client_secret": CLIENT_SECRET, "token_url": "{uri}/token"},
+    "basic": {"username": "me", "password": CLIENT_SECRET},
+}
+
+
+class Travelling(InOrder):
+    """An engine that sends its tasks to nobody, as Spark sends them to executors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[bytes] = []
+
+    def map(self, function: Callable[[int], Any], numbers: Sequence[int]) -> list[Any]:
+        self.sent.append(cloudpickle.dumps(function))
+        return super().map(pickle.loads(self.sent[-1]), numbers)
+
+
+@pytest.mark.parametrize("kind", AUTHS)
+def test_tasks_are_given_what_the_catalog_vends_for_the_files_and_nothing_that_opens_it(
+    workshop: Workshop, kind: str
+) -> None:
+    workshop.append([1, 2, 3])
+    batch = workshop.open()
+    metadata = json.loads(Path(workshop.table.metadata_location.removeprefix("file://")).read_bytes())
+    vended = {"s3.access-key-id": "vended", "s3.session-token": "vended for a while"}
+    engine = Travelling()
+    with rest_server(metadata, workshop.table.metadata_location, config=vended) as uri:
+        auth = {name: value.replace("{uri}", uri) for name, value in AUTHS[kind].items()}
+        catalog = {"type": "rest", "uri": uri, "auth": {"type": kind, kind: auth}, "s3.region": "r"}
+        credentials = Credentials(catalog_properties=catalog, storage_options={"secret_access_key": "of-the-storage"})
+        given = replace(batch.reference, credentials=credentials)
+        run_phase_on_files(Phase.INSERT_ONLY, given, engine, environ=os.environ)
+        files, again = (table_files(batch.plan, credentials, os.environ, allowed_locations=()) for _ in range(2))
+    assert batch.commit().counts["insert"] == 3
+    assert files.properties.items() == {**vended, "s3.region": "r", "warehouse": files.properties["warehouse"]}.items()
+    assert files == again
+    for secret in (CLIENT_SECRET, "issued-for-the-catalog", uri):
+        assert not any(secret.encode() in sent for sent in engine.sent)
+    assert all(secret.encode() in engine.sent[0] for secret in (*vended.values(), "of-the-storage"))
 
 
 def test_a_plan_records_what_is_allowed_as_it_is_written_and_nothing_by_default(

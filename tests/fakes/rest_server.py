@@ -1,4 +1,4 @@
-"""A REST catalog of one table, which hands out what it is told to with the table."""
+"""A REST catalog of one table, which hands out what it is told to with the table, and a token to everybody."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,6 +33,7 @@ def rest_server(
         known: dict[str, Any] = {
             "/v1/config": {"defaults": {}, "overrides": overrides or {}},
             "/v1/namespaces/db/tables/events": table,
+            "/token": {"access_token": "issued-for-the-catalog", "expires_in": 3600},
         }
         status = 200 if path in known else 404
         body = known.get(path, {"error": {"message": path, "type": "NoSuchTableException", "code": 404}})

@@ -123,7 +123,12 @@ def session(tmp_path: Path, rest_catalog: RestCatalog, versitygw: Versitygw, ven
     }
     path = tmp_path / "vended.yaml"
     path.write_text(yaml.safe_dump(document))
-    credentials = Credentials(storage_options=versitygw.options, sink_options=versitygw.options)
+    oauth2 = {"client_id": "me", "client_secret": "s3cr3t-of-the-client", "token_url": f"{vending.uri}/token"}
+    credentials = Credentials(
+        catalog_properties={"auth": {"type": "oauth2", "oauth2": oauth2}},
+        storage_options=versitygw.options,
+        sink_options=versitygw.options,
+    )
     return PipelineSession.open(load_pipeline(path), credentials=credentials, environ=os.environ)
 
 

@@ -53,7 +53,10 @@ class Vending:
 
 @contextmanager
 def vending_catalog(catalog: RestCatalog, store: Versitygw) -> Iterator[Vending]:
-    """Stands before a catalog and adds credentials to the tables that it gives, where the client asks for them."""
+    """Stands before a catalog and adds credentials to the tables that it gives, where the client asks for them.
+
+    It gives a token to whoever posts anything.
+    """
     vending = Vending(store=store)
 
     class Handler(BaseHTTPRequestHandler):
@@ -65,6 +68,13 @@ def vending_catalog(catalog: RestCatalog, store: Versitygw) -> Iterator[Vending]
             if asked and status == 200 and self.path.rpartition("/")[0].endswith("/tables"):
                 table = json.loads(body)
                 body = json.dumps(table | {"config": table.get("config", {}) | vending.hand_out()}).encode()
+            self.answer(status, body)
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.answer(200, json.dumps({"access_token": "a-token", "expires_in": 3600}).encode())
+
+        def answer(self, status: int, body: bytes) -> None:
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))

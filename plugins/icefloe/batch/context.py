@@ -207,6 +207,10 @@ class TaskReference:
         """The same reference with what opens the table's files."""
         return replace(self, files=files)
 
+    def for_tasks(self, files: TableFiles) -> Self:
+        """What a task needs to read and write files: nothing that opens the catalog."""
+        return replace(self.with_files(files), credentials=replace(self.credentials, catalog_properties={}))
+
     def to_environment(self) -> dict[str, str]:
         """The variables that carry credentials and settings to a driver."""
         return {**self.credentials.to_environment(), **self.settings.to_environment()}

@@ -49,7 +49,7 @@ def run_phase_on_files(
     current, before = files(), -1
     while True:
         try:
-            return run_phase(phase, reference.with_files(current), engine, application=application)
+            return run_phase(phase, reference.for_tasks(current), engine, application=application)
         except (FileRefusedError, FileUnansweredError) as error:
             renewed, now = files(), written()
             if renewed == current or now == before:

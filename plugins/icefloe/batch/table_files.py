@@ -9,6 +9,7 @@ from icefloe.batch.document import Plan
 from icefloe.iceberg.catalogs import load_table
 from icefloe.iceberg.confined_io import ConfinedIO
 from icefloe.iceberg.file_io import open_file_io
+from icefloe.iceberg.file_io_properties import file_io_properties
 from icefloe.iceberg.file_places import FilePlaces
 from icefloe.iceberg.table import Table
 from icefloe.pipeline.environment import expand
@@ -21,7 +22,7 @@ class TableFiles:
     """What travels to tasks, inside closures only, so that they can open the files of the table.
 
     Attributes:
-        properties: of the FileIO; they hold secrets.
+        properties: of the FileIO; they hold secrets of files, and none of the catalog.
         places: where files may lie.
     """
 
@@ -34,7 +35,7 @@ class TableFiles:
         io = table.io
         if not isinstance(io, ConfinedIO):
             raise TypeError(f"open_table gives tables whose FileIO is confined, not one of {type(io).__name__}")
-        return cls(properties=io.properties, places=io.places)
+        return cls(properties=file_io_properties(io.properties), places=io.places)
 
     def open(self, plan: Plan) -> ConfinedIO:
         """The FileIO of a batch's table."""
