@@ -1,14 +1,16 @@
 import shutil
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from batch.workshop import Workshop
+from batch.workshop import OpenBatch, Workshop
 from icefloe.batch.batch_bounds import ScanTooLargeError
 from icefloe.batch.document import Route
 from icefloe.batch.open_batch import next_batch
 from icefloe.batch.prepare import draft, prepare
 from icefloe.batch.range_request import RangeRequest
+from icefloe.checkpoint.records import Writer
 from icefloe.documents import TornDocumentError
 from icefloe.errors import NotBuiltError, TerminalError
 from icefloe.sinks.claim import PathClaimedError
@@ -146,6 +148,35 @@ def test_a_lost_checkpoint_may_deliver_the_same_range_again_once_its_claim_is_gi
     assert first is not None
     assert again is not None
     assert again.hash_sum == first.hash_sum
+
+
+@pytest.mark.parametrize("takes_over", [False, True])
+def test_a_path_of_another_pipeline_is_refused_before_anything_is_written(workshop: Workshop, takes_over: bool) -> None:
+    workshop.append(range(10))
+    workshop.open()
+    before = workshop.stored_objects()
+    theirs = workshop.set(name="another").session()
+    with pytest.raises(PathClaimedError, match=r"belongs to pipeline events .* of pipeline another; give each"):
+        prepare(replace(theirs, writer=Writer(owner="them"), takes_over=takes_over))
+    assert workshop.stored_objects() == before
+    elsewhere = workshop.set(sink={"type": "files", "path": f"file://{workshop.folder}/other"})
+    assert elsewhere.prepare().plan is not None, "nobody owns its checkpoint"
+
+
+def test_a_first_run_that_is_overtaken_by_another_of_its_pipeline_goes_on_with_its_batch(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workshop.append(range(10))
+    check = FilesSink.check
+    opened: list[OpenBatch] = []
+
+    def overtaken(sink: FilesSink) -> None:
+        check(sink)
+        monkeypatch.undo()
+        opened.append(workshop.open())
+
+    monkeypatch.setattr(FilesSink, "check", overtaken)
+    assert workshop.prepare().plan_url == opened[0].plan_url
 
 
 @pytest.mark.parametrize("is_planned", [False, True], ids=["before either is planned", "after the other's check"])

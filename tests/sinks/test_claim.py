@@ -32,6 +32,16 @@ def test_another_owner_is_refused_with_the_first_ones_name(store):
     assert json.loads(store.get(CLAIM))["owner"] == "a"
 
 
+def test_a_look_at_the_owner_refuses_another_one_and_claims_nothing(store):
+    names = {"pipeline": "flights_b", "table": "nyc.flights"}
+    FilesSink(store).refuse_other_owner(owner="b", **names)
+    assert list(store.list("")) == []
+    claim(store, "a")
+    FilesSink(store).refuse_other_owner(owner="a", **names)
+    with pytest.raises(PathClaimedError, match="not to checkpoint b of pipeline flights_b"):
+        FilesSink(store).refuse_other_owner(owner="b", **names)
+
+
 def test_of_many_owners_at_once_one_gets_the_path(store):
     def try_it(owner: str) -> bool:
         try:

@@ -13,6 +13,7 @@ from icefloe.batch.document import MapTask, Plan, Route
 from icefloe.batch.draft import DraftPlan, Places, draft_plan
 from icefloe.batch.fenced_store import FencedStore, taken_back_if_over
 from icefloe.batch.layout import PLAN, task_key
+from icefloe.batch.occupied_sink import refuse_occupied_sink
 from icefloe.batch.open_batch import NextBatch, next_batch, record_batch
 from icefloe.batch.phase_record import PhaseTally, record_phase
 from icefloe.batch.range_request import RangeRequest
@@ -87,10 +88,10 @@ def prepare(session: PipelineSession, request: RangeRequest | None = None, *, co
         TransientError: other runs were faster again and again.
     """
     refuse_unbuilt(session.pipeline)
-    if session.takes_over and request is None:
-        session.checkpoint.claim(session.writer, takes_over=True)
     for _ in range(_LOOKS):
         view = None if request is not None else session.checkpoint.look()
+        if session.takes_over and view is not None and view.pipeline is not None:
+            session.checkpoint.claim(session.writer, takes_over=True)
         try:
             prepared = _prepare_once(session, request, view=view, cores=cores)
         except IcefloeError as error:
@@ -169,7 +170,7 @@ def _write(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
         if checkpoint.pipeline() is None:
             probe(session.open_storage(session.checkpoint_url))
     session.sink.check()
-    _refuse_occupied_sink(batch)
+    refuse_occupied_sink(batch)
 
     def drafted_for(spec: BatchSpec) -> DraftPlan:
         return drafted if spec == batch.offset.spec else draft(replace(batch, offset=replace(batch.offset, spec=spec)))
@@ -217,7 +218,7 @@ def refuse_unfit(batch: NextBatch) -> None:
     Raises:
         TerminalError: its sink is occupied, or it would read too much.
     """
-    _refuse_occupied_sink(batch)
+    refuse_occupied_sink(batch)
     if batch.session.pipeline.max_scan_bytes is not None and not batch.is_resumed:
         refuse_excessive_scan(batch, draft(batch))
 
@@ -236,24 +237,6 @@ def refuse_excessive_scan(batch: NextBatch, drafted: DraftPlan) -> None:
             max_scan_bytes=pipeline.max_scan_bytes,
             batch=f"{what} of {pipeline.name}",
         )
-
-
-def _refuse_occupied_sink(batch: NextBatch) -> None:
-    """Stops a batch that is not open yet where its sink holds another one of its number; once open, it stays open.
-
-    Raises:
-        TerminalError: the sink's path belongs to another pipeline, or to an earlier life of this one.
-    """
-    offset, session = batch.offset, batch.session
-    if batch.is_resumed or session.checkpoint.committed(offset.batch_number) is not None:
-        return
-    session.sink.refuse_other_batch(
-        pipeline=session.pipeline.name,
-        table=session.pipeline.table,
-        batch_number=offset.batch_number,
-        after_snapshot_id=offset.after_snapshot_id,
-        up_to_snapshot_id=offset.up_to_snapshot_id,
-    )
 
 
 def draft(batch: NextBatch) -> DraftPlan:

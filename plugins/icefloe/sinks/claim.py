@@ -10,7 +10,7 @@ from icefloe.errors import TerminalError
 from icefloe.storage.keys import join_url
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["CLAIM", "PathClaimedError", "SinkClaim", "claim_path"]
+__all__ = ["CLAIM", "PathClaimedError", "SinkClaim", "claim_path", "refuse_claimed"]
 
 CLAIM: Final = "_icefloe.json"
 """Spark and Arrow take no file for data whose name begins so."""
@@ -46,6 +46,19 @@ def claim_path(store: Store, claim: SinkClaim) -> None:
     found = _found(store)
     if found is None and not store.create(CLAIM, dump_document(claim)):
         found = _found(store)
+    _refuse_other(found, store, claim)
+
+
+def refuse_claimed(store: Store, claim: SinkClaim) -> None:
+    """Stops where `claim_path` would, and writes nothing.
+
+    Raises:
+        PathClaimedError: the path is another owner's.
+    """
+    _refuse_other(_found(store), store, claim)
+
+
+def _refuse_other(found: SinkClaim | None, store: Store, claim: SinkClaim) -> None:
     if found is not None and found.owner != claim.owner:
         url = join_url(store.url, CLAIM)
         raise PathClaimedError(

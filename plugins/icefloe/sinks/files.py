@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from icefloe.documents import dump_document, load_document
-from icefloe.sinks.claim import SinkClaim, claim_path
+from icefloe.sinks.claim import SinkClaim, claim_path, refuse_claimed
 from icefloe.sinks.manifest import Manifest, Part, batch_prefix, parts_of
 from icefloe.sinks.parquet_files import read_parquet, write_parquet_files
 from icefloe.sinks.part_files import is_left_out, part_damage
@@ -54,6 +54,14 @@ class FilesSink(Sink):
             PathClaimedError: it is there, and another owner's.
         """
         claim_path(self._store, SinkClaim(owner=owner, pipeline=pipeline, table=table))
+
+    def refuse_other_owner(self, *, owner: str, pipeline: str, table: str) -> None:
+        """Read ``_icefloe.json``, if it is there.
+
+        Raises:
+            PathClaimedError: it is another owner's.
+        """
+        refuse_claimed(self._store, SinkClaim(owner=owner, pipeline=pipeline, table=table))
 
     def refuse_other_batch(
         self,

@@ -97,6 +97,14 @@ class Sink(ABC):
         """
 
     @abstractmethod
+    def refuse_other_owner(self, *, owner: str, pipeline: str, table: str) -> None:
+        """Stops where `claim` would, and changes nothing: asked before the checkpoint of a new pipeline is begun.
+
+        Raises:
+            TerminalError: the destination is another owner's.
+        """
+
+    @abstractmethod
     def refuse_other_batch(
         self,
         *,
