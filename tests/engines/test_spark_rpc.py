@@ -1,3 +1,7 @@
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -18,8 +22,19 @@ PROTECTED = {
 NOWHERE = {"SPARK_CONF_DIR": "/nowhere"}
 
 
-def conf(master: SparkMaster, **configured: str) -> dict[str, str]:
-    return spark_conf(configured, master=master, memory_bytes=1, warehouse=Path("/nowhere"))
+def conf(master: SparkMaster, environ: Mapping[str, str] = NOWHERE, **configured: str) -> dict[str, str]:
+    return spark_conf(configured, master=master, memory_bytes=1, warehouse=Path("/nowhere"), environ=environ)
+
+
+@pytest.fixture
+def defaults(tmp_path: Path) -> Callable[[str], Mapping[str, str]]:
+    """Writes the machine's own ``spark-defaults.conf``; gives the variable that says where."""
+
+    def write(text: str) -> Mapping[str, str]:
+        (tmp_path / "spark-defaults.conf").write_text(text)
+        return {"SPARK_CONF_DIR": str(tmp_path)}
+
+    return write
 
 
 @pytest.mark.parametrize("master", [YARN, KUBERNETES])
@@ -34,10 +49,48 @@ def test_no_other_job_is_told_to_for_it_would_lack_the_secret(master: SparkMaste
 
 
 def test_what_a_pipeline_sets_wins_and_never_leaves_encryption_without_authentication() -> None:
-    assert rpc_settings({"spark.authenticate": "false"}, master=YARN) == {}
-    assert rpc_settings({"spark.ssl.rpc.enabled": "true"}, master=YARN) == {"spark.authenticate": "true"}
+    assert rpc_settings({"spark.authenticate": "false"}, master=YARN, environ=NOWHERE) == {}
+    tls = {"spark.ssl.rpc.enabled": "true"}
+    assert rpc_settings(tls, master=YARN, environ=NOWHERE) == {"spark.authenticate": "true"}
     found = conf(YARN, **{"spark.network.crypto.cipher": "AES/CTR/NoPadding"})
     assert found["spark.network.crypto.cipher"] == "AES/CTR/NoPadding"
+
+
+@pytest.mark.parametrize("master", [YARN, KUBERNETES])
+def test_what_the_machines_defaults_set_wins_and_an_open_job_is_told(
+    master: SparkMaster, defaults: Callable[[str], Mapping[str, str]]
+) -> None:
+    environ = defaults("spark.authenticate false\n")
+    assert rpc_settings({}, master=master, environ=environ) == {}
+    advice = open_rpc_advice(master, {}, environ=environ)
+    assert advice is not None
+    assert "remove spark.authenticate and spark.network.crypto.enabled from spark.conf and from the spark-def" in advice
+    assert rpc_settings({"spark.authenticate": "true"}, master=master, environ=environ).items() >= {
+        "spark.network.crypto.enabled": "true", "spark.io.encryption.enabled": "true",
+    }.items()  # fmt: skip
+    environ = defaults("spark.network.crypto.enabled=false\nspark.io.encryption.enabled: false\n")
+    assert not conf(master, environ).keys() & {"spark.network.crypto.enabled", "spark.io.encryption.enabled"}
+    assert open_rpc_advice(master, {}, environ=environ) is not None
+    environ = defaults("spark.ssl.rpc.enabled true\n")
+    assert rpc_settings({}, master=master, environ=environ) == {"spark.authenticate": "true"}
+    assert open_rpc_advice(master, {}, environ=environ) is None
+
+
+@pytest.mark.spark
+def test_spark_submit_itself_takes_what_the_machines_defaults_set(
+    tmp_path: Path, defaults: Callable[[str], Mapping[str, str]]
+) -> None:
+    environ = {**os.environ, **defaults("spark.authenticate false\nspark.io.encryption.enabled = false\n")}
+    environ["PATH"] = f"{Path(sys.executable).parent}:{environ['PATH']}"
+    (tmp_path / "nothing.py").touch()
+    given = {"spark.kubernetes.container.image": "none", **conf(KUBERNETES, environ)}
+    settings = [part for key, value in given.items() for part in ("--conf", f"{key}={value}")]
+    command = ["spark-submit", "--verbose", "--master", KUBERNETES.url, *settings, str(tmp_path / "nothing.py")]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True, timeout=120)
+    effective = (done.stdout + done.stderr).partition("Spark config:")[2].splitlines()
+    assert "(spark.authenticate,false)" in effective
+    assert "(spark.io.encryption.enabled,false)" in effective
+    assert not any(line.startswith("(spark.network.crypto") for line in effective)
 
 
 def test_an_open_cluster_is_told_in_one_sentence() -> None:

@@ -19,7 +19,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
 
 
 def conf(configured: dict[str, str], master: SparkMaster = CLUSTER) -> dict[str, str]:
-    return spark_conf(configured, master=master, memory_bytes=GIB, warehouse=Path("/nowhere"))
+    return spark_conf(configured, master=master, memory_bytes=GIB, warehouse=Path("/nowhere"), environ={})
 
 
 def test_overhead_holds_arrow_memory_and_a_python_process_per_core() -> None:

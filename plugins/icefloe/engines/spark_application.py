@@ -75,6 +75,7 @@ class SparkApplication:
             master=master,
             memory_bytes=pipeline.shuffle.memory_bytes,
             warehouse=folder / "warehouse",
+            environ=environ,
         )
         return cls(
             path=SPARK_JOBS / f"{phase}.py",

@@ -23,20 +23,24 @@ _ENCRYPTED: Final = {
 _PROPERTY: Final = re.compile(r"\s*(?![#!])([^\s=:]+)\s*[=:\s]\s*(.*?)\s*")
 
 
-def rpc_settings(configured: Mapping[str, str], *, master: SparkMaster) -> dict[str, str]:
+def rpc_settings(configured: Mapping[str, str], *, master: SparkMaster, environ: Mapping[str, str]) -> dict[str, str]:
     """The settings that protect a job on YARN or Kubernetes, where Spark makes a secret for each job by itself.
 
     Elsewhere the cluster has one secret, which only its own configuration may hold. A job that is told not to
     authenticate cannot encrypt either, and one that uses TLS needs no second encryption.
+    None of them takes the place of what a pipeline or the machine's ``spark-defaults.conf`` sets: spark-submit would
+    let ours win over the latter, and whoever operates the cluster would look for the reason in vain.
 
     Args:
         configured: the pipeline's ``spark.conf``.
         master: where the job runs.
+        environ: of spark-submit; says where the machine's own ``spark-defaults.conf`` is.
     """
-    makes_secrets = master.url == "yarn" or master.url.startswith("k8s://")
-    if not makes_secrets or not _is_true(configured.get(_AUTHENTICATE, "true")):
+    chosen = {**machine_defaults(environ), **configured}
+    if not _makes_secrets(master) or not _is_true(chosen.get(_AUTHENTICATE, "true")):
         return {}
-    return {_AUTHENTICATE: "true", **({} if _is_true(configured.get(_TLS)) else _ENCRYPTED)}
+    ours = {_AUTHENTICATE: "true", **({} if _is_true(chosen.get(_TLS)) else _ENCRYPTED)}
+    return {key: value for key, value in ours.items() if key not in chosen}
 
 
 def open_rpc_advice(master: SparkMaster, conf: Mapping[str, str], *, environ: Mapping[str, str]) -> str | None:
@@ -49,15 +53,18 @@ def open_rpc_advice(master: SparkMaster, conf: Mapping[str, str], *, environ: Ma
     """
     if master.is_local:
         return None
-    effective = {**machine_defaults(environ), **rpc_settings(conf, master=master), **conf}
+    effective = {**machine_defaults(environ), **rpc_settings(conf, master=master, environ=environ), **conf}
     is_encrypted = any(_is_true(effective.get(key)) for key in _ENCRYPTIONS)
     if _is_true(effective.get(_AUTHENTICATE)) and is_encrypted:
         return None
-    return (
-        f"credentials cross the network to the workers of {master.url} unencrypted: set spark.authenticate, "
-        "spark.authenticate.secret and spark.network.crypto.enabled in the spark-defaults.conf of its machines and of "
-        "this one"
+    remedy = (
+        "remove spark.authenticate and spark.network.crypto.enabled from spark.conf and from the spark-defaults.conf "
+        "of this machine, or set both to true"
+        if _makes_secrets(master)
+        else "set spark.authenticate, spark.authenticate.secret and spark.network.crypto.enabled in the "
+        "spark-defaults.conf of its machines and of this one"
     )
+    return f"credentials cross the network to the workers of {master.url} unencrypted: {remedy}"
 
 
 def machine_defaults(environ: Mapping[str, str]) -> dict[str, str]:
@@ -68,6 +75,10 @@ def machine_defaults(environ: Mapping[str, str]) -> dict[str, str]:
     except OSError:
         return {}
     return {found[1]: found[2] for line in lines if (found := _PROPERTY.fullmatch(line))}
+
+
+def _makes_secrets(master: SparkMaster) -> bool:
+    return master.url == "yarn" or master.url.startswith("k8s://")
 
 
 def _package_folder() -> str:

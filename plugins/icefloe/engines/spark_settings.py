@@ -18,7 +18,12 @@ _QUICK_START: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 def spark_conf(
-    configured: Mapping[str, str], *, master: SparkMaster, memory_bytes: int, warehouse: Path
+    configured: Mapping[str, str],
+    *,
+    master: SparkMaster,
+    memory_bytes: int,
+    warehouse: Path,
+    environ: Mapping[str, str],
 ) -> dict[str, str]:
     """The job's configuration; what the pipeline sets wins.
 
@@ -32,6 +37,7 @@ def spark_conf(
         master: where the job runs.
         memory_bytes: the pipeline's ``shuffle.memory_bytes``, per task.
         warehouse: a folder Spark may claim as its warehouse instead of one in the working directory.
+        environ: of spark-submit.
 
     Raises:
         TerminalError: ``spark.executor.pyspark.memory`` is set: it limits address space, which Arrow maps freely.
@@ -50,7 +56,7 @@ def spark_conf(
         "spark.executor.memoryOverhead": f"{overhead_mib}m",
         "spark.pyspark.driver.python": sys.executable,
         "spark.sql.warehouse.dir": warehouse.as_uri(),
-        **rpc_settings(configured, master=master),
+        **rpc_settings(configured, master=master, environ=environ),
     }
     if master.is_local:
         conf |= {"spark.ui.enabled": "false", "spark.driver.extraJavaOptions": _QUICK_START}

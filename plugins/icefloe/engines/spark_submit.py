@@ -79,6 +79,7 @@ class SparkSubmit:
             master=self.master,
             memory_bytes=self.pipeline.shuffle.memory_bytes,
             warehouse=Path(tempfile.gettempdir()),
+            environ=self.environ,
         )
         environment = driver_environment(self.environ, {}, master=self.master)
         refuse_missing_jobs()
