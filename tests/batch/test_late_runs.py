@@ -1,5 +1,6 @@
 """Runs that come too late: they end well, leave nothing behind, and what an operator edits counts at the next try."""
 
+import json
 import shutil
 from dataclasses import replace
 
@@ -99,6 +100,28 @@ def test_cleanup_needs_no_plan_because_a_late_plan_may_have_taken_it_back(worksh
 def test_cleanup_of_an_open_batch_is_refused(batch: OpenBatch) -> None:
     with pytest.raises(TerminalError, match="batch 1 is not committed: its files are kept for the rerun"):
         clean_up_finished(batch.reference)
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+@pytest.mark.parametrize("takes_over", [False, True])
+def test_a_checkpoint_that_lost_its_owners_goes_on_with_its_id(
+    workshop: Workshop, is_open: bool, takes_over: bool
+) -> None:
+    workshop.append(range(10))
+    workshop.deliver()
+    checkpoint = workshop.folder / "storage/checkpoints/events"
+    checkpoint_id = workshop.session().checkpoint.look().checkpoint_id
+    workshop.append([20])
+    if is_open:
+        workshop.open()
+    shutil.rmtree(checkpoint / "owners")
+    record = json.loads((checkpoint / "pipeline.json").read_text())
+    del record["checkpoint_id"]
+    (checkpoint / "pipeline.json").write_text(json.dumps({**record, "version": 1}))  # as a release before wrote it
+    prepared = prepare(replace(workshop.session(), writer=Writer(owner="us"), takes_over=takes_over))
+    assert prepared.plan is not None
+    assert prepared.plan.checkpoint_id == checkpoint_id
+    assert workshop.session().checkpoint.look().checkpoint_id == checkpoint_id
 
 
 def test_a_run_of_an_earlier_life_of_the_checkpoint_cannot_commit_in_the_new_one(workshop: Workshop) -> None:

@@ -183,7 +183,7 @@ def _new(session: PipelineSession, view: CheckpointView, snapshots: SnapshotRang
     identity, warnings = _identity(session, schema, None if view.pipeline is None else view.pipeline.identity)
     offset = OffsetRecord(
         batch_number=view.next_number,
-        checkpoint_id=uuid.uuid4().hex if view.owner is None else view.owner.checkpoint_id,
+        checkpoint_id=view.checkpoint_id or uuid.uuid4().hex,
         opened_by=session.writer,
         follows=view.cursor,
         spec=_spec(pipeline, snapshots, identity, cores or available_cores(pipeline)),

@@ -91,7 +91,7 @@ def prepare(session: PipelineSession, request: RangeRequest | None = None, *, co
     for _ in range(_LOOKS):
         view = None if request is not None else session.checkpoint.look()
         if session.takes_over and view is not None and view.pipeline is not None:
-            session.checkpoint.claim(session.writer, takes_over=True)
+            session.checkpoint.claim(session.writer, takes_over=True, new_id=view.checkpoint_id)
         try:
             prepared = _prepare_once(session, request, view=view, cores=cores)
         except IcefloeError as error:

@@ -74,9 +74,12 @@ class Checkpoint:
         opened = None if latest is None or commit is not None else self._present_offset(latest)
         if opened is not None and opened.batch_number > 0:
             commit = self._committed_before(opened.batch_number)
+        pipeline, owner = self.pipeline(), self._ownership.current()
+        records = (owner, opened, commit, pipeline)
         return CheckpointView(
-            pipeline=self.pipeline(),
-            owner=self._ownership.current(),
+            checkpoint_id=next((each.checkpoint_id for each in records if each and each.checkpoint_id), None),
+            pipeline=pipeline,
+            owner=owner,
             cursor=None if commit is None else Cursor.of(commit),
             opened=opened,
         )

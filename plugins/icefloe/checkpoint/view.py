@@ -15,12 +15,14 @@ class CheckpointView:
     created as the very next batch behind that.
 
     Attributes:
+        checkpoint_id: of the owner; if ``owners/`` is lost, of the last batch; None before it, and in format 1.
         pipeline: what the checkpoint was made for; None before its first batch.
         owner: whose it is; None before its first batch, and in checkpoints of format 1.
         cursor: the end of the last committed batch; None before it.
         opened: the batch that was opened and is not done.
     """
 
+    checkpoint_id: str | None = None
     pipeline: PipelineRecord | None = None
     owner: OwnerRecord | None = None
     cursor: Cursor | None = None
