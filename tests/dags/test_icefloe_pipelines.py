@@ -2,7 +2,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -13,6 +13,8 @@ from icefloe.batch.context import PlanMissingError
 from icefloe.batch.report import load_report
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.sinks.files import FilesSink
+from icefloe.sinks.sink import BatchSummary, CommitMessage
 from icefloe.storage.location import open_store
 
 pytestmark = pytest.mark.airflow
@@ -110,6 +112,27 @@ def test_a_commit_that_is_cleared_after_cleanup_finds_its_batch_delivered(
     assert ("_backfills" in report["sink_path"]) == (dag_id != "flights")
     with pytest.raises(PlanMissingError):
         commit(pipeline, {**prepared, "plan_uri": prepared["plan_uri"].replace("/0/plan.json", "/7/plan.json")})
+
+
+def test_a_commit_that_finds_a_part_deleted_has_it_written_again_where_tasks_run_in_airflow(
+    lake: Lake, run_dag: RunDag, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def after_a_deletion(sink: FilesSink, summary: BatchSummary, messages: Sequence[CommitMessage]) -> None:
+        (lake.folder / f"changes/batch={summary.batch_number}/part-00000.parquet").unlink()
+        patched.undo()
+        commit_to_sink(sink, summary, messages)
+
+    lake.write_pipeline("flights")
+    commit_to_sink = FilesSink.commit
+    lake.append((1, "AA"), (2, "UA"))
+    for change in (None, lake.replace_carrier):
+        if change is not None:
+            change(2, "DL")
+        with monkeypatch.context() as patched:
+            patched.setattr(FilesSink, "commit", after_a_deletion)
+            assert run_dag("flights").run_state == "success"
+    assert lake.changes(0) == {("INSERT", 1, "AA"): 1, ("INSERT", 2, "UA"): 1}
+    assert lake.changes(1) == {("UPDATE_BEFORE", 2, "UA"): 1, ("UPDATE_AFTER", 2, "DL"): 1}
 
 
 def test_a_missing_table_fails_and_is_waited_for_where_asked(lake: Lake, run_dag: RunDag) -> None:

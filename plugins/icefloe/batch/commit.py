@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from icefloe.audit.sums import Sums
 from icefloe.batch.context import BatchContext
-from icefloe.batch.delivered_batch import DeliveredBatch
+from icefloe.batch.delivered_batch import DeliveredBatch, UndeliveredError, delivering_phase
 from icefloe.batch.document import Route
 from icefloe.batch.phase_record import PhaseRecord, PhaseTally
 from icefloe.batch.report import BatchReport, keep_report, load_report
@@ -24,8 +24,7 @@ def commit_batch(context: BatchContext) -> BatchReport:
     """Commits a batch whose tasks are done; of a batch that is committed it only returns the report.
 
     Raises:
-        TransientError: a task has not delivered yet.
-        DamagedPartsError: a part is gone or cut; the next run delivers it again.
+        UndeliveredError: a task has not delivered yet, or its part is gone or cut.
         AuditError: what was delivered does not equal what was read, or what the snapshot summaries say.
     """
     plan = context.plan
@@ -44,7 +43,12 @@ def commit_batch(context: BatchContext) -> BatchReport:
         context.sink.commit(_summary(batch, left), batch.messages)
     except DamagedPartsError as damage:
         _forget(context, batch, damage)
-        raise
+        phase = delivering_phase(plan)
+        raise UndeliveredError(
+            f"{damage.sentence}; run again, or in Airflow clear {phase} with what is downstream of it: those parts are "
+            "written again",
+            phase=phase,
+        ) from damage
     tally.requests = context.requests.taken()
     committing = tally.added_to(PhaseRecord(phase="commit", attempts=1))
     report = replace(report, phases=(*report.phases, committing))
@@ -68,7 +72,7 @@ def commit_batch(context: BatchContext) -> BatchReport:
 
 
 def _forget(context: BatchContext, batch: DeliveredBatch, damage: DamagedPartsError) -> None:
-    """Lets the tasks whose parts are damaged run again in the next run; the others are adopted."""
+    """Lets the tasks whose parts are damaged run again; the others are adopted."""
     numbers = set(damage.facts["numbers"])
     logger.warning("batch %d: parts %s are delivered again", batch.plan.batch_number, sorted(numbers))
     if batch.plan.route is Route.SHUFFLE:

@@ -15,10 +15,18 @@ from icefloe.changes.columns import ChangeType
 from icefloe.documents import load_document
 from icefloe.errors import TransientError
 from icefloe.shuffle.commit_record import MapOutputRecord
+from icefloe.shuffle.map_output_log import MissingMapOutputError
 from icefloe.shuffle.ordinal_sums import OrdinalSums
 from icefloe.sinks.sink import CommitMessage
 
-__all__ = ["DeliveredBatch"]
+__all__ = ["DeliveredBatch", "UndeliveredError", "delivering_phase"]
+
+
+class UndeliveredError(TransientError):
+    """Tasks of a batch have not delivered, or what they delivered is gone. Facts: ``phase`` that runs only those again.
+
+    Another try of commit alone finds the same.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +51,10 @@ class DeliveredBatch:
         """Reads what the tasks of a batch recorded.
 
         Raises:
-            TransientError: a task has not delivered yet.
+            UndeliveredError: a task has not delivered yet.
         """
         plan = context.plan
-        records = context.map_outputs.records(range(plan.num_map_tasks))
+        records = _records(context)
         results = _results(context) if plan.route is Route.SHUFFLE else []
         messages = (
             [result.message for result in results]
@@ -92,15 +100,37 @@ class DeliveredBatch:
         return left
 
 
+def delivering_phase(plan: Plan) -> str:
+    """The phase whose tasks write to the sink; shuffle_read also makes map outputs again that are gone."""
+    return "shuffle_read" if plan.route is Route.SHUFFLE else "insert_only"
+
+
+def _records(context: BatchContext) -> list[MapOutputRecord]:
+    plan = context.plan
+    try:
+        return context.map_outputs.records(range(plan.num_map_tasks))
+    except MissingMapOutputError as error:
+        missing = error.facts["map_ids"]
+        phase = delivering_phase(plan)
+        raise UndeliveredError(
+            f"{len(missing)} of {plan.num_map_tasks} map tasks of batch {plan.batch_number} have no valid output (the "
+            f"first: {missing[0]}); run again, or in Airflow clear {phase} with what is downstream of it: it runs only "
+            "those",
+            phase=phase,
+        ) from error
+
+
 def _results(context: BatchContext) -> list[RangeResult]:
     ranges = [each.range_id for each in load_coalesce_plan(context).ranges]
     found = range_results(context.store, ranges)
     missing = [range_id for range_id, result in zip(ranges, found, strict=True) if result is None]
     if missing:
-        raise TransientError(
+        phase = delivering_phase(context.plan)
+        raise UndeliveredError(
             f"{len(missing)} of {len(found)} ranges of batch {context.plan.batch_number} have not delivered (the "
-            f"first: {missing[0]}); run shuffle_read again, it redoes only those",
-            range_ids=missing,
+            f"first: {missing[0]}); run again, or in Airflow clear {phase} with what is downstream of it: it runs only "
+            "those",
+            phase=phase,
         )
     return [result for result in found if result is not None]
 

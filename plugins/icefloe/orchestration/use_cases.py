@@ -11,6 +11,7 @@ from icefloe.batch.cleanup import clean_up_finished
 from icefloe.batch.coalesce_map_outputs import coalesce_map_outputs
 from icefloe.batch.commit import commit_batch
 from icefloe.batch.context import TaskReference
+from icefloe.batch.delivered_batch import UndeliveredError
 from icefloe.batch.document import Route
 from icefloe.batch.file_access import run_phase_on_files
 from icefloe.batch.finished import BatchFinished, ends_well_if_finished
@@ -153,7 +154,7 @@ def commit(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str, Any]:
     was_committed = reference.is_over()
     try:
         with ends_well_if_finished(reference):
-            report = load_report(checkpoint, number) if was_committed else commit_batch(reference.open())
+            report = load_report(checkpoint, number) if was_committed else _committed(pipeline, prepared, reference)
     except BatchFinished:
         was_committed, report = True, load_report(checkpoint, number)
     if not was_committed:
@@ -199,6 +200,18 @@ def record_trouble(pipeline: Pipeline, trouble: Trouble, *, dag_id: str | None) 
         answer_within(brief_seconds(patience_seconds(os.environ)), tell)  # the store may be what failed
     except Exception as error:  # noqa: BLE001 - the task has failed already, and with a better reason
         logger.warning("the status of %s cannot be written: %s", pipeline.name, one_line(error))
+
+
+def _committed(pipeline: Pipeline, prepared: Mapping[str, Any], reference: TaskReference) -> BatchReport:
+    """Commits; what is missing is delivered again first if phases run in this process, where Spark is not needed."""
+    try:
+        return commit_batch(reference.open())
+    except UndeliveredError as error:
+        if pipeline.engine != "local":
+            raise
+        logger.warning("delivering again what is missing: %s", error.sentence)
+        run_phase_here(pipeline, error.facts["phase"], prepared)
+        return commit_batch(reference.open())
 
 
 def _publish_commit(pipeline: Pipeline, report: BatchReport, writer: Writer) -> None:

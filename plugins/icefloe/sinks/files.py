@@ -153,9 +153,10 @@ class FilesSink(Sink):
         if damaged:
             raise DamagedPartsError(
                 f"{len(damaged)} of {len(found)} parts in {join_url(self._store.url, folder)} are not what their tasks "
-                f"wrote: {next(iter(damaged.values()))}; run again, which writes those parts again, and see what "
-                "deletes or cuts files there", url=self._store.url, numbers=list(damaged),
-            )  # fmt: skip
+                f"wrote: {next(iter(damaged.values()))}, as if something deleted or cut files there",
+                url=self._store.url,
+                numbers=list(damaged),
+            )
 
     def unnamed_files(self, batch_number: int, manifest: Manifest) -> int:
         """How many files beside a manifest it does not name: a task that was killed may leave some."""
