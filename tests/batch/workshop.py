@@ -23,7 +23,7 @@ from pyiceberg.expressions import AlwaysTrue, In
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
-from icefloe.batch.cleanup import clean_up
+from icefloe.batch.cleanup import clean_up_finished
 from icefloe.batch.coalesce_map_outputs import Coalesced, coalesce_map_outputs
 from icefloe.batch.commit import commit_batch
 from icefloe.batch.context import BatchContext, TaskReference
@@ -235,7 +235,7 @@ class OpenBatch:
         return commit_batch(self.context)
 
     def clean_up(self) -> int:
-        return clean_up(self.context)
+        return clean_up_finished(self.reference)
 
     def deliver(self) -> BatchReport:
         report = self.run_route().commit()

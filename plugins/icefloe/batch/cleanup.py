@@ -2,18 +2,21 @@
 
 import logging
 
-from icefloe.batch.context import BatchContext, TaskReference
+from icefloe.batch.context import TaskReference
 from icefloe.batch.layout import PLAN
 from icefloe.errors import TerminalError
-from icefloe.storage.store import Store
 
-__all__ = ["clean_up", "clean_up_finished"]
+__all__ = ["clean_up_finished"]
 
 logger = logging.getLogger(__name__)
 
 
-def clean_up(context: BatchContext) -> int:
-    """Deletes the folder of a committed batch, its plan last, so that an interrupted cleanup can be repeated.
+def clean_up_finished(reference: TaskReference) -> int:
+    """Deletes the folder of a committed batch, and those that runs before it left when they were killed.
+
+    The folders of a checkpoint's batches stand side by side, so one listing shows them all; every batch before a
+    committed one is committed. Plans are deleted last, so that an interrupted cleanup can be repeated. No plan is
+    read, for a late run may have taken it back.
 
     Returns:
         How many objects were deleted.
@@ -21,28 +24,26 @@ def clean_up(context: BatchContext) -> int:
     Raises:
         TerminalError: the batch is still open; what lies there is what its rerun resumes from.
     """
-    if context.checkpoint is not None and not context.is_over:
-        raise _still_open(context.plan.batch_number, context.store.url)
-    return _delete_all(context.store, context.plan.batch_number)
-
-
-def clean_up_finished(reference: TaskReference) -> int:
-    """The same without reading the plan, which a late run may have taken back: the folder is known without it."""
-    if not reference.is_over():
-        raise _still_open(reference.batch_number, reference.folder.url)
-    return _delete_all(reference.folder, reference.batch_number)
-
-
-def _delete_all(store: Store, batch_number: int) -> int:
-    keys = [stored.key for stored in store.list("")]
-    store.delete(key for key in keys if key != PLAN)
-    unfinished = store.remove_unfinished(is_over=True)
-    store.delete([PLAN])
-    logger.info("batch %d: deleted %d objects from %s", batch_number, len(keys) + unfinished, store.url)
+    number, batches = reference.batch_number, reference.batches
+    commit = reference.checkpoint.committed(number)
+    if commit is None:
+        raise TerminalError(
+            f"batch {number} is not committed: its files are kept for the rerun ({batches.url}/{number})",
+            batch_number=number,
+        )
+    # In format 1 the folders were called after the pipeline, and others of its name have theirs beside them.
+    is_own = commit.checkpoint_id is not None and batches.url.endswith(f"/{commit.checkpoint_id}")
+    listed = [stored.key for stored in batches.list("" if is_own else str(number))]
+    keys = [key for key in listed if _is_up_to(number, key)]
+    over = sorted({str(number), *(key.partition("/")[0] for key in keys)})
+    plans = [f"{batch}/{PLAN}" for batch in over]
+    batches.delete(key for key in keys if key not in plans)
+    unfinished = sum(batches.remove_unfinished(batch, is_over=True) for batch in over)
+    batches.delete(plans)
+    logger.info("batches %s: deleted %d objects from %s", ", ".join(over), len(keys) + unfinished, batches.url)
     return len(keys) + unfinished
 
 
-def _still_open(batch_number: int, url: str) -> TerminalError:
-    return TerminalError(
-        f"batch {batch_number} is not committed: its files are kept for the rerun ({url})", batch_number=batch_number
-    )
+def _is_up_to(number: int, key: str) -> bool:
+    batch = key.partition("/")[0]
+    return batch.isdecimal() and int(batch) <= number

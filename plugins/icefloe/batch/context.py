@@ -195,6 +195,12 @@ class TaskReference:
         return open_store(split_plan_url(self.plan_url), options=self.credentials.storage_options)
 
     @property
+    def batches(self) -> Store:
+        """The folders of the batch and of those before and behind it, by their numbers; known without its plan."""
+        folder = split_plan_url(self.plan_url).rpartition("/")[0]
+        return open_store(folder, options=self.credentials.storage_options)
+
+    @property
     def checkpoint(self) -> Checkpoint:
         """Of the batch; known without its plan."""
         return Checkpoint(open_store(self.settings.checkpoint_url, options=self.credentials.storage_options))
