@@ -107,6 +107,16 @@ def test_a_text_of_a_megabyte_takes_no_more_time_than_its_length(start: str, pie
     assert traces_of(SECRET, redacted_foreign(text)[-100:]) == []
 
 
+def test_of_many_values_only_those_that_a_text_may_hold_are_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hidden, "_HIDDEN", hidden._Hidden())
+    for number in range(2_048):
+        hide({"token": f"{number:04}-{SECRET[::-1]}-{number}"})
+    text = "words of a table such as 2024-02-29 and 17:30:00 " * 1_000
+    assert len(hidden._HIDDEN.forms_for(text, is_secret=True)) < 20
+    shown = redacted(f"{text}0007-{SECRET[::-1]}-7 {text}")
+    assert shown == f"{text}*** {text}"
+
+
 def test_a_short_secret_is_hidden_as_a_word_of_its_own() -> None:
     hide({"secret-access-key": "test"})
     assert redacted("latest.yaml of test_x is no contest") == "latest.yaml of test_x is no contest"

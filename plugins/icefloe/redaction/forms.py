@@ -51,6 +51,11 @@ class Forms:
         cut = tuple(end for end in (stripped[:_CUT], stripped[-_CUT:]) if is_long and _is_telling(end))
         return cls(frozenset(whole), frozenset(cores), cut)
 
+    @property
+    def texts(self) -> frozenset[str]:
+        """All that a text may hold of the value."""
+        return self.whole | self.cores | frozenset(self.cut)
+
 
 def _written(text: str) -> Iterator[str]:
     yield text

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from icefloe.redaction.configuration import HiddenValue, hidden_values
 from icefloe.redaction.forms import SHORTEST, Forms
+from icefloe.redaction.starts import Starts
 
 __all__ = ["HIDDEN", "hide", "hide_environment", "redacted", "redacted_foreign", "without_secrets"]
 
@@ -42,23 +43,30 @@ class _Hidden:
     def __init__(self) -> None:
         self._lock = Lock()
         self._forms: dict[bool, OrderedDict[str, Forms]] = {True: OrderedDict(), False: OrderedDict()}
+        self._starts = {True: Starts(), False: Starts()}
 
     def add(self, values: Iterable[HiddenValue]) -> None:
         with self._lock:
             for value in values:
                 if len(value.text.strip()) < SHORTEST:
                     continue
-                known = self._forms[value.is_secret]
+                known, starts = self._forms[value.is_secret], self._starts[value.is_secret]
                 if value.text in known:
                     known.move_to_end(value.text)
                 else:
                     known[value.text] = Forms.of(value.text)
+                    starts.add(value.text, known[value.text].texts)
                 if len(known) > _MOST_VALUES:
-                    known.popitem(last=False)
+                    oldest, forms = known.popitem(last=False)
+                    starts.remove(oldest, forms.texts)
 
-    def forms(self, *, is_secret: bool) -> list[Forms]:
+    def forms_for(self, text: str, *, is_secret: bool) -> list[Forms]:
+        """Those of the values that may be in a text."""
+        # Not while the lock is held: a long text would keep every other thread from its own.
+        names = self._starts[is_secret].names_in(text)
         with self._lock:
-            return list(self._forms[is_secret].values())
+            known = self._forms[is_secret]
+            return [known[name] for name in names if name in known]
 
 
 # One for the process: a value must be hidden by code that never saw it, such as a filter of logs or an error of a task
@@ -93,7 +101,7 @@ def redacted(text: str) -> str:
 
 def without_secrets(text: str) -> str:
     """A text that is none of our business, without the secrets of this process; all else stays as it is."""
-    return _without(text, _HIDDEN.forms(is_secret=True))
+    return _without(text, is_secret=True)
 
 
 def redacted_foreign(text: str) -> str:
@@ -102,7 +110,7 @@ def redacted_foreign(text: str) -> str:
     >>> redacted_foreign("GET https://c.example/v1?warehouse=x: 401, you sent 'Authorization: Bearer abcdefgh'")
     "GET https://c.example/v1?***: 401, you sent 'Authorization: ***'"
     """
-    text = _without(redacted(text), _HIDDEN.forms(is_secret=False))
+    text = _without(redacted(text), is_secret=False)
     text = _QUERY.sub(_without_query, text)
     text = _INPUT.sub(f"input_value={HIDDEN}", text)
     return _ASSIGNED.sub(rf"\1{HIDDEN}", _SCHEMES.sub(HIDDEN, text))
@@ -119,11 +127,11 @@ def _without_query(match: re.Match[str]) -> str:
     return f"{address}{HIDDEN if shown else ''}{query[len(shown) :]}"
 
 
-def _without(text: str, hidden: Iterable[Forms]) -> str:
+def _without(text: str, *, is_secret: bool) -> str:
     found: set[str] = set()
     cores: set[str] = set()
     cut: set[str] = set()
-    for forms in hidden:
+    for forms in _HIDDEN.forms_for(text, is_secret=is_secret):
         found.update(form for form in forms.whole if form in text)
         cores.update(core for core in forms.cores if core in text)
         cut.update(end for end in forms.cut if end in text)
