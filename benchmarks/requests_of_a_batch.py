@@ -1,7 +1,8 @@
 """What a batch costs whatever its size: requests to the stores and the catalog, and bytes that stay.
 
 ``python -m benchmarks.requests_of_a_batch`` runs a pipeline on a table of a few rows, in this process and without
-Spark, and counts. Requests do not depend on the store: local disk stands for S3.
+Spark, and counts. Requests do not depend on the store: local disk stands for S3. What a further task costs is seen from
+batches that deliver the same changes by one task and by several.
 """
 
 import json
@@ -11,14 +12,15 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, Self
 from unittest.mock import patch
 
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.expressions import EqualTo
+from pyiceberg.expressions import EqualTo, In
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from rich.console import Console
 from rich.table import Table as Printed
@@ -36,6 +38,11 @@ STORE: Final[Mapping[str, str]] = {
     "head": "head", "list": "list", "delete": "delete",
 }  # fmt: skip
 COLUMNS: Final = (*dict.fromkeys(STORE.values()), "table files", "catalog")
+SCHEMA: Final = pa.schema([pa.field("id", pa.int64()), pa.field("word", pa.string())])
+FILES: Final = 4
+FILE_ROWS: Final = 200
+MANY_TASKS: Final = {"map_task_bytes": 1}
+MANY_RANGES: Final = {"target_size_bytes": 1}
 KEPT: Final = ("offsets", "commits", "reports", "status.json")
 
 
@@ -44,7 +51,7 @@ def main() -> int:
     FOLDER.mkdir(parents=True)
     catalog = SqlCatalog("lab", **_properties())
     catalog.create_namespace("db")
-    table = catalog.create_table("db.rows", pa.schema([pa.field("id", pa.int64()), pa.field("word", pa.string())]))
+    table = catalog.create_table("db.rows", SCHEMA)
     steps: dict[str, Callable[[], Any]] = {
         "insert_only": lambda: table.append(_rows(*range(100))),
         "shuffle, 1 file": lambda: table.overwrite(_rows(7), overwrite_filter=EqualTo("id", 7)),
@@ -59,7 +66,9 @@ def main() -> int:
         change()
         printed.add_row(title, *_counted(lambda: run_batch(_session(), environ=os.environ)))
     printed.add_row("a look", *_counted(lambda: find_work(_session())))
-    console = Console(highlight=False)
+    for title, each in _further_tasks(catalog).items():
+        printed.add_row(title, *(f"{each[column]:g}" for column in COLUMNS), "-")
+    console = Console(highlight=False, width=100)
     console.print(printed)
     checkpoint = FOLDER / "storage" / "checkpoints" / "rows"
     for name in KEPT:
@@ -95,6 +104,51 @@ def counted() -> Iterator[Counter[str]]:
         each.stop()
 
 
+def _further_tasks(catalog: SqlCatalog) -> dict[str, dict[str, float]]:
+    """The requests of each further map task and range, by titles."""
+    table = catalog.create_table("db.files", SCHEMA)
+    for start in range(0, FILES * FILE_ROWS, FILE_ROWS):
+        table.append(_rows(*range(start, start + FILE_ROWS)))
+    one, many = (_batch(f"load_{number}", "full", shuffle) for number, shuffle in enumerate(({}, MANY_TASKS)))
+    further = {"a further map task, insert_only": many.less(one, many.map_tasks - one.map_tasks)}
+
+    pipelines = [("update", {}), ("tasks", MANY_TASKS), ("ranges", MANY_RANGES), ("both", MANY_TASKS | MANY_RANGES)]
+    for name, shuffle in pipelines:
+        _batch(name, "from_now", shuffle)
+    ids = range(0, FILES * FILE_ROWS, 2)
+    table.overwrite(_rows(*ids, word="another word"), overwrite_filter=In("id", list(ids)))
+    one, tasks, ranges, both = (_batch(name, "from_now", shuffle) for name, shuffle in pipelines)
+    map_tasks, num_ranges = tasks.map_tasks - one.map_tasks, ranges.ranges - one.ranges
+    further["a further map task, shuffle"] = of_task = tasks.less(one, map_tasks)
+    further["a further range, one map output"] = ranges.less(one, num_ranges)
+    of_task_and_ranges = both.less(ranges, map_tasks)
+    further["a further map output in a range"] = {
+        column: (of_task_and_ranges[column] - of_task[column]) / num_ranges for column in COLUMNS
+    }
+    return further
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Batch:
+    """What a batch asked for, and by how many tasks."""
+
+    counts: Mapping[str, int]
+    map_tasks: int
+    ranges: int
+
+    def less(self, other: Self, number: int) -> dict[str, float]:
+        """The difference, for each of a number of tasks."""
+        return {column: (self.counts[column] - other.counts[column]) / number for column in COLUMNS}
+
+
+def _batch(name: str, initial_load: str, shuffle: Mapping[str, int]) -> _Batch:
+    """Runs the next batch of a pipeline over the table of several files."""
+    session = _session(name, "db.files", initial_load=initial_load, shuffle={"partitions": 8, **shuffle})
+    with counted() as counts:
+        report = run_batch(session, environ=os.environ).report
+    return _Batch(counts=counts, map_tasks=report.map_tasks, ranges=report.ranges)
+
+
 def _counted(action: Callable[[], Any]) -> list[str]:
     """A row of the table."""
     with counted() as counts:
@@ -108,17 +162,17 @@ def _properties() -> dict[str, str]:
     return {"type": "sql", "uri": f"sqlite:///{FOLDER}/catalog.db", "warehouse": f"file://{FOLDER}/warehouse"}
 
 
-def _rows(*ids: int) -> pa.Table:
-    return pa.table({"id": pa.array(ids, pa.int64()), "word": [f"word {number}" for number in ids]})
+def _rows(*ids: int, word: str = "word") -> pa.Table:
+    return pa.table({"id": ids, "word": [f"{word} {number}" for number in ids]}, SCHEMA)
 
 
-def _session() -> PipelineSession:
-    sink = {"type": "files", "path": f"file://{FOLDER}/changes"}
+def _session(name: str = "rows", table: str = "db.rows", **keys: Any) -> PipelineSession:
+    sink = {"type": "files", "path": f"file://{FOLDER}/changes/{name}"}
     document = {
-        "version": 1, "catalog": {"name": "lab", **_properties()}, "table": "db.rows", "identifier_columns": ["id"],
-        "storage": f"file://{FOLDER}/storage", "engine": "local", "sink": sink,
+        "version": 1, "catalog": {"name": "lab", **_properties()}, "table": table, "identifier_columns": ["id"],
+        "storage": f"file://{FOLDER}/storage", "engine": "local", "sink": sink, **keys,
     }  # fmt: skip
-    path = FOLDER / "rows.yaml"
+    path = FOLDER / f"{name}.yaml"
     path.write_text(json.dumps(document))
     return PipelineSession.open(load_pipeline(path), credentials=Credentials(), environ=os.environ)
 
