@@ -16,6 +16,7 @@ def test_what_a_call_returns_or_raises_is_handed_on() -> None:
     assert not has_given_up()
 
 
+@pytest.mark.timeout(30)
 def test_a_call_that_does_not_end_is_given_up_and_goes_on_by_itself() -> None:
     let_go = threading.Event()
     ended = threading.Event()

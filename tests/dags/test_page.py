@@ -102,6 +102,7 @@ def test_a_user_with_a_right_to_the_runs_of_one_dag_sees_that_one(
 ) -> None:
     assert seen(client(path, "flights")) == (200, ["flights"])
     assert seen(client(path, "flights orders-without-runs")) == (200, ["flights"])
+    assert seen(client(path, "flights orders-runs-alone")) == (200, ["flights"])
     assert seen(client(path, "admin", "ADMIN"))[1] == ["flights", "orders"]
     assert client("api/pipelines/orders", "flights orders-without-runs").status_code == 403
     assert client("api/pipelines/orders?dag_id=flights", "flights").status_code == 403
@@ -239,6 +240,9 @@ def test_the_documents_after_real_runs(
     assert page["batches"][0]["counts"]["update_after"] == 1
     assert {phase["name"] for phase in page["batches"][0]["phases"]} >= {"plan", "shuffle_read", "commit"}
     assert page["backfills"][0]["run_id"] == backfill.run_id
+    alone = client("api/pipelines/flights", "flights-alone").json()
+    assert (alone["pipeline"]["dag_id"], alone["backfills"]) == ("flights", [])
+    assert client(f"api/pipelines/flights__backfill/runs/{backfill.run_id}", "flights-alone").status_code == 403
 
     batch = client("api/pipelines/flights/batches/1", "flights").json()
     assert batch["batch"]["audit"]["summaries_differ"] == 0

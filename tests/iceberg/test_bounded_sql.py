@@ -8,7 +8,7 @@ from iceberg.planning_tables import make_table
 from icefloe.errors import TransientError
 from icefloe.iceberg.bounded_sql import BoundedSqlCatalog, connection_timeouts
 from icefloe.iceberg.catalogs import load_table
-from icefloe.patience import PATIENCE_VARIABLE
+from icefloe.patience import PATIENCE_VARIABLE, answer_within
 from missing import require_package
 
 
@@ -31,8 +31,11 @@ def test_a_database_server_that_does_not_answer_is_given_up(monkeypatch: pytest.
 @pytest.mark.usefixtures("psycopg2")
 @pytest.mark.timeout(60)
 def test_a_connection_to_a_silent_server_ends_by_itself_so_that_no_thread_stays() -> None:
-    with serving(keep_silent) as port, pytest.raises(Exception, match="timeout expired"):
-        BoundedSqlCatalog("lake", {"uri": f"postgresql+psycopg2://u:p@127.0.0.1:{port}/lake"}, 2)
+    with serving(keep_silent) as port:
+        properties = {"uri": f"postgresql+psycopg2://u:p@127.0.0.1:{port}/lake"}
+        with pytest.raises(Exception, match="timeout expired"):
+            # A driver that waits without end cannot be interrupted.
+            answer_within(20, lambda: BoundedSqlCatalog("lake", properties, 2))
 
 
 def test_a_database_file_is_opened_as_before(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ __all__ = ["Checkout", "Outcome", "Verdict"]
 
 _LEFT_OUT: Final = (".git", ".venv", ".cache", ".demo", ".hypothesis", ".*_cache", "__pycache__", "*.egg-info")
 _LIBRARY: Final = "plugins/icefloe"
-_FAILURE: Final = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+_FAILURE: Final = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
 _SHOWN: Final = 2_000
 _STOPPED: Final = -1
 

@@ -3,10 +3,13 @@
 from typing import Final
 
 from mutations.deletes import DELETES
+from mutations.page_rights import PAGE_RIGHTS
+from mutations.promises import PROMISES
 from mutations.protocol import PROTOCOL
 from mutations.rows import ROWS
 from mutations.steps import STEPS
+from mutations.waits import WAITS
 
 __all__ = ["MUTATIONS"]
 
-MUTATIONS: Final = (*DELETES, *STEPS, *ROWS, *PROTOCOL)
+MUTATIONS: Final = (*DELETES, *STEPS, *ROWS, *PROTOCOL, *PROMISES, *WAITS, *PAGE_RIGHTS)

@@ -11,9 +11,11 @@ __all__ = ["PickyAuthManager"]
 class PickyAuthManager(SimpleAuthManager):
     """The user ``flights`` sees ``flights`` and ``flights__backfill`` with their runs; an admin sees all.
 
-    The user ``flights orders-without-runs`` sees both DAGs, and of ``orders`` no runs. It decides as the one of Flask
-    AppBuilder does for roles with rights to single DAGs (apache-airflow-providers-fab 3.10.2): whoever may see a DAG
-    may list DAGs, and nobody but an admin has the right to the runs of no DAG in particular.
+    The user ``flights orders-without-runs`` sees both DAGs, and of ``orders`` no runs; ``flights-alone`` does not see
+    the backfills, and ``flights-runs-alone`` has a right to the runs and none to the DAG.
+    It decides as the one of Flask AppBuilder does for roles with rights to single DAGs
+    (apache-airflow-providers-fab 3.10.2): whoever may see a DAG may list DAGs, and nobody but an admin
+    has the right to the runs of no DAG in particular.
     """
 
     def is_authorized_dag(self, *, user: Any, details: Any = None, access_entity: Any = None, **kwargs: Any) -> bool:
@@ -27,4 +29,6 @@ class PickyAuthManager(SimpleAuthManager):
             return not is_about_runs
         names = user.username.split()
         dag_id = details.id.removesuffix("__backfill")
+        if f"{details.id}-alone" in names or (is_about_runs and f"{details.id}-runs-alone" in names):
+            return True
         return dag_id in names or (f"{dag_id}-without-runs" in names and not is_about_runs)

@@ -8,6 +8,7 @@ import pytest
 from fakes.peak_memory import anonymous_kib
 from fakes.unanswering import drip_headers, keep_silent, serving
 from icefloe.errors import TerminalError, TransientError
+from icefloe.patience import answer_within
 from icefloe.storage import clients
 from icefloe.storage.location import open_store
 from icefloe.storage.probe import probe
@@ -46,7 +47,8 @@ CALLS: dict[str, Callable[[Store], object]] = {
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_a_store_that_does_not_answer_is_given_up(behaviour: Callable[..., None], call: Callable[[Store], object]):
     with serving(behaviour) as port, pytest.raises(TransientError, match=r"cannot \w+ s3://lake"):
-        call(store_at(port, patience=0.9))
+        # A call that hangs inside obstore cannot be interrupted; one without our bounds ends after 30 seconds at best.
+        answer_within(20, lambda: call(store_at(port, patience=0.9)))
 
 
 def answer_slowly(connection: socket.socket, left: threading.Event) -> None:

@@ -1,0 +1,119 @@
+"""Mutations of the waits for stores and catalogs: each takes the end from one, or makes one too short."""
+
+from typing import Final
+
+from mutations.mutation import Mutation
+
+__all__ = ["WAITS"]
+
+_CLIENTS: Final = ("tests/storage/test_clients.py",)
+_REST: Final = ("tests/iceberg/test_bounded_rest.py",)
+_PATIENCE: Final = ("tests/test_patience.py",)
+
+WAITS: Final = (
+    Mutation(
+        name="a store may take the client's own time for a small request",
+        path="storage/clients.py",
+        before='    return {**connect, "timeout": _text(silence)}\n',
+        after="    return connect\n",
+        suite=_CLIENTS,
+    ),
+    Mutation(
+        name="a store may keep silent in the middle of a large value",
+        path="storage/clients.py",
+        before='"read_timeout": _text(silence), ',
+        after="",
+        suite=_CLIENTS,
+    ),
+    Mutation(
+        name="a store may never answer an upload",
+        path="storage/clients.py",
+        before='"timeout": _text(patience_seconds * _UPLOAD_SHARE * times)}',
+        after='"timeout": "1h"}',
+        suite=_CLIENTS,
+    ),
+    Mutation(
+        name="a large value in one request gets the time of a part",
+        path="storage/clients.py",
+        before='self._client("uploads", times=times)',
+        after='self._client("uploads")',
+        suite=_CLIENTS,
+    ),
+    Mutation(
+        name="a dead store is asked again as patiently as before",
+        path="storage/clients.py",
+        before="self._briefly if self._silence.is_recent else self._looks",
+        after="self._looks",
+        suite=_CLIENTS,
+    ),
+    Mutation(
+        name="a large value that failed makes the next requests hurry",
+        path="storage/clients.py",
+        before="if is_look and monotonic()",
+        after="if monotonic()",
+        suite=_CLIENTS,
+    ),
+    Mutation(
+        name="a catalog that drips is waited for while it is opened",
+        path="iceberg/catalogs.py",
+        before='opened = patience.wait_for(lambda: make(name, resolved, patience.seconds), "open")',
+        after="opened = make(name, resolved, patience.seconds)",
+        suite=_REST,
+    ),
+    Mutation(
+        name="a catalog that hangs is waited for while it loads a table",
+        path="iceberg/catalogs.py",
+        before='loaded = patience.wait_for(partial(_load, opened, table), f"load {table}")',
+        after="loaded = _load(opened, table)",
+        suite=("tests/iceberg/test_catalogs.py",),
+    ),
+    Mutation(
+        name="a request to a REST catalog has no timeout",
+        path="iceberg/bounded_rest.py",
+        before="session.request = partial(session.request, timeout=self._timeout)  # type: ignore[method-assign]",
+        after="pass",
+        suite=_REST,
+    ),
+    Mutation(
+        name="a connection to a database has no timeout",
+        path="iceberg/bounded_sql.py",
+        before="parameters.setdefault(name, value)",
+        after="pass",
+        suite=("tests/iceberg/test_bounded_sql.py",),
+    ),
+    Mutation(
+        name="a request to AWS has no timeout",
+        path="iceberg/bounded_aws.py",
+        before="    session.set_default_client_config(Config(",
+        after="    (Config(",
+        suite=("tests/iceberg/test_bounded_aws.py",),
+    ),
+    Mutation(
+        name="a call that was given up is waited for",
+        path="patience.py",
+        before="done, _ = wait([answer], timeout=seconds)",
+        after="done, _ = wait([answer])",
+        suite=_PATIENCE,
+    ),
+    Mutation(
+        name="threads that wait for a dead place grow without end",
+        path="patience.py",
+        before="if len(self.calls) < _MOST_UNANSWERED:",
+        after="if True:",
+        suite=_PATIENCE,
+    ),
+    Mutation(
+        name="a place that never answers is tried again as often as ever",
+        path="patience.py",
+        before="_FIRST_PAUSE_SECONDS * 2**doublings",
+        after="_FIRST_PAUSE_SECONDS",
+        suite=_PATIENCE,
+    ),
+    Mutation(
+        name="each check of validate waits as long as the first",
+        path="cli/checklist.py",
+        before="return answer_within(left, check)",
+        after="return check()",
+        suite=("tests/cli/test_checklist.py",),
+    ),
+)
