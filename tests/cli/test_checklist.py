@@ -64,6 +64,7 @@ def test_a_fault_of_our_own_is_not_taken_for_a_failed_check() -> None:
         checks.run("table", lambda: fail(ZeroDivisionError()), str)
 
 
+@pytest.mark.timeout(30)
 def test_after_a_place_that_did_not_answer_the_next_is_not_waited_for_as_long() -> None:
     checks, out = checklist()
     never = threading.Event()
