@@ -35,7 +35,7 @@ def main() -> int:
 
     airflow_seconds = perf_counter() - started
     started = perf_counter()
-    from icefloe.orchestration.dag_factory import make_dags
+    from icefloe.orchestration.dags.dag_factory import make_dags
 
     say(f"imports    Airflow {airflow_seconds:.2f} s, icefloe {perf_counter() - started:.2f} s more")
     with TemporaryDirectory() as folder:

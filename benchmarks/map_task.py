@@ -4,22 +4,22 @@ from dataclasses import dataclass
 
 from pyiceberg.table import Table
 
-from icefloe.batch.context import BatchContext
-from icefloe.batch.draft import Places, draft_plan
+from icefloe.batch.context.batch_context import BatchContext
 from icefloe.batch.fenced_store import FencedStore
-from icefloe.batch.layout import task_key
+from icefloe.batch.keys import task_key
+from icefloe.batch.map.write_map_output import write_map_output
+from icefloe.batch.plan.make_plan import Places, draft_plan
 from icefloe.batch.run_settings import RunSettings
-from icefloe.batch.write_map_output import write_map_output
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.identity import Identity
 from icefloe.documents import dump_document
-from icefloe.iceberg.steps import plan_range
+from icefloe.iceberg.steps.steps import plan_range
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.committed_output import read_committed_output
 from icefloe.shuffle.extents import plan_extents
 from icefloe.shuffle.fetch import fetch_blocks
 from icefloe.shuffle.map_output_log import MapOutputLog
-from icefloe.shuffle.ranges import ReduceRange
+from icefloe.shuffle.reduce_ranges import ReduceRange
 from icefloe.storage.location import open_store
 
 __all__ = ["MapTaskResult", "map_task_context", "measure", "run_map_task"]

@@ -15,8 +15,8 @@ from rich.console import Console
 from benchmarks.deleted_tables import deleted_tables
 from benchmarks.run import FOLDER, best_of, use_one_core
 from icefloe.api import read_changes
-from icefloe.iceberg.scan_tasks import ScanPlan, plan_scan_tasks
-from icefloe.iceberg.steps import plan_range
+from icefloe.iceberg.scan.scan_tasks import ScanPlan, plan_scan_tasks
+from icefloe.iceberg.steps.steps import plan_range
 from spark.spark_lab import SparkLab
 
 PLACE = FOLDER.parent / "merge_on_read"

@@ -25,9 +25,9 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from rich.console import Console
 from rich.table import Table as Printed
 
+from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.open_batch import find_work
-from icefloe.batch.session import PipelineSession
+from icefloe.batch.open.open_batch import find_work
 from icefloe.engines.run_batch import run_batch
 from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.storage.requests import RequestKind, Requests

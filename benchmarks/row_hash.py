@@ -14,7 +14,7 @@ import pyarrow as pa
 sys.path.insert(0, str(Path(__file__).parents[1] / "plugins"))
 
 from icefloe.changes.consolidate import consolidate, surviving_rows
-from icefloe.changes.row_hash import RowHashes, row_hashes
+from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
 from icefloe.changes.updates import pair_updates
 
 BATCH_ROWS = 131_072

@@ -2,6 +2,6 @@
 
 from pathlib import Path
 
-from icefloe.orchestration.dag_factory import make_dags
+from icefloe.orchestration.dags.dag_factory import make_dags
 
 globals().update(make_dags(Path(__file__).parent / "pipelines"))

@@ -22,11 +22,11 @@ from rich.console import Console
 from demo.batch_result import HEADER, BatchResult
 from demo.flights_table import CATALOG, TABLE, FlightsTable, TableChange
 from demo.progress import Progress
+from icefloe.batch.commit.report import load_report
+from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.publish_status import load_status
-from icefloe.batch.report import load_report
-from icefloe.batch.session import PipelineSession
-from icefloe.batch.verify import verify
+from icefloe.batch.status.publish_status import load_status
+from icefloe.batch.verify.replay_batches import verify
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.pipeline.model import Pipeline

@@ -17,10 +17,10 @@ from demo.flights_table import FlightsTable, TableChange, catalog_properties
 from demo.local_airflow import DagRunError, LocalAirflow
 from demo.process_output import output_to, own_output
 from demo.progress import Progress
+from icefloe.batch.commit.report import load_report
+from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.report import load_report
-from icefloe.batch.session import PipelineSession
-from icefloe.batch.verify import verify
+from icefloe.batch.verify.replay_batches import verify
 from icefloe.errors import IcefloeError
 from icefloe.pipeline.pipeline_file import load_pipeline
 

@@ -25,7 +25,7 @@ __all__ = ["build_archive", "content_hash", "main"]
 _EPOCH: Final = 315532800
 _COMPRESSION: Final = 6
 _LIBRARY: Final = Path(__file__).parents[1] / "plugins"
-_IMPORTS: Final = "import icefloe.engines.spark_job, icefloe.batch.write_part, icefloe.batch.read_range"
+_IMPORTS: Final = "import icefloe.engines.spark.job, icefloe.batch.map.write_part, icefloe.batch.reduce.read_range"
 _ADVICE: Final = """\
 {path}
 {size} MB, {count} packages, Python {python}; for the pipeline file:

@@ -2,9 +2,9 @@
 
 from airflow.plugins_manager import AirflowPlugin
 
-from icefloe.orchestration import owner
-from icefloe.orchestration.page.batch_link import BatchLink
-from icefloe.orchestration.page.lazy_app import LazyApp
+from icefloe.orchestration.page.server.lazy_app import LazyApp
+from icefloe.orchestration.tasks import owner
+from icefloe.orchestration.tasks.batch_link import BatchLink
 
 __all__ = ["IcefloePlugin"]
 

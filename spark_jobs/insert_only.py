@@ -2,8 +2,8 @@
 
 import sys
 
-from icefloe.batch.phases import Phase
-from icefloe.engines.spark_job import run
+from icefloe.batch.run.phases import Phase
+from icefloe.engines.spark.job import run
 
 if __name__ == "__main__":
     sys.exit(run(Phase.INSERT_ONLY, sys.argv[1:]))

@@ -10,9 +10,9 @@ import pytest
 from batch.workshop import SCHEMA, Workshop, rows, typed_changes
 from icefloe import read_changes
 from icefloe.audit.sums import AuditError
-from icefloe.batch import read_range
+from icefloe.batch.reduce import read_range
 from icefloe.errors import TerminalError, UsageError
-from icefloe.iceberg.history import ExpiredHistoryError
+from icefloe.iceberg.history.history import ExpiredHistoryError
 from spark.row_counts import difference, weights_of
 
 

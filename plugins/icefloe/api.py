@@ -10,29 +10,29 @@ from typing import Literal
 
 import pyarrow as pa
 
-from icefloe.batch.coalesce_map_outputs import coalesce_map_outputs
-from icefloe.batch.context import BatchContext
-from icefloe.batch.cores import local_cores
-from icefloe.batch.deliver import Delivery
-from icefloe.batch.document import Route
-from icefloe.batch.draft import DraftPlan, Places, draft_plan
-from icefloe.batch.extents import load_extents
+from icefloe.batch.context.batch_context import BatchContext
 from icefloe.batch.fenced_store import FencedStore
-from icefloe.batch.identity import choose_identity, has_row_ids
-from icefloe.batch.layout import task_key
-from icefloe.batch.range_request import RangeRequest, plan_request
-from icefloe.batch.read_range import range_changes
+from icefloe.batch.keys import task_key
+from icefloe.batch.map.write_map_output import write_map_output
+from icefloe.batch.map.write_part import inserted_rows
+from icefloe.batch.open.cores import local_cores
+from icefloe.batch.open.identity import choose_identity, has_row_ids
+from icefloe.batch.open.range_request import RangeRequest, plan_request
+from icefloe.batch.plan.make_plan import DraftPlan, Places, draft_plan
+from icefloe.batch.plan_document import Route
+from icefloe.batch.reduce.coalesce_map_outputs import coalesce_map_outputs
+from icefloe.batch.reduce.extents import load_extents
+from icefloe.batch.reduce.read_range import range_changes
 from icefloe.batch.run_settings import RunSettings
-from icefloe.batch.write_map_output import write_map_output
-from icefloe.batch.write_part import inserted_rows
+from icefloe.batch.stage.deliver import Delivery
 from icefloe.changes.columns import change_schema
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.documents import dump_document
 from icefloe.engines.local import LocalEngine
 from icefloe.errors import UsageError
-from icefloe.iceberg.encryption import refuse_encrypted
+from icefloe.iceberg.catalog.encryption import refuse_encrypted
+from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import Table
-from icefloe.iceberg.table_schema import TableSchema
 from icefloe.storage.location import open_store
 
 __all__ = ["read_changes"]

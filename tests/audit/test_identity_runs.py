@@ -5,7 +5,7 @@ import pytest
 from icefloe.audit.identity_runs import IdentityRuns
 from icefloe.changes.columns import ChangeType
 from icefloe.changes.hash_slice import HashSlice
-from icefloe.changes.row_hash import row_hashes
+from icefloe.changes.row_hash.row_hashes import row_hashes
 
 N, D, B, A = ChangeType
 APART = "the changes of one identity are not in one place of one part"

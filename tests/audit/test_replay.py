@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from icefloe.audit import replay
 from icefloe.audit.replay import Replay
 from icefloe.changes.hash_slice import HashSlice
-from icefloe.changes.row_hash import RowHashes
+from icefloe.changes.row_hash.row_hashes import RowHashes
 
 ROWS = st.lists(
     st.tuples(st.integers(0, 2**64 - 1).map(lambda high: high >> 58 << 58), st.integers(-2, 2)), max_size=40

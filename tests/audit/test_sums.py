@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icefloe.audit.sums import AuditError, Sums
-from icefloe.changes.row_hash import RowHashes
+from icefloe.changes.row_hash.row_hashes import RowHashes
 
 ROWS = st.lists(st.tuples(st.integers(0, 2**128 - 1), st.integers(0, 3), st.integers(-5, 5)), min_size=1, max_size=30)
 Rows = list[tuple[int, int, int]]

@@ -4,9 +4,9 @@ import pickle
 import pytest
 
 from batch.workshop import OpenBatch, Workshop
+from icefloe.batch.context.job_error import save_job_error
 from icefloe.batch.credentials import CREDENTIALS_VARIABLE, Credentials
-from icefloe.batch.job_error import save_job_error
-from icefloe.batch.prepare import prepare
+from icefloe.batch.plan.open_and_plan import prepare
 from icefloe.errors import TransientError
 
 SECRET = "s3cr3t-of-the-lake"

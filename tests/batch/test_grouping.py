@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from batch.workshop import Workshop, catalog_properties, rows
-from icefloe.batch.document import Plan
-from icefloe.batch.range_request import RangeRequest
+from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.plan_document import Plan
 from spark.row_counts import Row, typed_changes_of
 
 

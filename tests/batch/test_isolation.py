@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from batch.workshop import Workshop
-from icefloe.batch.document import MapTask
-from icefloe.batch.phases import Phase
-from icefloe.batch.recorded_plan import ForeignPlanError, OtherPlanError
+from icefloe.batch.plan.recorded_plan import ForeignPlanError, OtherPlanError
+from icefloe.batch.plan_document import MapTask
+from icefloe.batch.run.phases import Phase
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.documents import dump_document
 from icefloe.errors import TerminalError

@@ -8,16 +8,16 @@ import pytest
 
 from batch.workshop import OpenBatch, Workshop
 from icefloe.audit.sums import AuditError
-from icefloe.batch import commit
-from icefloe.batch.cleanup import clean_up_finished
-from icefloe.batch.finished import BatchFinished, ends_well_if_finished
-from icefloe.batch.open_batch import next_batch, record_batch
-from icefloe.batch.phases import Phase, run_phase
-from icefloe.batch.prepare import prepare
-from icefloe.batch.publish_status import publish_status
-from icefloe.batch.range_request import RangeRequest
-from icefloe.batch.recorded_pipeline import pipeline_record
-from icefloe.batch.write_map_output import write_map_output
+from icefloe.batch.commit import commit_batch as commit
+from icefloe.batch.commit.cleanup import clean_up_finished
+from icefloe.batch.context.finished import BatchFinished, ends_well_if_finished
+from icefloe.batch.map.write_map_output import write_map_output
+from icefloe.batch.open.open_batch import next_batch, record_batch
+from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.open.recorded_pipeline import pipeline_record
+from icefloe.batch.plan.open_and_plan import prepare
+from icefloe.batch.run.phases import Phase, run_phase
+from icefloe.batch.status.publish_status import publish_status
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.log import BatchNotOpenError
 from icefloe.checkpoint.ownership import OtherOwnerError

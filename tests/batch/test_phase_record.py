@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 
 from batch.workshop import InOrder, OpenBatch, Workshop
-from icefloe.batch.context import BatchCommittedError
+from icefloe.batch.context.batch_context import BatchCommittedError
+from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.phase_record import PhaseRecord, TrackedApplication, load_phases, recorded_phase
-from icefloe.batch.phases import Phase
-from icefloe.batch.write_map_output import write_map_output
+from icefloe.batch.run.phases import Phase
 from icefloe.errors import TransientError
 from icefloe.shuffle.map_output_log import MissingMapOutputError
 from icefloe.storage.location import open_store

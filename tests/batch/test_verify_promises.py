@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from batch.workshop import Workshop
-from icefloe.batch.verify import verify
+from icefloe.batch.verify.replay_batches import verify
 
 BATCH = 1
 

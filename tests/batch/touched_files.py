@@ -1,7 +1,7 @@
 """Files whose rows all have a weight in some steps, without any delete file."""
 
-from icefloe.batch.changed_rows import Effect
-from icefloe.batch.file_rows import FileRows
+from icefloe.batch.rows.file_effects import FileRows
+from icefloe.batch.rows.weighted_rows import Effect
 from icefloe.iceberg.data_file import DataFile
 
 __all__ = ["touched_file"]

@@ -23,20 +23,20 @@ from pyiceberg.expressions import AlwaysTrue, In
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
-from icefloe.batch.cleanup import clean_up_finished
-from icefloe.batch.coalesce_map_outputs import Coalesced, coalesce_map_outputs
-from icefloe.batch.commit import commit_batch
-from icefloe.batch.context import BatchContext, TaskReference
+from icefloe.batch.commit.cleanup import clean_up_finished
+from icefloe.batch.commit.commit_batch import commit_batch
+from icefloe.batch.commit.report import BatchReport
+from icefloe.batch.context.batch_context import BatchContext, TaskReference
+from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.document import Plan, Route
-from icefloe.batch.layout import split_plan_url
-from icefloe.batch.phases import Engine, Phase, run_phase
-from icefloe.batch.prepare import Prepared, prepare
-from icefloe.batch.range_request import RangeRequest
-from icefloe.batch.report import BatchReport
+from icefloe.batch.keys import split_plan_url
+from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.plan.open_and_plan import Prepared, prepare
+from icefloe.batch.plan_document import Plan, Route
+from icefloe.batch.reduce.coalesce_map_outputs import Coalesced, coalesce_map_outputs
+from icefloe.batch.run.phases import Engine, Phase, run_phase
 from icefloe.batch.run_settings import RunSettings
-from icefloe.batch.session import PipelineSession
-from icefloe.batch.table_files import table_files
+from icefloe.batch.table_access import table_files
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.sinks.files import FilesSink

@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from icefloe.changes.row_hash import RowHashes
+from icefloe.changes.row_hash.row_hashes import RowHashes
 
 __all__ = ["colliding_hashes", "hashes_of", "numbers"]
 

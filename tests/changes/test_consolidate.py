@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from changes.hash_values import colliding_hashes, hashes_of
 from icefloe.changes import consolidate as consolidate_module
 from icefloe.changes.consolidate import consolidate, surviving_rows
-from icefloe.changes.row_hash import RowHashes
+from icefloe.changes.row_hash.row_hashes import RowHashes
 
 SIDES = st.lists(colliding_hashes, max_size=40)
 TOTAL_ROWS = 200_000

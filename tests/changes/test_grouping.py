@@ -2,7 +2,7 @@ import numpy as np
 
 from changes.hash_values import hashes_of
 from icefloe.changes.grouping import group_by_hash
-from icefloe.changes.mixing import GAMMA
+from icefloe.changes.row_hash.mixing import GAMMA
 
 
 def groups_of(values, ordinals=None):

@@ -16,7 +16,7 @@ from icefloe.changes import net
 from icefloe.changes.columns import ChangeType
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.net import net_changes
-from icefloe.changes.row_hash import row_hashes
+from icefloe.changes.row_hash.row_hashes import row_hashes
 from icefloe.changes.updates import pair_updates
 
 KINDS = [pa.binary(), pa.float64()]

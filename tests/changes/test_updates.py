@@ -11,7 +11,7 @@ from changes.reference_row_hash import row_hash
 from icefloe.changes import updates
 from icefloe.changes.columns import ChangeType
 from icefloe.changes.consolidate import consolidate
-from icefloe.changes.row_hash import row_hashes
+from icefloe.changes.row_hash.row_hashes import row_hashes
 from icefloe.changes.updates import pair_updates
 
 KINDS = [pa.binary(), pa.int64(), pa.float64()]

@@ -22,9 +22,9 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
 from cli.workspace import Workspace, properties_of
+from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.range_request import RangeRequest
-from icefloe.batch.session import PipelineSession
+from icefloe.batch.open.range_request import RangeRequest
 from icefloe.engines.run_batch import run_batch
 from icefloe.errors import IcefloeError
 from icefloe.pipeline.pipeline_file import load_pipeline

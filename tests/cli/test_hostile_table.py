@@ -27,7 +27,7 @@ from pyiceberg.typedef import Record
 
 from cli.workspace import SCHEMA, Workspace, icefloe, properties_of, rows
 from fakes.rest_server import rest_server
-from icefloe.orchestration.use_cases import work_of
+from icefloe.orchestration.tasks.calls import work_of
 from icefloe.pipeline.pipeline_file import load_pipeline
 from storage.answering_server import answering_server
 
@@ -81,7 +81,7 @@ def test_no_command_imports_the_class_that_a_table_names(pipeline: Path, mark: P
 
 
 def test_neither_sensor_nor_page_imports_it(pipeline: Path, mark: Path) -> None:
-    from icefloe.orchestration.page import snapshot_history, table_watch
+    from icefloe.orchestration.page.server import snapshot_history, table_watch
 
     assert work_of(load_pipeline(pipeline)).is_due
     assert len(snapshot_history._load(load_pipeline(pipeline))) == 1

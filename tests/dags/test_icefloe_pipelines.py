@@ -9,8 +9,8 @@ import pytest
 
 import airflow_environment
 from dags.lake import Lake, TaskStates
-from icefloe.batch.context import PlanMissingError
-from icefloe.batch.report import load_report
+from icefloe.batch.commit.report import load_report
+from icefloe.batch.context.batch_context import PlanMissingError
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.sinks.files import FilesSink
@@ -96,7 +96,7 @@ def test_a_range_given_to_the_following_dag_is_refused(lake: Lake, run_dag: RunD
 def test_a_commit_that_is_cleared_after_cleanup_finds_its_batch_delivered(
     lake: Lake, run_dag: RunDag, dag_id: str
 ) -> None:
-    from icefloe.orchestration.use_cases import commit
+    from icefloe.orchestration.tasks.calls import commit
 
     lake.write_pipeline("flights")
     snapshot_id = lake.append((1, "AA"))
@@ -201,7 +201,7 @@ def test_the_dag_file_imports_fast_and_nothing_heavy() -> None:
         "import sys, time; from airflow.sdk import DAG, Asset, BaseSensorOperator, Param, task;"
         "from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator;"
         "from airflow.providers.standard.operators.empty import EmptyOperator;"
-        "before = time.process_time(); import icefloe.orchestration.dag_factory;"
+        "before = time.process_time(); import icefloe.orchestration.dags.dag_factory;"
         "print(time.process_time() - before)"
     )
     seconds = [

@@ -54,7 +54,7 @@ VALUES = {"dag_id": "flights", "number": "0", "run_id:path": "some", "name": "se
 
 def routes() -> Iterator[tuple[str, frozenset[str]]]:
     """Every route of the page's application, with a value for each parameter; the folder of static files is none."""
-    from icefloe.orchestration.page.app import create_page_app
+    from icefloe.orchestration.page.server.app import create_page_app
 
     for route in create_page_app().routes:
         if not isinstance(route, Mount):
@@ -187,7 +187,8 @@ def test_a_batch_that_was_looked_at_while_it_was_open_is_shown_when_it_is_commit
     lake.append((1, "AA"))
     lake.write_pipeline("flights")
     with monkeypatch.context() as patched:
-        patched.setattr("icefloe.orchestration.use_cases.commit_batch", mock.Mock(side_effect=TransientError("later")))
+        later = mock.Mock(side_effect=TransientError("later"))
+        patched.setattr("icefloe.orchestration.tasks.calls.commit_batch", later)
         assert run_dag("flights").in_state("failed") == {"commit"}
     opened = client("api/pipelines/flights/batches/0", "flights").json()
     assert (opened["batch"]["state"], "there is no" in opened["report_sentence"]) == ("open", True)

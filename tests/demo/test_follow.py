@@ -12,9 +12,9 @@ from demo.environment import ROOT
 from demo.flights_table import CATALOG, FlightsTable, catalog_properties
 from demo.follow import follow
 from demo.progress import Progress
+from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.session import PipelineSession
-from icefloe.batch.status import PipelineStatus, Trouble
+from icefloe.batch.status.pipeline_status import PipelineStatus, Trouble
 from icefloe.documents import dump_document
 from icefloe.errors import TerminalError
 from icefloe.pipeline.pipeline_file import load_pipeline

@@ -30,7 +30,7 @@ def airflow_database() -> None:
     from airflow.jobs.job import Job
     from airflow.utils.db import initdb
 
-    from icefloe.orchestration.owner import on_starting
+    from icefloe.orchestration.tasks.owner import on_starting
 
     initdb()
     # As a scheduler does when it starts; none runs here.

@@ -14,14 +14,14 @@ __all__ = ["FAULTS", "HOLE", "ErrorSentence", "all_sentences", "unreadable"]
 LIBRARY: Final = ROOT / "plugins" / "icefloe"
 HOLE: Final = "…"
 FAMILIES: Final = ("TerminalError", "TransientError")
-FAULTS: Final = "storage/faults.py"
+FAULTS: Final = "storage/store_errors.py"
 """Decides on the family of its errors as it runs."""
 RELAYS: Final = frozenset(
     {
-        "batch/job_error.py",  # of a Spark application, raised by whoever started it
+        "batch/context/job_error.py",  # of a Spark application, raised by whoever started it
         "cli/verify.py",  # what verify found to differ
-        "orchestration/broken_dag.py",  # of a pipeline file
-        "orchestration/snapshot_sensor.py",  # of the trigger
+        "orchestration/dags/broken_dag.py",  # of a pipeline file
+        "orchestration/tasks/snapshot_sensor.py",  # of the trigger
         "pipeline/not_built.py",  # of keys, as of a pipeline file
         "pipeline/problems.py",  # lines of a pipeline file
     }

@@ -7,8 +7,8 @@ from airflow.models.connection import Connection
 from obstore.store import S3Store
 from pyiceberg.utils.config import Config
 
-from icefloe.engines.spark_master import spark_master
-from icefloe.orchestration.object_store_options import object_store_options
+from icefloe.engines.spark.master import spark_master
+from icefloe.orchestration.connections.object_store_options import object_store_options
 
 __all__ = ["check_connection", "check_variable"]
 

@@ -26,7 +26,7 @@ def names(text: str) -> list[str]:
 
 @pytest.mark.parametrize("block", claimed(Kind.FLOW), ids=str)
 def test_a_picture_of_the_flow_shows_the_tasks_of_the_dag(block: Block, tmp_path: Path) -> None:
-    from icefloe.orchestration.dag_factory import make_dags
+    from icefloe.orchestration.dags.dag_factory import make_dags
 
     write_pipeline(tmp_path)
     tasks = make_dags(tmp_path)["flights"].tasks

@@ -10,7 +10,7 @@ import airflow_environment
 from docs.blocks import Block
 from docs.claims import Kind, claimed
 from docs.flights import Flights
-from icefloe.iceberg.expiry import next_expiry_ms
+from icefloe.iceberg.history.expiry import next_expiry_ms
 
 pytestmark = pytest.mark.airflow
 

@@ -16,7 +16,7 @@ from docs.claims import Kind, claimed
 from docs.flights import Flights
 from docs.recorded_shell import record
 from docs.settings import check_connection, check_variable
-from icefloe.orchestration.backfill_params import backfill_range
+from icefloe.orchestration.dags.backfill_params import backfill_range
 
 pytestmark = pytest.mark.airflow
 

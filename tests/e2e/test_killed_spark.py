@@ -17,12 +17,12 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
 from icefloe import read_changes
+from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.phases import Phase
-from icefloe.batch.prepare import prepare
-from icefloe.batch.session import PipelineSession
+from icefloe.batch.plan.open_and_plan import prepare
+from icefloe.batch.run.phases import Phase
 from icefloe.engines.run_batch import run_batch
-from icefloe.engines.spark_submit import SparkSubmit
+from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.pipeline.pipeline_file import load_pipeline
 
 pytestmark = pytest.mark.spark
@@ -31,7 +31,7 @@ FILES = 30
 RUN = """
 import os, sys
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.session import PipelineSession
+from icefloe.batch.context.session import PipelineSession
 from icefloe.engines.run_batch import run_batch
 from icefloe.pipeline.pipeline_file import load_pipeline
 session = PipelineSession.open(load_pipeline(sys.argv[1]), credentials=Credentials(), environ=os.environ)

@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from icefloe.batch.cores import local_cores
+from icefloe.batch.open.cores import local_cores
 from icefloe.engines.local import LocalEngine
 
 

@@ -12,8 +12,8 @@ from batch.workshop import Workshop
 from histories.bench import Bench
 from histories.check import Question, WrongChangesError, check_changes
 from histories.trace import ExpectedStep
-from icefloe.batch.report import BatchReport
-from icefloe.batch.verify import verify
+from icefloe.batch.commit.report import BatchReport
+from icefloe.batch.verify.replay_batches import verify
 
 __all__ = ["Deliveries"]
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
-from icefloe.iceberg.scan_tasks import ScanPlan
+from icefloe.iceberg.scan.scan_tasks import ScanPlan
 from icefloe.iceberg.step import Step, StepKind
 
 

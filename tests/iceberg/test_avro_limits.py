@@ -25,9 +25,9 @@ from fakes.peak_memory import peak_kib
 
 import pyarrow as pa
 
-from iceberg.test_avro_file import describe, read
+from iceberg.files.test_avro_file import describe, read
 from icefloe.errors import TerminalError
-from icefloe.iceberg.avro_file import AvroRows
+from icefloe.iceberg.files.avro_file import AvroRows
 from icefloe.iceberg.unreadable import UndecodableError
 
 def read_all_columns(path):
@@ -149,7 +149,7 @@ def test_a_file_that_promises_more_than_it_holds_ends_in_one_sentence(
 
 
 def test_empty_blocks_are_passed_over(tmp_path: Path) -> None:
-    from iceberg.test_avro_file import describe, read
+    from iceberg.files.test_avro_file import describe, read
 
     content, _ = file_of(record(ID), rows=0)
     block = varint(1) + sized(varint(7)) + SYNC
@@ -158,7 +158,7 @@ def test_empty_blocks_are_passed_over(tmp_path: Path) -> None:
 
 
 def test_rows_and_elements_without_bytes_are_read_as_long_as_they_are_few(tmp_path: Path) -> None:
-    from iceberg.test_avro_file import describe, read
+    from iceberg.files.test_avro_file import describe, read
 
     content, rows = file_of(record(("n", "null", 1)), b"", b"", rows=300_000)
     (tmp_path / "rows.avro").write_bytes(content)

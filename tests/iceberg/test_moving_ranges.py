@@ -9,9 +9,9 @@ from pyiceberg.expressions import EqualTo
 from pyiceberg.table import Table
 
 from iceberg.planning_tables import expected_weights, live_files, make_table, planned_weights, rows, snapshot_ids
-from icefloe.iceberg.scan_tasks import plan_scan_tasks
+from icefloe.iceberg.scan.scan_tasks import plan_scan_tasks
 from icefloe.iceberg.step import StepKind
-from icefloe.iceberg.steps import SnapshotRange, plan_range
+from icefloe.iceberg.steps.steps import SnapshotRange, plan_range
 
 _STEPS = 18
 

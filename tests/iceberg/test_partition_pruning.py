@@ -29,10 +29,10 @@ from pyiceberg.types import (
 from iceberg.filtered_files import described
 from iceberg.filtered_rows import FILTERS, SCHEMA, Filter, rows
 from icefloe.iceberg.data_file import Constant, constant_to_json
-from icefloe.iceberg.filter_pruning import FilterPruning
-from icefloe.iceberg.manifest_entries import DataEntry
-from icefloe.iceberg.row_filter import RowFilter
-from icefloe.iceberg.table_schema import TableSchema
+from icefloe.iceberg.filters.row_filter import RowFilter
+from icefloe.iceberg.manifests.manifest_entries import DataEntry
+from icefloe.iceberg.scan.filter_pruning import FilterPruning
+from icefloe.iceberg.schemas.table_schema import TableSchema
 
 PARTITIONS: tuple[tuple[str, Transform[Any, Any]], ...] = (
     ("f", IdentityTransform()),

@@ -35,7 +35,7 @@ from pyiceberg.types import (
 
 from iceberg.written_tables import create_table, read_table
 from icefloe.errors import TerminalError
-from icefloe.iceberg.table_schema import TableSchema
+from icefloe.iceberg.schemas.table_schema import TableSchema
 
 NESTED = StructType(
     NestedField(31, "count", IntegerType(), required=False),

@@ -12,10 +12,10 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import IcebergType, NestedField
 
+from icefloe.iceberg.catalog.file_io import open_file_io
 from icefloe.iceberg.data_file import DataFile, constant_to_json
-from icefloe.iceberg.file_io import open_file_io
-from icefloe.iceberg.reader import read_data_file
-from icefloe.iceberg.table_schema import TableSchema
+from icefloe.iceberg.files.reader import read_data_file
+from icefloe.iceberg.schemas.table_schema import TableSchema
 
 
 def open_catalog(folder: Path) -> Catalog:

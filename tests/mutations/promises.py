@@ -7,8 +7,8 @@ from mutations.mutation import Mutation
 __all__ = ["PROMISES"]
 
 _PROMISES: Final = ("tests/audit", "tests/batch/test_verify_promises.py")
-_VERIFY: Final = ("tests/batch/test_verify.py",)
-_CONTINUITY: Final = ("tests/batch/test_continuity.py",)
+_VERIFY: Final = ("tests/batch/verify/test_replay_batches.py",)
+_CONTINUITY: Final = ("tests/batch/verify/test_continuity.py",)
 
 PROMISES: Final = (
     Mutation(
@@ -132,63 +132,63 @@ PROMISES: Final = (
     ),
     Mutation(
         name="verify does not see a part with other rows than its manifest says",
-        path="batch/verify.py",
+        path="batch/verify/replay_batches.py",
         before="if (rows, hash_sum) == (part.rows, part.hash_sum):",
         after="if True:",
         suite=_VERIFY,
     ),
     Mutation(
         name="verify counts no row that differs",
-        path="batch/verify.py",
+        path="batch/verify/replay_batches.py",
         before="        if not differing_rows:\n",
         after="        if True:\n",
         suite=_VERIFY,
     ),
     Mutation(
         name="verify does not read the end state",
-        path="batch/verify.py",
+        path="batch/verify/replay_batches.py",
         before="self._add_state(end, -1, replay)",
         after="self._add_state(start, -1, replay)",
         suite=_VERIFY,
     ),
     Mutation(
         name="verify replays a pipeline that was edited since",
-        path="batch/verify.py",
+        path="batch/verify/replay_batches.py",
         before="    if recorded is not None:\n",
         after="    if False:\n",
         suite=_VERIFY,
     ),
     Mutation(
         name="verify reads columns of another schema as its own",
-        path="batch/verify.py",
+        path="batch/verify/replay_batches.py",
         before="if found.names != self._schema.names:",
         after="if False:",
         suite=_VERIFY,
     ),
     Mutation(
         name="verify does not mention files that no manifest names",
-        path="batch/verify.py",
+        path="batch/verify/replay_batches.py",
         before="        if count:\n",
         after="        if False:\n",
         suite=(*_VERIFY, *_PROMISES),
     ),
     Mutation(
         name="verify does not look whether batches follow one another",
-        path="batch/verify.py",
+        path="batch/verify/replay_batches.py",
         before="            *breaks_between(session.checkpoint, committed),\n",
         after="",
         suite=_CONTINUITY,
     ),
     Mutation(
         name="verify takes any second load for one that was asked for",
-        path="batch/continuity.py",
+        path="batch/verify/continuity.py",
         before="return offset is not None and offset.spec.is_reload",
         after="return True",
         suite=_CONTINUITY,
     ),
     Mutation(
         name="verify does not see a part of a load twice",
-        path="batch/continuity.py",
+        path="batch/verify/continuity.py",
         before="is_next = part is not None and part.first_file == ended.load_part.stop_file",
         after="is_next = part is not None",
         suite=_CONTINUITY,

@@ -7,7 +7,7 @@ from mutations.mutation import Mutation
 __all__ = ["WAITS"]
 
 _CLIENTS: Final = ("tests/storage/test_clients.py",)
-_REST: Final = ("tests/iceberg/test_bounded_rest.py",)
+_REST: Final = ("tests/iceberg/catalog/test_bounded_rest.py",)
 _PATIENCE: Final = ("tests/test_patience.py",)
 
 WAITS: Final = (
@@ -55,38 +55,38 @@ WAITS: Final = (
     ),
     Mutation(
         name="a catalog that drips is waited for while it is opened",
-        path="iceberg/catalogs.py",
+        path="iceberg/catalog/catalogs.py",
         before='opened = patience.wait_for(lambda: make(name, resolved, patience.seconds), "open")',
         after="opened = make(name, resolved, patience.seconds)",
         suite=_REST,
     ),
     Mutation(
         name="a catalog that hangs is waited for while it loads a table",
-        path="iceberg/catalogs.py",
+        path="iceberg/catalog/catalogs.py",
         before='loaded = patience.wait_for(partial(_load, opened, table), f"load {table}")',
         after="loaded = _load(opened, table)",
-        suite=("tests/iceberg/test_catalogs.py",),
+        suite=("tests/iceberg/catalog/test_catalogs.py",),
     ),
     Mutation(
         name="a request to a REST catalog has no timeout",
-        path="iceberg/bounded_rest.py",
+        path="iceberg/catalog/bounded_rest.py",
         before="session.request = partial(session.request, timeout=self._timeout)  # type: ignore[method-assign]",
         after="pass",
         suite=_REST,
     ),
     Mutation(
         name="a connection to a database has no timeout",
-        path="iceberg/bounded_sql.py",
+        path="iceberg/catalog/bounded_sql.py",
         before="parameters.setdefault(name, value)",
         after="pass",
-        suite=("tests/iceberg/test_bounded_sql.py",),
+        suite=("tests/iceberg/catalog/test_bounded_sql.py",),
     ),
     Mutation(
         name="a request to AWS has no timeout",
-        path="iceberg/bounded_aws.py",
+        path="iceberg/catalog/bounded_aws.py",
         before="    session.set_default_client_config(Config(",
         after="    (Config(",
-        suite=("tests/iceberg/test_bounded_aws.py",),
+        suite=("tests/iceberg/catalog/test_bounded_aws.py",),
     ),
     Mutation(
         name="a call that was given up is waited for",

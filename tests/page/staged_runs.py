@@ -17,13 +17,13 @@ from airflow.utils.db import initdb
 from airflow.utils.session import create_session
 from sqlalchemy import delete, select, update
 
-from icefloe.batch.layout import phase_key
+from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.keys import phase_key
 from icefloe.batch.phase_record import PhaseRecord
-from icefloe.batch.publish_status import publish_status
-from icefloe.batch.session import PipelineSession
+from icefloe.batch.status.publish_status import publish_status
 from icefloe.documents import dump_document
-from icefloe.orchestration.connections import resolve_credentials
-from icefloe.orchestration.owner import current_writer
+from icefloe.orchestration.connections.airflow_connections import resolve_credentials
+from icefloe.orchestration.tasks.owner import current_writer
 from icefloe.pipeline.pipeline_file import load_pipeline
 
 __all__ = ["StagedRuns"]

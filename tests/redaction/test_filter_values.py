@@ -9,10 +9,10 @@ from pyiceberg.types import LongType
 
 from batch.workshop import Workshop
 from cli.workspace import Workspace, icefloe
-from icefloe.batch.job_error import save_job_error
+from icefloe.batch.context.job_error import save_job_error
 from icefloe.errors import TerminalError
-from icefloe.orchestration import use_cases
-from icefloe.orchestration.failures import clear_failures
+from icefloe.orchestration.tasks import calls as use_cases
+from icefloe.orchestration.tasks.failures import clear_failures
 from icefloe.pipeline.pipeline_file import load_pipeline
 from redaction.test_planted_secrets import Outlets, add_files, airflow, run, told_of
 from redaction.traces import traces_of

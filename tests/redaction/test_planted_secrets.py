@@ -18,20 +18,21 @@ from typing import Any
 import pytest
 
 from cli.workspace import Workspace, icefloe_process, properties_of
-from icefloe.batch.context import TaskReference
+from icefloe.batch.context.batch_context import TaskReference
+from icefloe.batch.context.job_error import save_job_error
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.job_error import save_job_error
-from icefloe.batch.phases import Phase
+from icefloe.batch.run.phases import Phase
 from icefloe.batch.run_settings import RunSettings
 from icefloe.cli import main
-from icefloe.engines.spark_submit import SparkSubmit
+from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.errors import TerminalError, TransientError
-from icefloe.orchestration import failures, use_cases
-from icefloe.orchestration.failures import clear_failures
-from icefloe.orchestration.pipeline_mapping import pipeline_to_mapping
-from icefloe.orchestration.snapshot_sensor import TableSnapshotSensor
-from icefloe.orchestration.snapshot_trigger import PipelineSnapshotTrigger
-from icefloe.orchestration.spark_phase_operator import SparkPhaseOperator
+from icefloe.orchestration.tasks import calls as use_cases
+from icefloe.orchestration.tasks import failures
+from icefloe.orchestration.tasks.failures import clear_failures
+from icefloe.orchestration.tasks.pipeline_mapping import pipeline_to_mapping
+from icefloe.orchestration.tasks.snapshot_sensor import TableSnapshotSensor
+from icefloe.orchestration.tasks.snapshot_trigger import PipelineSnapshotTrigger
+from icefloe.orchestration.tasks.spark_phase_operator import SparkPhaseOperator
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.storage import clients
@@ -323,7 +324,7 @@ def test_a_spark_job_that_prints_its_environment_gives_no_secret_away(
         f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/arguments\nenv\nenv | grep ICEFLOE_CREDENTIALS\nexit 1\n'
     )
     script.chmod(0o755)
-    monkeypatch.setattr("icefloe.engines.spark_submit.shutil.which", lambda *_, **__: str(script))
+    monkeypatch.setattr("icefloe.engines.spark.submit.shutil.which", lambda *_, **__: str(script))
     pipeline = load_pipeline(workspace.pipeline(engine="spark"), environ={})
     jobs = SparkSubmit.of(pipeline, environ={"PATH": "/usr/bin:/bin"})
     credentials = Credentials(

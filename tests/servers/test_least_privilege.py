@@ -16,8 +16,8 @@ from pyiceberg.expressions import EqualTo
 from pyiceberg.table import Table
 
 from docs.claims import Kind, claimed
+from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.session import PipelineSession
 from icefloe.engines.run_batch import run_batch
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.pipeline.pipeline_file import load_pipeline

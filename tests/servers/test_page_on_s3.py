@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from checkpoint.sample_records import an_offset
-from icefloe.checkpoint.layout import offset_key, report_key
+from icefloe.checkpoint.keys import offset_key, report_key
 from icefloe.documents import dump_document
-from icefloe.orchestration.page.checkpoint_reader import CheckpointReader
 from icefloe.orchestration.page.document_cache import Found
+from icefloe.orchestration.page.server.checkpoint_reader import CheckpointReader
 from icefloe.pipeline.model import Pipeline
 from icefloe.storage.location import open_store
 from orchestration.pipelines import pipeline_from

@@ -19,8 +19,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from icefloe import read_changes
 from icefloe.batch.credentials import Credentials
-from icefloe.orchestration import use_cases
-from icefloe.orchestration.spark_phase_operator import SparkPhaseOperator
+from icefloe.orchestration.tasks import calls as use_cases
+from icefloe.orchestration.tasks.spark_phase_operator import SparkPhaseOperator
 from icefloe.pipeline.pipeline_file import load_pipeline
 from make.worker_environment import build_archive
 from servers.conftest import or_skip

@@ -11,8 +11,8 @@ import pytest
 import yaml
 from pyiceberg.catalog.sql import SqlCatalog
 
+from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.session import PipelineSession
 from icefloe.engines.run_batch import run_batch
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.pipeline.pipeline_file import load_pipeline

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from icefloe.changes.row_hash import RowHashes
-from icefloe.shuffle.commit_record import MapOutputRecord
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.shuffle.map_output import MapTaskCounts, write_map_output
+from icefloe.shuffle.map_output_record import MapOutputRecord
 from icefloe.storage.store import Store
 
 __all__ = ["TABLE_SCHEMA", "Rows", "commit_rows", "some_rows"]

@@ -1,8 +1,8 @@
 import pytest
 
 from icefloe.shuffle.blocks import block_schema
-from icefloe.shuffle.commit_record import CorruptMapOutputError, MapOutputRecord
 from icefloe.shuffle.committed_output import partition_bytes, read_committed_output, read_committed_outputs
+from icefloe.shuffle.map_output_record import CorruptMapOutputError, MapOutputRecord
 from shuffle.memory_store import MemoryStore
 from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
 

@@ -7,7 +7,7 @@ from icefloe.errors import TerminalError
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.committed_output import read_committed_outputs
 from icefloe.shuffle.extents import RangeExtents, plan_extents
-from icefloe.shuffle.ranges import ReduceRange
+from icefloe.shuffle.reduce_ranges import ReduceRange
 from shuffle.memory_store import MemoryStore
 from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
 

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from icefloe.errors import TransientError
 from icefloe.shuffle.blocks import block_schema
-from icefloe.shuffle.commit_record import CorruptMapOutputError
 from icefloe.shuffle.committed_output import read_committed_outputs
 from icefloe.shuffle.extents import plan_extents
 from icefloe.shuffle.fetch import fetch_blocks, plan_fetch
-from icefloe.shuffle.ranges import ReduceRange
+from icefloe.shuffle.map_output_record import CorruptMapOutputError
+from icefloe.shuffle.reduce_ranges import ReduceRange
 from shuffle.memory_store import MemoryStore
 from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
 

@@ -13,11 +13,11 @@ import pytest
 from icefloe.documents import dump_document
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.coalesce import coalesce
-from icefloe.shuffle.commit_record import MapOutputRecord
 from icefloe.shuffle.committed_output import partition_bytes, read_committed_output
 from icefloe.shuffle.extents import plan_extents
 from icefloe.shuffle.map_output_log import MapOutputLog
-from icefloe.shuffle.ranges import CoalescePlan
+from icefloe.shuffle.map_output_record import MapOutputRecord
+from icefloe.shuffle.reduce_ranges import CoalescePlan
 from shuffle.memory_store import MemoryStore
 from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
 

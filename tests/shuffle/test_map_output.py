@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icefloe.changes.row_hash import row_hashes
+from icefloe.changes.row_hash.row_hashes import row_hashes
 from icefloe.errors import TransientError
 from icefloe.shuffle.blocks import block_schema
-from icefloe.shuffle.commit_record import CorruptMapOutputError
 from icefloe.shuffle.committed_output import read_committed_output
 from icefloe.shuffle.extents import plan_extents
 from icefloe.shuffle.fetch import fetch_blocks
 from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts, new_attempt, write_map_output
 from icefloe.shuffle.map_output_log import MapOutputLog
-from icefloe.shuffle.ranges import ReduceRange
+from icefloe.shuffle.map_output_record import CorruptMapOutputError
 from icefloe.shuffle.reduce_ids import reduce_ids
+from icefloe.shuffle.reduce_ranges import ReduceRange
 from icefloe.storage.location import open_store
 from shuffle.memory_store import MemoryStore
 from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows

@@ -4,8 +4,8 @@ import threading
 import pytest
 
 from icefloe.errors import TransientError
-from icefloe.shuffle.commit_record import MapOutputRecord
 from icefloe.shuffle.map_output_log import MapOutputLog, MissingMapOutputError
+from icefloe.shuffle.map_output_record import MapOutputRecord
 from shuffle.memory_store import MemoryStore
 
 

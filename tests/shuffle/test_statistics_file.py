@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icefloe.changes.row_hash import RowHashes
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.shuffle.statistics_file import (
     CorruptStatisticsError,
     PartitionStatistics,

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe import read_changes
-from icefloe.iceberg.history import ExpiredHistoryError
+from icefloe.iceberg.history.history import ExpiredHistoryError
 from spark.iceberg_changelog import agreed, changes_of, counted, insert, overwrite_partitions, view_of
 from spark.java_writers import JavaWriters
 from spark.spark_table import SparkTable

@@ -11,7 +11,7 @@ from pyiceberg.expressions import EqualTo, LessThan
 from pyiceberg.table import Table
 
 from batch.workshop import Workshop
-from icefloe.batch.verify import verify
+from icefloe.batch.verify.replay_batches import verify
 from spark.java_states import JavaStates
 from spark.java_writers import JavaWriters
 from spark.range_check import changes_of, check_range, check_ranges

@@ -9,9 +9,9 @@ from pyroaring import BitMap64
 
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile, FileContent
-from icefloe.iceberg.deleted_positions import DeletedPositions
-from icefloe.iceberg.equality_schema import equality_schema
-from icefloe.iceberg.file_formats import READABLE_FORMATS
+from icefloe.iceberg.deletes.deleted_positions import DeletedPositions
+from icefloe.iceberg.files.file_formats import READABLE_FORMATS
+from icefloe.iceberg.schemas.equality_schema import equality_schema
 from spark.java_writers import JavaWriters
 from spark.spark_table import SparkTable
 

@@ -7,8 +7,8 @@ import pytest
 
 from docs.claims import Kind, claimed
 from icefloe import read_changes
-from icefloe.iceberg.expiry import next_expiry_ms
-from icefloe.iceberg.history import ExpiredHistoryError
+from icefloe.iceberg.history.expiry import next_expiry_ms
+from icefloe.iceberg.history.history import ExpiredHistoryError
 from spark.spark_lab import CATALOG
 from spark.spark_table import SparkTable
 

@@ -8,10 +8,10 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
-from icefloe.iceberg.history import History
-from icefloe.iceberg.manifests import ManifestReader
-from icefloe.iceberg.reader import read_data_file
-from icefloe.iceberg.table_schema import TableSchema
+from icefloe.iceberg.files.reader import read_data_file
+from icefloe.iceberg.history.history import History
+from icefloe.iceberg.manifests.manifest_reader import ManifestReader
+from icefloe.iceberg.schemas.table_schema import TableSchema
 from spark.range_check import changes_of
 from spark.row_counts import rows_of, weights_of
 from spark.spark_lab import SparkLab

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from batch.workshop import Workshop
-from icefloe.batch.batch_bounds import ScanTooLargeError, steps_within
-from icefloe.batch.document import Route
-from icefloe.batch.recorded_pipeline import ConfigurationChangedError
-from icefloe.batch.verify import verify
+from icefloe.batch.open.batch_bounds import ScanTooLargeError, steps_within
+from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
+from icefloe.batch.plan_document import Route
+from icefloe.batch.verify.replay_batches import verify
 from icefloe.errors import TerminalError
-from icefloe.iceberg.history import ExpiredHistoryError, NotAnAncestorError, UnknownBranchError, is_replace
-from icefloe.iceberg.scan_tasks import plan_scan_tasks
+from icefloe.iceberg.history.history import ExpiredHistoryError, NotAnAncestorError, UnknownBranchError, is_replace
+from icefloe.iceberg.scan.scan_tasks import plan_scan_tasks
 from icefloe.iceberg.step import StepKind
-from icefloe.iceberg.steps import plan_range
+from icefloe.iceberg.steps.steps import plan_range
 from spark.java_states import JavaStates
 from spark.java_writers import JavaWriters
 from spark.range_check import changes_of, check_range, check_ranges

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from icefloe.api import read_changes
-from icefloe.iceberg.scan_tasks import plan_scan_tasks
-from icefloe.iceberg.steps import plan_range
+from icefloe.iceberg.scan.scan_tasks import plan_scan_tasks
+from icefloe.iceberg.steps.steps import plan_range
 from spark.row_counts import difference, weights_of
 from spark.spark_table import SparkTable
 

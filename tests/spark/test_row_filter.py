@@ -5,11 +5,11 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from icefloe.iceberg.filter_pruning import FilterPruning
-from icefloe.iceberg.manifests import ManifestReader
-from icefloe.iceberg.reader import read_data_file
-from icefloe.iceberg.row_filter import RowFilter
-from icefloe.iceberg.table_schema import TableSchema
+from icefloe.iceberg.files.reader import read_data_file
+from icefloe.iceberg.filters.row_filter import RowFilter
+from icefloe.iceberg.manifests.manifest_reader import ManifestReader
+from icefloe.iceberg.scan.filter_pruning import FilterPruning
+from icefloe.iceberg.schemas.table_schema import TableSchema
 from spark.spark_table import SparkTable
 
 pytestmark = pytest.mark.spark

@@ -10,10 +10,10 @@ from obstore.store import MemoryStore
 
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.storage import object_store
-from icefloe.storage.faults import Place
 from icefloe.storage.location import open_store
 from icefloe.storage.object_store import ObjectStore
 from icefloe.storage.requests import Requests, RequestTotals
+from icefloe.storage.store_errors import Place
 from missing import missing
 from storage.contract import Behind, StoreContract
 

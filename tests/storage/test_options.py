@@ -1,9 +1,9 @@
 import pytest
 
 from icefloe.errors import TerminalError
-from icefloe.storage.faults import Place
 from icefloe.storage.location import open_store
 from icefloe.storage.options import usable_options
+from icefloe.storage.store_errors import Place
 
 SECRET = "xhq8v2-Lk7TnWz3RbYd5"
 

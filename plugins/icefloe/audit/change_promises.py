@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from icefloe.audit.identity_runs import IdentityRuns
 from icefloe.changes.columns import BATCH, CHANGE_ORDINAL, CHANGE_TYPE, COMMIT_SNAPSHOT_ID, COMMIT_TIMESTAMP, ChangeType
-from icefloe.changes.row_hash import RowHashes
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.iceberg.step import Step
 
 __all__ = ["ChangePromises", "change_types"]

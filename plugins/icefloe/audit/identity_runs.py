@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from icefloe.changes.columns import ChangeType
 from icefloe.changes.hash_slice import HashSlice
-from icefloe.changes.row_hash import RowHashes
+from icefloe.changes.row_hash.row_hashes import RowHashes
 
 __all__ = ["IdentityRuns"]
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.hash_slice import HashSlice
-from icefloe.changes.row_hash import RowHashes
+from icefloe.changes.row_hash.row_hashes import RowHashes
 
 __all__ = ["Replay"]
 

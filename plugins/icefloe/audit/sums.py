@@ -6,7 +6,7 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from icefloe.changes.row_hash import RowHashes
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError
 from icefloe.shuffle.ordinal_sums import OrdinalSums
 

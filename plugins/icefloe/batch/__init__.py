@@ -1,1 +1,29 @@
-"""The use cases of one batch: open, plan, write, read, commit, clean up."""
+"""The work on one batch, in rooms that follow the data.
+
+A batch is opened (`open`), planned (`plan`), read by map tasks (`map`), shuffled (`reduce`), written to the sink
+(`stage`) and committed (`commit`). `run` hands phases to an engine. `rows` and `context` hold what all tasks share,
+`status` and `verify` look at the result. The modules here are the documents that pass between the rooms.
+
+Read in this order:
+
+- `plan_document`: the plan and its map tasks, all a task ever reads of them
+- `task_documents`: files with their delete states, as a map task's document lists them
+- `plan_format_1`: plans of format 1, read as plans of today
+- `keys`: the keys of a batch's documents below its folder
+- `phase_record`: attempts, time and figures of one phase
+- `credentials`: secrets of catalog, storage and sink, kept out of every document
+- `run_settings`: settings that a run takes from the pipeline file as it is now
+- `table_access`: the table of a plan, opened with fresh credentials
+- `equality_schemas`: the key columns of equality delete files, as the plan carries them
+- `fenced_store`: writes that are taken back if the batch is over
+"""
+
+__all__ = [
+    "credentials",
+    "fenced_store",
+    "keys",
+    "phase_record",
+    "plan_document",
+    "run_settings",
+    "table_access",
+]

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from icefloe.iceberg.delete_file import DeleteFile
-from icefloe.iceberg.equality_schema import equality_schema
+from icefloe.iceberg.schemas.equality_schema import equality_schema
+from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import Table
-from icefloe.iceberg.table_schema import TableSchema
 
 __all__ = ["EqualitySchemas", "equality_schemas", "equality_schemas_from_json", "equality_schemas_to_json"]
 

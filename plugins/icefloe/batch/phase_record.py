@@ -9,7 +9,7 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import ConfigDict
 
-from icefloe.batch.layout import phase_key
+from icefloe.batch.keys import phase_key
 from icefloe.documents import STRICT, dump_document, load_document
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.storage.requests import Requests, RequestTotals

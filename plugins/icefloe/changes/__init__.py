@@ -1,1 +1,25 @@
-"""The change model on Arrow batches: row hash, consolidation, update pairs, change columns."""
+"""What a change is: rows with weights, hashed, added up and paired. Pure functions on Arrow arrays.
+
+Read in this order:
+
+- `columns`: the change columns
+- `consolidate`: weights of equal rows added up
+- `net`: weights over a whole batch
+- `updates`: update pairs, in the order of delivery
+- `grouping`: rows grouped by all 128 bits of their hash
+- `alignment`: equal rows at equal positions, found without a hash
+- `hash_slice`: a slice of the hashes, for what is too large at once
+- `hash_index`: hashes found again among others
+- `identity_moves`: equal rows of different identities that cancel
+"""
+
+__all__ = [
+    "alignment",
+    "columns",
+    "consolidate",
+    "hash_index",
+    "hash_slice",
+    "identity_moves",
+    "net",
+    "updates",
+]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icefloe.changes.grouping import group_by_hash
-from icefloe.changes.row_hash import RowHashes
+from icefloe.changes.row_hash.row_hashes import RowHashes
 
 __all__ = ["consolidate", "surviving_rows"]
 

@@ -6,8 +6,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from icefloe.changes.mixing import GAMMA
-from icefloe.changes.row_hash import RowHashes
+from icefloe.changes.row_hash.mixing import GAMMA
+from icefloe.changes.row_hash.row_hashes import RowHashes
 
 __all__ = ["HashGroups", "group_by_hash"]
 

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from icefloe.changes.row_hash import RowHashes
+from icefloe.changes.row_hash.row_hashes import RowHashes
 
 __all__ = ["HashSlice"]
 

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icefloe.changes.grouping import HashGroups, group_by_hash
-from icefloe.changes.row_hash import RowHashes
+from icefloe.changes.row_hash.row_hashes import RowHashes
 
 __all__ = ["net_changes"]
 

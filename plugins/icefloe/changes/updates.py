@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icefloe.changes.columns import ChangeType
-from icefloe.changes.row_hash import RowHashes
+from icefloe.changes.row_hash.row_hashes import RowHashes
 
 __all__ = ["pair_updates"]
 

@@ -1,1 +1,28 @@
-"""The checkpoint of a pipeline: offsets, commits, reports."""
+"""The memory of a pipeline: which batches were opened, which are done, and whose they are.
+
+Records are created once and never changed. Nothing is found by listing.
+
+Read in this order:
+
+- `records`: the documents, format 2
+- `batch_spec`: what a batch computes
+- `identity`: the identity of rows, as records keep it
+- `view`: one look at a checkpoint, from which everything is decided
+- `log`: opens batches and commits them
+- `ownership`: one owner at a time
+- `owner_variable`: the owner that a process is told by its environment
+- `keys`: where records are kept
+- `record_store`: reads and creates single records
+- `last_number`: the end of a numbered sequence, found without listing
+- `format_1`: offsets of format 1, read as records of today
+"""
+
+__all__ = [
+    "batch_spec",
+    "identity",
+    "keys",
+    "log",
+    "owner_variable",
+    "records",
+    "view",
+]

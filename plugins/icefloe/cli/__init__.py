@@ -1,5 +1,27 @@
 # PYTHON_ARGCOMPLETE_OK - by this line argcomplete knows that the program completes its arguments
-"""The command line: `main` is what ``icefloe`` and ``python -m icefloe`` run."""
+"""The command line: ``icefloe validate``, ``plan``, ``run``, ``status``, ``batches``, ``show``, ``verify``.
+
+Read in this order:
+
+- `command_line`: from arguments to an exit code
+- `parser`: the arguments of every command
+- `pipeline_session`: the pipeline that a command names, opened
+- `validate`: checks everything that a run needs
+- `plan`: shows what a run would do
+- `run`: one batch
+- `status`: how far a pipeline is behind
+- `batches`: the last batches
+- `show`: one batch
+- `verify`: replays what was delivered
+- `range_arguments`: ``--after`` and ``--up-to``
+- `checklist`: checks and the exit code they add up to
+- `screen`: tables on standard output
+- `activity`: progress on standard error
+- `log`: the library's log
+- `times`: times in UTC
+- `ids`: ids of snapshots and batches
+- `not_built`: commands for later releases
+"""
 
 from icefloe.cli.command_line import main
 

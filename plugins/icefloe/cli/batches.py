@@ -4,7 +4,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from icefloe.batch.report import BatchReport, load_report
+from icefloe.batch.commit.report import BatchReport, load_report
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.cli.pipeline_session import load_named_pipeline, open_checkpoint
 from icefloe.cli.screen import Screen

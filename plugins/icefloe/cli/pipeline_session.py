@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import CREDENTIALS_VARIABLE, Credentials
-from icefloe.batch.session import PipelineSession
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.owner_variable import owner_of
 from icefloe.checkpoint.records import Writer
-from icefloe.iceberg.catalogs import UnknownCatalogError
+from icefloe.iceberg.catalog.catalogs import UnknownCatalogError
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.not_built import refuse_unbuilt
 from icefloe.pipeline.pipeline_file import find_pipeline, load_pipeline

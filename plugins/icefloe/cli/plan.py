@@ -4,11 +4,11 @@ import os
 from argparse import Namespace
 from typing import Any
 
-from icefloe.batch.document import Route
-from icefloe.batch.draft import DraftPlan
-from icefloe.batch.identity import identity_text
-from icefloe.batch.open_batch import NextBatch, next_batch
-from icefloe.batch.prepare import draft, refuse_excessive_scan
+from icefloe.batch.open.identity import identity_text
+from icefloe.batch.open.open_batch import NextBatch, next_batch
+from icefloe.batch.plan.make_plan import DraftPlan
+from icefloe.batch.plan.open_and_plan import draft, refuse_excessive_scan
+from icefloe.batch.plan_document import Route
 from icefloe.cli.ids import id_json, id_text
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session
 from icefloe.cli.range_arguments import range_request
@@ -16,7 +16,7 @@ from icefloe.cli.screen import Screen
 from icefloe.cli.times import time_of_us
 from icefloe.engines.run_batch import phase_runner
 from icefloe.errors import IcefloeError
-from icefloe.iceberg.lag import lag
+from icefloe.iceberg.history.lag import lag
 from icefloe.units import format_bytes
 
 __all__ = ["plan"]

@@ -3,7 +3,7 @@
 from argparse import Namespace
 from typing import Final
 
-from icefloe.batch.range_request import RangeRequest
+from icefloe.batch.open.range_request import RangeRequest
 
 __all__ = ["range_request"]
 

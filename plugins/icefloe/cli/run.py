@@ -5,10 +5,10 @@ from argparse import Namespace
 from dataclasses import replace
 from typing import Any, Final
 
-from icefloe.batch.document import Route
-from icefloe.batch.range_request import RangeRequest
-from icefloe.batch.report import BatchReport
-from icefloe.batch.session import PipelineSession
+from icefloe.batch.commit.report import BatchReport
+from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.plan_document import Route
 from icefloe.checkpoint.owner_variable import OWNER, owner_of
 from icefloe.cli.activity import Activity
 from icefloe.cli.ids import batch_text, id_json, id_text
@@ -17,9 +17,9 @@ from icefloe.cli.range_arguments import range_request
 from icefloe.cli.screen import Screen
 from icefloe.engines.run_batch import BatchRun, LocalPhases, phase_runner, run_batch
 from icefloe.errors import UsageError
-from icefloe.iceberg.catalogs import UnknownTableError
-from icefloe.iceberg.history import UnknownBranchError
-from icefloe.iceberg.lag import lag
+from icefloe.iceberg.catalog.catalogs import UnknownTableError
+from icefloe.iceberg.history.history import UnknownBranchError
+from icefloe.iceberg.history.lag import lag
 from icefloe.pipeline.model import Pipeline
 from icefloe.units import format_bytes
 

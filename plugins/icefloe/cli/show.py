@@ -5,9 +5,9 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from icefloe.batch.distribution import Distribution
+from icefloe.batch.commit.distribution import Distribution
+from icefloe.batch.commit.report import BatchReport, load_report
 from icefloe.batch.phase_record import PhaseRecord
-from icefloe.batch.report import BatchReport, load_report
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.cli.ids import batch_text, id_json, id_text

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 
+from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.identity import choose_identity, has_row_ids, identity_text
-from icefloe.batch.open_batch import NextBatch, next_batch
-from icefloe.batch.prepare import refuse_unfit
-from icefloe.batch.row_shape import RowShape
-from icefloe.batch.session import PipelineSession
+from icefloe.batch.open.identity import choose_identity, has_row_ids, identity_text
+from icefloe.batch.open.open_batch import NextBatch, next_batch
+from icefloe.batch.plan.open_and_plan import refuse_unfit
+from icefloe.batch.rows.row_shape import RowShape
 from icefloe.changes.columns import refuse_reserved_columns
 from icefloe.checkpoint.records import Identity
 from icefloe.cli.checklist import Checklist
@@ -19,12 +19,12 @@ from icefloe.cli.ids import id_text
 from icefloe.cli.pipeline_session import open_session, without_airflow
 from icefloe.cli.screen import Screen
 from icefloe.engines.run_batch import PhaseRunner, phase_runner
-from icefloe.engines.spark_master import greedy_advice
-from icefloe.engines.spark_rpc import open_rpc_advice
-from icefloe.engines.spark_submit import SparkSubmit
-from icefloe.iceberg.catalogs import UnknownTableError, load_catalog
-from icefloe.iceberg.history import UnknownBranchError, head
-from icefloe.iceberg.table_schema import TableSchema
+from icefloe.engines.spark.master import greedy_advice
+from icefloe.engines.spark.rpc import open_rpc_advice
+from icefloe.engines.spark.submit import SparkSubmit
+from icefloe.iceberg.catalog.catalogs import UnknownTableError, load_catalog
+from icefloe.iceberg.history.history import UnknownBranchError, head
+from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.patience import patience_seconds
 from icefloe.pipeline.lines import with_lines
 from icefloe.pipeline.model import Pipeline, SinkSettings

@@ -1,1 +1,9 @@
-"""Engines hand task numbers to plain functions."""
+"""Where the tasks of a phase run.
+
+Read in this order:
+
+- `local`: threads of one process, without a JVM
+- `run_batch`: one batch from plan to cleanup, without Airflow
+"""
+
+__all__ = ["local", "run_batch"]

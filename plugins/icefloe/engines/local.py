@@ -6,7 +6,7 @@ from itertools import count
 from threading import Event
 from typing import Any
 
-from icefloe.batch.cores import local_cores
+from icefloe.batch.open.cores import local_cores
 
 __all__ = ["LocalEngine"]
 

@@ -7,23 +7,23 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from icefloe.batch.cleanup import clean_up_finished
-from icefloe.batch.coalesce_map_outputs import coalesce_map_outputs
-from icefloe.batch.commit import commit_batch
-from icefloe.batch.context import TaskReference
-from icefloe.batch.document import Route
-from icefloe.batch.file_access import run_phase_on_files
-from icefloe.batch.finished import BatchFinished, ends_well_if_finished
-from icefloe.batch.phases import Phase
-from icefloe.batch.prepare import prepare
-from icefloe.batch.publish_status import publish_status, publish_trouble
-from icefloe.batch.range_request import RangeRequest
-from icefloe.batch.report import BatchReport, load_report
-from icefloe.batch.session import PipelineSession
-from icefloe.batch.status import Trouble
-from icefloe.batch.table_files import table_files
+from icefloe.batch.commit.cleanup import clean_up_finished
+from icefloe.batch.commit.commit_batch import commit_batch
+from icefloe.batch.commit.report import BatchReport, load_report
+from icefloe.batch.context.batch_context import TaskReference
+from icefloe.batch.context.finished import BatchFinished, ends_well_if_finished
+from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.plan.open_and_plan import prepare
+from icefloe.batch.plan_document import Route
+from icefloe.batch.reduce.coalesce_map_outputs import coalesce_map_outputs
+from icefloe.batch.run.phases import Phase
+from icefloe.batch.run.renew_credentials import run_phase_on_files
+from icefloe.batch.status.pipeline_status import Trouble
+from icefloe.batch.status.publish_status import publish_status, publish_trouble
+from icefloe.batch.table_access import table_files
 from icefloe.engines.local import LocalEngine
-from icefloe.engines.spark_submit import SparkSubmit
+from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.patience import answer_within, brief_seconds, patience_seconds
 from icefloe.pipeline.model import Pipeline

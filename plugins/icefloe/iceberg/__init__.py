@@ -1,6 +1,23 @@
-"""Iceberg tables: catalogs, history, steps, manifests, and reading data files as Arrow."""
+"""Iceberg tables, read: from a catalog's name to rows as Arrow batches.
 
-from icefloe.iceberg.configuration import read_configuration
+Only this package imports PyIceberg. The rooms from below: `catalog`, `schemas`, `filters`, `projection`, `files`,
+`deletes`, `manifests`, `history`, `scan`, `steps`. The modules here are the nouns that travel in documents.
+
+Read in this order:
+
+- `step`: one commit, one move of a branch, or the initial load
+- `load_part`: some of the data files of an initial load
+- `data_file`: a data file as a task needs it
+- `delete_file`: a delete file as a task needs it
+- `table`: PyIceberg's table, under a name that others may import
+- `table_name`: the name of a table in errors and documents
+- `table_identity`: whether a table is the table it was
+- `unreadable`: errors of files, raised before their name is known
+"""
+
+from icefloe.iceberg.catalog.configuration import read_configuration
+
+__all__ = ["data_file", "delete_file", "load_part", "step", "table", "table_identity"]
 
 # PyIceberg reads its configuration as it is imported, and what it raises of a wrong one quotes the file. Only this
 # package imports PyIceberg, so this is the one place that comes first.

@@ -1,1 +1,1 @@
-"""Airflow: sensor, trigger, operators, the DAG factory."""
+"""Airflow: DAGs, tasks, connections, metrics and the page. Only this package imports Airflow."""

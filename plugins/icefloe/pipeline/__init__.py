@@ -1,1 +1,39 @@
-"""The pipeline file: its schema, its YAML with line numbers, its model."""
+"""Pipeline files: YAML in, a checked `Pipeline` out.
+
+Read in this order:
+
+- `pipeline_file`: finds, loads and checks a file
+- `model`: a pipeline
+- `settings`: the mappings inside it
+- `validation`: all checks; every fault is reported at once
+- `schema`: the published JSON Schema
+- `problems`: a place and a sentence
+- `lines`: errors with the line of a key
+- `environment`: ``${NAME}``
+- `url`: URLs of storage, checkpoint and sinks
+- `authority`: the authority of a URL, by which places are compared
+- `places`: places that must not contain each other
+- `secret`: keys that look like secrets, refused
+- `expanded_text`: a text resolved, next to the text as written
+- `schedule`: cron expressions
+- `not_built`: keys for later releases
+- `configuration`: what the checkpoint records of a pipeline
+- `yaml_file`: YAML with line numbers
+- `yaml_tree`: the tree of a YAML text
+- `yaml_scalar`: scalars of YAML 1.2
+"""
+
+__all__ = [
+    "authority",
+    "configuration",
+    "environment",
+    "expanded_text",
+    "lines",
+    "model",
+    "not_built",
+    "pipeline_file",
+    "places",
+    "settings",
+    "url",
+    "yaml_file",
+]

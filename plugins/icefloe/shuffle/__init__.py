@@ -1,1 +1,34 @@
-"""The shuffle: reduce ids, blocks, index and statistics files, commit records, coalescing, fetching."""
+"""The shuffle's files: map outputs by partition, ranges of partitions, fetching (docs/formats.md).
+
+Read in this order:
+
+- `map_output`: writes a map task's rows as files that a commit record names
+- `map_output_record`: the commit record
+- `map_output_log`: the first attempt counts
+- `blocks`: rows of one map task for one partition
+- `block_file`: the blocks of all partitions
+- `index_file`: where each block lies
+- `statistics_file`: what each block holds
+- `committed_output`: a map output as readers find it
+- `reduce_ids`: the partition of a row
+- `coalesce`: partitions merged into ranges
+- `reduce_ranges`: the ranges, created once
+- `extents`: the bytes of a range
+- `fetch`: reads and checks them
+- `ordinal_sums`: sums by change ordinal
+- `schema_fingerprint`: whether two processes mean the same rows
+"""
+
+__all__ = [
+    "blocks",
+    "coalesce",
+    "committed_output",
+    "extents",
+    "fetch",
+    "map_output",
+    "map_output_log",
+    "map_output_record",
+    "ordinal_sums",
+    "reduce_ids",
+    "reduce_ranges",
+]

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from icefloe.shuffle.ranges import ReduceRange
+from icefloe.shuffle.reduce_ranges import ReduceRange
 
 __all__ = ["ReduceRange", "coalesce"]
 

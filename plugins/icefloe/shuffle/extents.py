@@ -12,7 +12,7 @@ from icefloe.documents import STRICT
 from icefloe.errors import TerminalError
 from icefloe.shuffle.committed_output import CommittedOutput
 from icefloe.shuffle.ordinal_sums import OrdinalSums
-from icefloe.shuffle.ranges import ReduceRange
+from icefloe.shuffle.reduce_ranges import ReduceRange
 
 __all__ = ["Extent", "RangeExtents", "plan_extents"]
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from icefloe.errors import IcefloeError
 from icefloe.shuffle.blocks import CorruptBlockError, decode_block
-from icefloe.shuffle.commit_record import CorruptMapOutputError
 from icefloe.shuffle.extents import Extent, RangeExtents
+from icefloe.shuffle.map_output_record import CorruptMapOutputError
 from icefloe.storage.store import Store
 
 __all__ = ["FetchWindow", "FetchedBlock", "fetch_blocks", "plan_fetch"]

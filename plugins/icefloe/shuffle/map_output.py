@@ -19,13 +19,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from icefloe.changes.row_hash import RowHashes
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TransientError, one_line
 from icefloe.shuffle.block_file import BlockFile, BlockFileWriter, SpilledRun, merge_runs, write_rows
 from icefloe.shuffle.blocks import block_schema
-from icefloe.shuffle.commit_record import MapOutputRecord, StoredFile
 from icefloe.shuffle.index_file import encode_index
 from icefloe.shuffle.map_output_log import MapOutputLog
+from icefloe.shuffle.map_output_record import MapOutputRecord, StoredFile
 from icefloe.shuffle.schema_fingerprint import schema_fingerprint
 from icefloe.shuffle.statistics_file import PartitionStatistics, encode_statistics
 from icefloe.storage.store import Store

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from icefloe.documents import dump_document
 from icefloe.errors import TransientError
-from icefloe.shuffle.commit_record import CorruptMapOutputError, MapOutputRecord, VoidRecord
+from icefloe.shuffle.map_output_record import CorruptMapOutputError, MapOutputRecord, VoidRecord
 from icefloe.storage.store import KeyMissingError, Store
 
 __all__ = ["MapOutputLog", "MapOutputState", "MissingMapOutputError"]

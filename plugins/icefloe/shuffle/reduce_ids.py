@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from icefloe.changes.row_hash import RowHashes
+from icefloe.changes.row_hash.row_hashes import RowHashes
 
 __all__ = ["order_by_reduce_id", "reduce_ids"]
 

@@ -12,7 +12,7 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from icefloe.changes.row_hash import RowHashes
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TransientError
 from icefloe.shuffle.ordinal_sums import OrdinalSums, grouped_hash_sums
 

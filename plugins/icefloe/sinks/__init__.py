@@ -1,1 +1,17 @@
-"""Destinations of changes."""
+"""Destinations of changes.
+
+Read in this order:
+
+- `sink`: the contract
+- `open_sink`: from settings to a sink
+- `claim`: whose a path is
+- `files`: the files sink
+- `whole_batch`: a batch that is whole already when it is delivered again
+- `manifest`: which parts a batch has
+- `part_files`: the files of parts
+- `parquet_files`: Parquet files of changes
+- `row_groups`: batches cut into row groups
+- `same_rows`: whether two files hold the same rows
+"""
+
+__all__ = ["files", "manifest", "open_sink", "sink"]

@@ -1,1 +1,31 @@
-"""Bytes under keys: local disk, memory and object stores behind one contract."""
+"""Bytes under keys, in memory, on disk and in object stores.
+
+Read in this order:
+
+- `store`: the contract
+- `location`: from a URL to a store
+- `keys`: keys of objects: relative paths
+- `object_store`: stores on obstore
+- `clients`: obstore's clients of one store
+- `options`: options, checked before obstore takes them
+- `store_errors`: obstore's errors as ours
+- `silence`: stores that did not answer
+- `local_store`: local disk
+- `synced_files`: files that outlast a loss of power
+- `unfinished`: files that are being written
+- `local_file`: a local file that is to become a value
+- `local_folders`: disks for spilling
+- `ranges`: many small ranges in few requests
+- `requests`: counts requests
+- `probe`: tries a store before it is used
+"""
+
+__all__ = [
+    "keys",
+    "local_folders",
+    "location",
+    "probe",
+    "ranges",
+    "requests",
+    "store",
+]

@@ -10,10 +10,10 @@ from obstore import exceptions
 from obstore import store as stores
 
 from icefloe.errors import TransientError
-from icefloe.storage.faults import Place
 from icefloe.storage.keys import join_url
 from icefloe.storage.object_store import ObjectStore
 from icefloe.storage.requests import Requests
+from icefloe.storage.store_errors import Place
 from icefloe.storage.synced_files import make_synced_folder, sync_folder, synced_file
 from icefloe.storage.unfinished import remove_unfinished
 

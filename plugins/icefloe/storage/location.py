@@ -14,13 +14,13 @@ from icefloe.errors import TerminalError
 from icefloe.patience import patience_seconds
 from icefloe.redaction.hidden import hide, hide_environment
 from icefloe.storage.clients import RemoteClients
-from icefloe.storage.faults import Place
 from icefloe.storage.keys import check_folder
 from icefloe.storage.local_store import LocalStore
 from icefloe.storage.object_store import ObjectStore
 from icefloe.storage.options import usable_options
 from icefloe.storage.requests import Requests
 from icefloe.storage.store import Store
+from icefloe.storage.store_errors import Place
 
 __all__ = ["open_store"]
 

@@ -14,12 +14,12 @@ from obstore import exceptions
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.patience import answer_within
 from icefloe.storage.clients import RemoteClients
-from icefloe.storage.faults import Place
 from icefloe.storage.keys import check_folder, check_key, join_url
 from icefloe.storage.local_file import file_size, mapped_file
 from icefloe.storage.ranges import ByteRange, coalesce_ranges, cut_ranges
 from icefloe.storage.requests import RequestKind, Requests, RequestTotals
 from icefloe.storage.store import KeyMissingError, RangeMissingError, Store, StoredObject
+from icefloe.storage.store_errors import Place
 
 __all__ = ["ObjectStore"]
 

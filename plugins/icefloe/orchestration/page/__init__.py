@@ -1,1 +1,8 @@
-"""The page in Airflow: what every pipeline does, read from Airflow's database and the checkpoints."""
+"""The page in Airflow: documents (`views`) and how they are served (`server`).
+
+Read in this order:
+
+- `document_cache`: documents of stores for a page that must not wait
+"""
+
+__all__ = []

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from icefloe.errors import IcefloeError, TransientError
-from icefloe.orchestration.lanes import Lanes
+from icefloe.orchestration.tasks.lanes import Lanes
 
 __all__ = ["DocumentCache", "Found"]
 

@@ -1,0 +1,19 @@
+"""The end of a batch: audited, committed to the sink, recorded, cleaned up.
+
+Read in this order:
+
+- `commit_batch`: the steps in their order
+- `delivered_batch`: the results of all tasks, and the proof that they add up
+- `summary_check`: snapshot summaries as a second witness
+- `report`: ``report.json``
+- `distribution`: how sizes and times are spread over tasks
+- `cleanup`: deletes the files that passed between the phases
+"""
+
+__all__ = [
+    "cleanup",
+    "commit_batch",
+    "delivered_batch",
+    "distribution",
+    "report",
+]

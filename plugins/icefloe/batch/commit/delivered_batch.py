@@ -1,0 +1,149 @@
+"""What the tasks of a batch left behind, and the proof that it adds up."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from icefloe.audit.sums import AuditError, Sums
+from icefloe.batch.context.batch_context import BatchContext
+from icefloe.batch.phase_record import PhaseRecord, load_phases
+from icefloe.batch.plan_document import Plan, Route
+from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
+from icefloe.batch.stage.deliver import CHANGE_WEIGHTS
+from icefloe.batch.stage.range_results import RangeResult, range_results
+from icefloe.changes.columns import ChangeType
+from icefloe.documents import load_document
+from icefloe.errors import TransientError
+from icefloe.shuffle.map_output_log import MissingMapOutputError
+from icefloe.shuffle.map_output_record import MapOutputRecord
+from icefloe.shuffle.ordinal_sums import OrdinalSums
+from icefloe.sinks.sink import CommitMessage
+
+__all__ = ["DeliveredBatch", "UndeliveredError", "delivering_phase"]
+
+
+class UndeliveredError(TransientError):
+    """Tasks of a batch have not delivered, or what they delivered is gone. Facts: ``phase`` that runs only those again.
+
+    Another try of commit alone finds the same.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveredBatch:
+    """A batch whose tasks are all done.
+
+    Attributes:
+        records: of the map tasks, by map id.
+        results: of the reduce ranges; empty where nothing was shuffled.
+        messages: of the tasks that wrote to the sink.
+        phases: how long they took and what they met, as far as it is recorded.
+    """
+
+    plan: Plan
+    records: Sequence[MapOutputRecord]
+    results: Sequence[RangeResult]
+    messages: Sequence[CommitMessage]
+    phases: Sequence[PhaseRecord] = ()
+
+    @classmethod
+    def of(cls, context: BatchContext) -> "DeliveredBatch":
+        """Reads what the tasks of a batch recorded.
+
+        Raises:
+            UndeliveredError: a task has not delivered yet.
+        """
+        plan = context.plan
+        records = _records(context)
+        results = _results(context) if plan.route is Route.SHUFFLE else []
+        messages = (
+            [result.message for result in results]
+            if plan.route is Route.SHUFFLE
+            else [_message(record) for record in records]
+        )
+        return cls(plan=plan, records=records, results=results, messages=messages, phases=load_phases(context.store))
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Changes by type, in lower case."""
+        names = [each.name.lower() for each in ChangeType]
+        return {name: sum(message.counts.get(name, 0) for message in self.messages) for name in names}
+
+    @property
+    def handed_on(self) -> Sums:
+        """The sums of what the map tasks handed on: those of each step, also where changes are net."""
+        return _merged(record.ordinals for record in self.records)
+
+    def audited(self) -> Sums:
+        """The sums of the changes where they left, proven equal to those of what the map tasks handed on.
+
+        Raises:
+            AuditError: they differ, or the sink was given something else than what was summed up.
+        """
+        what = f"batch {self.plan.batch_number} of {self.plan.pipeline}"
+        left = self.handed_on
+        if self.plan.route is Route.SHUFFLE:
+            left = _merged(result.sums for result in self.results)
+            left.require(self.handed_on, what=what, per_ordinal=not self.plan.is_net)
+        signed_count = sum(left.signed_counts().values())
+        given = (
+            sum(_signed_count(message.counts) for message in self.messages),
+            sum(message.hash_sum for message in self.messages) % (1 << 128),
+        )
+        if given != (signed_count, left.hash_sum()):
+            raise AuditError(
+                f"{what} does not add up at the sink: {signed_count} rows net with hash sum {left.hash_sum():032x} "
+                f"left, {given[0]} with {given[1]:032x} were written; the batch is not delivered, please report this "
+                "with the batch's folder",
+                what=what,
+            )
+        return left
+
+
+def delivering_phase(plan: Plan) -> str:
+    """The phase whose tasks write to the sink; shuffle_read also makes map outputs again that are gone."""
+    return "shuffle_read" if plan.route is Route.SHUFFLE else "insert_only"
+
+
+def _records(context: BatchContext) -> list[MapOutputRecord]:
+    plan = context.plan
+    try:
+        return context.map_outputs.records(range(plan.num_map_tasks))
+    except MissingMapOutputError as error:
+        missing = error.facts["map_ids"]
+        phase = delivering_phase(plan)
+        raise UndeliveredError(
+            f"{len(missing)} of {plan.num_map_tasks} map tasks of batch {plan.batch_number} have no valid output (the "
+            f"first: {missing[0]}); run again, or in Airflow clear {phase} with what is downstream of it: it runs only "
+            "those",
+            phase=phase,
+        ) from error
+
+
+def _results(context: BatchContext) -> list[RangeResult]:
+    ranges = [each.range_id for each in load_coalesce_plan(context).ranges]
+    found = range_results(context.store, ranges)
+    missing = [range_id for range_id, result in zip(ranges, found, strict=True) if result is None]
+    if missing:
+        phase = delivering_phase(context.plan)
+        raise UndeliveredError(
+            f"{len(missing)} of {len(found)} ranges of batch {context.plan.batch_number} have not delivered (the "
+            f"first: {missing[0]}); run again, or in Airflow clear {phase} with what is downstream of it: it runs only "
+            "those",
+            phase=phase,
+        )
+    return [result for result in found if result is not None]
+
+
+def _message(record: MapOutputRecord) -> CommitMessage:
+    return load_document(
+        CommitMessage, json.dumps(record.part).encode(), what=f"the part of commit record {record.map_id}"
+    )
+
+
+def _merged(sums: Iterable[Sequence[OrdinalSums]]) -> Sums:
+    return Sums(each for of_task in sums for each in of_task)
+
+
+def _signed_count(counts: Mapping[str, int]) -> int:
+    return sum(weight * counts.get(kind.name.lower(), 0) for kind, weight in CHANGE_WEIGHTS.items())

@@ -1,0 +1,172 @@
+"""``report.json``: what a batch did, for people, dashboards and the page in Airflow."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import ClassVar, Literal
+
+from pydantic import ConfigDict
+
+from icefloe.audit.sums import Sums
+from icefloe.batch.commit.delivered_batch import DeliveredBatch
+from icefloe.batch.commit.distribution import Distribution
+from icefloe.batch.commit.summary_check import SummaryCheck
+from icefloe.batch.phase_record import PhaseRecord
+from icefloe.batch.plan_document import Route
+from icefloe.checkpoint.log import Checkpoint
+from icefloe.documents import STRICT, Hash128, SnapshotId, dump_document, load_document
+from icefloe.errors import TerminalError
+
+__all__ = ["BatchReport", "keep_report", "load_report"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchReport:
+    """What one batch did. Quantities carry their units; ``map_seconds`` and ``reduce_seconds`` are summed over tasks.
+
+    Attributes:
+        changes: those of ``each`` step, or the ``net`` ones of the whole batch.
+        counts: rows by change type.
+        rows_read: of all files, each read once.
+        carried_over_rows: rows that cancelled out before the shuffle; one that several steps add or remove counts in
+            each, so this may exceed ``rows_read``.
+        shuffled_bytes: compressed bytes of all map outputs.
+        hash_sum: the signed sum of the row hashes of all changes, equal where they were read and where they left.
+        summary_checks: per step.
+        seconds: wall time from the plan to the commit, waiting between tasks and retries included; None in reports of
+            releases that did not say, as are the numbers below.
+        phases: how often each was begun, its wall time and what its tasks met; without ``commit``'s own last writes.
+        removed_rows_read: rows read that a step removes, once for each such step.
+        added_rows_read: rows read that a step adds, likewise.
+        map_outputs_redone: map outputs that were found damaged or gone, and made again; as often as that happened.
+        fetched_bytes: compressed bytes of shuffle blocks that delivered ranges fetched.
+        fetched_blocks: likewise.
+        decoded_bytes: what map tasks decoded of data files, in Arrow's memory, as often as they did.
+        map_task_bytes: spread of the file bytes that map tasks read, and so on; None where there are no tasks.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    version: Literal[1] = 1
+    pipeline: str
+    table: str
+    batch_number: int
+    backfill_id: str | None
+    route: Route
+    after_snapshot_id: SnapshotId | None
+    up_to_snapshot_id: SnapshotId | None
+    steps: int
+    changes: Literal["each", "net"] = "each"
+    skipped_replace_snapshots: int
+    counts: Mapping[str, int]
+    rows_read: int
+    bytes_read: int
+    carried_over_rows: int
+    shuffled_bytes: int
+    shuffled_rows: int
+    written_bytes: int
+    map_tasks: int
+    num_partitions: int
+    ranges: int
+    map_seconds: float
+    reduce_seconds: float
+    hash_sum: Hash128
+    summary_checks: tuple[SummaryCheck, ...]
+    warnings: tuple[str, ...]
+    committed_at: str
+    seconds: float | None = None
+    phases: tuple[PhaseRecord, ...] = ()
+    removed_rows_read: int | None = None
+    added_rows_read: int | None = None
+    map_outputs_redone: int | None = None
+    fetched_bytes: int | None = None
+    fetched_blocks: int | None = None
+    decoded_bytes: int | None = None
+    map_task_bytes: Distribution | None = None
+    map_task_seconds: Distribution | None = None
+    range_bytes: Distribution | None = None
+    range_seconds: Distribution | None = None
+
+    @classmethod
+    def of(
+        cls, batch: DeliveredBatch, left: Sums, *, checks: tuple[SummaryCheck, ...], warnings: tuple[str, ...]
+    ) -> "BatchReport":
+        """The report of a batch that is being committed now.
+
+        Args:
+            batch: what its tasks left.
+            left: the sums of its changes.
+            checks: of the snapshot summaries.
+            warnings: that came up while committing; those of the plan stand before them.
+        """
+        plan, records = batch.plan, batch.records
+        shuffled = [record for record in records if record.data is not None]
+        now = datetime.now(UTC)
+        return cls(
+            pipeline=plan.pipeline,
+            table=plan.table,
+            batch_number=plan.batch_number,
+            backfill_id=plan.backfill_id,
+            route=plan.route,
+            after_snapshot_id=plan.after_snapshot_id,
+            up_to_snapshot_id=plan.up_to_snapshot_id,
+            steps=len(plan.steps),
+            changes=plan.changes,
+            skipped_replace_snapshots=plan.skipped_replace_snapshots,
+            counts=batch.counts,
+            rows_read=plan.input_rows,
+            bytes_read=sum(record.bytes_read for record in records),
+            carried_over_rows=sum(record.carried_over_rows for record in records),
+            shuffled_bytes=sum(record.data.size_bytes for record in shuffled if record.data is not None),
+            shuffled_rows=sum(record.rows for record in shuffled),
+            written_bytes=sum(message.size_bytes for message in batch.messages),
+            map_tasks=len(records),
+            num_partitions=plan.num_partitions,
+            ranges=len(batch.results),
+            map_seconds=sum(record.seconds for record in records),
+            reduce_seconds=sum(result.seconds for result in batch.results),
+            hash_sum=left.hash_sum(),
+            summary_checks=checks,
+            warnings=(*plan.warnings, *warnings),
+            committed_at=now.isoformat(timespec="milliseconds"),
+            seconds=max(0.0, (now - datetime.fromisoformat(plan.planned_at)).total_seconds()),
+            phases=tuple(batch.phases),
+            removed_rows_read=sum(record.removed_rows_read for record in records),
+            added_rows_read=sum(record.added_rows_read for record in records),
+            map_outputs_redone=sum(record.generation for record in records),
+            fetched_bytes=sum(result.fetched_bytes for result in batch.results),
+            fetched_blocks=_known_sum(result.fetched_blocks for result in batch.results),
+            decoded_bytes=_known_sum(record.bytes_decoded for record in records),
+            map_task_bytes=Distribution.of({record.map_id: record.bytes_read for record in records}),
+            map_task_seconds=Distribution.of({record.map_id: record.seconds for record in records}),
+            range_bytes=Distribution.of({result.range_id: result.fetched_bytes for result in batch.results}),
+            range_seconds=Distribution.of({result.range_id: result.seconds for result in batch.results}),
+        )
+
+
+def _known_sum(numbers: Iterable[int | None]) -> int | None:
+    found = list(numbers)
+    return None if None in found else sum(number for number in found if number is not None)
+
+
+def keep_report(checkpoint: Checkpoint, report: BatchReport) -> BatchReport:
+    """Keeps the report of a batch unless there is one; returns the one that counts.
+
+    Of several runs that commit a batch at once, or a zombie that comes after the commit, only the first is reported.
+    """
+    if checkpoint.create_report(report.batch_number, dump_document(report)):
+        return report
+    return load_report(checkpoint, report.batch_number)
+
+
+def load_report(checkpoint: Checkpoint, batch_number: int) -> BatchReport:
+    """The report of a committed batch.
+
+    Raises:
+        TerminalError: it is gone.
+    """
+    what = f"the report of batch {batch_number} in {checkpoint.url}"
+    data = checkpoint.report(batch_number)
+    if data is None:
+        raise TerminalError(f"{what} is gone, although the batch is committed", batch_number=batch_number)
+    return load_document(BatchReport, data, what=what)

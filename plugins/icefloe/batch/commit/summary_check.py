@@ -1,0 +1,68 @@
+"""The second witness of a batch: what the table's own snapshot summaries say about its rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from pydantic import ConfigDict
+
+from icefloe.audit.sums import AuditError, Sums
+from icefloe.batch.plan_document import Plan
+from icefloe.documents import STRICT
+
+__all__ = ["SummaryCheck", "check_summaries"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryCheck:
+    """Whether inserts less deletes of one step equal what the snapshot summaries say.
+
+    Attributes:
+        expected: None where the summaries do not say; then nothing was compared.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    change_ordinal: int
+    expected: int | None
+    found: int
+
+
+def check_summaries(
+    plan: Plan, handed_on: Sums, *, on_summary_mismatch: Literal["fail", "warn"]
+) -> tuple[tuple[SummaryCheck, ...], tuple[str, ...]]:
+    """Compares inserts less deletes of each step with what its snapshots say.
+
+    Args:
+        plan: of the batch.
+        on_summary_mismatch: of the pipeline as it is now.
+        handed_on: the sums of its steps, where rows were read: net changes no longer tell one step from another.
+
+    Returns:
+        A check per step, and a warning for each that differs.
+
+    Raises:
+        AuditError: one differs and the pipeline does not accept that.
+    """
+    counts = handed_on.signed_counts()
+    checks = tuple(
+        SummaryCheck(change_ordinal=ordinal, expected=expected, found=counts.get(ordinal, 0))
+        for ordinal, expected in enumerate(plan.summary_row_deltas)
+    )
+    sentences = tuple(_sentences(plan, checks))
+    if sentences and on_summary_mismatch == "fail":
+        raise AuditError(
+            f"{sentences[0]}; nothing was committed: if a writer is known to write wrong summaries, set "
+            "on_summary_mismatch: warn",
+            sentences=sentences,
+        )
+    return checks, sentences
+
+
+def _sentences(plan: Plan, checks: Sequence[SummaryCheck]) -> list[str]:
+    return [
+        f"snapshot {plan.steps[check.change_ordinal].commit_snapshot_id} of {plan.table} says that it changed the "
+        f"number of rows by {check.expected}, its data files say by {check.found}"
+        for check in checks
+        if check.expected is not None and check.expected != check.found
+    ]

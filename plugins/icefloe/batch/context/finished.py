@@ -1,0 +1,48 @@
+"""A run that finds its work done by another ends well."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from icefloe.batch.context.batch_context import TaskReference
+from icefloe.errors import IcefloeError
+
+__all__ = ["BatchFinished", "ends_well_if_finished"]
+
+logger = logging.getLogger(__name__)
+
+
+class BatchFinished(Exception):  # noqa: N818 - no error: nothing is left to do
+    """Another run has committed the batch meanwhile. Not an `IcefloeError`, so that nobody reports it as trouble."""
+
+
+@contextmanager
+def ends_well_if_finished(reference: TaskReference) -> Iterator[None]:
+    """Turns any error inside into `BatchFinished` if the batch is committed by then.
+
+    Whatever a late run stumbles over, its plan deleted, its parts in place, its batch closed: it is the trace of the
+    run that was faster, and nothing to act on.
+
+    Args:
+        reference: of the batch.
+
+    Raises:
+        BatchFinished: there is nothing left to do of the batch.
+        Exception: the error, if the batch is still open or that cannot be learned.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not _is_over(reference):
+            raise
+        logger.info("batch %d was finished by another run, this one ends: %s", reference.batch_number, error)
+        raise BatchFinished from None
+
+
+def _is_over(reference: TaskReference) -> bool:
+    """Whether the batch is committed, as far as the checkpoint answers."""
+    try:
+        return reference.is_over()
+    except IcefloeError as error:
+        logger.warning("whether batch %d is finished cannot be learned: %s", reference.batch_number, error)
+        return False

@@ -1,0 +1,144 @@
+"""A pipeline, opened: its table, its checkpoint and its sink, before there is a batch."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from icefloe.batch.context.batch_context import TaskReference
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.keys import plan_url
+from icefloe.batch.run_settings import RunSettings
+from icefloe.batch.table_access import open_table
+from icefloe.checkpoint.log import Checkpoint
+from icefloe.checkpoint.records import OffsetRecord, Writer
+from icefloe.iceberg.table import Table
+from icefloe.pipeline.model import Pipeline
+from icefloe.sinks.open_sink import open_sink
+from icefloe.sinks.sink import Sink
+from icefloe.storage.keys import join_url
+from icefloe.storage.location import open_store
+from icefloe.storage.requests import Requests
+from icefloe.storage.store import Store
+
+__all__ = ["PipelineSession", "batch_url"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineSession:
+    """What planning a batch needs. A session of a backfill differs by its places alone.
+
+    Attributes:
+        pipeline: with ``${ENV}`` expanded.
+        table: as loaded when the session was opened.
+        backfill_id: None for the pipeline itself.
+        writer: who runs the pipeline here.
+        takes_over: the writer becomes the owner of the checkpoint, whoever was.
+        requests: what was asked of its stores.
+    """
+
+    pipeline: Pipeline
+    credentials: Credentials
+    table: Table
+    backfill_id: str | None = None
+    writer: Writer = field(default_factory=Writer)
+    takes_over: bool = False
+    requests: Requests = field(default_factory=Requests, compare=False)
+
+    @classmethod
+    def open(
+        cls,
+        pipeline: Pipeline,
+        *,
+        credentials: Credentials,
+        environ: Mapping[str, str],
+        writer: Writer | None = None,
+        takes_over: bool = False,
+    ) -> Self:
+        """Loads the table of a pipeline.
+
+        Raises:
+            PipelineFileError: an environment variable is not set.
+            TerminalError: no such catalog or table.
+            TransientError: the catalog did not answer.
+        """
+        expanded = pipeline.expanded(environ)
+        return cls(
+            pipeline=expanded,
+            credentials=credentials,
+            table=_load(expanded, credentials),
+            writer=writer or Writer(),
+            takes_over=takes_over,
+        )
+
+    def with_fresh_table(self) -> Self:
+        """The same session with the table as it is now.
+
+        A cursor may only be judged by a table that was loaded after it: an older view lacks snapshots that other runs
+        have delivered since, which would look as if they had expired.
+        """
+        return replace(self, table=_load(self.pipeline, self.credentials))
+
+    def for_backfill(self, backfill_id: str) -> Self:
+        """The same pipeline with a checkpoint and an output of the backfill's own."""
+        return replace(self, backfill_id=backfill_id)
+
+    @property
+    def settings(self) -> RunSettings:
+        """What tasks of this run take from the pipeline file."""
+        return RunSettings.of(self.pipeline, backfill_id=self.backfill_id, writer=self.writer)
+
+    @property
+    def checkpoint_url(self) -> str:
+        """Where the checkpoint of the pipeline or of the backfill is kept."""
+        return self.settings.checkpoint_url
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The checkpoint of the pipeline or of the backfill."""
+        return Checkpoint(self.open_storage(self.checkpoint_url))
+
+    @property
+    def sink_settings(self) -> Mapping[str, Any]:
+        """The sink's settings; a backfill's output stands below the path of the pipeline's."""
+        return self.settings.sink
+
+    @property
+    def sink(self) -> Sink:
+        """The sink, opened."""
+        return open_sink(self.sink_settings, self.credentials.sink_options, self.requests)
+
+    def batch_url(self, offset: OffsetRecord) -> str:
+        """The folder of what a batch passes between its phases."""
+        return batch_url(self.pipeline, offset, backfill_id=self.backfill_id)
+
+    def reference(self, offset: OffsetRecord) -> TaskReference:
+        """What tasks of a batch are given."""
+        return TaskReference(
+            plan_url=plan_url(self.batch_url(offset)), credentials=self.credentials, settings=self.settings
+        )
+
+    def open_storage(self, url: str) -> Store:
+        """A place of the pipeline's storage."""
+        return open_store(url, options=self.credentials.storage_options, requests=self.requests)
+
+
+def batch_url(pipeline: Pipeline, offset: OffsetRecord, *, backfill_id: str | None) -> str:
+    """The folder of what a batch passes between its phases; that of format 1 for a batch that was opened so.
+
+    It is called after the checkpoint, not after the pipeline alone: pipelines of one name share nothing.
+    """
+    if offset.checkpoint_id is not None:
+        return join_url(pipeline.shuffle_url, f"{offset.checkpoint_id}/{offset.batch_number}")
+    place = "" if backfill_id is None else f"backfills/{backfill_id}/"
+    return join_url(pipeline.shuffle_url, f"{place}{offset.batch_number}")
+
+
+def _load(pipeline: Pipeline, credentials: Credentials) -> Table:
+    """The table of an expanded pipeline."""
+    return open_table(
+        pipeline.catalog,
+        pipeline.table,
+        credentials=credentials,
+        environ={},
+        allowed_locations=pipeline.allowed_locations,
+    )

@@ -1,0 +1,54 @@
+"""The effects that are left of a group of files once equal rows of opposite sign have cancelled."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from icefloe.batch.map.hashed_rows import Candidates
+from icefloe.batch.rows.file_effects import FileRows
+from icefloe.batch.rows.row_set import RowSet
+from icefloe.batch.rows.weighted_rows import Effect
+from icefloe.changes.consolidate import surviving_rows
+from icefloe.changes.row_hash.row_hashes import RowHashes
+
+__all__ = ["contended_ordinals", "effects_left"]
+
+
+def contended_ordinals(files: Sequence[FileRows]) -> frozenset[int]:
+    """The ordinals in which rows of these files can cancel one for one.
+
+    A file that a step lists more than once (it has a greater weight) leaves the cancelling to the reduce side.
+    """
+    weights: dict[int, set[int]] = {}
+    for file in files:
+        for effect in file.effects:
+            weights.setdefault(effect.change_ordinal, set()).add(effect.weight)
+    return frozenset(ordinal for ordinal, found in weights.items() if found == {-1, 1})
+
+
+def effects_left(candidates: Sequence[Candidates], contended: frozenset[int]) -> list[list[Effect]]:
+    """For each file its effects: in contended ordinals on the candidates that survive, in others as they were."""
+    effects = [[effect for effect in file.effects if effect.change_ordinal not in contended] for file in candidates]
+    for ordinal in sorted(contended):
+        sides = [[*_rows_of(candidates, ordinal, weight)] for weight in (-1, 1)]
+        surviving = surviving_rows(
+            *(RowHashes.concat([candidates[index].hashes.take(rows) for index, rows in side]) for side in sides)
+        )
+        for side, weight, positions in zip(sides, (-1, 1), surviving, strict=True):
+            bounds = np.cumsum([0, *(len(rows) for _, rows in side)])
+            cuts = pairwise(np.searchsorted(positions, bounds))
+            for (index, rows), start, (first, last) in zip(side, bounds[:-1], cuts, strict=True):
+                left = RowSet(positions=rows[positions[first:last] - start])
+                effects[index].append(Effect(change_ordinal=ordinal, weight=weight, rows=left))
+    return effects
+
+
+def _rows_of(candidates: Sequence[Candidates], ordinal: int, weight: int) -> list[tuple[int, np.ndarray]]:
+    """(file, its candidates) of one step and sign."""
+    return [
+        (index, effect.rows.among(np.arange(len(file.hashes))))
+        for index, file in enumerate(candidates)
+        for effect in file.effects
+        if (effect.change_ordinal, effect.weight) == (ordinal, weight)
+    ]

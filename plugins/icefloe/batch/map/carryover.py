@@ -1,0 +1,91 @@
+"""Carry-over, cancelled before the shuffle: the rows of a group of files that really changed."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from icefloe.batch.map.alignment import align, alignable_pairs
+from icefloe.batch.map.cancel import contended_ordinals, effects_left
+from icefloe.batch.map.hashed_rows import Candidates, hash_file
+from icefloe.batch.map.memory_budget import MemoryBudget
+from icefloe.batch.map.read_tally import FileTally, ReadTally
+from icefloe.batch.rows.file_effects import FileRows
+from icefloe.batch.rows.row_reader import TableRowReader
+from icefloe.batch.rows.weighted_rows import ChangedRows
+from icefloe.changes.hash_slice import HashSlice
+from icefloe.changes.row_hash.row_hashes import row_hashes_of_batch
+
+__all__ = ["CarryOver"]
+
+_BYTES_PER_CANDIDATE: Final = 64
+"""A position, a row hash, a copy of it beside those of the other files, and what comparing them needs."""
+_MIN_SLICE_ROWS: Final = 1 << 16
+
+
+class CarryOver:
+    """Consolidates the rows of a group of files, per ordinal.
+
+    A file removed and a file added of equal length are first compared position by position: where a writer kept the row
+    order, that cancels nearly every row without a hash. What differs there, and every touched row of the other files
+    that meet rows of the other sign, is hashed and consolidated; what survives is taken from memory or read again by
+    position. Files that meet nothing of the other sign are passed on. Where the hashes alone would not fit into memory,
+    the files are gone through once for each slice of them.
+
+    Args:
+        files: the group, delete files applied.
+        reader: how to read them.
+        memory_bytes: what may be kept between reading and handing on.
+    """
+
+    def __init__(self, files: Sequence[FileRows], reader: TableRowReader, *, memory_bytes: int) -> None:
+        self._files = files
+        self._reader = reader
+        self._memory_bytes = memory_bytes
+        self.tally = ReadTally(files)
+
+    @property
+    def decoded_bytes(self) -> int:
+        """What was decoded of the files until now."""
+        return self._reader.decoded.total
+
+    def changed_rows(self) -> Iterator[ChangedRows]:
+        """The rows whose weights do not cancel, file by file."""
+        contended = contended_ordinals(self._files)
+        waiting: list[FileRows] = []
+        for file in self._files:
+            if any(effect.change_ordinal in contended for effect in file.effects):
+                waiting.append(file)
+            else:
+                yield from self._every_row(file)
+        if waiting:
+            yield from self._consolidated(waiting, contended)
+
+    def _every_row(self, file: FileRows) -> Iterator[ChangedRows]:
+        tally = FileTally(file)
+        for rows in self._reader.read(file):
+            tally.add(rows)
+            plain, hashes = self._reader.plain(rows.batch), row_hashes_of_batch(rows.batch)
+            yield ChangedRows.of(plain, hashes, rows.positions, file.effects)
+        self.tally.add_file(tally)
+
+    def _consolidated(self, files: Sequence[FileRows], contended: frozenset[int]) -> Iterator[ChangedRows]:
+        budget = MemoryBudget(self._memory_bytes)
+        aligned = self._aligned(files, budget)
+        done = {each.tally.file.key for each in aligned}
+        rest = [file for file in files if file.key not in done]
+        rows = sum(file.rows_touched() for file in rest)
+        slice_rows = max(_MIN_SLICE_ROWS, budget.free_bytes // _BYTES_PER_CANDIDATE)
+        budget.take(min(budget.free_bytes, rows * _BYTES_PER_CANDIDATE))
+        for part in HashSlice.slices(-(-rows // slice_rows)):
+            candidates = [each.within(part) for each in aligned]
+            candidates += [hash_file(file, self._reader, budget=budget, part=part) for file in rest]
+            for each in candidates:
+                self.tally.add_file(each.tally)
+            effects = effects_left(candidates, contended)
+            while candidates:
+                yield from candidates.pop(0).rows(effects.pop(0), self._reader)
+
+    def _aligned(self, files: Sequence[FileRows], budget: MemoryBudget) -> list[Candidates]:
+        if self._reader.shape.row_filter is not None:
+            return []  # of which rows the filter leaves, other ones stand at equal positions
+        pairs = (align(removed, added, self._reader, budget=budget) for removed, added in alignable_pairs(files))
+        return [candidates for pair in pairs if pair is not None for candidates in pair]

@@ -1,0 +1,116 @@
+"""Candidates: rows of one file that may not cancel, with their hashes."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import pairwise
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+
+from icefloe.batch.map.memory_budget import MemoryBudget
+from icefloe.batch.map.read_tally import FileTally
+from icefloe.batch.rows.file_effects import FileRows
+from icefloe.batch.rows.row_reader import TableRowReader
+from icefloe.batch.rows.row_set import Positions, RowSet
+from icefloe.batch.rows.weighted_rows import ChangedRows, Effect
+from icefloe.changes.hash_slice import HashSlice
+from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
+
+__all__ = ["Candidates", "hash_file"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidates:
+    """Rows of one file.
+
+    Attributes:
+        tally: of the file, read to its end.
+        effects: on the candidates, which are numbered from 0.
+        hashes: of the candidates.
+        kept: batches that hold them, where memory allowed; None: they are read again from the file.
+        places: of the candidates in ``kept``, or in the file; None: one after the other.
+    """
+
+    tally: FileTally
+    effects: Sequence[Effect]
+    hashes: RowHashes
+    kept: Sequence[pa.RecordBatch] | None
+    places: Positions | None = None
+
+    def within(self, part: HashSlice) -> Self:
+        """Those whose hashes lie in a slice."""
+        if part.is_whole:
+            return self
+        here = part.positions(self.hashes)
+        return replace(
+            self,
+            effects=seen_from(self.effects, here),
+            hashes=self.hashes.take(here),
+            places=here if self.places is None else self.places[here],
+        )
+
+    def rows(self, effects: Sequence[Effect], reader: TableRowReader) -> Iterator[ChangedRows]:
+        """The candidates that effects touch."""
+        touched = reduce(RowSet.union, (effect.rows for effect in effects), RowSet(positions=np.zeros(0, np.int64)))
+        wanted = touched.among(np.arange(len(self.hashes)))
+        start = 0
+        for batch in self._rows_at(wanted if self.places is None else self.places[wanted], reader):
+            here = wanted[start : start + batch.num_rows]
+            start += batch.num_rows
+            yield ChangedRows.of(batch, self.hashes.take(here), here, effects)
+
+    def _rows_at(self, wanted: Positions, reader: TableRowReader) -> Iterator[pa.RecordBatch]:
+        if not len(wanted):
+            return
+        if self.kept is None:
+            yield from reader.read_rows(self.tally.file.data_file, wanted)
+            return
+        stops = np.cumsum([batch.num_rows for batch in self.kept])
+        bounds = np.searchsorted(wanted, np.concatenate([[0], stops]))
+        for batch, stop, (first, last) in zip(self.kept, stops, pairwise(bounds), strict=True):
+            if last > first:
+                yield reader.plain(batch.take(pa.array(wanted[first:last] - (stop - batch.num_rows))))
+
+
+def hash_file(file: FileRows, reader: TableRowReader, *, budget: MemoryBudget, part: HashSlice) -> Candidates:
+    """Every touched row of a file as a candidate, or those of a slice of the hashes.
+
+    Args:
+        file: with its effects.
+        reader: how to read it.
+        budget: what is left of it decides whether the rows are kept; those of a slice are not.
+        part: of the hashes.
+    """
+    tally = FileTally(file)
+    hashes: list[RowHashes] = []
+    places: list[Positions] = [np.zeros(0, np.int64)]
+    kept: list[pa.RecordBatch] | None = [] if part.is_whole else None
+    kept_bytes = 0
+    for rows in reader.read(file):
+        tally.add(rows)
+        hashed = row_hashes_of_batch(rows.batch)
+        here = part.positions(hashed)
+        hashes.append(hashed if part.is_whole else hashed.take(here))
+        places.append(rows.positions if part.is_whole else rows.positions[here])
+        if kept is not None:
+            kept.append(rows.batch)
+            kept_bytes += rows.batch.nbytes
+            if kept_bytes > budget.free_bytes:
+                kept = None
+    if kept is not None:
+        budget.take(kept_bytes)
+    in_file = np.concatenate(places)
+    return Candidates(
+        tally=tally,
+        effects=seen_from(file.effects, in_file),
+        hashes=RowHashes.concat(hashes),
+        kept=kept,
+        places=in_file if kept is None else None,
+    )
+
+
+def seen_from(effects: Sequence[Effect], positions: Positions) -> list[Effect]:
+    """The effects where only the rows at some positions are left, numbered from 0."""
+    return [replace(effect, rows=effect.rows.seen_from(positions)) for effect in effects]

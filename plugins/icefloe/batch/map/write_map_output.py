@@ -1,0 +1,88 @@
+"""Phase one of the shuffle: one map task, from data files to a committed map output."""
+
+import logging
+import os
+import time
+
+from icefloe.audit.sums import Sums
+from icefloe.batch.context.batch_context import BatchContext
+from icefloe.batch.map.carryover import CarryOver
+from icefloe.batch.rows.shuffled_rows import ShuffledRows
+from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts, new_attempt
+from icefloe.shuffle.map_output_record import MapOutputRecord
+from icefloe.shuffle.reduce_ids import reduce_ids
+from icefloe.storage.local_folders import local_folders
+
+__all__ = ["write_map_output"]
+
+logger = logging.getLogger(__name__)
+
+
+def write_map_output(context: BatchContext, map_id: int, *, attempt: str | None = None) -> MapOutputRecord:
+    """Writes the map output of one task, or adopts the one that is there.
+
+    Args:
+        context: of the batch.
+        map_id: from 0 to the plan's number of map tasks, exclusive.
+        attempt: names this attempt in the record, should it be the one that counts; None: a new name.
+
+    Returns:
+        The commit record that counts; a task that finds one does no work.
+
+    Raises:
+        BatchCommittedError: the batch is done.
+        AuditError: what is handed on does not add up to what was read.
+    """
+    state = context.map_outputs.current(map_id)
+    if state.record is not None:
+        return state.record
+    context.refuse_committed()
+    started = time.monotonic()
+    plan = context.plan
+    memory_bytes = context.settings.memory_bytes // 2
+    carryover = CarryOver(context.file_rows(map_id), context.row_reader(), memory_bytes=memory_bytes)
+    sums = Sums()
+    with MapOutputWriter(
+        context.store,
+        map_id=map_id,
+        generation=state.generation,
+        attempt=attempt or new_attempt(),
+        schema=ShuffledRows(shape=context.shape).schema,
+        num_partitions=plan.num_partitions,
+        memory_bytes=memory_bytes,
+        spill_folders=local_folders(os.environ),
+    ) as writer:
+        rows_handed_on = _hand_on(context, carryover, writer, sums)
+        tally = carryover.tally
+        tally.require(sums.signed_counts(), what=f"map task {map_id} of batch {plan.batch_number}")
+        record = writer.commit(
+            MapTaskCounts(
+                removed_rows_read=tally.removed_rows,
+                added_rows_read=tally.added_rows,
+                carried_over_rows=tally.removed_rows + tally.added_rows - rows_handed_on,
+                bytes_read=plan.map_task_bytes[map_id],
+                bytes_decoded=carryover.decoded_bytes,
+                seconds=time.monotonic() - started,
+            )
+        )
+    Sums(record.ordinals).require(sums, what=f"the map output {map_id} of batch {plan.batch_number}")
+    logger.info("map task %d: read %d rows, handed on %d", map_id, tally.rows_read, rows_handed_on)
+    return record
+
+
+def _hand_on(context: BatchContext, carryover: CarryOver, writer: MapOutputWriter, sums: Sums) -> int:
+    """Routes every changed row by its identity; returns how many there are."""
+    shuffled = ShuffledRows(shape=context.shape)
+    handed_on = 0
+    for rows in carryover.changed_rows():
+        batch, hashes, identities = shuffled.of(rows)
+        writer.write(
+            batch,
+            reduce_ids=reduce_ids(identities, context.plan.num_partitions),
+            change_ordinals=rows.change_ordinals,
+            weights=rows.weights,
+            row_hashes=hashes,
+        )
+        sums.add_rows(hashes, rows.change_ordinals, rows.weights)
+        handed_on += batch.num_rows
+    return handed_on

@@ -1,0 +1,80 @@
+"""The insert-only route: one map task, from data files straight to the sink."""
+
+import json
+import time
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from icefloe.batch.context.batch_context import BatchContext
+from icefloe.batch.map.carryover import CarryOver
+from icefloe.batch.rows.row_reader import TableRowReader
+from icefloe.batch.rows.shuffled_rows import ShuffledRows
+from icefloe.batch.stage.deliver import Delivery, deliver
+from icefloe.changes.columns import ChangeType
+from icefloe.documents import dump_document
+from icefloe.shuffle.map_output import new_attempt
+from icefloe.shuffle.map_output_record import MapOutputRecord
+
+__all__ = ["inserted_rows", "write_part"]
+
+
+def write_part(context: BatchContext, map_id: int, *, attempt: str | None = None) -> MapOutputRecord:
+    """Delivers every row of one map task's files as INSERT, or adopts the record that is there.
+
+    Args:
+        context: of the batch.
+        map_id: from 0 to the plan's number of map tasks, exclusive.
+        attempt: names this attempt in the record, should it be the one that counts; None: a new name.
+
+    Raises:
+        BatchCommittedError: the batch is done.
+        AuditError: what was delivered does not add up to what was read.
+    """
+    state = context.map_outputs.current(map_id)
+    if state.record is not None:
+        return state.record
+    context.refuse_committed()
+    started = time.monotonic()
+    reader = context.row_reader()
+    message, sums = deliver(context, map_id, partial(inserted_rows, context, map_id, reader=reader))
+    return context.map_outputs.commit(
+        MapOutputRecord(
+            map_id=map_id,
+            generation=state.generation,
+            attempt=attempt or new_attempt(),
+            rows=message.rows,
+            ordinals=sums.to_documents(),
+            added_rows_read=message.rows,
+            bytes_read=context.plan.map_task_bytes[map_id],
+            bytes_decoded=reader.decoded.total,
+            seconds=time.monotonic() - started,
+            part=json.loads(dump_document(message)),
+        )
+    )
+
+
+def inserted_rows(
+    context: BatchContext, map_id: int, delivery: Delivery, *, reader: TableRowReader | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a map task as INSERT, file by file.
+
+    Raises:
+        AuditError: after the last, when the rows do not add up to what was read.
+    """
+    carryover = CarryOver(
+        context.file_rows(map_id), reader or context.row_reader(), memory_bytes=context.settings.memory_bytes
+    )
+    shuffled = ShuffledRows(shape=context.shape)
+    for rows in carryover.changed_rows():
+        delivered, hashes = shuffled.delivered_of(rows)
+        yield from delivery.batches(
+            delivered,
+            hashes,
+            np.arange(rows.batch.num_rows),
+            np.full(rows.batch.num_rows, ChangeType.INSERT, np.uint8),
+            rows.change_ordinals,
+        )
+    carryover.tally.require(delivery.sums.signed_counts(), what=f"task {map_id} of batch {context.plan.batch_number}")

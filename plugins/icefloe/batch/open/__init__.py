@@ -1,0 +1,25 @@
+"""Opening a batch: which one it is, and which snapshots it covers.
+
+Read in this order:
+
+- `open_batch`: resumes the open batch, or decides the next range and records it
+- `next_range`: the snapshots of a pipeline's next batch
+- `batch_bounds`: how many steps fit into a batch
+- `load_parts`: an initial load in several batches
+- `range_request`: a range that somebody asks for
+- `occupied_sink`: whether another pipeline writes to the sink
+- `backfill`: where a backfill has its place
+- `identity`: which columns make two rows the same row
+- `recorded_pipeline`: how the pipeline of today differs from the recorded one
+- `cores`: how many tasks run at once
+"""
+
+__all__ = [
+    "batch_bounds",
+    "cores",
+    "identity",
+    "occupied_sink",
+    "open_batch",
+    "range_request",
+    "recorded_pipeline",
+]

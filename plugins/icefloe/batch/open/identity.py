@@ -1,0 +1,106 @@
+"""Which columns make two rows the same row."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, Literal
+
+from icefloe.checkpoint.records import Identity
+from icefloe.errors import TerminalError
+from icefloe.iceberg.schemas.identifier_columns import resolve_identifier_columns
+from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.iceberg.table import Table
+
+__all__ = ["choose_identity", "has_row_ids", "identity_text", "kept_identity"]
+
+_ROW_LINEAGE: Final = 3
+
+
+def has_row_ids(table: Table, changes: Literal["each", "net"]) -> bool:
+    """Whether row ids can tell rows apart: V3 has them, and they hold inside of one step only."""
+    return table.metadata.format_version >= _ROW_LINEAGE and changes == "each"
+
+
+def choose_identity(
+    identifier_columns: Sequence[str] | None, schema: TableSchema, *, table: str, has_row_ids: bool
+) -> Identity:
+    """The identity of a pipeline or a read: the columns given, else the table's identifier fields, row ids, or none.
+
+    Args:
+        identifier_columns: dotted names; None where the caller gives none.
+        schema: of the table at the end of the range.
+        table: its name.
+        has_row_ids: whether rows may be told by their row ids: in a V3 table, and only inside of one step, since ids do
+            not survive every compaction.
+
+    Raises:
+        TerminalError: a column does not exist, naming the nearest ones, or cannot identify rows.
+    """
+    if identifier_columns:
+        columns = tuple(identifier_columns)
+        try:
+            resolve_identifier_columns(schema.columns, columns)
+        except TerminalError as cause:
+            raise TerminalError(
+                f"identifier_columns does not fit table {table}: {cause.sentence}",
+                **cause.facts,
+                table=table,
+                key="identifier_columns",
+            ) from cause
+        return Identity(policy="pipeline", columns=columns)
+    if schema.identifier_columns:
+        columns = schema.identifier_columns
+        field_ids = tuple(schema.columns.find_field(name).field_id for name in columns)
+        return Identity(policy="table", columns=columns, field_ids=field_ids)
+    return Identity(policy="row_id" if has_row_ids else "none")
+
+
+def identity_text(identity: Identity) -> str:
+    """For people."""
+    if identity.policy == "row_id":
+        return "_row_id, inside of a step"
+    return ", ".join(identity.columns) or "none: INSERT and DELETE only"
+
+
+def kept_identity(
+    recorded: Identity, schema: TableSchema, *, pipeline: str, table: str
+) -> tuple[Identity, tuple[str, ...]]:
+    """The identity that a pipeline began with, for another batch of it, and a warning where the table has another now.
+
+    The table's identifier fields are followed when they are renamed; the columns that a pipeline names are not.
+
+    Args:
+        recorded: with the pipeline's first batch.
+        schema: that the batch delivers rows in.
+        pipeline: its name.
+        table: that it follows.
+
+    Raises:
+        TerminalError: one of its columns is not in the table any more.
+    """
+    recorded = _renamed(recorded, schema)
+    try:
+        resolve_identifier_columns(schema.columns, recorded.columns)
+    except TerminalError as cause:
+        raise TerminalError(
+            f"pipeline {pipeline} has identified rows of table {table} by {_named(recorded.columns)} since its first "
+            f"batch, but {cause.sentence}; restore the column's name, or give the pipeline another name to start anew",
+            **cause.facts,
+            table=table,
+        ) from cause
+    if recorded.policy == "pipeline" or recorded.columns == schema.identifier_columns:
+        return recorded, ()
+    warning = (
+        f"the table's identifier fields are {_named(schema.identifier_columns)} now; pipeline {pipeline} goes on with "
+        f"{'_row_id' if recorded.policy == 'row_id' else _named(recorded.columns)}, as it began"
+    )
+    return recorded, (warning,)
+
+
+def _renamed(recorded: Identity, schema: TableSchema) -> Identity:
+    names = tuple(schema.columns.find_column_name(field_id) for field_id in recorded.field_ids)
+    present = tuple(name for name in names if name is not None)
+    return replace(recorded, columns=present) if present and len(present) == len(names) else recorded
+
+
+def _named(columns: Sequence[str]) -> str:
+    return ", ".join(columns) or "none"

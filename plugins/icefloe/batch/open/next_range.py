@@ -1,0 +1,147 @@
+"""Which snapshots a pipeline's next batch covers."""
+
+import logging
+from dataclasses import replace
+from typing import Final, Literal, Protocol
+
+from icefloe.batch.open.batch_bounds import steps_within
+from icefloe.batch.open.load_parts import first_part, next_part
+from icefloe.checkpoint.log import Cursor
+from icefloe.iceberg.history.history import ExpiredHistoryError, History
+from icefloe.iceberg.history.lag import lag
+from icefloe.iceberg.load_part import LoadPart
+from icefloe.iceberg.steps.steps import SnapshotRange, plan_range
+from icefloe.iceberg.steps.tag_moves import plan_tag_move
+from icefloe.iceberg.table import Table
+from icefloe.pipeline.model import Pipeline
+
+__all__ = ["next_range"]
+
+logger = logging.getLogger(__name__)
+
+_CONTINUOUS: Final = "@continuous"
+_LOADS: Final[dict[str, Literal["full", "from_earliest"]]] = {"full": "full", "from_earliest": "from_earliest"}
+
+
+class _Planner(Protocol):
+    def __call__(self, *, max_steps: int) -> SnapshotRange:
+        """The range, or as much of its beginning."""
+
+
+def next_range(table: Table, pipeline: Pipeline, cursor: Cursor | None) -> SnapshotRange | None:
+    """The range after the cursor, or that of the initial load; None where the branch or tag has not moved.
+
+    It ends where a bound of a batch is reached, never inside a commit; the first commit is taken whatever its size. A
+    load is cut between data files and goes on, at its snapshot, until it is complete.
+
+    Args:
+        table: as loaded.
+        pipeline: whose ``initial_load``, ``on_gap``, ``on_rollback`` and bounds of a batch decide.
+        cursor: None before the first batch.
+
+    Raises:
+        ExpiredHistoryError: the cursor's snapshot expired, or that of a load before it was complete, and ``on_gap`` is
+            ``fail``.
+        TerminalError: see `plan_range`.
+    """
+    if cursor is None:
+        return _initial_range(table, pipeline)
+
+    try:
+        if cursor.load_part is not None and cursor.snapshot_id is not None:
+            return _rest_of_load(cursor.load_part, cursor.snapshot_id, table, pipeline)
+        snapshots = _range_after(cursor.snapshot_id, table, pipeline)
+    except ExpiredHistoryError as gap:
+        snapshots = _across(gap, table, pipeline)
+    return None if snapshots.up_to_snapshot_id == cursor.snapshot_id else snapshots
+
+
+def _rest_of_load(delivered: LoadPart, snapshot_id: int, table: Table, pipeline: Pipeline) -> SnapshotRange:
+    snapshots = next_part(table, delivered, snapshot_id=snapshot_id, max_bytes=pipeline.max_bytes_per_batch)
+    return _with_rest(snapshots, table, pipeline)
+
+
+def _range_after(snapshot_id: int | None, table: Table, pipeline: Pipeline) -> SnapshotRange:
+    if snapshot_id is not None and History.of(table).is_tag(pipeline.branch):
+        return plan_tag_move(
+            table, tag=pipeline.branch, after_snapshot_id=snapshot_id, on_rollback=pipeline.on_rollback
+        )
+
+    def plan(*, max_steps: int) -> SnapshotRange:
+        return plan_range(
+            table,
+            branch=pipeline.branch,
+            after_snapshot_id=snapshot_id,
+            on_rollback=pipeline.on_rollback,
+            commit_groups=pipeline.commit_groups,
+            max_steps=max_steps,
+        )
+
+    return _bounded(table, pipeline, plan)
+
+
+def _initial_range(table: Table, pipeline: Pipeline) -> SnapshotRange | None:
+    if pipeline.initial_load == "from_now":
+        head = History.of(table).head(pipeline.branch)
+        return SnapshotRange(after_snapshot_id=None, up_to_snapshot_id=None if head is None else head.snapshot_id)
+    load = "full" if History.of(table).is_tag(pipeline.branch) else _LOADS[pipeline.initial_load]
+
+    def plan(*, max_steps: int) -> SnapshotRange:
+        return plan_range(
+            table, branch=pipeline.branch, load=load, commit_groups=pipeline.commit_groups, max_steps=max_steps
+        )
+
+    snapshots = _bounded(table, pipeline, plan)
+    return None if snapshots.up_to_snapshot_id is None else snapshots
+
+
+def _bounded(table: Table, pipeline: Pipeline, plan: _Planner) -> SnapshotRange:
+    snapshots = plan(max_steps=pipeline.max_steps_per_batch)
+    fitting = steps_within(table, snapshots.steps, max_bytes=pipeline.max_bytes_per_batch)
+    bounded = snapshots if fitting == len(snapshots.steps) else plan(max_steps=fitting)
+    return _with_rest(first_part(table, bounded, max_bytes=pipeline.max_bytes_per_batch), table, pipeline)
+
+
+def _with_rest(snapshots: SnapshotRange, table: Table, pipeline: Pipeline) -> SnapshotRange:
+    """The range with a warning where it leaves something to later batches: under a schedule one batch is one run."""
+    if pipeline.schedule == _CONTINUOUS:
+        return snapshots
+    part = snapshots.steps[0].load_part if snapshots.steps else None
+    if part is not None and not part.is_last:
+        return _warning(
+            snapshots,
+            f"the initial load of snapshot {snapshots.up_to_snapshot_id} has come to {part}, and under this schedule "
+            "each run delivers one batch: raise max_bytes_per_batch, or have the load done under schedule: "
+            f"'{_CONTINUOUS}'",
+        )
+    rest = lag(table, branch=pipeline.branch, cursor_snapshot_id=snapshots.up_to_snapshot_id).snapshots
+    if not rest:
+        return snapshots
+    return _warning(
+        snapshots,
+        f"{rest} snapshots behind snapshot {snapshots.up_to_snapshot_id} are left to later batches, and under this "
+        "schedule each run delivers one: if the pipeline does not catch up, raise max_steps_per_batch and "
+        f"max_bytes_per_batch, or set schedule: '{_CONTINUOUS}'",
+    )
+
+
+def _warning(snapshots: SnapshotRange, warning: str) -> SnapshotRange:
+    return replace(snapshots, warnings=(*snapshots.warnings, warning))
+
+
+def _across(gap: ExpiredHistoryError, table: Table, pipeline: Pipeline) -> SnapshotRange:
+    """The table loaded anew, where the pipeline wants that rather than to stop."""
+    if pipeline.on_gap == "fail":
+        raise ExpiredHistoryError(
+            f"{gap.sentence}; set on_gap: reload to have every row delivered anew, or give the pipeline another name "
+            "to start anew",
+            **gap.facts,
+        ) from gap
+    warning = (
+        f"{gap.sentence}; the table was loaded anew (on_gap: reload): every row is an INSERT, rows that were deleted "
+        "since are not delivered as DELETE, so a consumer must drop what it holds of the earlier batches"
+    )
+    logger.warning("%s: %s", pipeline.name, warning)
+    whole = plan_range(table, branch=pipeline.branch, load="full", commit_groups=pipeline.commit_groups)
+    loaded = first_part(table, whole, max_bytes=pipeline.max_bytes_per_batch)
+    return replace(loaded, warnings=(warning, *loaded.warnings), is_reload=True)

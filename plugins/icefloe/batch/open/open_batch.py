@@ -1,0 +1,251 @@
+"""Opening a batch: the open one is resumed, else the next range is decided and recorded before any work."""
+
+import logging
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.open.backfill import backfill_id
+from icefloe.batch.open.cores import available_cores
+from icefloe.batch.open.identity import choose_identity, has_row_ids, kept_identity
+from icefloe.batch.open.next_range import next_range
+from icefloe.batch.open.range_request import RangeRequest, plan_request
+from icefloe.batch.open.recorded_pipeline import pipeline_record, refuse_other_meaning, tuning_warnings
+from icefloe.checkpoint.batch_spec import PLANNER_VERSION, BatchSpec
+from icefloe.checkpoint.records import Identity, OffsetRecord, OwnerRecord
+from icefloe.checkpoint.view import CheckpointView
+from icefloe.errors import TerminalError
+from icefloe.iceberg.history.history import History
+from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.iceberg.steps.steps import SnapshotRange
+from icefloe.pipeline.configuration import result_configuration
+from icefloe.pipeline.lines import with_lines
+from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.places import refuse_nested_places
+from icefloe.version import VERSION
+
+__all__ = ["NextBatch", "Work", "find_work", "next_batch", "record_batch"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What the sensor asks: is there anything to do?"""
+
+    has_open_batch: bool
+    has_new_snapshot: bool
+    head_snapshot_id: int | None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a batch can be opened or resumed."""
+        return self.has_open_batch or self.has_new_snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextBatch:
+    """The batch a run works on.
+
+    Attributes:
+        session: whose places it uses; of the backfill, where the run is one.
+        offset: the range and its steps; recorded already when ``is_resumed``.
+        warnings: of this run, beside those that are recorded.
+    """
+
+    session: PipelineSession
+    offset: OffsetRecord
+    is_resumed: bool
+    warnings: tuple[str, ...] = ()
+
+
+def find_work(session: PipelineSession) -> Work:
+    """Whether a batch is open, a load is not complete, or the branch has moved since the cursor.
+
+    A few look-ups in the checkpoint.
+    """
+    head = History.of(session.table).head(session.pipeline.branch)
+    head_id = None if head is None else head.snapshot_id
+    view = session.checkpoint.look()
+    cursor = view.cursor
+    if cursor is None:
+        has_new = head_id is not None or session.pipeline.initial_load == "from_now"
+    else:
+        has_new = head_id != cursor.snapshot_id or cursor.load_part is not None
+    return Work(has_open_batch=view.opened is not None, has_new_snapshot=has_new, head_snapshot_id=head_id)
+
+
+def next_batch(
+    session: PipelineSession,
+    request: RangeRequest | None = None,
+    *,
+    view: CheckpointView | None = None,
+    cores: int | None = None,
+) -> NextBatch | None:
+    """The batch to work on: the open one with exactly its range, else the next one; None when there is nothing to do.
+
+    Nothing is written: `record_batch` does.
+
+    Args:
+        session: of the pipeline.
+        request: a range makes the run a backfill.
+        view: a look at the pipeline's checkpoint, if the caller has one; None: a new one.
+        cores: of the Spark master; None: as its configuration or this machine says.
+
+    Raises:
+        ConfigurationChangedError: a key that changes the result, or the table, differs from what was recorded.
+        ExpiredHistoryError: snapshots are gone that the range needs.
+        NestedPlacesError: one of the pipeline's places is inside another.
+        TerminalError: the range cannot be read (see `plan_range`), or an identifier column is gone.
+    """
+    with with_lines(session.pipeline):
+        refuse_nested_places(session.pipeline, session.table.location())
+        if request is not None:
+            return _backfill(session, request, cores)
+        # The look comes before the table: what a cursor names is then in the table, or is gone for good.
+        view = view or session.checkpoint.look()
+        return _next(session.with_fresh_table(), view, cores)
+
+
+def record_batch(batch: NextBatch, *, digest_of: Callable[[BatchSpec], str] | None = None) -> OffsetRecord:
+    """Records a batch before any work on it; another run may have been first, then its record counts.
+
+    Args:
+        batch: to open or to resume.
+        digest_of: gives the digest of the plan for a specification; the one that is recorded may have another identity
+            than the batch, if another run was first to record what the checkpoint is for.
+
+    Raises:
+        OtherOwnerError: the checkpoint belongs to another owner.
+        PathClaimedError: the sink's path belongs to another checkpoint.
+        ConfigurationChangedError: another run was first, with keys that change the result.
+    """
+    session, checkpoint = batch.session, batch.session.checkpoint
+    owner = _claimed(session, batch.offset.checkpoint_id)
+    session.sink.claim(owner=owner.checkpoint_id, pipeline=session.pipeline.name, table=session.pipeline.table)
+    if batch.is_resumed:
+        return batch.offset
+    recorded = checkpoint.create_pipeline(
+        pipeline_record(session, batch.offset.spec.identity, checkpoint_id=owner.checkpoint_id)
+    )
+    refuse_other_meaning(session, recorded)
+    spec = replace(batch.offset.spec, identity=recorded.identity.named_as(batch.offset.spec.identity))
+    plan_digest = None if digest_of is None else digest_of(spec)
+    return checkpoint.create_offset(
+        replace(batch.offset, checkpoint_id=owner.checkpoint_id, spec=spec, plan_digest=plan_digest)
+    )
+
+
+def _claimed(session: PipelineSession, new_id: str | None) -> OwnerRecord:
+    """The owner's record; a backfill belongs to the owner of its pipeline, whoever began it."""
+    takes_over = session.takes_over
+    if session.backfill_id is not None:
+        pipeline = replace(session, backfill_id=None).checkpoint
+        if not takes_over:
+            pipeline.refuse_other(session.writer)
+        owner = pipeline.owner()
+        takes_over = takes_over or (owner is not None and owner.writer.owner == session.writer.owner)
+    return session.checkpoint.claim(session.writer, takes_over=takes_over, new_id=new_id)
+
+
+def _next(session: PipelineSession, view: CheckpointView, cores: int | None) -> NextBatch | None:
+    if view.pipeline is not None:
+        refuse_other_meaning(session, view.pipeline)
+    if view.opened is not None:
+        return _resumed(session, view.opened)
+    snapshots = next_range(session.table, session.pipeline, view.cursor)
+    return None if snapshots is None else _new(session, view, snapshots, cores)
+
+
+def _resumed(session: PipelineSession, opened: OffsetRecord) -> NextBatch:
+    if opened.spec.planner_version != PLANNER_VERSION:
+        raise TerminalError(
+            f"batch {opened.batch_number} of {session.pipeline.name} was planned by version "
+            f"{opened.spec.planner_version} of the planner, and this release has version {PLANNER_VERSION}: finish it "
+            f"with icefloe {opened.icefloe_version}, which opened it",
+            batch_number=opened.batch_number,
+        )
+    warnings = tuning_warnings(session, opened)
+    logger.info("%s: resuming batch %d", session.pipeline.name, opened.batch_number)
+    for warning in warnings:
+        logger.warning("%s", warning)
+    return NextBatch(session=session, offset=opened, is_resumed=True, warnings=warnings)
+
+
+def _new(session: PipelineSession, view: CheckpointView, snapshots: SnapshotRange, cores: int | None) -> NextBatch:
+    """The batch behind the cursor of a view; number, cursor and load part are all of that one look."""
+    pipeline = session.pipeline
+    schema = TableSchema.at(
+        session.table.metadata, snapshots.up_to_snapshot_id, after_snapshot_id=snapshots.after_snapshot_id
+    )
+    identity, warnings = _identity(session, schema, None if view.pipeline is None else view.pipeline.identity)
+    offset = OffsetRecord(
+        batch_number=view.next_number,
+        checkpoint_id=view.checkpoint_id or uuid.uuid4().hex,
+        opened_by=session.writer,
+        follows=view.cursor,
+        spec=_spec(pipeline, snapshots, identity, cores or available_cores(pipeline)),
+        warnings=(*snapshots.warnings, *warnings),
+        result_configuration=result_configuration(pipeline),
+        opened_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        icefloe_version=VERSION,
+    )
+    return NextBatch(session=session, offset=offset, is_resumed=False)
+
+
+def _identity(
+    session: PipelineSession, schema: TableSchema, recorded: Identity | None
+) -> tuple[Identity, Sequence[str]]:
+    """The identity that the pipeline began with, else the one it begins with."""
+    pipeline = session.pipeline
+    if recorded is not None:
+        return kept_identity(recorded, schema, pipeline=pipeline.name, table=pipeline.table)
+    chosen = choose_identity(
+        pipeline.identifier_columns,
+        schema,
+        table=pipeline.table,
+        has_row_ids=has_row_ids(session.table, pipeline.changes),
+    )
+    return chosen, ()
+
+
+def _spec(pipeline: Pipeline, snapshots: SnapshotRange, identity: Identity, cores: int) -> BatchSpec:
+    return BatchSpec(
+        after_snapshot_id=snapshots.after_snapshot_id,
+        up_to_snapshot_id=snapshots.up_to_snapshot_id,
+        steps=snapshots.steps,
+        skipped_replace_snapshots=snapshots.skipped_replace_snapshots,
+        is_reload=snapshots.is_reload,
+        identity=identity,
+        changes=pipeline.changes,
+        columns=pipeline.columns,
+        filter=pipeline.as_written.filter,
+        partitions=pipeline.shuffle.partitions,
+        target_size_bytes=pipeline.shuffle.target_size_bytes,
+        map_task_bytes=pipeline.shuffle.map_task_bytes,
+        target_file_bytes=pipeline.sink.target_file_bytes,
+        cores=cores,
+    )
+
+
+def _backfill(session: PipelineSession, request: RangeRequest, cores: int | None) -> NextBatch | None:
+    """The one batch of a backfill, whose place follows from range and configuration; None for an empty range."""
+    pipeline = session.pipeline
+    snapshots = plan_request(
+        session.table,
+        request,
+        branch=pipeline.branch,
+        on_rollback=pipeline.on_rollback,
+        commit_groups=pipeline.commit_groups,
+    )
+    if snapshots.after_snapshot_id == snapshots.up_to_snapshot_id:
+        return None
+    backfill = session.for_backfill(backfill_id(session, snapshots))
+    opened = backfill.checkpoint.offset(0)
+    if opened is not None:
+        return _resumed(backfill, opened)
+    # A backfill is one batch, whatever was delivered meanwhile: it follows nothing, so its number is always 0.
+    view = replace(backfill.checkpoint.look(), cursor=None, opened=None)
+    return _new(backfill, view, snapshots, cores)

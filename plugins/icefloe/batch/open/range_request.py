@@ -1,0 +1,79 @@
+"""A range that somebody asks for, as snapshot ids or timestamps, and the snapshots it means."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from numbers import Integral
+from typing import Literal
+
+from icefloe.errors import UsageError
+from icefloe.iceberg.history.snapshot_at import snapshot_at
+from icefloe.iceberg.steps.steps import SnapshotRange, plan_range
+from icefloe.iceberg.table import Table
+
+__all__ = ["RangeRequest", "plan_request"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeRequest:
+    """The bounds of a backfill as given: per end a snapshot id, a timestamp with an offset, or neither.
+
+    Attributes:
+        after_snapshot_id: exclusive; without it and ``after_timestamp``: from the start of the table's history.
+        up_to_snapshot_id: inclusive; without it and ``up_to_timestamp``: the head of the branch.
+        after_timestamp: the range begins after the snapshot that was current then.
+        up_to_timestamp: it ends with the snapshot that was current then.
+    """
+
+    after_snapshot_id: int | None = None
+    up_to_snapshot_id: int | None = None
+    after_timestamp: datetime | None = None
+    up_to_timestamp: datetime | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses both forms for one end, other types, timestamps without an offset, and ends before beginnings."""
+        for end in ("after", "up_to"):
+            snapshot_id, timestamp = getattr(self, f"{end}_snapshot_id"), getattr(self, f"{end}_timestamp")
+            if snapshot_id is not None and timestamp is not None:
+                raise UsageError(f"{end}_snapshot_id and {end}_timestamp were both given: give one of them")
+            if snapshot_id is not None and (isinstance(snapshot_id, bool) or not isinstance(snapshot_id, Integral)):
+                raise UsageError(f"{end}_snapshot_id must be an int, not {snapshot_id!r}")
+            if timestamp is not None and not isinstance(timestamp, datetime):
+                raise UsageError(f"{end}_timestamp must be a datetime with an offset, not {timestamp!r}")
+            if timestamp is not None and timestamp.tzinfo is None:
+                raise UsageError(f"{end}_timestamp {timestamp} has no offset: end it with Z or +HH:MM")
+        if self.after_timestamp is not None and self.up_to_timestamp is not None:
+            _refuse_reversed(self.after_timestamp, self.up_to_timestamp)
+
+
+def _refuse_reversed(after: datetime, up_to: datetime) -> None:
+    if up_to < after:
+        raise UsageError(
+            f"the range ends at {up_to.isoformat()}, before it begins at {after.isoformat()}: exchange after_timestamp "
+            "and up_to_timestamp"
+        )
+
+
+def plan_request(
+    table: Table,
+    request: RangeRequest,
+    *,
+    branch: str,
+    on_rollback: Literal["compensate", "fail"],
+    commit_groups: Literal["fuse", "split"],
+) -> SnapshotRange:
+    """The steps of a range that was asked for; see `plan_range` for what it raises."""
+    after, up_to = request.after_snapshot_id, request.up_to_snapshot_id
+    if request.after_timestamp is not None:
+        after = snapshot_at(table, request.after_timestamp, branch=branch)
+    if request.up_to_timestamp is not None:
+        up_to = snapshot_at(table, request.up_to_timestamp, branch=branch)
+        if up_to is None:
+            return SnapshotRange(after_snapshot_id=after, up_to_snapshot_id=after)
+    return plan_range(
+        table,
+        branch=branch,
+        after_snapshot_id=after,
+        up_to_snapshot_id=up_to,
+        on_rollback=on_rollback,
+        commit_groups=commit_groups,
+    )

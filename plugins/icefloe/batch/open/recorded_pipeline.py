@@ -1,0 +1,81 @@
+"""What a checkpoint was made for, and how the pipeline of today differs from it."""
+
+import json
+from collections.abc import Sequence
+
+from icefloe.batch.context.session import PipelineSession
+from icefloe.checkpoint.records import Identity, OffsetRecord, PipelineRecord
+from icefloe.errors import TerminalError
+from icefloe.iceberg.table_identity import table_uuid
+from icefloe.pipeline.configuration import compare, result_configuration, tuning_configuration
+from icefloe.version import VERSION
+
+__all__ = ["ConfigurationChangedError", "pipeline_record", "refuse_other_meaning", "tuning_warnings"]
+
+
+class ConfigurationChangedError(TerminalError):
+    """The pipeline, or its table, is not the one its checkpoint was made for."""
+
+
+def pipeline_record(session: PipelineSession, identity: Identity, *, checkpoint_id: str) -> PipelineRecord:
+    """What the checkpoint of a pipeline is made for, written with its first batch."""
+    return PipelineRecord(
+        checkpoint_id=checkpoint_id,
+        name=session.pipeline.name,
+        table=session.pipeline.table,
+        table_uuid=table_uuid(session.table),
+        table_location=session.table.metadata.location,
+        identity=identity,
+        result_configuration=result_configuration(session.pipeline),
+        icefloe_version=VERSION,
+    )
+
+
+def refuse_other_meaning(session: PipelineSession, recorded: PipelineRecord) -> None:
+    """Stops a pipeline whose table was replaced or whose keys were edited since its first batch.
+
+    Raises:
+        ConfigurationChangedError: with what was recorded and what it is now.
+    """
+    _refuse_other_table(session, recorded)
+    differences = compare(recorded.result_configuration, result_configuration(session.pipeline))
+    if differences:
+        raise ConfigurationChangedError(
+            f"pipeline {session.pipeline.name} ({session.pipeline.path}) was edited in what its changes mean since its "
+            f"first batch: {_pairs(differences)}; restore the keys, or give the pipeline another name and sink.path to "
+            "start anew",
+            differences=differences,
+        )
+
+
+def tuning_warnings(session: PipelineSession, opened: OffsetRecord) -> tuple[str, ...]:
+    """The warning that an open batch keeps the sizes it was opened with; none where they are those of today."""
+    current = tuning_configuration(session.pipeline)
+    differences = compare(opened.spec.sizes, current)
+    if not differences:
+        return ()
+    warning = (
+        f"batch {opened.batch_number} of {session.pipeline.name} is open and keeps the sizes it was opened with: "
+        f"{_pairs(differences)}; the next batch takes the new ones"
+    )
+    return (warning,)
+
+
+def _refuse_other_table(session: PipelineSession, recorded: PipelineRecord) -> None:
+    """Tables are told by uuid, those of version 1 without one by location."""
+    uuid = table_uuid(session.table)
+    what, was, now = "uuid", recorded.table_uuid, uuid
+    if recorded.table_uuid is None or uuid is None:
+        what, was, now = "location", recorded.table_location, session.table.metadata.location
+    if was != now:
+        raise ConfigurationChangedError(
+            f"pipeline {session.pipeline.name} follows the table {recorded.table} with {what} {was}, but the table of "
+            f"that name now has {what} {now}: it was dropped and created again; give the pipeline another name "
+            "and sink.path to start anew",
+            recorded=was,
+            current=now,
+        )
+
+
+def _pairs(differences: Sequence[tuple[str, object, object]]) -> str:
+    return ", ".join(f"{key} was {json.dumps(was)} and is {json.dumps(now)}" for key, was, now in differences)

@@ -1,0 +1,12 @@
+"""From a batch's specification to its plan.
+
+Read in this order:
+
+- `open_and_plan`: opens a batch and writes its plan; a repetition finds both
+- `make_plan`: the plan as a value, before anything is written
+- `map_tasks`: which data files one map task reads
+- `partition_count`: how many reduce partitions a shuffle gets
+- `recorded_plan`: whether a plan that is found is the one of this batch
+"""
+
+__all__ = ["make_plan", "map_tasks", "open_and_plan"]

@@ -1,0 +1,161 @@
+"""The plan of a batch, drafted: what its tasks read and how its shuffle is cut, before anything is written."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from icefloe.batch.equality_schemas import equality_schemas, equality_schemas_to_json
+from icefloe.batch.plan.map_tasks import PlannedFile, map_tasks
+from icefloe.batch.plan.partition_count import partition_count
+from icefloe.batch.plan_document import MapTask, Plan, Route
+from icefloe.batch.rows.row_shape import RowShape
+from icefloe.batch.task_documents import map_task_document
+from icefloe.changes.columns import refuse_reserved_columns
+from icefloe.checkpoint.batch_spec import BatchSpec
+from icefloe.documents import digest_of, dump_document
+from icefloe.iceberg.history.summaries import summary_row_delta
+from icefloe.iceberg.manifests.bounds import comparable_bounds
+from icefloe.iceberg.manifests.manifest_entries import DataEntry
+from icefloe.iceberg.scan.filter_pruning import FilterPruning
+from icefloe.iceberg.scan.scan_tasks import ScanPlan, plan_scan_tasks
+from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.iceberg.step import Step
+from icefloe.iceberg.table import Table
+from icefloe.version import VERSION
+
+__all__ = ["DraftPlan", "Places", "draft_plan"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """What a plan names besides what it computes: who it is for, and from where to where.
+
+    Attributes:
+        catalog: as the pipeline file has it, ``${ENV}`` unexpanded; so are the next two.
+        filter_text: that of the spec, expanded.
+    """
+
+    pipeline: str
+    backfill_id: str | None = None
+    batch_number: int = 0
+    table: str
+    catalog: str | Mapping[str, str] = ""
+    allowed_locations: tuple[str, ...] = ()
+    sink: Mapping[str, Any] = field(default_factory=dict)
+    filter_text: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftPlan:
+    """A plan and its map tasks before anything is written."""
+
+    plan: Plan
+    tasks: tuple[MapTask, ...]
+
+
+def draft_plan(
+    table: Table,
+    spec: BatchSpec,
+    places: Places,
+    *,
+    cores: int,
+) -> DraftPlan:
+    """The plan of a batch; reads metadata and manifests only.
+
+    Args:
+        table: as loaded.
+        spec: what to compute.
+        places: who the plan is for.
+        cores: how many tasks run at once, where the spec does not say.
+
+    Raises:
+        NotBuiltError: a column that cannot be read.
+        TerminalError: a column has a name of ours, or is not there; metadata is gone or damaged.
+    """
+    schema = TableSchema.at(table.metadata, spec.up_to_snapshot_id, after_snapshot_id=spec.after_snapshot_id)
+    shape = RowShape.of(
+        schema,
+        identity=spec.identity,
+        columns=spec.columns,
+        filter_text=places.filter_text,
+        filter_as_written=spec.filter,
+        table=places.table,
+    )
+    refuse_reserved_columns(shape.delivered.arrow.names, table=places.table)
+    scan = plan_scan_tasks(table, spec.steps, may_match=_may_match(shape, table), by_row_id=shape.has_row_id)
+    tasks = tuple(
+        map_task_document(map_id, files, scan.delete_files)
+        for map_id, files in enumerate(map_tasks(_files(scan, schema), map_task_bytes=spec.map_task_bytes))
+    )
+    partitions = partition_count(
+        None if spec.partitions == "auto" else spec.partitions,
+        cores=spec.cores or cores,
+        input_bytes=scan.file_size_bytes,
+        target_size_bytes=spec.target_size_bytes,
+    )
+    plan = Plan(
+        icefloe_version=VERSION,
+        pipeline=places.pipeline,
+        batch_number=places.batch_number,
+        backfill_id=places.backfill_id,
+        route=_route(scan, changes=spec.changes, steps=len(spec.steps)),
+        table=places.table,
+        table_location=table.metadata.location,
+        catalog=places.catalog,
+        sink=places.sink,
+        after_snapshot_id=spec.after_snapshot_id,
+        up_to_snapshot_id=spec.up_to_snapshot_id,
+        steps=tuple(spec.steps),
+        changes=spec.changes,
+        columns=spec.columns,
+        filter=spec.filter,
+        summary_row_deltas=_summary_row_deltas(table, spec.steps, scan, is_filtered=spec.filter is not None),
+        table_schema=schema.schema_json,
+        name_mapping=schema.name_mapping_json,
+        equality_schemas=equality_schemas_to_json(equality_schemas(table, scan.delete_files.values())),
+        identity=spec.identity,
+        map_task_bytes=tuple(task.size_bytes for task in tasks),
+        map_task_digests=tuple(digest_of(dump_document(task)) for task in tasks),
+        input_rows=scan.record_count,
+        num_partitions=partitions.num_partitions,
+        partitions_reason=partitions.reason,
+        cores=spec.cores or cores,
+        target_size_bytes=spec.target_size_bytes,
+        skipped_replace_snapshots=spec.skipped_replace_snapshots,
+        warnings=(*places.warnings, *scan.warnings),
+        allowed_locations=places.allowed_locations,
+        planned_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+    )
+    return DraftPlan(plan=plan, tasks=tasks)
+
+
+def _files(scan: ScanPlan, schema: TableSchema) -> Sequence[PlannedFile]:
+    return [
+        PlannedFile(task=task, bounds=comparable_bounds(task, schema.columns), delete_files=scan.delete_files)
+        for task in scan.tasks
+    ]
+
+
+def _summary_row_deltas(
+    table: Table, steps: Sequence[Step], scan: ScanPlan, *, is_filtered: bool
+) -> tuple[int | None, ...]:
+    """What summaries say of each step; None where they cannot, as they count records and not what is left of them."""
+    hidden = {step.change_ordinal for step in steps} if is_filtered else scan.ordinals_with_deletes
+    return tuple(None if step.change_ordinal in hidden else summary_row_delta(table, step) for step in steps)
+
+
+def _may_match(shape: RowShape, table: Table) -> Callable[[DataEntry], bool]:
+    """Whether a file has to be read for the rows that the filter lets pass."""
+    if shape.row_filter is None:
+        return lambda _: True
+    return FilterPruning(shape.row_filter, table.metadata.specs()).may_match
+
+
+def _route(scan: ScanPlan, *, changes: Literal["each", "net"], steps: int) -> Route:
+    if not scan.tasks:
+        return Route.NOTHING_TO_DO
+    # Net changes carry the last step of their identity, so the rows of several steps have to meet.
+    is_separate = steps == 1 or changes == "each"
+    return Route.INSERT_ONLY if scan.inserts_only and is_separate else Route.SHUFFLE

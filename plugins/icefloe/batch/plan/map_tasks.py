@@ -1,0 +1,185 @@
+"""Which data files one map task reads: those that probably hold the same rows, bounded by bytes."""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, zip_longest
+from typing import Any, Final
+
+from icefloe.iceberg.delete_file import DeleteFile
+from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteNumbers
+from icefloe.iceberg.scan.scan_tasks import ScanTask, Term
+
+__all__ = ["PlannedFile", "map_tasks"]
+
+Bounds = tuple[Any, Any]
+_ROW_GROUP_BYTES: Final = 128 << 20
+"""What is read of a file for one row of it, unless the file is smaller; the row group size that writers aim at."""
+_MOST_TASKS_AT_ONCE: Final = 8
+"""How many tasks' bytes one task may read at most for files that belong together; else it would run alone for long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedFile:
+    """A file to read and what the planner knows of its rows.
+
+    Attributes:
+        bounds: (lower, upper) by field id, of values that compare.
+        delete_files: by the numbers that terms have of them.
+    """
+
+    task: ScanTask
+    bounds: Mapping[int, Bounds]
+    delete_files: Mapping[int, DeleteFile] = field(repr=False, default_factory=dict)
+
+    @property
+    def partition(self) -> Hashable:
+        """Files of equal value hold rows of the same table partition."""
+        return self.task.partition
+
+    @property
+    def read_bytes(self) -> int:
+        """About what is read of the file and of the delete files that are its own.
+
+        Those that reach other files too are left out: smaller tasks would read them more often.
+        """
+        own = [
+            number for number in NO_DELETES.union(*(t.delete_files for t in self.task.terms)) if self._is_own(number)
+        ]
+        rows, size_bytes = self._most_rows_touched(), self.task.data_file.file_size_bytes
+        return min(size_bytes, rows * _ROW_GROUP_BYTES) + sum(self.delete_files[number].size_bytes for number in own)
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether a step takes rows of it away."""
+        return any(term.weight < 0 for term in self.task.terms)
+
+    @property
+    def is_added(self) -> bool:
+        """Whether a step adds it; delete files that change on a file that stays add next to nothing."""
+        return any(sum(term.weight for term in terms) > 0 for terms in self._terms_by_ordinal())
+
+    def _terms_by_ordinal(self) -> Iterable[list[Term]]:
+        by_ordinal: dict[int, list[Term]] = {}
+        for term in self.task.terms:
+            by_ordinal.setdefault(term.change_ordinal, []).append(term)
+        return by_ordinal.values()
+
+    def _most_rows_touched(self) -> int:
+        """All, unless only delete files change that are of this file alone: then no more than these delete."""
+        changed = NO_DELETES
+        for terms in self._terms_by_ordinal():
+            if sum(term.weight for term in terms):
+                return self.task.data_file.record_count
+            changed |= _differing([term.delete_files for term in terms])
+        if not all(self._is_own(number) for number in changed):
+            return self.task.data_file.record_count
+        return sum(self.delete_files[number].record_count for number in changed)
+
+    def _is_own(self, number: int) -> bool:
+        delete_file = self.delete_files.get(number)
+        return delete_file is not None and delete_file.referenced_data_file is not None
+
+
+def map_tasks(files: Sequence[PlannedFile], *, map_task_bytes: int) -> list[tuple[ScanTask, ...]]:
+    """Groups files into map tasks. Any grouping gives the same changes; this one lets carry-over meet early.
+
+    Files of one table partition stand together; inside it, where files are both removed and added, they are ordered
+    by the column whose bounds tell them apart best, and files of equal or overlapping bounds stay together. Where no
+    file is removed, nothing can cancel, and files keep their order, which is that of the steps.
+
+    Args:
+        files: of a batch, each once.
+        map_task_bytes: what a task should read; only files that belong together make it read more.
+
+    Returns:
+        For each map id its files.
+    """
+    if not any(file.is_removed for file in files):
+        return [tuple(file.task for file in task) for task in _packed(([file] for file in files), map_task_bytes)]
+    units: list[list[PlannedFile]] = []
+    for _, group in groupby(sorted(files, key=_by_partition), key=_by_partition):
+        units.extend(_units(list(group), map_task_bytes))
+    return [tuple(file.task for file in task) for task in _packed(units, map_task_bytes)]
+
+
+def _differing(sets: Sequence[DeleteNumbers]) -> DeleteNumbers:
+    """What is in some of the sets and not in all."""
+    return NO_DELETES.union(*sets) - sets[0].intersection(*sets)
+
+
+def _by_partition(file: PlannedFile) -> str:
+    return repr(file.partition)
+
+
+def _units(files: list[PlannedFile], map_task_bytes: int) -> Iterator[list[PlannedFile]]:
+    """What should not be torn apart in one table partition."""
+    field_id = _separating_column(files)
+    if field_id is None:
+        yield from ([file] for file in files)
+        return
+    for component in _overlapping(sorted(files, key=lambda file: file.bounds[field_id]), field_id):
+        if sum(file.read_bytes for file in component) <= map_task_bytes:
+            yield component
+        else:
+            for _, same in groupby(component, key=lambda file: file.bounds[field_id]):
+                yield from _torn(list(same), _MOST_TASKS_AT_ONCE * map_task_bytes)
+
+
+def _torn(files: list[PlannedFile], most_bytes: int) -> Iterator[list[PlannedFile]]:
+    """Files that no bound tells apart: one unit, or, where they are too many, pairs that may be of like rows."""
+    if sum(file.read_bytes for file in files) <= most_bytes:
+        yield files
+        return
+    by_rows = sorted(files, key=lambda file: file.task.data_file.record_count)
+    removed = [file for file in by_rows if file.is_removed]
+    added = [file for file in by_rows if not file.is_removed]
+    yield from ([file for file in pair if file] for pair in zip_longest(removed, added))
+
+
+def _separating_column(files: Sequence[PlannedFile]) -> int | None:
+    """The column on which most added files have the bounds of few removed ones; None where nothing can cancel."""
+    removed = [file for file in files if file.is_removed]
+    added = [file for file in files if file.is_added]
+    if not removed or not added:
+        return None
+    shared = sorted(set.intersection(*(set(file.bounds) for file in files)))
+    if not shared:
+        return None
+    return max(shared, key=lambda field_id: _separation(removed, added, field_id))
+
+
+def _separation(removed: Iterable[PlannedFile], added: Iterable[PlannedFile], field_id: int) -> tuple[int, int]:
+    """How many different bounds both sides have in common, then how many there are at all."""
+    before = {file.bounds[field_id] for file in removed}
+    after = {file.bounds[field_id] for file in added}
+    return len(before & after), len(before | after)
+
+
+def _overlapping(files: Sequence[PlannedFile], field_id: int) -> Iterator[list[PlannedFile]]:
+    """Runs of files whose ranges touch; ``files`` are in the order of their bounds."""
+    run: list[PlannedFile] = []
+    highest: Any = None
+    for file in files:
+        lower, upper = file.bounds[field_id]
+        if run and lower > highest:
+            yield run
+            run = []
+        highest = upper if not run else max(highest, upper)
+        run.append(file)
+    if run:
+        yield run
+
+
+def _packed(units: Iterable[list[PlannedFile]], map_task_bytes: int) -> Iterator[list[PlannedFile]]:
+    """Neighbouring units together while they fit."""
+    task: list[PlannedFile] = []
+    size_bytes = 0
+    for unit in units:
+        unit_bytes = sum(file.read_bytes for file in unit)
+        if task and size_bytes + unit_bytes > map_task_bytes:
+            yield task
+            task, size_bytes = [], 0
+        task.extend(unit)
+        size_bytes += unit_bytes
+    if task:
+        yield task

@@ -1,0 +1,268 @@
+"""Preparing a batch: it is opened and its plan is written; repeating it finds both."""
+
+import logging
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final
+
+from icefloe.batch.commit.report import BatchReport, load_report
+from icefloe.batch.context.batch_context import TaskReference, load_plan
+from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.fenced_store import FencedStore, taken_back_if_over
+from icefloe.batch.keys import PLAN, task_key
+from icefloe.batch.open.batch_bounds import refuse_large_scan
+from icefloe.batch.open.cores import available_cores
+from icefloe.batch.open.occupied_sink import refuse_occupied_sink
+from icefloe.batch.open.open_batch import NextBatch, next_batch, record_batch
+from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.phase_record import PhaseTally, record_phase
+from icefloe.batch.plan.make_plan import DraftPlan, Places, draft_plan
+from icefloe.batch.plan.recorded_plan import refuse_foreign_plan, refuse_other_plan
+from icefloe.batch.plan_document import MapTask, Plan, Route
+from icefloe.checkpoint.batch_spec import BatchSpec
+from icefloe.checkpoint.records import OffsetRecord
+from icefloe.checkpoint.view import CheckpointView
+from icefloe.documents import document_digest, dump_document
+from icefloe.errors import IcefloeError, TransientError
+from icefloe.pipeline.lines import with_lines
+from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.not_built import refuse_unbuilt
+from icefloe.storage.probe import probe
+from icefloe.storage.store import Store
+
+__all__ = ["Prepared", "draft", "prepare", "refuse_excessive_scan", "refuse_unfit"]
+
+logger = logging.getLogger(__name__)
+
+_REQUESTS_AT_ONCE: Final = 8
+_LOOKS: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What the later tasks of a run are told.
+
+    Attributes:
+        reference: of the batch; None when there is nothing to do.
+        plan: of the batch; None too when it was committed before.
+        report: of a batch that was committed before; only a backfill that was done already has one.
+        is_resumed: the batch was open before.
+    """
+
+    reference: TaskReference | None = None
+    plan: Plan | None = None
+    report: BatchReport | None = None
+    is_resumed: bool = field(default=False, compare=False)
+
+    @property
+    def plan_url(self) -> str | None:
+        """The one argument of the later tasks."""
+        return None if self.reference is None else self.reference.plan_url
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether there is nothing left to do of this batch."""
+        return self.report is not None
+
+    @property
+    def route(self) -> Route:
+        """The way through the DAG."""
+        return Route.NOTHING_TO_DO if self.plan is None else self.plan.route
+
+
+def prepare(session: PipelineSession, request: RangeRequest | None = None, *, cores: int | None = None) -> Prepared:
+    """Opens or resumes a batch and writes its plan.
+
+    Other runs may finish the batch meanwhile, and the next ones too, while this process is stopped for an hour. So an
+    error counts only if the checkpoint still says what this run believed when it began; otherwise it looks again.
+
+    Args:
+        session: of the pipeline.
+        request: a range makes the run a backfill.
+        cores: of the Spark master; None: as its configuration or this machine says.
+
+    Raises:
+        NotBuiltError: the pipeline or the table needs what this release does not have.
+        TerminalError: the range cannot be read, or reads more than ``max_scan_bytes``; the storage cannot be written.
+        TransientError: other runs were faster again and again.
+    """
+    refuse_unbuilt(session.pipeline)
+    for _ in range(_LOOKS):
+        view = None if request is not None else session.checkpoint.look()
+        if session.takes_over and view is not None and view.pipeline is not None:
+            session.checkpoint.claim(session.writer, takes_over=True, new_id=view.checkpoint_id)
+        try:
+            prepared = _prepare_once(session, request, view=view, cores=cores)
+        except IcefloeError as error:
+            if view is None or session.checkpoint.look().position == view.position:
+                raise
+            logger.info("%s: looking again, another run has moved on since: %s", session.pipeline.name, error)
+            continue
+        if prepared is not None:
+            return prepared
+        logger.info("%s: looking again, another run has finished this batch", session.pipeline.name)
+    raise TransientError(
+        f"other runs of {session.pipeline.name} finished its batches faster than this one could plan them, {_LOOKS} "
+        "times in a row; run again, and see why several run at once",
+        pipeline=session.pipeline.name,
+    )
+
+
+def _prepare_once(
+    session: PipelineSession, request: RangeRequest | None, *, view: CheckpointView | None, cores: int | None
+) -> Prepared | None:
+    """One try; None where another run committed the batch meanwhile, so that there may be a next one."""
+    batch = next_batch(session, request, view=view, cores=cores)
+    if batch is None:
+        logger.info("%s: nothing to do", session.pipeline.name)
+        return Prepared()
+    number, checkpoint = batch.offset.batch_number, batch.session.checkpoint
+    if batch.is_resumed and checkpoint.committed(number) is not None:
+        return _delivered_before(batch) if request is not None else None
+    if batch.is_resumed:
+        record_batch(batch)
+        plan = _found_plan(batch)
+        if plan is not None:
+            return Prepared(reference=batch.session.reference(batch.offset), plan=plan, is_resumed=True)
+    try:
+        offset, plan = _write(batch)
+    except IcefloeError as error:
+        if checkpoint.committed(number) is None:
+            raise
+        logger.info("batch %d was finished by another run: %s", number, error)
+        return _delivered_before(batch) if request is not None else None
+    if plan is not None:
+        return Prepared(reference=batch.session.reference(offset), plan=plan, is_resumed=batch.is_resumed)
+    return _delivered_before(batch) if request is not None else None
+
+
+def _delivered_before(batch: NextBatch) -> Prepared:
+    report = load_report(batch.session.checkpoint, batch.offset.batch_number)
+    return Prepared(reference=batch.session.reference(batch.offset), report=report)
+
+
+def _found_plan(batch: NextBatch) -> Plan | None:
+    """The plan of an open batch; None where it is not written yet, or was lost.
+
+    Raises:
+        ForeignPlanError: the folder holds the plan of another batch.
+    """
+    store = batch.session.open_storage(batch.session.batch_url(batch.offset))
+    if store.size(PLAN) is None:
+        return None
+    plan = load_plan(store)
+    refuse_foreign_plan(plan, batch.offset, url=store.url, sink_path=batch.session.sink_settings["path"])
+    return plan
+
+
+def _write(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
+    """Plans first, so that a table that cannot be read leaves no open batch behind; then records, then writes.
+
+    Returns:
+        The offset that counts, and the plan; None where the batch was finished by another run meanwhile.
+    """
+    tally, session, checkpoint = PhaseTally(), batch.session, batch.session.checkpoint
+    drafted = draft(batch)
+    refuse_excessive_scan(batch, drafted)
+    if not batch.is_resumed:
+        probe(session.open_storage(session.pipeline.shuffle_url))
+        if checkpoint.pipeline() is None:
+            probe(session.open_storage(session.checkpoint_url))
+    session.sink.check()
+    refuse_occupied_sink(batch)
+
+    def drafted_for(spec: BatchSpec) -> DraftPlan:
+        return drafted if spec == batch.offset.spec else draft(replace(batch, offset=replace(batch.offset, spec=spec)))
+
+    offset = record_batch(batch, digest_of=lambda spec: drafted_for(spec).plan.digest)
+    drafted = drafted_for(offset.spec)
+    refuse_other_plan(drafted.plan, offset)
+    store = FencedStore(session.open_storage(session.batch_url(offset)))
+
+    def is_over() -> bool:
+        return checkpoint.committed(offset.batch_number) is not None
+
+    with taken_back_if_over(store, is_over):
+        _write_documents(store, drafted, offset, session)
+        tally.requests = session.requests.taken()
+        record_phase(store, "plan", tally)
+    if is_over():
+        return offset, None
+    plan = load_plan(store)
+    refuse_foreign_plan(plan, offset, url=store.url, sink_path=session.sink_settings["path"])
+    logger.info("%s: batch %d goes by %s", plan.pipeline, plan.batch_number, plan.route)
+    return offset, plan
+
+
+def _write_documents(store: Store, drafted: DraftPlan, offset: OffsetRecord, session: PipelineSession) -> None:
+    """The documents of the tasks first, each under a name of its content; then the plan, which names them."""
+    plan = replace(
+        drafted.plan,
+        checkpoint_id=offset.checkpoint_id,
+        offset_digest=document_digest(offset),
+        settings_digest=session.settings.digest,
+    )
+
+    def write(task: MapTask) -> None:
+        store.put(task_key(task.map_id, plan.map_task_digests[task.map_id]), dump_document(task))
+
+    with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
+        list(pool.map(write, drafted.tasks))
+    store.create(PLAN, dump_document(plan))
+
+
+def refuse_unfit(batch: NextBatch) -> None:
+    """Stops where ``prepare`` would for what only the batch shows; plans it where ``max_scan_bytes`` asks for it.
+
+    Raises:
+        TerminalError: its sink is occupied, or it would read too much.
+    """
+    refuse_occupied_sink(batch)
+    if batch.session.pipeline.max_scan_bytes is not None and not batch.is_resumed:
+        refuse_excessive_scan(batch, draft(batch))
+
+
+def refuse_excessive_scan(batch: NextBatch, drafted: DraftPlan) -> None:
+    """Stops a batch that is not open yet where it would read more than ``max_scan_bytes``; once open, it stays open.
+
+    Raises:
+        ScanTooLargeError: with both numbers.
+    """
+    if not batch.is_resumed:
+        pipeline, plan = batch.session.pipeline, drafted.plan
+        what = f"batch {plan.batch_number}" if plan.backfill_id is None else f"backfill {plan.backfill_id}"
+        refuse_large_scan(
+            sum(plan.map_task_bytes),
+            max_scan_bytes=pipeline.max_scan_bytes,
+            batch=f"{what} of {pipeline.name}",
+        )
+
+
+def draft(batch: NextBatch) -> DraftPlan:
+    """The plan of a pipeline's batch, as its offset specifies it."""
+    offset, session = batch.offset, batch.session
+    pipeline = session.pipeline
+    with with_lines(pipeline):
+        return draft_plan(
+            session.table,
+            offset.spec,
+            Places(
+                pipeline=pipeline.name,
+                backfill_id=session.backfill_id,
+                batch_number=offset.batch_number,
+                table=pipeline.table,
+                catalog=pipeline.file.data["catalog"],
+                allowed_locations=tuple(pipeline.file.data.get("allowed_locations") or ()),
+                sink=_sink_as_written(pipeline, offset),
+                filter_text=pipeline.filter,
+                warnings=(*offset.warnings, *batch.warnings),
+            ),
+            cores=available_cores(pipeline),
+        )
+
+
+def _sink_as_written(pipeline: Pipeline, offset: OffsetRecord) -> Mapping[str, Any]:
+    settings = asdict(pipeline.as_written.sink)
+    del settings["conn_id"]
+    return {**settings, "target_file_bytes": offset.spec.target_file_bytes}

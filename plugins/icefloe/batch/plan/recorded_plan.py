@@ -1,0 +1,68 @@
+"""Whether a plan is that of a batch: one that is found in its folder, and one that is made again."""
+
+from icefloe.batch.plan_document import Plan
+from icefloe.checkpoint.records import OffsetRecord
+from icefloe.documents import document_digest
+from icefloe.errors import TerminalError
+
+__all__ = ["ForeignPlanError", "OtherPlanError", "refuse_foreign_plan", "refuse_other_plan"]
+
+
+class ForeignPlanError(TerminalError):
+    """The folder of a batch holds the plan of another one. Facts: ``url``, ``batch_number``."""
+
+
+class OtherPlanError(TerminalError):
+    """A plan that was lost cannot be made again as it was. Facts: ``batch_number``."""
+
+
+def refuse_foreign_plan(plan: Plan, offset: OffsetRecord, *, url: str, sink_path: str) -> None:
+    """Stops where a plan that was found is not the one of this batch.
+
+    Args:
+        plan: as found.
+        offset: of the batch.
+        url: of the folder.
+        sink_path: of the pipeline; a plan of format 1 says no more of whose it is.
+
+    Raises:
+        ForeignPlanError: it was made for another checkpoint, offset or range.
+    """
+    range_of_plan = (plan.batch_number, plan.after_snapshot_id, plan.up_to_snapshot_id, plan.steps)
+    is_own = range_of_plan == (offset.batch_number, offset.after_snapshot_id, offset.up_to_snapshot_id, offset.steps)
+    if plan.version == 1:
+        is_own = is_own and plan.sink.get("path") == sink_path
+    else:
+        is_own = is_own and plan.checkpoint_id == offset.checkpoint_id and plan.offset_digest == document_digest(offset)
+    if not is_own:
+        raise ForeignPlanError(
+            f"{url} holds the plan of another batch, of pipeline {plan.pipeline}, batch {plan.batch_number} up to "
+            f"snapshot {plan.up_to_snapshot_id}: the folder was copied, or its checkpoint was restored from a copy; "
+            f"delete everything below {url} and run again: the batch is planned again from its checkpoint",
+            url=url,
+            batch_number=offset.batch_number,
+        )
+
+
+def refuse_other_plan(plan: Plan, offset: OffsetRecord) -> None:
+    """Stops where a plan that is made again differs from the one that the batch was opened with.
+
+    Parts of the first plan may be at the sink already, and tasks of it may still run somewhere: a second plan that
+    cuts the range in another way would mix with them.
+
+    Args:
+        plan: made again from the offset.
+        offset: of the batch; one of format 1 says nothing of its plan.
+
+    Raises:
+        OtherPlanError: it is another.
+    """
+    if offset.plan_digest is None or plan.digest == offset.plan_digest:
+        return
+    raise OtherPlanError(
+        f"batch {offset.batch_number} of {plan.pipeline} cannot be planned again as it was opened with icefloe "
+        f"{offset.icefloe_version}: its plan is lost, and the one made now reads or cuts the range in another way; "
+        f"finish the batch with that release, and restore the table's properties (schema.name-mapping.default) and "
+        "metadata if they were edited since",
+        batch_number=offset.batch_number,
+    )

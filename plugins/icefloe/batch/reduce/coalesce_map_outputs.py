@@ -1,0 +1,109 @@
+"""The task between the phases: index files in, reduce ranges and what to fetch for them out."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from icefloe.batch.context.batch_context import BatchContext
+from icefloe.batch.keys import COALESCE_PLAN
+from icefloe.batch.map.write_map_output import write_map_output
+from icefloe.batch.phase_record import PhaseTally, recorded_phase
+from icefloe.batch.reduce.extents import write_extents
+from icefloe.batch.reduce.find_identity_moves import write_reidentified
+from icefloe.batch.reduce.repair import MAX_ROUNDS, unreliable_store, void_damaged, whole_outputs
+from icefloe.documents import load_document
+from icefloe.errors import TerminalError
+from icefloe.shuffle.coalesce import coalesce
+from icefloe.shuffle.committed_output import partition_bytes
+from icefloe.shuffle.map_output_log import MissingMapOutputError
+from icefloe.shuffle.map_output_record import CorruptMapOutputError
+from icefloe.shuffle.reduce_ranges import CoalescePlan, create_coalesce_plan
+from icefloe.storage.store import KeyMissingError
+
+__all__ = ["Coalesced", "coalesce_map_outputs", "load_coalesce_plan"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coalesced:
+    """The reduce ranges of a batch, and the epoch of the extents they fetch first."""
+
+    plan: CoalescePlan
+    epoch: int
+
+
+def coalesce_map_outputs(context: BatchContext) -> Coalesced:
+    """Plans the reduce ranges of a batch, once; a rerun finds the ranges that are there.
+
+    A map output whose small files are damaged is made again here: ranges planned without it could skip its rows.
+
+    Args:
+        context: of the batch, with the table's files.
+
+    Raises:
+        BatchCommittedError: the batch is done.
+        MissingMapOutputError: a planned map task has no valid output.
+        UnreliableStoreError: map outputs are found damaged again and again.
+    """
+    context.refuse_committed()
+    with context.fenced(), recorded_phase(context.store, "coalesce") as tally, tally.counting(context.requests):
+        try:
+            return _coalesced(context, tally)
+        except MissingMapOutputError as error:
+            tally.map_outputs_missing += len(error.facts["map_ids"])
+            raise
+
+
+def _coalesced(context: BatchContext, tally: PhaseTally) -> Coalesced:
+    def redo(map_ids: Sequence[int]) -> None:
+        tally.map_tasks_run_again += len(map_ids)
+        tally.map_outputs_void += len(map_ids)
+        for map_id in map_ids:
+            write_map_output(context, map_id)
+
+    outputs = whole_outputs(context, redo)
+    plan = context.plan
+    ranges = coalesce(
+        partition_bytes(outputs, plan.num_partitions), target_size_bytes=plan.target_size_bytes, min_ranges=plan.cores
+    )
+    created = create_coalesce_plan(
+        context.store,
+        COALESCE_PLAN,
+        CoalescePlan(num_partitions=plan.num_partitions, target_size_bytes=plan.target_size_bytes, ranges=ranges),
+    )
+    epoch = write_extents(context, created, outputs)
+    if context.shape.is_identity_carried:
+        epoch = _compare_identities(context, created, epoch, redo)
+    logger.info("batch %d: %d ranges of %d partitions", plan.batch_number, len(created.ranges), plan.num_partitions)
+    return Coalesced(plan=created, epoch=epoch)
+
+
+def load_coalesce_plan(context: BatchContext) -> CoalescePlan:
+    """The reduce ranges of a batch.
+
+    Raises:
+        TerminalError: there are none yet.
+    """
+    what = f"the coalesce plan {context.store.url}/{COALESCE_PLAN}"
+    try:
+        return load_document(CoalescePlan, context.store.get(COALESCE_PLAN), what=what)
+    except KeyMissingError as cause:
+        raise TerminalError(f"{what} is not there: run coalesce first", url=context.store.url) from cause
+
+
+def _compare_identities(
+    context: BatchContext, plan: CoalescePlan, epoch: int, redo: Callable[[Sequence[int]], None]
+) -> int:
+    """Reads every row between the phases; returns the epoch of map outputs that all could be read."""
+    for _ in range(MAX_ROUNDS):
+        try:
+            write_reidentified(context, plan, epoch)
+        except CorruptMapOutputError as damage:
+            void_damaged(context, [damage])
+            redo([damage.map_id])
+            outputs = whole_outputs(context, redo)
+            epoch = write_extents(context, plan, outputs)
+        else:
+            return epoch
+    raise unreliable_store(context)

@@ -1,0 +1,38 @@
+"""The documents by which reduce tasks fetch: per range and epoch of the map outputs, what to read."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from icefloe.batch.context.batch_context import BatchContext
+from icefloe.batch.keys import extents_key
+from icefloe.documents import dump_document, load_document
+from icefloe.shuffle.committed_output import CommittedOutput
+from icefloe.shuffle.extents import RangeExtents, plan_extents
+from icefloe.shuffle.reduce_ranges import CoalescePlan
+
+__all__ = ["load_extents", "write_extents"]
+
+_REQUESTS_AT_ONCE: Final = 8
+
+
+def write_extents(context: BatchContext, plan: CoalescePlan, outputs: Sequence[CommittedOutput]) -> int:
+    """Writes what each range fetches from these generations of the map outputs.
+
+    Returns:
+        The epoch the extents stand under: the sum of the generations, which grows whenever one is voided.
+    """
+    epoch = sum(output.record.generation for output in outputs)
+
+    def write(extents: RangeExtents) -> None:
+        context.store.create(extents_key(epoch, extents.range_id), dump_document(extents))
+
+    with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
+        list(pool.map(write, plan_extents(plan.ranges, outputs)))
+    return epoch
+
+
+def load_extents(context: BatchContext, range_id: int, epoch: int) -> RangeExtents:
+    """What a range fetches in an epoch."""
+    key = extents_key(epoch, range_id)
+    return load_document(RangeExtents, context.store.get(key), what=f"the extents {context.store.url}/{key}")

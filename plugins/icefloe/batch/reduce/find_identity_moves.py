@@ -1,0 +1,143 @@
+"""Equal rows that a step takes from one identity and gives to another: no change, though no reduce range sees both.
+
+Rows are routed by their identity. Where what is delivered of them does not tell it (row ids, identifier columns that
+are not selected), a row removed under one identity may equal a row added under another, in another reduce partition.
+Coalesce finds these, over all map outputs, and tells each range which of its rows are cancelled elsewhere.
+"""
+
+import logging
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icefloe.batch.context.batch_context import BatchContext
+from icefloe.batch.keys import reidentified_key
+from icefloe.batch.reduce.extents import load_extents
+from icefloe.batch.reduce.identity_moves import Reidentified, ReidentifiedFiles
+from icefloe.batch.reduce.range_rows import RangeRows
+from icefloe.batch.rows.shuffled_rows import ShuffledRows
+from icefloe.changes.consolidate import consolidate
+from icefloe.changes.identity_moves import cancelled_elsewhere, combined_hashes
+from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
+from icefloe.errors import TerminalError
+from icefloe.shuffle.blocks import CorruptBlockError
+from icefloe.shuffle.extents import RangeExtents
+from icefloe.shuffle.reduce_ids import reduce_ids
+from icefloe.shuffle.reduce_ranges import CoalescePlan
+from icefloe.storage.local_folders import local_folders
+from icefloe.storage.store import KeyMissingError
+
+__all__ = ["load_reidentified", "write_reidentified"]
+
+logger = logging.getLogger(__name__)
+
+_BYTES_PER_ROW: Final = 128
+"""Two hashes, ordinal and weight of a row, and what comparing them needs."""
+_MAX_SLICE_BITS: Final = 10
+_REQUESTS_AT_ONCE: Final = 8
+
+
+def write_reidentified(context: BatchContext, plan: CoalescePlan, epoch: int) -> None:
+    """Compares the rows of all map outputs across reduce partitions and writes for each range what is cancelled.
+
+    The map outputs are read once; what is compared of a row goes by a local disk, slice of the row hashes by slice.
+
+    Args:
+        context: of the batch.
+        plan: its ranges.
+        epoch: of the extents to read.
+
+    Raises:
+        CorruptMapOutputError: names the map output to make again.
+    """
+    if _is_written(context, plan):
+        return
+    extents = [load_extents(context, each.range_id, epoch) for each in plan.ranges]
+    rows = sum(extent.rows for each in extents for extent in each.extents)
+    bits = min(_MAX_SLICE_BITS, (max(1, -(-rows * _BYTES_PER_ROW // context.settings.memory_bytes)) - 1).bit_length())
+    folder = next(iter(local_folders(os.environ)), None)
+    with ReidentifiedFiles(folder) as slices, ReidentifiedFiles(folder) as found:
+        for part in (part for each in extents for part in _rows(context, each)):
+            slices.add(part, _first_bits(part.row_hashes, bits), 1 << bits)
+        cancelled_rows = 0
+        for number in range(1 << bits):
+            cancelled = _cancelled(slices.of(number))
+            cancelled_rows += len(cancelled.weights)
+            found.add(cancelled, _range_ids(cancelled.identity_hashes, plan), len(plan.ranges))
+        with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
+            list(pool.map(lambda each: _create(context, each.range_id, found), plan.ranges))
+    logger.info("batch %d: %d rows changed their identity only", context.plan.batch_number, cancelled_rows // 2)
+
+
+def load_reidentified(context: BatchContext, range_id: int) -> Reidentified:
+    """What is cancelled of a range's rows.
+
+    Raises:
+        TerminalError: that is gone or damaged.
+    """
+    key = reidentified_key(range_id)
+    what = f"{context.store.url}/{key}, which says what range {range_id} has in common with other ranges,"
+    try:
+        return Reidentified.from_bytes(context.store.get(key))
+    except KeyMissingError as cause:
+        raise TerminalError(f"{what} is not there: run coalesce again", url=context.store.url, key=key) from cause
+    except CorruptBlockError as cause:
+        raise TerminalError(
+            f"{what} is damaged: delete it and run coalesce again", url=context.store.url, key=key
+        ) from cause
+
+
+def _is_written(context: BatchContext, plan: CoalescePlan) -> bool:
+    with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
+        sizes = pool.map(lambda each: context.store.size(reidentified_key(each.range_id)), plan.ranges)
+        return all(size is not None for size in sizes)
+
+
+def _create(context: BatchContext, range_id: int, found: ReidentifiedFiles) -> None:
+    context.store.create(reidentified_key(range_id), found.of(range_id).to_bytes())
+
+
+def _cancelled(rows: Reidentified) -> Reidentified:
+    positions, changes = cancelled_elsewhere(
+        row_hashes=rows.row_hashes,
+        identity_hashes=rows.identity_hashes,
+        change_ordinals=rows.change_ordinals,
+        weights=rows.weights,
+    )
+    return replace(rows.take(positions), weights=changes)
+
+
+def _rows(context: BatchContext, extents: RangeExtents) -> Iterator[Reidentified]:
+    """The rows of a range, consolidated by row and identity, piece by piece."""
+    shuffled = ShuffledRows(shape=context.shape)
+    pieces = RangeRows(context.store, extents, shuffled=shuffled, memory_bytes=context.settings.memory_bytes).pieces()
+    for piece in pieces:
+        weights, ordinals = (piece.column(index).to_numpy() for index in (-2, -1))
+        if context.plan.is_net:
+            ordinals = np.zeros_like(ordinals)
+        rows = piece.select(range(piece.num_columns - 2))
+        hashes, identities = row_hashes(shuffled.delivered(rows).columns), shuffled.identities(rows)
+        positions, weights = consolidate(combined_hashes(hashes, identities), ordinals, weights)
+        yield Reidentified(
+            row_hashes=hashes.take(positions),
+            identity_hashes=identities.take(positions),
+            change_ordinals=ordinals[positions],
+            weights=weights,
+        )
+
+
+def _first_bits(hashes: RowHashes, bits: int) -> NDArray[np.int32]:
+    """The slice of each hash; equal ones are in one."""
+    return (hashes.high >> np.uint64(64 - bits)).astype(np.int32) if bits else np.zeros(len(hashes), np.int32)
+
+
+def _range_ids(identity_hashes: RowHashes, plan: CoalescePlan) -> NDArray[np.int32]:
+    """The range that each row is in; its reduce partition holds rows, so there is one."""
+    partitions = reduce_ids(identity_hashes, plan.num_partitions)
+    starts = np.array([each.start for each in plan.ranges])
+    return (np.searchsorted(starts, partitions, side="right") - 1).astype(np.int32)

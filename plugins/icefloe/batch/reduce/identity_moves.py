@@ -1,0 +1,171 @@
+"""Rows of one identity that equal rows of another cancel, as they are compared, kept on disk and handed to ranges."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from icefloe.changes.row_hash.row_hashes import RowHashes
+from icefloe.errors import TransientError, one_line
+from icefloe.shuffle.blocks import decode_block, encode_block
+from icefloe.shuffle.reduce_ids import order_by_reduce_id, reduce_ids
+
+__all__ = ["Reidentified", "ReidentifiedFiles"]
+
+_MAX_BYTES: Final = 1 << 31
+_SCHEMA: Final = pa.schema(
+    [
+        *(pa.field(name, pa.uint64()) for name in ("row_high", "row_low", "identity_high", "identity_low")),
+        pa.field("change_ordinal", pa.int32()),
+        pa.field("weight", pa.int64()),
+    ]
+)
+_RECORD: Final = np.dtype([(field.name, field.type.to_pandas_dtype()) for field in _SCHEMA])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Reidentified:
+    """Rows by their hashes, and their weights; all arrays have one length.
+
+    Attributes:
+        row_hashes: of what is delivered of the rows.
+        identity_hashes: that routed them.
+        change_ordinals: of each; 0 where changes are net.
+        weights: of each, or what to add to them.
+    """
+
+    row_hashes: RowHashes
+    identity_hashes: RowHashes
+    change_ordinals: NDArray[np.int32]
+    weights: NDArray[np.int64]
+
+    @classmethod
+    def none(cls) -> Self:
+        """No rows."""
+        return cls._of(np.zeros(0, _RECORD))
+
+    def take(self, positions: NDArray[np.int64]) -> Self:
+        """Those at some positions."""
+        return type(self)(
+            row_hashes=self.row_hashes.take(positions),
+            identity_hashes=self.identity_hashes.take(positions),
+            change_ordinals=self.change_ordinals[positions],
+            weights=self.weights[positions],
+        )
+
+    def split(self, numbers: NDArray[np.int32], count: int) -> dict[int, Self]:
+        """Those of each number, where there are any.
+
+        Args:
+            numbers: of each, from 0.
+            count: of numbers.
+        """
+        order, counts = order_by_reduce_id(numbers, count)
+        starts = np.cumsum(counts) - counts
+        return {
+            number: self.take(order[starts[number] : starts[number] + counts[number]])
+            for number in np.flatnonzero(counts).tolist()
+        }
+
+    def by_partition(self, num_partitions: int) -> dict[int, Self]:
+        """Those of each reduce partition, where there are any."""
+        return self.split(reduce_ids(self.identity_hashes, num_partitions), num_partitions)
+
+    def to_bytes(self) -> bytes:
+        """As one shuffle block, with its checksum."""
+        columns = [pa.array(values) for values in self._columns()]
+        return encode_block([pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)])
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """What ``to_bytes`` gave.
+
+        Raises:
+            CorruptBlockError: the bytes are other ones.
+        """
+        rows = pa.Table.from_batches(decode_block(data, _SCHEMA, max_bytes=_MAX_BYTES) if data else [], _SCHEMA)
+        return cls._from_columns([column.to_numpy() for column in rows.columns])
+
+    def append_to(self, path: Path) -> None:
+        """Adds them to a file of this process."""
+        records = np.empty(len(self.weights), _RECORD)
+        for name, values in zip(_SCHEMA.names, self._columns(), strict=True):
+            records[name] = values
+        with path.open("ab") as file:
+            records.tofile(file)
+
+    @classmethod
+    def from_file(cls, path: Path) -> Self:
+        """All that were added to a file."""
+        return cls._of(np.fromfile(path, _RECORD))
+
+    @classmethod
+    def _of(cls, records: NDArray[np.void]) -> Self:
+        return cls._from_columns([np.ascontiguousarray(records[name]) for name in _SCHEMA.names])
+
+    @classmethod
+    def _from_columns(cls, columns: Sequence[NDArray[Any]]) -> Self:
+        row_high, row_low, identity_high, identity_low, ordinals, weights = columns
+        return cls(
+            row_hashes=RowHashes(row_high, row_low),
+            identity_hashes=RowHashes(identity_high, identity_low),
+            change_ordinals=ordinals,
+            weights=weights,
+        )
+
+    def _columns(self) -> list[NDArray[Any]]:
+        lanes = (self.row_hashes.high, self.row_hashes.low, self.identity_hashes.high, self.identity_hashes.low)
+        return [*lanes, self.change_ordinals, self.weights]
+
+
+class ReidentifiedFiles:
+    """More rows than memory holds, on a local disk, by number.
+
+    Args:
+        folder: for a temporary folder; None: the machine's own.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        with _local_disk():
+            self._folder = tempfile.TemporaryDirectory(prefix="icefloe-", dir=folder)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Removes the files."""
+        self._folder.cleanup()
+
+    def add(self, rows: Reidentified, numbers: NDArray[np.int32], count: int) -> None:
+        """Adds rows under the number that each has, below ``count``."""
+        with _local_disk():
+            for number, part in rows.split(numbers, count).items():
+                part.append_to(self._path(number))
+
+    def of(self, number: int) -> Reidentified:
+        """All rows of a number."""
+        path = self._path(number)
+        return Reidentified.from_file(path) if path.exists() else Reidentified.none()
+
+    def _path(self, number: int) -> Path:
+        return Path(self._folder.name) / str(number)
+
+
+@contextmanager
+def _local_disk() -> Iterator[None]:
+    """Turns what local disk refuses into an error that another attempt may not meet."""
+    try:
+        yield
+    except OSError as cause:
+        raise TransientError(
+            f"rows that coalesce compares cannot be kept on local disk: {one_line(cause)}; free it"
+        ) from cause

@@ -1,0 +1,131 @@
+"""The rows of a reduce range, fetched in pieces that fit into memory and tear no identity apart."""
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import groupby
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from icefloe.batch.rows.shuffled_rows import ShuffledRows
+from icefloe.changes.hash_slice import HashSlice
+from icefloe.changes.row_hash.row_hashes import RowHashes
+from icefloe.shuffle.blocks import block_schema
+from icefloe.shuffle.extents import Extent, RangeExtents
+from icefloe.shuffle.fetch import FetchedBlock, fetch_blocks
+from icefloe.storage.store import Store
+
+__all__ = ["RangeRows"]
+
+logger = logging.getLogger(__name__)
+
+_LARGEST_PIECE_BYTES: Final = 1 << 30
+"""Rows are taken from a piece by position: what Arrow has no trouble with, however much memory there is."""
+
+
+class RangeRows:
+    """The rows of one reduce range before they are consolidated.
+
+    A reduce partition that does not fit into memory is fetched once for each slice of its identity hashes, in their
+    order, so that changes leave in the same order as from one piece. An identity is never torn apart, whatever its
+    size.
+
+    Args:
+        store: the place of the shuffle's map outputs.
+        extents: what to fetch.
+        shuffled: how rows are shuffled.
+        memory_bytes: of the task; an eighth of it is for bytes fetched, a quarter for a piece.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        extents: RangeExtents,
+        *,
+        shuffled: ShuffledRows,
+        memory_bytes: int,
+    ) -> None:
+        self._store = store
+        self._extents = extents
+        self._schema = block_schema(shuffled.schema)
+        self._shuffled = shuffled
+        self._fetch_bytes = max(1, memory_bytes // 8)
+        self._piece_bytes = min(memory_bytes // 4, _LARGEST_PIECE_BYTES)
+
+    def pieces(self) -> Iterator[pa.Table]:
+        """Rows with weight and change ordinal; every row of an identity is in the same piece.
+
+        Raises:
+            CorruptMapOutputError: names the map output to make again.
+        """
+        for reduce_id, blocks in groupby(self._blocks(self._extents), key=lambda block: block.reduce_id):
+            rows = self._collect(blocks, HashSlice())
+            if rows is not None:
+                yield rows
+            else:
+                logger.info("range %d: partition %d is read in slices", self._extents.range_id, reduce_id)
+                yield from self._slices(_one_partition(self._extents, reduce_id), HashSlice())
+
+    def _slices(self, partition: RangeExtents, part: HashSlice) -> Iterator[pa.Table]:
+        for half in part.halves():
+            rows = self._collect(self._blocks(partition), half)
+            if rows is None:
+                yield from self._slices(partition, half)
+            elif rows.num_rows:
+                yield rows
+
+    def _collect(self, blocks: Iterable[FetchedBlock], part: HashSlice) -> pa.Table | None:
+        """The rows of a slice; None where they are too many and not all of one identity."""
+        kept: list[pa.RecordBatch] = []
+        kept_bytes = 0
+        seen = _SeenHashes()
+        for batch in (batch for block in blocks for batch in block.batches):
+            rows = batch if part.is_whole else self._rows_within(batch, part, seen)
+            kept.append(rows)
+            kept_bytes += rows.nbytes
+            if kept_bytes > self._piece_bytes and (part.is_whole or seen.differ):
+                return None
+        return pa.Table.from_batches(kept, self._schema)
+
+    def _rows_within(self, batch: pa.RecordBatch, part: HashSlice, seen: "_SeenHashes") -> pa.RecordBatch:
+        hashes = self._shuffled.identities(batch.select(range(batch.num_columns - 2)))
+        here = part.positions(hashes)
+        seen.add(hashes.take(here))
+        return batch.take(pa.array(here))
+
+    def _blocks(self, extents: RangeExtents) -> Iterator[FetchedBlock]:
+        return fetch_blocks(self._store, extents, self._schema, max_fetch_bytes=self._fetch_bytes)
+
+
+class _SeenHashes:
+    """Whether the hashes seen could be told apart by further bits."""
+
+    def __init__(self) -> None:
+        self._first: np.uint64 | None = None
+        self.differ = False
+
+    def add(self, hashes: RowHashes) -> None:
+        if len(hashes):
+            self._first = hashes.high[0] if self._first is None else self._first
+            self.differ = self.differ or bool((hashes.high != self._first).any())
+
+
+def _one_partition(extents: RangeExtents, reduce_id: int) -> RangeExtents:
+    """The part of a range that is one reduce partition."""
+    position = reduce_id - extents.start
+    parts = tuple(_one_block(each, position) for each in extents.extents if each.block_lengths[position])
+    return replace(extents, start=reduce_id, stop=reduce_id + 1, extents=parts)
+
+
+def _one_block(extent: Extent, position: int) -> Extent:
+    return replace(
+        extent,
+        offset=extent.offset + sum(extent.block_lengths[:position]),
+        length=extent.block_lengths[position],
+        rows=extent.block_rows[position],
+        block_lengths=extent.block_lengths[position : position + 1],
+        block_rows=extent.block_rows[position : position + 1],
+        block_crc32=extent.block_crc32[position : position + 1],
+    )

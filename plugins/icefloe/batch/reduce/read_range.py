@@ -1,0 +1,175 @@
+"""Phase two of the shuffle: one reduce range, from shuffle blocks to delivered changes."""
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from icefloe.audit.sums import Sums
+from icefloe.batch.context.batch_context import BatchContext
+from icefloe.batch.plan_document import Plan
+from icefloe.batch.reduce.extents import load_extents
+from icefloe.batch.reduce.find_identity_moves import load_reidentified
+from icefloe.batch.reduce.identity_moves import Reidentified
+from icefloe.batch.reduce.range_rows import RangeRows
+from icefloe.batch.rows.shuffled_rows import ShuffledRows
+from icefloe.batch.stage.deliver import Delivery, deliver
+from icefloe.batch.stage.range_results import RangeResult, delivered, record_delivered
+from icefloe.changes.consolidate import consolidate
+from icefloe.changes.identity_moves import combined_hashes
+from icefloe.changes.net import net_changes
+from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
+from icefloe.changes.updates import pair_updates
+from icefloe.shuffle.extents import RangeExtents
+from icefloe.shuffle.reduce_ids import reduce_ids
+from icefloe.storage.requests import RequestTotals
+
+__all__ = ["range_changes", "read_range"]
+
+logger = logging.getLogger(__name__)
+
+
+def read_range(context: BatchContext, range_id: int, *, epoch: int = 0) -> RangeResult:
+    """Delivers the changes of one reduce range, or adopts the result that is there.
+
+    Args:
+        context: of the batch.
+        range_id: of the coalesce plan.
+        epoch: of the extents; grows when a damaged map output was made again.
+
+    Raises:
+        BatchCommittedError: the batch is done.
+        CorruptMapOutputError: names the map output to make again.
+        AuditError: the changes do not add up to what the map tasks handed on; nothing was delivered.
+    """
+    result = delivered(context.store, range_id)
+    if result is not None:
+        return result
+    context.refuse_committed()
+    started = time.monotonic()
+    extents = load_extents(context, range_id, epoch)
+    message, sums = deliver(context, range_id, lambda delivery: range_changes(context, extents, delivery))
+    logger.info("range %d: delivered %d changes", range_id, message.rows)
+    result = RangeResult(
+        range_id=range_id,
+        message=message,
+        sums=sums.to_documents(),
+        fetched_bytes=sum(extent.length for extent in extents.extents),
+        fetched_blocks=sum(length > 0 for extent in extents.extents for length in extent.block_lengths),
+        seconds=time.monotonic() - started,
+    )
+    recorded = record_delivered(context.store, result)
+    if recorded != result:
+        logger.info("range %d: another attempt was first", range_id)
+        context.requests.add(RequestTotals(races_lost=1))
+    return recorded
+
+
+def range_changes(context: BatchContext, extents: RangeExtents, delivery: Delivery) -> Iterator[pa.RecordBatch]:
+    """The changes of one reduce range in delivery order: by identity, ordinal, and before image first.
+
+    Args:
+        context: of the batch.
+        extents: what to fetch and what it must add up to.
+        delivery: builds the batches and keeps their sums.
+
+    Raises:
+        CorruptMapOutputError: names the map output to make again.
+        AuditError: after the last batch, when the changes do not add up.
+    """
+    shuffled = ShuffledRows(shape=context.shape)
+    expected = Sums(extents.ordinals)
+    cancelled = load_reidentified(context, extents.range_id) if context.shape.is_identity_carried else None
+    if cancelled is not None:
+        expected.add_rows(cancelled.row_hashes, cancelled.change_ordinals, cancelled.weights)
+    rows = RangeRows(context.store, extents, shuffled=shuffled, memory_bytes=context.settings.memory_bytes)
+    by_partition = None if cancelled is None else cancelled.by_partition(context.plan.num_partitions)
+    changes = _RangeChanges(context.plan, shuffled, by_partition)
+    for piece in rows.pieces():
+        yield from changes.of(piece, delivery)
+    delivery.sums.require(
+        expected,
+        what=f"range {extents.range_id} of batch {context.plan.batch_number}",
+        per_ordinal=not context.plan.is_net,
+    )
+
+
+class _RangeChanges:
+    """Turns the rows of pieces, in which every identity stands with all its rows, into changes."""
+
+    def __init__(self, plan: Plan, shuffled: ShuffledRows, cancelled: Mapping[int, Reidentified] | None) -> None:
+        self._plan = plan
+        self._shuffled = shuffled
+        self._cancelled = cancelled
+
+    def of(self, piece: pa.Table, delivery: Delivery) -> Iterator[pa.RecordBatch]:
+        """The changes of one piece, in delivery order."""
+        rows = piece.select(range(piece.num_columns - 2))
+        table = self._shuffled.delivered(rows)
+        hashes = row_hashes(table.columns)
+        identities = self._shuffled.identities(rows) if self._shuffled.has_identity else None
+        positions, weights, ordinals = self._left(piece, hashes, identities)
+        if not len(positions):
+            return
+        [survivors] = table.take(pa.array(positions)).combine_chunks().to_batches()
+        hashes = hashes.take(positions)
+        picks, change_types = pair_updates(
+            row_hashes=hashes,
+            identity_hashes=_taken(identities, positions),
+            change_ordinals=ordinals,
+            weights=weights,
+        )
+        yield from delivery.batches(survivors, hashes, picks, change_types, ordinals)
+
+    def _left(
+        self, piece: pa.Table, hashes: RowHashes, identities: RowHashes | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+        """The rows whose weights do not cancel, with weights and ordinals."""
+        weights, ordinals = (piece.column(index).to_numpy() for index in (-2, -1))
+        keys = hashes if self._cancelled is None or identities is None else combined_hashes(hashes, identities)
+        positions, weights = consolidate(keys, ordinals, weights)
+        ordinals = ordinals[positions]
+        if self._plan.is_net:
+            left, weights, ordinals = net_changes(
+                row_hashes=keys.take(positions),
+                identity_hashes=_taken(identities, positions),
+                change_ordinals=ordinals,
+                weights=weights,
+            )
+            positions = positions[left]
+        cancelled = self._cancelled_of(identities)
+        if cancelled is None:
+            return positions, weights, ordinals
+        left, weights = self._without(cancelled, keys.take(positions), ordinals, weights)
+        return positions[left], weights, ordinals[left]
+
+    def _cancelled_of(self, identities: RowHashes | None) -> Reidentified | None:
+        """What is cancelled in the reduce partition of a piece's rows, which is one."""
+        if not self._cancelled or not identities:
+            return None
+        [partition] = reduce_ids(identities.slice(0, 1), self._plan.num_partitions)
+        return self._cancelled.get(int(partition))
+
+    def _without(
+        self,
+        cancelled: Reidentified,
+        keys: RowHashes,
+        ordinals: NDArray[np.int32],
+        weights: NDArray[np.int64],
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """What is left once equal rows of other identities are taken off; those of other pieces find nothing here."""
+        own = np.zeros_like(ordinals) if self._plan.is_net else ordinals
+        positions, sums = consolidate(
+            RowHashes.concat([keys, combined_hashes(cancelled.row_hashes, cancelled.identity_hashes)]),
+            np.concatenate([own, cancelled.change_ordinals]),
+            np.concatenate([weights, cancelled.weights]),
+        )
+        here = positions < len(keys)
+        return positions[here], sums[here]
+
+
+def _taken(hashes: RowHashes | None, positions: NDArray[np.int64]) -> RowHashes | None:
+    return None if hashes is None else hashes.take(positions)

@@ -1,0 +1,61 @@
+"""The map outputs of a batch as a whole: read, proven as far as their small files tell, and repaired."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from icefloe.batch.context.batch_context import BatchContext
+from icefloe.batch.rows.shuffled_rows import ShuffledRows
+from icefloe.errors import TerminalError
+from icefloe.shuffle.blocks import block_schema
+from icefloe.shuffle.committed_output import CommittedOutput, read_committed_outputs
+from icefloe.shuffle.map_output_record import CorruptMapOutputError
+
+__all__ = ["MAX_ROUNDS", "UnreliableStoreError", "unreliable_store", "void_damaged", "whole_outputs"]
+
+MAX_ROUNDS: Final = 4
+"""How often what is found damaged is made again before the store is blamed."""
+
+
+class UnreliableStoreError(TerminalError):
+    """Map outputs were made again and again and found damaged each time. Fact: ``url``."""
+
+
+def whole_outputs(context: BatchContext, redo: Callable[[Sequence[int]], None]) -> list[CommittedOutput]:
+    """The output of every planned map task; damaged ones are voided and made again.
+
+    Args:
+        context: of the batch.
+        redo: runs map tasks.
+
+    Raises:
+        MissingMapOutputError: a planned map task has no valid output.
+        UnreliableStoreError: what is made again is damaged too.
+    """
+    damaged: list[CorruptMapOutputError] = []
+    for _ in range(MAX_ROUNDS):
+        outputs, damaged = read_committed_outputs(
+            context.store,
+            context.map_outputs.records(range(context.plan.num_map_tasks)),
+            schema=block_schema(ShuffledRows(shape=context.shape).schema),
+            num_partitions=context.plan.num_partitions,
+        )
+        if not damaged:
+            return outputs
+        void_damaged(context, damaged)
+        redo([damage.map_id for damage in damaged])
+    raise unreliable_store(context) from damaged[0]
+
+
+def void_damaged(context: BatchContext, damaged: Sequence[CorruptMapOutputError]) -> None:
+    """Says of damaged map outputs that they do not count, so that their next generation may commit."""
+    for damage in damaged:
+        context.map_outputs.void(damage.map_id, damage.generation, damage.reason)
+
+
+def unreliable_store(context: BatchContext) -> UnreliableStoreError:
+    """The error of a store that does not keep what is written to it."""
+    return UnreliableStoreError(
+        f"map outputs of batch {context.plan.batch_number} were found damaged {MAX_ROUNDS} times in a row: the store "
+        f"{context.store.url} does not keep what is written to it; check its disks, then run the batch again",
+        url=context.store.url,
+    )

@@ -1,0 +1,21 @@
+"""The four shapes of rows in a batch: read, compared, shuffled, delivered.
+
+Read in this order:
+
+- `row_shape`: which columns each shape has
+- `row_set`: some rows of a file, by position
+- `weighted_rows`: rows with the weight they have in each step
+- `file_effects`: a data file's rows and what each step does to them
+- `row_reader`: reads the rows that effects touch and the filter lets pass
+- `decoded_bytes`: counts how much of data files was decoded
+- `shuffled_rows`: rows as shuffle blocks hold them
+"""
+
+__all__ = [
+    "file_effects",
+    "row_reader",
+    "row_set",
+    "row_shape",
+    "shuffled_rows",
+    "weighted_rows",
+]

@@ -1,0 +1,141 @@
+"""The rows of a data file that a batch touches, and what each step does to them."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from pyroaring import BitMap64
+
+from icefloe.batch.equality_schemas import EqualitySchemas
+from icefloe.batch.plan_document import FileWork, MapTask
+from icefloe.batch.rows.row_set import RowSet
+from icefloe.batch.rows.weighted_rows import Effect
+from icefloe.batch.task_documents import delete_sets
+from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.deletes.deleted_positions import DeletedPositions
+from icefloe.iceberg.table import FileIO
+
+__all__ = ["FileRows", "file_rows", "task_file_rows"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRows:
+    """A data file with its delete files applied.
+
+    Attributes:
+        effects: by ordinal; none has the weight 0 or no row.
+    """
+
+    data_file: DataFile
+    effects: tuple[Effect, ...]
+
+    @property
+    def key(self) -> tuple[str, int | None]:
+        """What tells it from the others of its map task: a file may be read once more for steps of other row ids."""
+        return self.data_file.path, self.data_file.first_row_id
+
+    @property
+    def touched(self) -> RowSet:
+        """The rows that any effect needs."""
+        return RowSet.union_of([effect.rows for effect in self.effects])
+
+    def rows_touched(self) -> int:
+        """How many."""
+        return self.touched.count(self.data_file.record_count)
+
+
+def task_file_rows(
+    task: MapTask, *, equality_schemas: EqualitySchemas, io: FileIO, table: str, memory_bytes: int
+) -> list[FileRows]:
+    """The files of a map task, each with the effects that its terms add up to.
+
+    Args:
+        task: whose delete files are read, as far as they reach its files.
+        equality_schemas: of its equality delete files.
+        io: opens the files.
+        table: its name, for errors.
+        memory_bytes: of the map task, which reads no row before this is done.
+
+    Raises:
+        FileGoneError: a delete file does not exist, or a data file whose keys are needed.
+        TerminalError: one is damaged, or may not be read.
+        TransientError: the storage did not answer.
+    """
+    deleted = DeletedPositions(
+        task.delete_files,
+        equality_schemas=equality_schemas,
+        io=io,
+        table=table,
+        data_files=[work.data_file for work in task.files],
+        memory_bytes=memory_bytes // 2,
+    )
+    return [file_rows(work, partial(deleted.of, work.data_file)) for work in task.files]
+
+
+def file_rows(work: FileWork, deleted_by: Callable[[Iterable[int]], Mapping[int, BitMap64]]) -> FileRows:
+    """The effects that a file's terms add up to.
+
+    Args:
+        work: the file.
+        deleted_by: for delete files of the map task, the positions of this file that each deletes.
+    """
+    sets = delete_sets(work)
+    used = sorted(frozenset[int]().union(*(sets[state] for _, _, state in work.terms)))
+    deleted = deleted_by(used) if used else {}
+    by_ordinal: dict[int, list[tuple[int, BitMap64]]] = {}
+    gone = _gone_by_state(work, sets, deleted)
+    for ordinal, weight, state in work.terms:
+        by_ordinal.setdefault(ordinal, []).append((weight, gone[state]))
+    return FileRows(
+        data_file=work.data_file,
+        effects=tuple(
+            effect
+            for ordinal, terms in by_ordinal.items()
+            for effect in _effects(ordinal, terms, work.data_file.record_count)
+        ),
+    )
+
+
+def _gone_by_state(
+    work: FileWork, sets: Sequence[frozenset[int]], deleted: Mapping[int, BitMap64]
+) -> Mapping[int, BitMap64]:
+    """The positions that are deleted in each delete state that a term names."""
+    gone: dict[int, BitMap64] = {0: BitMap64()}
+    named = {state for _, _, state in work.terms}
+    for state in sorted(named - {0}):
+        before, now = sets[state - 1], sets[state]
+        is_growing = state - 1 in gone and before <= now
+        fresh = (deleted[place] for place in (now - before if is_growing else now))
+        gone[state] = BitMap64.union(gone[state - 1] if is_growing else BitMap64(), *fresh)
+    return gone
+
+
+def _effects(ordinal: int, terms: Sequence[tuple[int, BitMap64]], num_rows: int) -> list[Effect]:
+    """Of each weight that rows have in one step, those rows: the weight of live rows less that of rows deleted."""
+    everywhere = sum(weight for weight, _ in terms)
+    by_less = _by_weight_less(terms)
+    found = []
+    if everywhere:
+        deviating = BitMap64.union(BitMap64(), *by_less.values())
+        found.append(
+            Effect(change_ordinal=ordinal, weight=everywhere, rows=RowSet(positions=deviating, is_all_but=True))
+        )
+    found += [
+        Effect(change_ordinal=ordinal, weight=everywhere - less, rows=RowSet(positions=rows))
+        for less, rows in sorted(by_less.items(), reverse=True)
+        if everywhere - less
+    ]
+    return [effect for effect in found if effect.rows.count(num_rows)]
+
+
+def _by_weight_less(terms: Sequence[tuple[int, BitMap64]]) -> dict[int, BitMap64]:
+    """The positions that are deleted in some terms, by the sum of the weights of those terms, where it is not 0."""
+    parts: dict[int, BitMap64] = {0: BitMap64()}
+    for weight, gone in terms:
+        # What is in no part yet has had nothing taken off.
+        new: dict[int, BitMap64] = {weight: BitMap64.difference(gone, *parts.values())}
+        for less, rows in parts.items():
+            for sum_less, part in ((less + weight, rows & gone), (less, rows - gone)):
+                new[sum_less] = new[sum_less] | part if sum_less in new else part
+        parts = new
+    return {less: rows for less, rows in parts.items() if less and rows}

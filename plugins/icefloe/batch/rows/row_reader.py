@@ -1,0 +1,138 @@
+"""The rows of data files as a map task reads them: those that are touched and that the filter lets pass."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from icefloe.batch.rows.decoded_bytes import DecodedBytes
+from icefloe.batch.rows.file_effects import FileRows
+from icefloe.batch.rows.row_set import Positions, listed
+from icefloe.batch.rows.row_shape import RowShape
+from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.files.reader import read_data_file, read_matching_rows, read_rows
+from icefloe.iceberg.schemas.row_lineage import ROW_ID, inherited_row_ids
+from icefloe.iceberg.table import FileIO
+
+__all__ = ["ReadRows", "TableRowReader"]
+
+_NO_ROWS: Final[Positions] = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ReadRows:
+    """Some rows of a file.
+
+    Attributes:
+        positions: of the rows in the file.
+        batch: compared rows, text still dictionary-encoded where the file has it so.
+        rows_read: how many this stands for; fewer are left where a filter is set, whether they were decoded to know it
+            or left out with their row group.
+    """
+
+    positions: Positions
+    batch: pa.RecordBatch
+    rows_read: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRowReader:
+    """Reads the touched rows of files, or rows by position.
+
+    Attributes:
+        shape: of the batch's rows.
+        io: opens the files.
+        table: its name, for errors.
+        decoded: counts what is decoded.
+    """
+
+    shape: RowShape
+    io: FileIO
+    table: str
+    decoded: DecodedBytes = field(default_factory=DecodedBytes, compare=False)
+
+    def read(self, file: FileRows) -> Iterator[ReadRows]:
+        """The rows that the file's effects touch and the filter lets pass, in order, with their positions."""
+        for positions, batch, rows_read in self._touched(file):
+            kept = positions
+            if self.shape.row_filter is not None:
+                here = np.flatnonzero(self.shape.row_filter.mask(batch))
+                kept = positions[here]
+                batch = batch.take(pa.array(here)) if len(here) < len(positions) else batch
+            yield ReadRows(positions=kept, batch=self._compared(batch, file.data_file, kept), rows_read=rows_read)
+
+    def read_rows(self, data_file: DataFile, positions: Positions) -> Iterator[pa.RecordBatch]:
+        """The rows at ascending positions: compared rows, text decoded."""
+        for here, batch in self._at(data_file, positions):
+            yield self.plain(self._compared(batch, data_file, here))
+
+    def plain(self, compared: pa.RecordBatch) -> pa.RecordBatch:
+        """Compared rows, text decoded."""
+        columns = [
+            column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in compared.columns
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.shape.compared_schema)
+
+    def _touched(self, file: FileRows) -> Iterator[tuple[Positions, pa.RecordBatch, int]]:
+        """Positions, their rows, and how many of the touched rows these stand for."""
+        touched = file.touched
+        if not touched.is_all_but:
+            for positions, batch in self._at(file.data_file, touched.positions):
+                yield positions, batch, len(positions)
+            return
+        for first, num_rows, batch in self._whole(file.data_file):
+            if batch is None:
+                yield _NO_ROWS, _empty(self.shape.read.arrow), touched.count_between(first, first + num_rows)
+                continue
+            positions = np.arange(first, first + num_rows)
+            here = touched.among(positions)
+            if len(here) == len(positions):
+                yield positions, batch, num_rows
+            elif len(here):
+                yield positions[here], batch.take(pa.array(here)), len(here)
+
+    def _whole(self, data_file: DataFile) -> Iterator[tuple[int, int, pa.RecordBatch | None]]:
+        """The rows of a file as (first position, rows, batch); no batch where none of them can pass the filter."""
+        schema, row_filter = self.shape.read, self.shape.row_filter
+        if row_filter is not None:
+            yield from read_matching_rows(
+                data_file,
+                row_filter=row_filter,
+                schema=schema,
+                io=self.io,
+                table=self.table,
+                decoded=self.decoded.add,
+            )
+            return
+        for first, batch in read_data_file(
+            data_file,
+            schema=schema,
+            io=self.io,
+            table=self.table,
+            dictionary_columns=True,
+            decoded=self.decoded.add,
+        ):
+            yield first, batch.num_rows, batch
+
+    def _at(self, data_file: DataFile, positions: Positions | BitMap64) -> Iterator[tuple[Positions, pa.RecordBatch]]:
+        start = 0
+        for batch in read_rows(
+            data_file, positions, schema=self.shape.read, io=self.io, table=self.table, decoded=self.decoded.add
+        ):
+            yield listed(positions[start : start + batch.num_rows]), batch
+            start += batch.num_rows
+
+    def _compared(self, batch: pa.RecordBatch, data_file: DataFile, positions: Positions) -> pa.RecordBatch:
+        if self.shape.has_row_id:
+            place = batch.schema.get_field_index(ROW_ID)
+            row_ids = inherited_row_ids(batch.column(place), data_file.first_row_id, positions)
+            batch = batch.set_column(place, ROW_ID, row_ids)
+        return self.shape.compared(batch)
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    # Arrow's own empty table cannot hold uuids inside other types.
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema.names)

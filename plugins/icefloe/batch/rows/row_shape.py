@@ -1,0 +1,138 @@
+"""The shape of a batch's rows: what is read of them, what is compared, what is shuffled, what is delivered."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import pyarrow as pa
+
+from icefloe.checkpoint.records import Identity
+from icefloe.iceberg.filters.row_filter import RowFilter
+from icefloe.iceberg.schemas.identifier_columns import ColumnPath, identity_columns, resolve_identifier_columns
+from icefloe.iceberg.schemas.row_lineage import ROW_ID, with_row_id
+from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.pipeline.lines import about_key
+
+__all__ = ["RowShape"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowShape:
+    """How the rows of one batch look on their way.
+
+    Read rows have every top-level column that is needed for anything. Compared rows have the delivered columns and,
+    behind them, the identifier columns where some are not among these: a map task cancels only rows that are equal in
+    both, so that one identity is never taken for another. Delivered rows have the columns that changes have.
+
+    Attributes:
+        read: the columns to read.
+        delivered: the columns that changes have: rows that are equal in them are equal.
+        row_filter: which rows count; None: all.
+        identity: paths of the identifier columns among the read ones; none: whole rows are their own identity.
+        is_identity_carried: whether compared rows carry the identity behind the delivered columns.
+    """
+
+    read: TableSchema
+    delivered: TableSchema
+    row_filter: RowFilter | None
+    identity: tuple[ColumnPath, ...]
+    is_identity_carried: bool
+
+    @classmethod
+    def of(
+        cls,
+        table_schema: TableSchema,
+        *,
+        identity: Identity,
+        columns: Sequence[str] | None,
+        filter_text: str | None,
+        table: str,
+        filter_as_written: str | None = None,
+    ) -> Self:
+        """The shape of the rows of a batch.
+
+        Args:
+            table_schema: of the batch's last snapshot.
+            identity: what makes two rows the same row.
+            columns: to deliver; None: all.
+            filter_text: an Iceberg expression; None: every row counts.
+            table: its name, for errors.
+            filter_as_written: with its ``${ENV}``, which errors quote; None: it has none.
+
+        Raises:
+            TerminalError: a column that the table does not have, or a filter that does not fit it.
+        """
+        with about_key("columns"):
+            delivered = table_schema if columns is None else table_schema.select(columns)
+        with about_key("filter"):
+            row_filter = (
+                None
+                if filter_text is None
+                else RowFilter.parse(filter_text, table_schema.columns, table=table, written=filter_as_written)
+            )
+        has_row_id = identity.policy == "row_id"
+        paths = resolve_identifier_columns(table_schema.columns, identity.columns)
+        wanted = {*delivered.arrow.names, *(path[0] for path in paths), *(row_filter.columns if row_filter else ())}
+        read = table_schema if len(wanted) == len(table_schema.arrow) else table_schema.select(sorted(wanted))
+        return cls(
+            read=with_row_id(read) if has_row_id else read,
+            delivered=delivered,
+            row_filter=row_filter,
+            identity=((ROW_ID,),) if has_row_id else paths,
+            is_identity_carried=has_row_id or not all(_has(delivered.arrow, path) for path in paths),
+        )
+
+    @property
+    def has_row_id(self) -> bool:
+        """Whether the identity is the row id, which files may leave to be inherited."""
+        return self.identity == ((ROW_ID,),)
+
+    @property
+    def compared_schema(self) -> pa.Schema:
+        """Of compared rows, text decoded."""
+        # Arrow's own empty table cannot hold uuids inside other types.
+        nothing = pa.RecordBatch.from_arrays(
+            [pa.nulls(0, field.type) for field in self.read.arrow], self.read.arrow.names
+        )
+        carried = [pa.field(f"_identity_{place}", column.type) for place, column in enumerate(self._carried(nothing))]
+        return pa.schema([*self.delivered.arrow, *carried])
+
+    def compared(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Compared rows of read ones; text stays dictionary-encoded where it is."""
+        if not self.is_identity_carried and self.read.arrow.equals(self.delivered.arrow):
+            return rows
+        columns = [_narrowed(rows.column(field.name), field.type) for field in self.delivered.arrow]
+        columns += self._carried(rows)
+        return pa.RecordBatch.from_arrays(columns, names=self.compared_schema.names)
+
+    def delivered_of(self, compared: pa.RecordBatch) -> pa.RecordBatch:
+        """Delivered rows of compared ones, text decoded."""
+        return compared.select(range(len(self.delivered.arrow))) if self.is_identity_carried else compared
+
+    def identity_of(self, compared: pa.RecordBatch) -> list[pa.Array]:
+        """The identifier values of compared rows; none where whole rows are their own identity."""
+        if self.is_identity_carried:
+            return list(compared.columns[len(self.delivered.arrow) :])
+        return identity_columns(compared, self.identity)
+
+    def _carried(self, rows: pa.RecordBatch | pa.Table) -> list[Any]:
+        return identity_columns(rows, self.identity) if self.is_identity_carried else []
+
+
+def _has(schema: pa.Schema, path: ColumnPath) -> bool:
+    """Whether a path leads to a column."""
+    fields: Any = schema
+    for name in path:
+        place = fields.get_field_index(name)
+        if place < 0:
+            return False
+        fields = fields.field(place).type
+    return True
+
+
+def _narrowed(array: Any, target: pa.DataType) -> Any:
+    """A column with only those fields of its structs that are wanted."""
+    if not pa.types.is_struct(target) or array.type.equals(target):
+        return array
+    children = [_narrowed(array.field(field.name), field.type) for field in target]
+    return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null())

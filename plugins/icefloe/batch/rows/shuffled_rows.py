@@ -1,0 +1,96 @@
+"""Rows on their way through the shuffle: what a map task writes of them and what a reduce task finds."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from icefloe.batch.rows.row_shape import RowShape
+from icefloe.batch.rows.weighted_rows import ChangedRows
+from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes, row_hashes_of_batch
+from icefloe.iceberg.schemas.identifier_columns import identity_columns
+
+__all__ = ["ShuffledRows"]
+
+_IDENTITY: Final = "_identity"
+_HASH: Final = np.dtype([("high", ">u8"), ("low", ">u8")])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShuffledRows:
+    """How rows of a shape are shuffled: the delivered columns and, where these do not tell it, the identity's hash."""
+
+    shape: RowShape
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the rows, before weight and change ordinal."""
+        if not self.shape.is_identity_carried:
+            return self.shape.delivered.arrow
+        return self.shape.delivered.arrow.append(pa.field(_IDENTITY, pa.binary(_HASH.itemsize), nullable=False))
+
+    @property
+    def has_identity(self) -> bool:
+        """Whether there is an identity besides the whole row."""
+        return bool(self.shape.identity)
+
+    def of(self, rows: ChangedRows) -> tuple[pa.RecordBatch, RowHashes, RowHashes]:
+        """The rows to write, the hashes of what is delivered of them, and the hashes that route them."""
+        delivered, hashes = self.delivered_of(rows)
+        if not self.shape.identity:
+            return delivered, hashes, hashes
+        identities = row_hashes(self.shape.identity_of(rows.batch))
+        if not self.shape.is_identity_carried:
+            return delivered, hashes, identities
+        identities = self._known(rows.batch, identities, hashes)
+        columns = [*delivered.columns, _to_binary(identities)]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema), hashes, identities
+
+    def delivered_of(self, rows: ChangedRows) -> tuple[pa.RecordBatch, RowHashes]:
+        """What is delivered of changed rows, and its hashes."""
+        if not self.shape.is_identity_carried:
+            return rows.batch, rows.row_hashes
+        delivered = self.shape.delivered_of(rows.batch)
+        return delivered, row_hashes_of_batch(delivered)
+
+    def identities(self, rows: pa.RecordBatch | pa.Table) -> RowHashes:
+        """The hashes that routed shuffled rows: of their identity, of the whole row where there is none.
+
+        Args:
+            rows: shuffled rows, without weight and change ordinal.
+        """
+        if self.shape.is_identity_carried:
+            return _from_binary(rows.column(rows.num_columns - 1))
+        return row_hashes(identity_columns(rows, self.shape.identity) if self.shape.identity else rows.columns)
+
+    def delivered(self, rows: pa.Table) -> pa.Table:
+        """What is delivered of shuffled rows."""
+        return rows.select(range(len(self.shape.delivered.arrow)))
+
+    def _known(self, compared: pa.RecordBatch, identities: RowHashes, hashes: RowHashes) -> RowHashes:
+        """A row without a row id, from before its table had any, is its own identity."""
+        if not self.shape.has_row_id:
+            return identities
+        [row_ids] = self.shape.identity_of(compared)
+        if not row_ids.null_count:
+            return identities
+        is_known = row_ids.is_valid().to_numpy(zero_copy_only=False)
+        return RowHashes(
+            np.where(is_known, identities.high, hashes.high), np.where(is_known, identities.low, hashes.low)
+        )
+
+
+def _to_binary(hashes: RowHashes) -> pa.Array:
+    values = np.empty(len(hashes), _HASH)
+    values["high"], values["low"] = hashes.high, hashes.low
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(_HASH.itemsize), len(values), [None, pa.py_buffer(values)])
+
+
+def _from_binary(column: pa.Array | pa.ChunkedArray) -> RowHashes:
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    parts = []
+    for chunk in filter(len, chunks):
+        data = np.frombuffer(chunk.buffers()[1], _HASH, len(chunk), chunk.offset * _HASH.itemsize)
+        parts.append(RowHashes(data["high"].astype(np.uint64), data["low"].astype(np.uint64)))
+    return RowHashes.concat(parts)

@@ -1,0 +1,58 @@
+"""A phase with the table's files opened, and opened anew where credentials that a catalog hands out have ended."""
+
+import logging
+from collections.abc import Mapping
+
+from icefloe.batch.context.batch_context import TaskReference
+from icefloe.batch.phase_record import TrackedApplication
+from icefloe.batch.run.phases import Engine, Phase, run_phase
+from icefloe.batch.table_access import TableFiles, table_files
+from icefloe.iceberg.catalog.file_io import FileRefusedError, FileUnansweredError
+
+__all__ = ["run_phase_on_files"]
+
+logger = logging.getLogger(__name__)
+
+
+def run_phase_on_files(
+    phase: Phase,
+    reference: TaskReference,
+    engine: Engine,
+    *,
+    environ: Mapping[str, str],
+    application: TrackedApplication | None = None,
+) -> None:
+    """Runs what a phase has left to do; see `run_phase`.
+
+    Credentials of the catalog's making may end before the phase does. Tasks that are then refused files run again with
+    those that the catalog hands out now, as long as that brings the phase forward. They are renewed here, and not by
+    the tasks, because executors need not reach the catalog.
+
+    Args:
+        phase: which.
+        reference: of the batch; what opens the table's files is asked of the catalog.
+        engine: what runs the tasks.
+        environ: of this process.
+        application: of the engine, if it is one of Spark.
+    """
+    context = reference.open()
+
+    def files() -> TableFiles:
+        return table_files(
+            context.plan, reference.credentials, environ, allowed_locations=reference.settings.allowed_locations
+        )
+
+    def written() -> int:
+        states = context.map_outputs.states(range(len(context.plan.map_task_bytes)))
+        return sum(state.record is not None for state in states)
+
+    current, before = files(), -1
+    while True:
+        try:
+            return run_phase(phase, reference.for_tasks(current), engine, application=application)
+        except (FileRefusedError, FileUnansweredError) as error:
+            renewed, now = files(), written()
+            if renewed == current or now == before:
+                raise
+            logger.info("%s goes on with new credentials, for the storage gave no files: %s", phase, error)
+            current, before = renewed, now

@@ -1,0 +1,112 @@
+"""Delivering: rows become changes, are counted and summed as they leave, and reach the sink."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from icefloe.audit.sums import Sums
+from icefloe.batch.context.batch_context import BatchContext
+from icefloe.changes.columns import ChangeType, change_batch, change_schema
+from icefloe.changes.row_hash.row_hashes import RowHashes
+from icefloe.errors import TerminalError
+from icefloe.sinks.sink import CommitMessage
+
+__all__ = ["CHANGE_WEIGHTS", "Delivery", "deliver"]
+
+CHANGE_WEIGHTS: Final[Mapping[ChangeType, int]] = {
+    ChangeType.INSERT: 1,
+    ChangeType.DELETE: -1,
+    ChangeType.UPDATE_BEFORE: -1,
+    ChangeType.UPDATE_AFTER: 1,
+}
+"""What a change adds to the table."""
+_SIGNS: Final = np.array([CHANGE_WEIGHTS[kind] for kind in ChangeType])
+_BATCH_ROWS: Final = 1 << 16
+_BATCH_BYTES: Final = 64 << 20
+
+
+class Delivery:
+    """Builds the record batches that leave and keeps their sums.
+
+    Args:
+        context: of the batch.
+    """
+
+    def __init__(self, context: BatchContext) -> None:
+        steps = context.plan.steps
+        self._batch_number = context.plan.batch_number if context.sink is not None else None
+        self._snapshot_ids = np.array([step.commit_snapshot_id for step in steps], np.int64)
+        self._timestamps_us = np.array([step.commit_timestamp_us for step in steps], np.int64)
+        self._by_type = np.zeros(len(ChangeType), np.int64)
+        self.sums = Sums()
+        self.schema = change_schema(context.shape.delivered.arrow, with_batch=context.sink is not None)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Rows by change type, in lower case."""
+        return {each.name.lower(): int(self._by_type[each]) for each in ChangeType}
+
+    def batches(
+        self,
+        rows: pa.RecordBatch,
+        hashes: RowHashes,
+        picks: NDArray[np.int64],
+        change_types: NDArray[np.uint8],
+        change_ordinals: NDArray[np.int32],
+    ) -> Iterator[pa.RecordBatch]:
+        """Changes, in batches that fit into any consumer's memory.
+
+        Args:
+            rows: the table's columns.
+            hashes: of ``rows``.
+            picks: rows to deliver, in order; a row may be picked more than once.
+            change_types: of each pick.
+            change_ordinals: of ``rows``.
+        """
+        at_once = min(_BATCH_ROWS, max(1, _BATCH_BYTES * rows.num_rows // max(1, rows.nbytes)))
+        for start in range(0, len(picks), at_once):
+            here = picks[start : start + at_once]
+            types, ordinals = change_types[start : start + at_once], change_ordinals[here]
+            self.sums.add_rows(hashes.take(here), ordinals, _SIGNS[types])
+            self._by_type += np.bincount(types, minlength=len(ChangeType))
+            yield change_batch(
+                rows.take(pa.array(here)),
+                change_types=types,
+                change_ordinals=ordinals,
+                snapshot_ids=self._snapshot_ids,
+                timestamps_us=self._timestamps_us,
+                batch_number=self._batch_number,
+            )
+
+
+def deliver(
+    context: BatchContext, number: int, changes: Callable[[Delivery], Iterator[pa.RecordBatch]]
+) -> tuple[CommitMessage, Sums]:
+    """Writes the changes of one task to the sink.
+
+    Args:
+        context: of the batch.
+        number: of the task.
+        changes: builds the batches by the delivery it is given.
+
+    Returns:
+        The message for the sink's commit, and the sums of what left.
+    """
+    if context.sink is None:
+        raise TerminalError(f"batch {context.plan.batch_number} of {context.plan.pipeline} has no sink to write to")
+    delivery = Delivery(context)
+    written = context.sink.write(
+        batch_number=context.plan.batch_number, number=number, schema=delivery.schema, changes=changes(delivery)
+    )
+    message = CommitMessage(
+        number=number,
+        rows=sum(delivery.counts.values()),
+        counts=delivery.counts,
+        hash_sum=delivery.sums.hash_sum(),
+        size_bytes=written.size_bytes,
+        details=written.details,
+    )
+    return message, delivery.sums

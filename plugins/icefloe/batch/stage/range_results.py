@@ -1,0 +1,67 @@
+"""What the reduce ranges of a batch delivered: one record per range, created only if absent."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, Final, Literal
+
+from pydantic import ConfigDict
+
+from icefloe.batch.keys import result_key
+from icefloe.documents import STRICT, dump_document, load_document
+from icefloe.shuffle.ordinal_sums import OrdinalSums
+from icefloe.sinks.sink import CommitMessage
+from icefloe.storage.store import KeyMissingError, Store
+
+__all__ = ["RangeResult", "delivered", "forget_delivered", "range_results", "record_delivered"]
+
+_REQUESTS_AT_ONCE: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeResult:
+    """The changes of one reduce range, delivered.
+
+    Attributes:
+        sums: of the changes where they left; equal to those of the map outputs.
+        fetched_bytes: compressed bytes fetched from map outputs.
+        fetched_blocks: shuffle blocks in them; None in results of releases that did not say.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    version: Literal[1] = 1
+    range_id: int
+    message: CommitMessage
+    sums: tuple[OrdinalSums, ...]
+    fetched_bytes: int
+    fetched_blocks: int | None = None
+    seconds: float
+
+
+def delivered(store: Store, range_id: int) -> RangeResult | None:
+    """The result of a range, None while there is none."""
+    key = result_key(range_id)
+    try:
+        return load_document(RangeResult, store.get(key), what=f"the range result {store.url}/{key}")
+    except KeyMissingError:
+        return None
+
+
+def range_results(store: Store, range_ids: Sequence[int]) -> list[RangeResult | None]:
+    """`delivered` of each range, several at once, in the order given."""
+    with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
+        return list(pool.map(partial(delivered, store), range_ids))
+
+
+def record_delivered(store: Store, result: RangeResult) -> RangeResult:
+    """Records a result unless there is one; returns the one that counts."""
+    if store.create(result_key(result.range_id), dump_document(result)):
+        return result
+    return delivered(store, result.range_id) or result
+
+
+def forget_delivered(store: Store, range_ids: Sequence[int]) -> None:
+    """Removes results of an open batch whose parts are gone, so that their ranges are delivered again."""
+    store.delete(result_key(range_id) for range_id in range_ids)

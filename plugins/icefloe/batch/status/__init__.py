@@ -1,0 +1,10 @@
+"""``status.json``: how a pipeline is doing. It never decides anything.
+
+Read in this order:
+
+- `pipeline_status`: the document
+- `table_facts`: where a branch stands and how far the cursor is behind
+- `publish_status`: writes the document after a plan, a commit or a failure
+"""
+
+__all__ = ["pipeline_status", "publish_status", "table_facts"]

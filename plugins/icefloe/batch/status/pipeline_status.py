@@ -1,0 +1,158 @@
+"""``status.json``: how a pipeline is doing, for the page and the command line; it never decides anything."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import ClassVar, Final, Literal
+
+from pydantic import ConfigDict
+
+from icefloe.batch.commit.report import BatchReport
+from icefloe.documents import STRICT, SnapshotId
+from icefloe.iceberg.load_part import LoadPart
+
+__all__ = ["Expiry", "PipelineStatus", "RecentBatch", "Trouble", "with_batch"]
+
+_RECENT: Final = 50
+_PHASES: Final = (
+    "wait_for_snapshot", "plan", "insert_only", "shuffle_write", "coalesce", "shuffle_read", "commit", "cleanup",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """Why the last task that failed did.
+
+    Attributes:
+        sentence: what is wrong and what to do.
+        phase: the task's id.
+        at: when, ISO 8601.
+        is_final: retrying cannot help, or was tried as often as allowed.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    sentence: str
+    phase: str
+    at: str
+    is_final: bool
+
+    @classmethod
+    def now(cls, sentence: str, *, phase: str, is_final: bool) -> "Trouble":
+        """The trouble of a task that failed just now."""
+        return cls(sentence=sentence, phase=phase, at=_now(), is_final=is_final)
+
+    def is_over_after(self, phase: str) -> bool:
+        """Whether the success of a phase shows that the trouble is over: that of its own, or of one behind it.
+
+        >>> trouble = Trouble(sentence="the store timed out", phase="shuffle_read", at="", is_final=False)
+        >>> trouble.is_over_after("plan"), trouble.is_over_after("commit")
+        (False, True)
+        """
+        if self.phase not in _PHASES or phase not in _PHASES:
+            return True
+        return _PHASES.index(self.phase) <= _PHASES.index(phase)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expiry:
+    """When Iceberg's ``expire_snapshots`` may remove a snapshot, ISO 8601."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    snapshot_id: SnapshotId
+    at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecentBatch:
+    """One committed batch, in a few numbers.
+
+    Attributes:
+        rows: changes delivered.
+        bytes: of the files read.
+        seconds: from its plan to its commit, waiting between tasks and retries included; None where it is not known.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    batch: int
+    committed_at: str
+    route: str
+    rows: int
+    bytes: int
+    seconds: float | None
+
+    @classmethod
+    def of(cls, report: BatchReport) -> "RecentBatch":
+        """That of a report."""
+        return cls(
+            batch=report.batch_number,
+            committed_at=report.committed_at,
+            route=report.route.value,
+            rows=sum(report.counts.values()),
+            bytes=report.bytes_read,
+            seconds=report.seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineStatus:
+    """How a pipeline was doing at ``updated_at``. Times are ISO 8601 with offset; the last writer wins.
+
+    Attributes:
+        dag_id: None where it was never run by Airflow.
+        cursor_snapshot_id: what is delivered; None before the first batch, as are the last two.
+        cursor_timestamp: None too where the snapshot expired.
+        lag_snapshots: None where the cursor is not in the branch's history.
+        lag_rows: of files added and deleted; None where a summary is silent.
+        open_run: the run that opened that batch, for people.
+        owner: of the checkpoint; None: nobody in particular.
+        checkpoint_id: of the checkpoint; its folders in the shuffle are called so.
+        waiting_since: when the oldest commit that is not delivered was made; None when up to date, or not known.
+        load_part: the last that was delivered of an initial load which is not complete.
+        trouble: of the last failed task; None after the next success.
+        next_expiry: of the cursor's snapshot; None where nothing removes it as the table stands.
+        recent: the last batches, oldest first.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    version: Literal[1] = 1
+    pipeline: str
+    table: str
+    branch: str
+    dag_id: str | None = None
+    updated_at: str
+    cursor_snapshot_id: SnapshotId | None = None
+    cursor_timestamp: str | None = None
+    head_snapshot_id: SnapshotId | None = None
+    head_timestamp: str | None = None
+    lag_snapshots: int | None = None
+    lag_rows: int | None = None
+    waiting_since: str | None = None
+    open_batch: int | None = None
+    open_since: str | None = None
+    open_run: str | None = None
+    owner: str | None = None
+    checkpoint_id: str | None = None
+    load_part: LoadPart | None = None
+    last_batch: int | None = None
+    last_committed_at: str | None = None
+    trouble: Trouble | None = None
+    next_expiry: Expiry | None = None
+    recent: tuple[RecentBatch, ...] = ()
+
+    def with_trouble(self, trouble: Trouble) -> "PipelineStatus":
+        """The same with a task that failed."""
+        return replace(self, trouble=trouble, updated_at=trouble.at)
+
+
+def with_batch(recent: Iterable[RecentBatch], batch: RecentBatch | None) -> tuple[RecentBatch, ...]:
+    """The last batches with one more, which takes the place of an earlier entry of its number."""
+    others = [each for each in recent if batch is None or each.batch != batch.batch]
+    return tuple([*others, *([] if batch is None else [batch])][-_RECENT:])
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

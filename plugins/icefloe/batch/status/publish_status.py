@@ -1,0 +1,136 @@
+"""Writing ``status.json``: after a plan, after a commit, and when a task failed. It never fails the task."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from icefloe.batch.commit.report import BatchReport
+from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.status.pipeline_status import PipelineStatus, RecentBatch, Trouble, with_batch
+from icefloe.batch.status.table_facts import TableFacts
+from icefloe.checkpoint.log import Checkpoint, Cursor
+from icefloe.documents import dump_document, load_document
+from icefloe.errors import TerminalError, one_line
+from icefloe.iceberg.catalog.catalogs import reload_table
+from icefloe.pipeline.model import Pipeline
+
+__all__ = ["load_status", "publish_status", "publish_trouble", "status_of"]
+
+logger = logging.getLogger(__name__)
+
+
+def publish_status(
+    session: PipelineSession,
+    *,
+    phase: str,
+    dag_id: str | None = None,
+    report: BatchReport | None = None,
+    is_stale: bool = False,
+) -> PipelineStatus | None:
+    """Writes how a pipeline is doing; returns it, or None where it cannot be told. What fails is logged.
+
+    Args:
+        session: of the pipeline.
+        phase: the task that succeeded; trouble of it and of those before is over.
+        dag_id: of the run; None: as before.
+        report: of a batch that was just committed.
+        is_stale: the session's table was loaded so long ago that it is loaded anew.
+    """
+    status: PipelineStatus | None = None
+    with _best_effort(session.pipeline):
+        if is_stale:
+            session = replace(session, table=reload_table(session.table))
+        if (owner := session.checkpoint.owner()) is not None and owner.writer.owner not in (None, session.writer.owner):
+            return None
+        status = status_of(session, load_status(session.checkpoint), phase=phase, dag_id=dag_id, report=report)
+        session.checkpoint.put_status(dump_document(status))
+    return status
+
+
+def publish_trouble(checkpoint: Checkpoint, pipeline: Pipeline, trouble: Trouble, *, dag_id: str | None = None) -> None:
+    """Adds to the status that a task failed; needs neither table nor catalog, which may be what failed."""
+    with _best_effort(pipeline):
+        before = load_status(checkpoint) or PipelineStatus(
+            pipeline=pipeline.name, table=pipeline.table, branch=pipeline.branch, dag_id=dag_id, updated_at=trouble.at
+        )
+        checkpoint.put_status(dump_document(before.with_trouble(trouble)))
+
+
+def load_status(checkpoint: Checkpoint) -> PipelineStatus | None:
+    """How a pipeline was doing; None where nothing says so, or nothing this release can read."""
+    data = checkpoint.status()
+    if data is None:
+        return None
+    try:
+        return load_document(PipelineStatus, data, what=f"the status in {checkpoint.url}")
+    except TerminalError as error:
+        logger.warning("%s; the next batch writes it anew", error.sentence)
+        return None
+
+
+def status_of(
+    session: PipelineSession,
+    before: PipelineStatus | None,
+    *,
+    phase: str,
+    dag_id: str | None = None,
+    report: BatchReport | None = None,
+) -> PipelineStatus:
+    """How a pipeline is doing, from its checkpoint and the table's metadata; reads no row and lists nothing.
+
+    Args:
+        session: of the pipeline.
+        before: the status until now.
+        phase: the task that succeeded.
+        dag_id: of the run; None: as before.
+        report: of a batch that was just committed.
+    """
+    pipeline, checkpoint = session.pipeline, session.checkpoint
+    view = checkpoint.look()
+    cursor, opened = view.cursor, view.opened
+    cursor_id = None if cursor is None else cursor.snapshot_id
+    load_part = None if cursor is None else cursor.load_part
+    facts = TableFacts.of(
+        session.table, branch=pipeline.branch, cursor_snapshot_id=cursor_id, is_loading=load_part is not None
+    )
+    trouble = None if before is None else before.trouble
+    return PipelineStatus(
+        pipeline=pipeline.name,
+        table=pipeline.table,
+        branch=pipeline.branch,
+        dag_id=dag_id or (None if before is None else before.dag_id),
+        updated_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        cursor_snapshot_id=cursor_id,
+        cursor_timestamp=facts.cursor_timestamp,
+        head_snapshot_id=facts.head_snapshot_id,
+        head_timestamp=facts.head_timestamp,
+        lag_snapshots=facts.lag_snapshots,
+        lag_rows=facts.lag_rows,
+        waiting_since=facts.waiting_since,
+        open_batch=None if opened is None else opened.batch_number,
+        open_since=None if opened is None else opened.opened_at,
+        open_run=None if opened is None or opened.opened_by is None else opened.opened_by.run,
+        owner=None if view.owner is None else view.owner.writer.owner,
+        checkpoint_id=None if view.owner is None else view.owner.checkpoint_id,
+        load_part=load_part,
+        last_batch=None if cursor is None else cursor.batch_number,
+        last_committed_at=_committed_at(checkpoint, cursor),
+        trouble=None if trouble is None or trouble.is_over_after(phase) else trouble,
+        next_expiry=facts.next_expiry,
+        recent=with_batch(() if before is None else before.recent, None if report is None else RecentBatch.of(report)),
+    )
+
+
+def _committed_at(checkpoint: Checkpoint, cursor: Cursor | None) -> str | None:
+    commit = None if cursor is None else checkpoint.committed(cursor.batch_number)
+    return None if commit is None else commit.committed_at
+
+
+@contextmanager
+def _best_effort(pipeline: Pipeline) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - whatever it is: a page that is late is no reason to stop delivering
+        logger.warning("the status of %s could not be written: %s", pipeline.name, one_line(error))

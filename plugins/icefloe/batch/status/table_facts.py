@@ -1,0 +1,63 @@
+"""Where a branch stands, and how far a cursor is behind it, from the metadata of the table alone."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from icefloe.batch.status.pipeline_status import Expiry
+from icefloe.iceberg.history.expiry import next_expiry_ms
+from icefloe.iceberg.history.history import History
+from icefloe.iceberg.history.lag import lag
+from icefloe.iceberg.table import Table
+
+__all__ = ["TableFacts"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFacts:
+    """What a status says of the table; see `PipelineStatus`, whose fields have the same names."""
+
+    cursor_timestamp: str | None
+    head_snapshot_id: int | None
+    head_timestamp: str | None
+    lag_snapshots: int | None
+    lag_rows: int | None
+    waiting_since: str | None
+    next_expiry: Expiry | None
+
+    @classmethod
+    def of(cls, table: Table, *, branch: str, cursor_snapshot_id: int | None, is_loading: bool = False) -> "TableFacts":
+        """The facts as the table was loaded; reads nothing.
+
+        Args:
+            table: as loaded.
+            branch: that the pipeline follows.
+            cursor_snapshot_id: what is delivered.
+            is_loading: it is delivered in part only.
+
+        Raises:
+            UnknownBranchError: there is no such branch.
+        """
+        history = History.of(table)
+        head = history.head(branch)
+        behind = lag(table, branch=branch, cursor_snapshot_id=cursor_snapshot_id, is_loading=is_loading)
+        delivered = None if cursor_snapshot_id is None else history.snapshots.get(cursor_snapshot_id)
+        return cls(
+            cursor_timestamp=None if delivered is None else _time(delivered.timestamp_ms),
+            head_snapshot_id=None if head is None else head.snapshot_id,
+            head_timestamp=None if head is None else _time(head.timestamp_ms),
+            lag_snapshots=behind.snapshots,
+            lag_rows=behind.rows,
+            waiting_since=None if behind.since_timestamp_ms is None else _time(behind.since_timestamp_ms),
+            next_expiry=_expiry(table, cursor_snapshot_id),
+        )
+
+
+def _expiry(table: Table, cursor_snapshot_id: int | None) -> Expiry | None:
+    if cursor_snapshot_id is None:
+        return None
+    at_ms = next_expiry_ms(table.metadata, cursor_snapshot_id)
+    return None if at_ms is None else Expiry(snapshot_id=cursor_snapshot_id, at=_time(at_ms))
+
+
+def _time(timestamp_ms: int) -> str:
+    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")

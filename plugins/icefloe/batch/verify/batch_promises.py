@@ -1,0 +1,77 @@
+"""What verify needs of the checkpoint to check the order and the steps of a committed batch."""
+
+from collections.abc import Sequence
+
+from icefloe.audit.change_promises import ChangePromises
+from icefloe.audit.identity_runs import IdentityRuns
+from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.plan_document import Route
+from icefloe.batch.rows.row_shape import RowShape
+from icefloe.changes.hash_slice import HashSlice
+from icefloe.checkpoint.records import CommitRecord, Identity, OffsetRecord
+from icefloe.errors import TerminalError
+from icefloe.iceberg.schemas.identifier_columns import ColumnPath
+from icefloe.iceberg.schemas.table_schema import TableSchema
+
+__all__ = ["BatchPromises", "delivered_shape"]
+
+
+class BatchPromises:
+    """The promises of one batch, and by which columns its rows show their identity.
+
+    Args:
+        session: of the pipeline.
+        commit: of the batch.
+        schema: in which it was delivered.
+
+    Raises:
+        TerminalError: its offset record is gone.
+    """
+
+    def __init__(self, session: PipelineSession, commit: CommitRecord, schema: TableSchema) -> None:
+        offset = _offset(session, commit)
+        self._batch_number = commit.batch_number
+        self._steps = offset.spec.steps
+        self.identity = _identity_shown(session, schema, offset.spec.identity) if commit.route == Route.SHUFFLE else ()
+
+    def begin(self, part: HashSlice) -> ChangePromises:
+        """Checks for one reading of the batch.
+
+        Args:
+            part: the identities whose place is checked.
+        """
+        runs = IdentityRuns(part) if self.identity else None
+        return ChangePromises(batch_number=self._batch_number, steps=self._steps, runs=runs)
+
+
+def delivered_shape(session: PipelineSession, schema: TableSchema, identity: Identity) -> RowShape:
+    """The rows that a pipeline delivers in a schema."""
+    pipeline = session.pipeline
+    return RowShape.of(
+        schema,
+        identity=identity,
+        columns=pipeline.columns,
+        filter_text=pipeline.filter,
+        filter_as_written=pipeline.as_written.filter,
+        table=pipeline.table,
+    )
+
+
+def _offset(session: PipelineSession, commit: CommitRecord) -> OffsetRecord:
+    found = session.checkpoint.offset(commit.batch_number)
+    if found is None:
+        raise TerminalError(
+            f"the offset record of batch {commit.batch_number} is gone from the checkpoint {session.checkpoint.url}, "
+            "though the batch is committed: restore it",
+            batch_number=commit.batch_number,
+        )
+    return found
+
+
+def _identity_shown(session: PipelineSession, schema: TableSchema, identity: Identity) -> Sequence[ColumnPath]:
+    """The identifier columns if all of them are delivered; row ids are not. None: the rows do not show an order."""
+    try:
+        shape = delivered_shape(session, schema, identity)
+    except TerminalError:
+        return ()  # the snapshot of its schema expired, and its columns have other names since
+    return () if shape.is_identity_carried else shape.identity

@@ -1,0 +1,83 @@
+"""Segments: neighbouring batches that can be replayed at once, from one state of the table to another."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from icefloe.checkpoint.records import CommitRecord
+from icefloe.iceberg.history.history import History
+from icefloe.iceberg.load_part import LoadPart
+from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.iceberg.table import Table
+
+__all__ = ["Segment", "segments", "since_last_start"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """Batches of one schema.
+
+    Attributes:
+        schema: in which they were delivered.
+        batches: by number.
+    """
+
+    schema: TableSchema
+    batches: Sequence[CommitRecord]
+
+    @property
+    def after_snapshot_id(self) -> int | None:
+        """The state before the first batch; None: no rows."""
+        return self.batches[0].after_snapshot_id
+
+    @property
+    def up_to_snapshot_id(self) -> int | None:
+        """The state after the last batch."""
+        return self.batches[-1].up_to_snapshot_id
+
+    @property
+    def load_part(self) -> LoadPart | None:
+        """How much of that state is delivered, while the last batch leaves files of its load to the next one."""
+        part = self.batches[-1].load_part
+        return None if part is None or part.is_last else part.with_earlier
+
+
+def since_last_start(batches: Sequence[CommitRecord]) -> Sequence[CommitRecord]:
+    """The batches of a pipeline from the last one on that began without a snapshot: a load, or a first placing.
+
+    What was delivered before a table was loaded anew has no end state to compare with, and stands for nothing.
+    """
+    starts = [index for index, batch in enumerate(batches) if batch.after_snapshot_id is None]
+    return batches[starts[-1] :] if starts else batches
+
+
+def segments(table: Table, batches: Sequence[CommitRecord]) -> list[Segment]:
+    """The segments of batches that follow one another, in order.
+
+    A first batch that only placed the cursor (``from_now``) is in none. A batch whose snapshot expired is taken to have
+    the schema of the next one.
+    """
+    only_places_cursor = batches and batches[0].steps == 0 and batches[0].after_snapshot_id is None
+    found: list[Segment] = []
+    for batch in reversed(batches[1:] if only_places_cursor else batches):
+        following = found[-1] if found else None
+        schema = _schema_after(table, batch)
+        if following is not None and (schema is None or _fields(schema) == _fields(following.schema)):
+            found[-1] = Segment(schema=following.schema, batches=(batch, *following.batches))
+        else:
+            found.append(Segment(schema=schema or _schema(table, batch), batches=(batch,)))
+    return found[::-1]
+
+
+def _schema_after(table: Table, batch: CommitRecord) -> TableSchema | None:
+    """The schema that a batch was delivered in; None where its snapshot expired."""
+    snapshot_id = batch.up_to_snapshot_id
+    is_there = snapshot_id is None or snapshot_id in History.of(table).snapshots
+    return _schema(table, batch) if is_there else None
+
+
+def _schema(table: Table, batch: CommitRecord) -> TableSchema:
+    return TableSchema.at(table.metadata, batch.up_to_snapshot_id, after_snapshot_id=batch.after_snapshot_id)
+
+
+def _fields(schema: TableSchema) -> object:
+    return schema.schema_json["fields"]

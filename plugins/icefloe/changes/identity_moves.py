@@ -1,0 +1,81 @@
+"""Equal rows of different identities: what of them cancels although no identity sees it."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icefloe.changes.grouping import group_by_hash
+from icefloe.changes.row_hash.row_hashes import RowHashes
+
+__all__ = ["cancelled_elsewhere", "combined_hashes"]
+
+_K1 = np.uint64(0x9E3779B97F4A7C15)
+_K2 = np.uint64(0xC2B2AE3D27D4EB4F)
+
+
+def combined_hashes(row_hashes: RowHashes, identity_hashes: RowHashes) -> RowHashes:
+    """One hash of a row and its identity; never leaves the process."""
+    with np.errstate(over="ignore"):
+        return RowHashes(row_hashes.high + _K1 * identity_hashes.high, row_hashes.low + _K2 * identity_hashes.low)
+
+
+def cancelled_elsewhere(
+    *,
+    row_hashes: RowHashes,
+    identity_hashes: RowHashes,
+    change_ordinals: NDArray[np.int32],
+    weights: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """What to add to weights so that of equal rows of one ordinal only one sign is left.
+
+    Which of the identities keep their rows follows from their hashes alone.
+
+    Args:
+        row_hashes: of rows that are consolidated by row, identity and ordinal.
+        identity_hashes: of the same rows.
+        change_ordinals: of each row.
+        weights: of each row, never 0.
+
+    Returns:
+        Positions of rows that change, and what to add to their weights; these sum to zero over equal rows.
+
+    >>> rows, zero = np.array([7, 7, 7, 8], np.uint64), np.zeros(4, np.uint64)
+    >>> found = cancelled_elsewhere(
+    ...     row_hashes=RowHashes(zero, rows), identity_hashes=RowHashes(zero, np.array([3, 1, 2, 1], np.uint64)),
+    ...     change_ordinals=np.zeros(4, np.int32), weights=np.array([-1, 1, 1, 1]),
+    ... )
+    >>> [part.tolist() for part in found]
+    [[0, 1], [1, -1]]
+    """
+    groups = group_by_hash(row_hashes, change_ordinals)
+    added, removed = (groups.sums(np.maximum(sign * weights, 0)) for sign in (1, -1))
+    common = np.minimum(added, removed)
+    sizes = np.diff(groups.starts, append=len(groups.order))
+    is_met = np.repeat(common > 0, sizes)
+    rows = groups.order[is_met]
+    group_of_row = np.repeat(np.arange(len(sizes)), sizes)[is_met]
+    changes = np.zeros(len(weights), np.int64)
+    for sign in (1, -1):
+        picked = sign * weights[rows] > 0
+        cancelled = _first_of_each(group_of_row[picked], rows[picked], identity_hashes, weights, common)
+        changes[rows[picked]] = -sign * cancelled
+    positions = rows[changes[rows] != 0]
+    return positions, changes[positions]
+
+
+def _first_of_each(
+    groups: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    identity_hashes: RowHashes,
+    weights: NDArray[np.int64],
+    common: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """How much of each row cancels: of each group as much as it has in common, by the order of identities."""
+    identities = identity_hashes.take(rows)
+    order = np.lexsort((identities.low, identities.high, groups))
+    sizes = np.abs(weights[rows[order]])
+    before = np.cumsum(sizes) - sizes
+    starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
+    before -= np.repeat(before[starts], np.diff(starts, append=len(order)))
+    cancelled = np.empty(len(rows), np.int64)
+    cancelled[order] = np.clip(common[groups[order]] - before, 0, sizes)
+    return cancelled

@@ -1,0 +1,150 @@
+"""The contribution of one column to the row hash: values by type, nested ones by their parts."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from icefloe.changes.row_hash.byte_hash import byte_words, is_bytes, repeats_long_values
+from icefloe.changes.row_hash.canonical import fixed_width_words, is_fixed_width, null_mask
+from icefloe.changes.row_hash.mixing import K1, Mixer, Seed, Sums, Words
+from icefloe.changes.row_hash.sequences import Rows, add_sequences
+from icefloe.errors import TerminalError
+
+__all__ = ["add_column"]
+
+_LIST_VIEWS: Final = {pa.lib.Type_LIST_VIEW, pa.lib.Type_LARGE_LIST_VIEW}
+_LISTS: Final = {pa.lib.Type_LIST, pa.lib.Type_LARGE_LIST, pa.lib.Type_FIXED_SIZE_LIST, *_LIST_VIEWS}
+
+
+def add_column(array: pa.Array, seed: Seed, mixer: Mixer, sums: Sums) -> None:
+    """Adds the contribution of each value to the sum at its place.
+
+    Raises:
+        TerminalError: a type that no Iceberg column has (union, interval), or a decimal of more than 38 digits.
+    """
+    array = _plain(array)
+    if repeats_long_values(array):
+        array = array.dictionary_encode()
+    if pa.types.is_dictionary(array.type):
+        _add_dictionary(array, seed, mixer, sums)
+    else:
+        mixer.add(_words(array, seed, mixer), seed, sums)
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    """The array without extension types, runs, and dictionaries that are longer than their array."""
+    if isinstance(array, pa.ExtensionArray):
+        return _plain(array.storage)
+    if pa.types.is_run_end_encoded(array.type):
+        return _plain(pc.run_end_decode(array))
+    if pa.types.is_dictionary(array.type) and len(array.dictionary) > len(array):
+        values = array.dictionary
+        if pa.types.is_string_view(values.type) or pa.types.is_binary_view(values.type):
+            values = values.cast(pa.large_binary())  # Arrow takes nothing from views
+        return _plain(values.take(array.indices))
+    return array
+
+
+def _words(array: pa.Array, seed: Seed, mixer: Mixer) -> Words:
+    kind = array.type
+    if is_fixed_width(kind):
+        return fixed_width_words(array)
+    if is_bytes(kind):
+        return byte_words(array, seed, mixer)
+    if pa.types.is_struct(kind):
+        return _struct_words(array, seed, mixer)
+    if pa.types.is_map(kind):
+        return _map_words(array, seed, mixer)
+    if kind.id in _LISTS:
+        return _list_words(array, seed, mixer)
+    if pa.types.is_null(kind):
+        return Words(low=np.zeros(len(array), np.uint64), nulls=np.ones(len(array), np.bool_))
+    raise TerminalError(f"values of type {kind} have no row hash; Iceberg has no such type, cast the column", type=kind)
+
+
+def _add_dictionary(array: pa.Array, seed: Seed, mixer: Mixer, sums: Sums) -> None:
+    """Each distinct value is hashed once; a null may stand in the indices or in the dictionary."""
+    distinct = Sums.zeros(len(array.dictionary) + 1)
+    add_column(array.dictionary, seed, mixer, distinct.slice(0, len(array.dictionary)))
+    distinct.low[-1], distinct.high[-1] = seed.null
+    indices = fixed_width_words(array.indices)
+    picks = indices.low.view(np.int64)
+    if indices.nulls is not None:
+        picks = np.where(indices.nulls, len(array.dictionary), picks)
+    sums.low[:] += distinct.low[picks]
+    sums.high[:] += distinct.high[picks]
+
+
+def _struct_words(array: pa.Array, seed: Seed, mixer: Mixer) -> Words:
+    parts = Sums.zeros(len(array))
+    for index in range(array.type.num_fields):
+        add_column(array.field(index), seed.child(index), mixer, parts)
+    return Words(low=parts.low, high=parts.high, nulls=null_mask(array))
+
+
+def _list_words(array: pa.Array, seed: Seed, mixer: Mixer) -> Words:
+    extents = _Extents.of(array)
+    elements = extents.nothing()
+    add_column(extents.cut(array.values), seed.child(0), mixer, elements)
+    sums = _sequence_sums(elements, extents, seed.child(1), mixer, is_ordered=True)
+    return Words(low=sums.low, high=sums.high, nulls=null_mask(array))
+
+
+def _map_words(array: pa.Array, seed: Seed, mixer: Mixer) -> Words:
+    extents = _Extents.of(array)
+    entries = extents.nothing()
+    add_column(extents.cut(array.keys), seed.child(0), mixer, entries)
+    add_column(extents.cut(array.items), seed.child(1), mixer, entries)
+    sums = _sequence_sums(entries, extents, seed.child(2), mixer, is_ordered=False)
+    return Words(low=sums.low, high=sums.high, nulls=null_mask(array))
+
+
+def _sequence_sums(elements: Sums, extents: "_Extents", seed: Seed, mixer: Mixer, *, is_ordered: bool) -> Sums:
+    def fetch(rows: Rows, positions: NDArray[np.int64] | int) -> Words:
+        places = extents.starts[rows] + positions
+        return Words(low=elements.low[places], high=elements.high[places])
+
+    lengths = extents.counts.astype(np.uint64)
+    sums = Sums(low=lengths * np.uint64(K1), high=lengths)
+    add_sequences(extents.counts, fetch, seed=seed, mixer=mixer, sums=sums, is_ordered=is_ordered)
+    return sums
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Extents:
+    """Where each row's elements stand: ``counts`` of them from ``starts``, counted from element ``begin`` of all."""
+
+    begin: int
+    end: int
+    starts: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, array: pa.Array) -> "_Extents":
+        if array.type.id == pa.lib.Type_FIXED_SIZE_LIST:
+            counts = np.full(len(array), array.type.list_size)
+            starts = (np.arange(len(array)) + array.offset) * array.type.list_size
+        elif array.type.id in _LIST_VIEWS:
+            starts, counts = _int64s(array.offsets), _int64s(array.sizes)
+        else:
+            offsets = _int64s(array.offsets)
+            starts, counts = offsets[:-1], np.diff(offsets)
+        begin = int(starts.min()) if len(starts) else 0
+        end = int((starts + counts).max(initial=begin))
+        return cls(begin=begin, end=end, starts=starts - begin, counts=counts)
+
+    def nothing(self) -> Sums:
+        """Sums for the elements."""
+        return Sums.zeros(self.end - self.begin)
+
+    def cut(self, values: pa.Array) -> pa.Array:
+        """The elements, of a child array of all."""
+        return values.slice(self.begin, self.end - self.begin)
+
+
+def _int64s(array: pa.Array) -> NDArray[np.int64]:
+    return array.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)

@@ -1,0 +1,182 @@
+"""The one row hash: 128 bits over canonical values, defined in docs/formats.md, section "Row hash"."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, overload
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from icefloe.changes.row_hash.column_hash import add_column
+from icefloe.changes.row_hash.mixing import BLOCK_ROWS, Mixer, Seed, Sums, column_seed
+
+__all__ = ["RowHashes", "row_hashes", "row_hashes_of_batch"]
+
+_MODULUS: Final = 1 << 128
+_SUMMED_ROWS: Final = 65_536
+_LIMB: Final = np.uint64(0xFFFF_FFFF)
+_S29, _S32 = np.uint64(29), np.uint64(32)
+_ROUNDS: Final = tuple(
+    (np.uint64(first), np.uint64(second))
+    for first, second in (
+        (0xD6E8FEB86659FD93, 0xC4CEB9FE1A85EC53),
+        (0xFF51AFD7ED558CCD, 0xE7037ED1A0B428DB),
+        (0xA0761D6478BD642F, 0x8EBC6AF09C88C6E3),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowHashes:
+    """The 128-bit hashes of rows: the number is ``high * 2^64 + low``; both arrays have one uint64 per row."""
+
+    high: NDArray[np.uint64]
+    low: NDArray[np.uint64]
+
+    def __post_init__(self) -> None:
+        if not self.high.dtype == self.low.dtype == np.uint64 or self.high.shape != self.low.shape:
+            raise ValueError(
+                f"row hashes are two uint64 arrays of one length, found {self.high.dtype} {self.high.shape} and "
+                f"{self.low.dtype} {self.low.shape}"
+            )
+
+    @classmethod
+    def concat(cls, parts: Iterable["RowHashes"]) -> "RowHashes":
+        """The hashes of all parts in order; none of no parts."""
+        given = list(parts)
+        if len(given) == 1:
+            return given[0]
+        nothing = np.zeros(0, np.uint64)
+        return cls(
+            np.concatenate([nothing, *(part.high for part in given)]),
+            np.concatenate([nothing, *(part.low for part in given)]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.high)
+
+    @overload
+    def __getitem__(self, place: int) -> int: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> "RowHashes": ...
+
+    def __getitem__(self, place: int | slice) -> "int | RowHashes":
+        if isinstance(place, slice):
+            return RowHashes(self.high[place], self.low[place])
+        return int(self.high[place]) << 64 | int(self.low[place])
+
+    def slice(self, start: int, stop: int) -> "RowHashes":
+        """The hashes of rows ``start`` to ``stop``, not copied."""
+        return self[start:stop]
+
+    def take(self, positions: NDArray[np.integer]) -> "RowHashes":
+        """The hashes of the rows at ``positions``."""
+        return RowHashes(self.high[positions], self.low[positions])
+
+    def equals(self, other: "RowHashes") -> bool:
+        """Whether both hold the same hashes in the same order."""
+        return np.array_equal(self.low, other.low) and np.array_equal(self.high, other.high)
+
+    def modulo(self, divisor: int) -> NDArray[np.int32]:
+        """The remainders of the 128-bit numbers.
+
+        Raises:
+            ValueError: the divisor is not in 1 to 65,536.
+        """
+        if not 1 <= divisor <= 65_536:
+            raise ValueError(f"a divisor from 1 to 65536 was expected, found {divisor}")
+        if divisor & (divisor - 1) == 0:
+            return (self.low & np.uint64(divisor - 1)).astype(np.int32)
+        remainders = _modulo(self.high, divisor) * np.uint64((1 << 64) % divisor) + _modulo(self.low, divisor)
+        return _modulo(remainders, divisor).astype(np.int32)
+
+    def signed_sum(self, weights: NDArray[np.int64]) -> int:
+        """The sum of hash times weight over the rows, mod 2^128, exact for any weights and number of rows."""
+        if len(weights) != len(self):
+            raise ValueError(f"one weight per row was expected, found {len(weights)} for {len(self)} rows")
+        total = 0
+        for start in range(0, len(self), _SUMMED_ROWS):
+            piece = slice(start, start + _SUMMED_ROWS)
+            total += _signed_sum(self.high[piece], self.low[piece], weights[piece])
+        return total % _MODULUS
+
+
+def row_hashes(columns: Sequence[pa.Array | pa.ChunkedArray]) -> RowHashes:
+    """The hash of each row of these columns, which have one length.
+
+    Equal rows have equal hashes whatever the layout of the arrays: offsets, chunks, dictionaries, widths of integers,
+    floats, decimals and offsets. The position of a column counts, its name does not.
+
+    >>> hashes = row_hashes([pa.array([1, None]), pa.array(["a", "b"])])
+    >>> f"{hashes[0]:032x}"
+    'ca7d787c1512bf6f33305761d0ba70cc'
+
+    Raises:
+        ValueError: no columns, or columns of different lengths.
+        TerminalError: a type that no Iceberg column has, or a decimal of more than 38 digits.
+    """
+    lengths = {len(column) for column in columns}
+    if len(lengths) != 1:
+        raise ValueError(f"columns of one length were expected, found {len(columns)} with the lengths {lengths}")
+    sums = Sums.zeros(lengths.pop())
+    mixer = Mixer()
+    seeds = [column_seed(position) for position in range(len(columns))]
+    with np.errstate(over="ignore", invalid="ignore"):  # numbers wrap around; a NaN may be a signalling one
+        for start in range(0, len(sums.low), BLOCK_ROWS):
+            piece = sums.slice(start, start + BLOCK_ROWS)
+            for column, seed in zip(columns, seeds, strict=True):
+                _add_chunks(column.slice(start, BLOCK_ROWS), seed, mixer, piece)
+            _finish(piece)
+    return RowHashes(sums.high, sums.low)
+
+
+def row_hashes_of_batch(batch: pa.RecordBatch | pa.Table, names: Sequence[str] | None = None) -> RowHashes:
+    """The row hashes over the named columns, in the order of the names; over all columns by default."""
+    return row_hashes(batch.columns if names is None else [batch.column(name) for name in names])
+
+
+def _add_chunks(column: pa.Array | pa.ChunkedArray, seed: Seed, mixer: Mixer, sums: Sums) -> None:
+    start = 0
+    for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+        if len(chunk):
+            add_column(chunk, seed, mixer, sums.slice(start, start + len(chunk)))
+        start += len(chunk)
+
+
+def _finish(sums: Sums) -> None:
+    """Three Feistel rounds in place: a bijection after which no sum of hashes is linear in the columns."""
+    left, right = sums.low, sums.high
+    for first, second in _ROUNDS:
+        mixed = right >> _S32
+        mixed ^= right
+        mixed *= first
+        mixed ^= mixed >> _S29
+        mixed *= second
+        mixed ^= mixed >> _S32
+        left += mixed
+        left, right = right, left
+
+
+def _modulo(values: NDArray[np.uint64], divisor: int) -> NDArray[np.uint64]:
+    """``values % divisor``: NumPy divides eight at a time, but takes remainders one by one."""
+    return values - values // np.uint64(divisor) * np.uint64(divisor)
+
+
+def _signed_sum(high: NDArray[np.uint64], low: NDArray[np.uint64], weights: NDArray[np.int64]) -> int:
+    """Limbs of 32 bits times parts of 15 bits: 65,536 such products add up below 2^63."""
+    limbs = [part.view(np.int64) for part in (low & _LIMB, low >> _S32, high & _LIMB, high >> _S32)]
+    total = 0
+    for shift, part in _weight_parts(weights):
+        total += sum(int(np.dot(limb, part)) << 32 * index for index, limb in enumerate(limbs)) << shift
+    return total
+
+
+def _weight_parts(weights: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    if int(weights.min()) >= -(1 << 15) and int(weights.max()) < 1 << 15:
+        yield 0, weights
+        return
+    for shift in (0, 15, 30, 45):
+        yield shift, weights >> shift & 0x7FFF
+    yield 60, weights >> 60

@@ -1,0 +1,17 @@
+"""Phases as Spark applications.
+
+Read in this order:
+
+- `application`: the arguments of spark-submit, the same from Airflow and from the command line
+- `submit`: starts an application and waits for it
+- `job`: the body of ``spark_jobs/*.py``
+- `engine`: one Spark task per map task or reduce range
+- `master`: which Spark a connection names
+- `settings`: memory and environment that Spark cannot know
+- `rpc`: authentication and encryption between driver and executors
+- `java`: the Java that spark-submit will find
+- `package_zip`: the library as one file
+- `worker_libraries`: whether workers have the libraries of the driver
+"""
+
+__all__ = ["application", "java", "job", "master", "rpc", "submit"]

@@ -1,0 +1,126 @@
+"""What spark-submit is given for one phase, the same from the Airflow operator and from the command line."""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Self
+
+from icefloe.engines.spark.master import SparkMaster, refuse_local_storage
+from icefloe.engines.spark.package_zip import build_package_zip
+from icefloe.engines.spark.settings import driver_environment, refuse_missing_archives, spark_conf
+from icefloe.errors import TerminalError
+from icefloe.pipeline.model import Pipeline
+
+__all__ = [
+    "ATTEMPT_VARIABLE",
+    "SPARK_JOBS",
+    "SparkApplication",
+    "refuse_missing_jobs",
+    "refuse_unshared_storage",
+    "refuse_unshared_table",
+]
+
+SPARK_JOBS: Final = Path(__file__).parents[4] / "spark_jobs"
+ATTEMPT_VARIABLE: Final = "ICEFLOE_ATTEMPT"
+"""The environment variable that names the attempt, and so its error document."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkApplication:
+    """One attempt of a phase.
+
+    Attributes:
+        path: of the application's file.
+        py_files: the library, zipped.
+        environment: of spark-submit and so of the driver; the only place where credentials stand.
+        attempt: names the error document that a failed application leaves beside the plan.
+    """
+
+    path: Path
+    name: str
+    py_files: Path
+    conf: Mapping[str, str]
+    environment: Mapping[str, str] = field(repr=False)
+    attempt: str
+
+    @classmethod
+    def of(
+        cls,
+        pipeline: Pipeline,
+        phase: str,
+        *,
+        master: SparkMaster,
+        folder: Path,
+        environ: Mapping[str, str],
+        credentials: Mapping[str, str],
+    ) -> Self:
+        """An attempt with a name of its own.
+
+        Args:
+            pipeline: expanded.
+            phase: insert_only, shuffle_write or shuffle_read.
+            master: where the job runs.
+            folder: a temporary one that outlives the job.
+            environ: of this process.
+            credentials: the variables that hand them over.
+
+        Raises:
+            TerminalError: a setting cannot be used.
+        """
+        refuse_missing_archives(pipeline.spark.conf)
+        attempt = uuid.uuid4().hex
+        conf = spark_conf(
+            pipeline.spark.conf,
+            master=master,
+            memory_bytes=pipeline.shuffle.memory_bytes,
+            warehouse=folder / "warehouse",
+            environ=environ,
+        )
+        return cls(
+            path=SPARK_JOBS / f"{phase}.py",
+            name=f"icefloe {pipeline.name} {phase}",
+            py_files=build_package_zip(folder),
+            conf=conf,
+            environment=driver_environment(environ, {**credentials, ATTEMPT_VARIABLE: attempt}, master=master),
+            attempt=attempt,
+        )
+
+
+def refuse_missing_jobs(jobs: Path = SPARK_JOBS) -> None:
+    """Stops where the library was installed without what spark-submit is given, as by pip.
+
+    Raises:
+        TerminalError: the folder is not there.
+    """
+    if not jobs.is_dir():
+        raise TerminalError(
+            f"the Spark applications of icefloe are not in {jobs}: put the folder spark_jobs of its repository there, "
+            "beside plugins, or set engine: local",
+            path=str(jobs),
+        )
+
+
+def refuse_unshared_storage(pipeline: Pipeline, master: SparkMaster) -> None:
+    """Stops a pipeline whose job would write to disks of its workers' own.
+
+    Raises:
+        TerminalError: it keeps files on a disk that the master's workers do not share.
+    """
+    urls = {"storage": pipeline.storage, "checkpoint": pipeline.checkpoint_url, "sink.path": pipeline.sink.path}
+    refuse_local_storage(urls, master, storage_is_shared=pipeline.storage_is_shared)
+
+
+def refuse_unshared_table(location: str, pipeline: Pipeline, master: SparkMaster) -> None:
+    """Stops a job whose workers would look for the table's files on disks of their own.
+
+    Args:
+        location: of the table.
+        pipeline: of the job.
+        master: where it runs.
+
+    Raises:
+        TerminalError: the table is on a disk that the master's workers do not share.
+    """
+    urls = {f"the location of {pipeline.table}": location}
+    refuse_local_storage(urls, master, storage_is_shared=pipeline.storage_is_shared)

@@ -1,0 +1,178 @@
+"""Which Spark a connection or a configuration names, refused before another is silently taken."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from icefloe.batch.open.cores import allocates_dynamically
+from icefloe.errors import TerminalError
+
+__all__ = [
+    "SparkConnectionError",
+    "SparkMaster",
+    "configured_master",
+    "greedy_advice",
+    "refuse_local_storage",
+    "spark_master",
+]
+
+_LOCAL_THREADS: Final = re.compile(r"local\[(\d+|\*)(?:\s*,\s*\d+)?\]")
+_MASTER: Final = re.compile(rf"local|{_LOCAL_THREADS.pattern}|local-cluster\[[\d\s,]+\]|spark://.+|k8s://.+|yarn")
+_EXPECTED: Final = (
+    'set it, for example AIRFLOW_CONN_{variable}=\'{{"conn_type": "spark", "host": "local[2]"}}\' '
+    '(host: local[N], spark://HOST:PORT, k8s://https://HOST:PORT or yarn)'
+)  # fmt: skip
+
+
+class SparkConnectionError(TerminalError):
+    """A Spark connection that is missing, names no Spark master, or asks for a deploy mode we refuse."""
+
+
+class Connection(Protocol):
+    """The little of an Airflow connection that names a Spark master."""
+
+    conn_type: str
+    host: str | None
+    port: int | None
+
+    @property
+    def extra_dejson(self) -> Mapping[str, Any]:
+        """The connection's extra, parsed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkMaster:
+    """Where a job runs.
+
+    Attributes:
+        url: what spark-submit gets as ``--master``.
+        is_local: whether driver and executors are one process on this machine.
+        cores: how many tasks it runs at once; None where only the configuration or the cluster knows.
+    """
+
+    url: str
+    is_local: bool
+    cores: int | None = None
+
+
+def spark_master(conn_id: str, connection: Connection | None, *, conf: Mapping[str, str]) -> SparkMaster:
+    """The master a connection names.
+
+    Args:
+        conn_id: the pipeline's ``spark.conn_id``.
+        connection: None when Airflow knows none of that id; Airflow itself would take ``yarn`` then.
+        conf: the pipeline's ``spark.conf``, which may ask for a deploy mode too.
+
+    Raises:
+        SparkConnectionError: no connection, no known form of master, or a deploy mode other than client.
+    """
+    if connection is None:
+        raise SparkConnectionError(
+            f"the Spark connection {conn_id!r} is not defined or its URI is invalid: {_expected(conn_id)}",
+            conn_id=conn_id,
+        )
+    url = _master_url(connection)
+    if not _MASTER.fullmatch(url):
+        raise SparkConnectionError(
+            f"the Spark connection {conn_id!r} names the master {url!r}, unknown to Spark: {_expected(conn_id)}",
+            conn_id=conn_id,
+            master=url,
+        )
+    deploy_mode = connection.extra_dejson.get("deploy-mode") or conf.get("spark.submit.deployMode") or "client"
+    if deploy_mode != "client":
+        raise SparkConnectionError(
+            f"the Spark connection {conn_id!r} asks for deploy mode {deploy_mode!r}: credentials reach a driver "
+            "only in its environment on this machine, so use deploy mode client",
+            conn_id=conn_id,
+            deploy_mode=deploy_mode,
+        )
+    return SparkMaster(url=url, is_local=url.startswith("local"), cores=_cores(url))
+
+
+def configured_master(conf: Mapping[str, str]) -> SparkMaster:
+    """The master where no connection names one: ``spark.master`` of the configuration, else all cores of this machine.
+
+    >>> configured_master({"spark.master": "local[3]"}).cores
+    3
+
+    Raises:
+        SparkConnectionError: no known form of master, or a deploy mode other than client.
+    """
+    url = conf.get("spark.master", "local[*]")
+    if not _MASTER.fullmatch(url):
+        raise SparkConnectionError(
+            f"spark.conf names the master {url!r}, unknown to Spark: write local[N], spark://HOST:PORT, "
+            "k8s://https://HOST:PORT or yarn",
+            master=url,
+        )
+    deploy_mode = conf.get("spark.submit.deployMode", "client")
+    if deploy_mode != "client":
+        raise SparkConnectionError(
+            f"spark.conf asks for deploy mode {deploy_mode!r}: credentials reach a driver only in its environment on "
+            "this machine, so use deploy mode client",
+            deploy_mode=deploy_mode,
+        )
+    return SparkMaster(url=url, is_local=url.startswith("local"), cores=_cores(url))
+
+
+def refuse_local_storage(urls: Mapping[str, str], master: SparkMaster, *, storage_is_shared: bool) -> None:
+    """Stops a job whose workers would write to disks of their own.
+
+    Args:
+        urls: the pipeline's locations by the key that sets them.
+        master: where the job runs.
+        storage_is_shared: the pipeline says that every machine mounts the same file system there.
+
+    Raises:
+        TerminalError: one of them is a ``file:`` URL and the master is not local.
+    """
+    if master.is_local or storage_is_shared:
+        return
+    for key, url in urls.items():
+        if url.startswith("file:") or "://" not in url:
+            raise TerminalError(
+                f"{key} is {url}, a disk of one machine, but the Spark master {master.url} runs tasks on several: use "
+                "an object store, or set storage_is_shared: true where all of them mount it",
+                key=key,
+                url=url,
+                master=master.url,
+            )
+
+
+def greedy_advice(master: SparkMaster, conf: Mapping[str, str]) -> str | None:
+    """What to say of a job that keeps a whole standalone cluster to itself; None of any other.
+
+    >>> greedy_advice(SparkMaster(url="spark://host:7077", is_local=False), {"spark.cores.max": "8"})
+    """
+    limits = {"spark.cores.max"}
+    if allocates_dynamically(conf):
+        limits.add("spark.dynamicAllocation.maxExecutors")
+    if not master.url.startswith("spark://") or limits & conf.keys():
+        return None
+    return (
+        f"without spark.cores.max in spark.conf each job takes all free cores of {master.url}, and jobs that come "
+        "later wait: set it, also where the cluster has a default"
+    )
+
+
+def _master_url(connection: Connection) -> str:
+    # The rule of SparkSubmitHook, held to it by a test; the hook keeps its result private.
+    host = connection.host
+    if connection.conn_type == "spark" and host and ("://" in host or not connection.port):
+        url = host
+    else:
+        url = f"{connection.conn_type}://{host or ''}"
+    return f"{url}:{connection.port}" if connection.port else url
+
+
+def _cores(url: str) -> int | None:
+    threads = _LOCAL_THREADS.fullmatch(url)
+    if threads is None:
+        return 1 if url == "local" else None
+    return (os.cpu_count() or 1) if threads[1] == "*" else int(threads[1])
+
+
+def _expected(conn_id: str) -> str:
+    return _EXPECTED.format(variable=conn_id.upper())

@@ -1,0 +1,162 @@
+"""Phases as Spark applications that this process starts and waits for."""
+
+import logging
+import re
+import shutil
+import subprocess
+import tempfile
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from icefloe.batch.context.batch_context import TaskReference
+from icefloe.batch.context.job_error import load_job_error
+from icefloe.batch.run.phases import Phase
+from icefloe.engines.spark.application import (
+    SparkApplication,
+    refuse_missing_jobs,
+    refuse_unshared_storage,
+    refuse_unshared_table,
+)
+from icefloe.engines.spark.java import refuse_other_java
+from icefloe.engines.spark.master import SparkMaster, configured_master
+from icefloe.engines.spark.settings import driver_environment, refuse_missing_archives, spark_conf
+from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.pipeline.model import Pipeline
+from icefloe.redaction.hidden import redacted_foreign
+
+__all__ = ["SparkSubmit"]
+
+logger = logging.getLogger(__name__)
+
+_LAST_LINES: Final = 100
+_FRAME: Final = re.compile(r"\s+at |\s+\.\.\. \d+ more")
+"""A line of a Java stack trace below the one that says what happened."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkSubmit:
+    """Runs each phase by spark-submit, in client mode, as the Airflow operator does.
+
+    Attributes:
+        pipeline: expanded.
+        master: where the jobs run.
+        environ: of this process.
+    """
+
+    pipeline: Pipeline
+    master: SparkMaster
+    environ: Mapping[str, str]
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, *, environ: Mapping[str, str]) -> Self:
+        """The jobs of a pipeline, on the master that its ``spark.conf`` names, else on all cores of this machine.
+
+        Raises:
+            SparkConnectionError: no known form of master, or a deploy mode other than client.
+            TerminalError: the pipeline keeps files on a disk that the master's workers do not share.
+        """
+        master = configured_master(pipeline.spark.conf)
+        refuse_unshared_storage(pipeline, master)
+        return cls(pipeline=pipeline, master=master, environ=environ)
+
+    @property
+    def cores(self) -> int | None:
+        """Those of the master, where it says."""
+        return self.master.cores
+
+    def check(self) -> None:
+        """Proves that a job could be started here; starts none.
+
+        Raises:
+            TerminalError: there is no spark-submit, no Java that Spark can use, or a setting that cannot be.
+        """
+        refuse_missing_archives(self.pipeline.spark.conf)
+        spark_conf(
+            self.pipeline.spark.conf,
+            master=self.master,
+            memory_bytes=self.pipeline.shuffle.memory_bytes,
+            warehouse=Path(tempfile.gettempdir()),
+            environ=self.environ,
+        )
+        environment = driver_environment(self.environ, {}, master=self.master)
+        refuse_missing_jobs()
+        _spark_submit(environment)
+        refuse_other_java(environment)
+
+    def check_table(self, location: str) -> None:
+        """Proves that the workers can read a table there.
+
+        Raises:
+            TerminalError: it is on a disk that they do not share.
+        """
+        refuse_unshared_table(location, self.pipeline, self.master)
+
+    def run(self, phase: Phase, reference: TaskReference) -> None:
+        """Runs one phase and waits for it.
+
+        Raises:
+            TerminalError: what the job says of itself, where retrying cannot help, or there is no spark-submit.
+            TransientError: what the job says of itself, or it died without a word.
+        """
+        with tempfile.TemporaryDirectory(prefix="icefloe-submit-") as folder:
+            application = SparkApplication.of(
+                self.pipeline,
+                phase,
+                master=self.master,
+                folder=Path(folder),
+                environ=self.environ,
+                credentials=reference.to_environment(),
+            )
+            exit_code, last_lines = _run(self._command(application, reference.plan_url), application.environment)
+        if exit_code:
+            raise _error_of_job(phase, application.attempt, reference, exit_code, last_lines)
+
+    def _command(self, application: SparkApplication, plan_url: str) -> list[str]:
+        spark_submit = _spark_submit(application.environment)
+        settings = [part for key, value in application.conf.items() for part in ("--conf", f"{key}={value}")]
+        return [
+            spark_submit, "--master", self.master.url, *settings, "--name", application.name,
+            "--py-files", str(application.py_files), str(application.path), plan_url,
+        ]  # fmt: skip
+
+
+def _spark_submit(environment: Mapping[str, str]) -> str:
+    found = shutil.which("spark-submit", path=environment["PATH"])
+    if found is None:
+        raise TerminalError("spark-submit is not on the path: install pyspark, or use --engine local")
+    return found
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, list[str]]:
+    """The exit code and the last lines of what was printed; all of it goes to the log."""
+    last_lines: deque[str] = deque(maxlen=_LAST_LINES)
+    with subprocess.Popen(  # noqa: S603 - no shell; the arguments are ours and the pipeline file's
+        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        encoding="utf-8", errors="replace",
+    ) as process:  # fmt: skip
+        try:
+            for printed in process.stdout or ():
+                line = redacted_foreign(printed).rstrip()
+                logger.info("spark-submit: %s", line)
+                last_lines.append(line)
+        except BaseException:
+            process.terminate()
+            raise
+    return process.returncode, list(last_lines)
+
+
+def _error_of_job(
+    phase: Phase, attempt: str, reference: TaskReference, exit_code: int, last_lines: Sequence[str]
+) -> IcefloeError:
+    found = load_job_error(reference, phase, attempt)
+    if found is not None:
+        return found.as_error()
+    said = next((line.strip() for line in reversed(last_lines) if line.strip() and not _FRAME.match(line)), "nothing")
+    return TransientError(
+        f"spark-submit of {phase} ended with exit code {exit_code} and left no error document; it last said: {said}",
+        exit_code_of_job=exit_code,
+        last_lines=tuple(last_lines),
+    )

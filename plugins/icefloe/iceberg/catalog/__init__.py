@@ -1,0 +1,32 @@
+"""Opening a table: catalogs, their configuration and errors, and the FileIO that opens its files.
+
+Read in this order:
+
+- `catalogs`: loads a table
+- `configuration`: PyIceberg's own configuration, read first
+- `catalog_properties`: properties, checked before PyIceberg takes them
+- `catalog_errors`: errors of catalogs, told apart by type
+- `bounded_rest`: PyIceberg's REST catalog with timeouts
+- `bounded_sql`: its SQL catalog with timeouts
+- `bounded_hive`: its Hive catalog with timeouts
+- `bounded_aws`: its Glue and DynamoDB catalogs with timeouts
+- `private_catalog`: keeps a table's own properties out of its FileIO
+- `file_io`: opens files; errors of storage become ours
+- `file_io_properties`: what opens files, and nothing of the catalog
+- `file_places`: where a table's files may lie
+- `confined_io`: a FileIO that opens nothing elsewhere
+- `metadata_errors`: errors of metadata files
+- `encryption`: encrypted tables, refused
+- `unknown_types`: types that PyIceberg does not know, refused
+"""
+
+__all__ = [
+    "catalogs",
+    "configuration",
+    "confined_io",
+    "encryption",
+    "file_io",
+    "file_io_properties",
+    "file_places",
+    "metadata_errors",
+]

@@ -1,0 +1,242 @@
+"""Loading a table through a catalog of PyIceberg's configuration or through given properties."""
+
+import difflib
+import importlib
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote
+
+import pydantic
+from pyiceberg.catalog import AVAILABLE_CATALOGS, PY_CATALOG_IMPL, TYPE, URI, Catalog, CatalogType, infer_catalog_type
+from pyiceberg.exceptions import NoSuchIdentifierError, NoSuchNamespaceError, NoSuchTableError, ValidationError
+from pyiceberg.table import Table
+
+from icefloe.errors import NotBuiltError, TerminalError, TransientError, one_line
+from icefloe.iceberg.catalog.catalog_errors import catalog_errors
+from icefloe.iceberg.catalog.catalog_properties import usable_properties
+from icefloe.iceberg.catalog.configuration import read_configuration
+from icefloe.iceberg.catalog.confined_io import allowed_locations_of, confine
+from icefloe.iceberg.catalog.encryption import refuse_encrypted
+from icefloe.iceberg.catalog.private_catalog import own_file_io, withhold_table_properties
+from icefloe.iceberg.catalog.unknown_types import unknown_column_type
+from icefloe.iceberg.table_name import table_name
+from icefloe.patience import Patience
+from icefloe.redaction.hidden import hide, hide_environment
+
+__all__ = ["UnknownCatalogError", "UnknownTableError", "load_catalog", "load_table", "reload_table"]
+
+logger = logging.getLogger(__name__)
+
+_DEFAULT_NAME: Final = "default"
+_OTHER_NAME: Final = "; a SQL catalog keeps namespaces by its name: see that it has the one it was made with"
+_NOT_THERE: Final = (NoSuchIdentifierError, NoSuchNamespaceError, NoSuchTableError)
+
+
+class UnknownCatalogError(TerminalError):
+    """PyIceberg's configuration has no such catalog; carries ``catalog``."""
+
+
+class UnknownTableError(TerminalError):
+    """The catalog has no such table; carries ``catalog`` and ``table``."""
+
+
+def load_table(
+    catalog: str | Mapping[str, str],
+    table: str,
+    *,
+    properties: Mapping[str, str] | None = None,
+    allowed_locations: Sequence[str] = (),
+) -> Table:
+    """The table as its catalog has it now; its FileIO has the properties of the catalog, never those of the table.
+
+    It opens files in the places of the table and of its catalog only, and in those that are allowed besides.
+
+    Args:
+        catalog: a catalog of PyIceberg's configuration (``.pyiceberg.yaml``, ``PYICEBERG_CATALOG__...``), or a mapping
+            of catalog properties, ``name`` in it being the catalog's name (default ``default``).
+        table: namespace and name, dotted.
+        properties: all properties of the catalog that ``catalog`` names, resolved elsewhere (an Airflow connection);
+            no entry of PyIceberg's configuration is merged in.
+        allowed_locations: of the pipeline.
+
+    Raises:
+        UnknownCatalogError: no such catalog in the configuration.
+        UnknownTableError: no such table; names near ones of its namespace.
+        NotBuiltError: a column of a type that PyIceberg does not know, or an encrypted table.
+        TransientError: the catalog, or the store of the metadata file, did not answer.
+        TerminalError: wrong properties, refused access, or a table that PyIceberg cannot load.
+    """
+    opened, patience = _open_catalog(catalog, properties)
+    return _load_table(opened, table, patience, allowed_locations)
+
+
+def reload_table(table: Table) -> Table:
+    """The table as its catalog has it now, asked by the catalog that loaded it; errors as ``load_table``."""
+    patience = _patience_with(table.catalog.name, table.catalog.properties)
+    return _load_table(table.catalog, table_name(table), patience, allowed_locations_of(table.io))
+
+
+def _load_table(opened: Catalog, table: str, patience: Patience, allowed_locations: Sequence[str]) -> Table:
+    if "." not in table:
+        raise UnknownTableError(
+            f"table {table!r} of catalog {opened.name!r} has no namespace: write namespace.name",
+            catalog=opened.name, table=table,
+        )  # fmt: skip
+    try:
+        with catalog_errors(opened.name, f"load table {table}"):
+            loaded = patience.wait_for(partial(_load, opened, table), f"load {table}")
+            own = own_file_io(loaded)
+            hide(own.properties, only_secrets=True)
+            loaded.io = confine(loaded, own, allowed_locations=allowed_locations)
+    except _NOT_THERE as cause:
+        raise UnknownTableError(
+            f"catalog {opened.name!r} has no table {table}{_hint(opened, table, patience)}",
+            catalog=opened.name,
+            table=table,
+        ) from cause
+    refuse_encrypted(loaded.metadata, table=table)
+    return loaded
+
+
+def load_catalog(catalog: str | Mapping[str, str], *, properties: Mapping[str, str] | None = None) -> Catalog:
+    """The catalog itself; arguments and errors as ``load_table``."""
+    return _open_catalog(catalog, properties)[0]
+
+
+def _open_catalog(catalog: str | Mapping[str, str], properties: Mapping[str, str] | None) -> tuple[Catalog, Patience]:
+    """The catalog, and what opening it left of the patience with it."""
+    hide_environment(os.environ)
+    if isinstance(catalog, str):
+        name, resolved = catalog, dict(_configured(catalog) if properties is None else properties)
+    else:
+        resolved = {**catalog, **(properties or {})}
+        name = resolved.pop("name", _DEFAULT_NAME)
+    hide(resolved)
+    resolved = usable_properties(name, resolved)
+    # Whoever reads a table must not make the catalog's own tables.
+    resolved.setdefault("init_catalog_tables", "false")
+    with catalog_errors(name, "open it"):
+        make = _maker(name, resolved)
+        patience = _patience_with(name, resolved)
+        # All requests together are bounded from outside: a slow one may use what the others leave.
+        opened = patience.wait_for(lambda: make(name, resolved, patience.seconds), "open")
+    hide(opened.properties, only_secrets=True)
+    return withhold_table_properties(opened), patience
+
+
+def _patience_with(name: str, properties: Mapping[str, Any]) -> Patience:
+    return Patience.of(os.environ, place=f"catalog {name!r} at {properties.get(URI, '')}")
+
+
+def _configured(name: str) -> Mapping[str, Any]:
+    config = read_configuration()
+    with catalog_errors(name, "read PyIceberg's configuration"):
+        found = config.get_catalog_config(name)
+        known = sorted(config.get_known_catalogs())
+    if found is None:
+        near = difflib.get_close_matches(name.lower(), known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known) or 'none'}"
+        raise UnknownCatalogError(
+            f"there is no catalog {name!r} in PyIceberg's configuration: {hint}", catalog=name, known=known
+        )
+    return found
+
+
+def _maker(name: str, properties: Mapping[str, Any]) -> Callable[[str, dict[str, Any], float], Catalog]:
+    """What makes a catalog, with timeouts on its requests where PyIceberg's own has none; imports its client."""
+    implementation = properties.get(PY_CATALOG_IMPL)
+    if implementation:
+        module_name, _, class_name = implementation.rpartition(".")
+        custom = getattr(importlib.import_module(module_name), class_name)
+        return lambda name, properties, _: custom(name, **properties)
+    kind = CatalogType(properties[TYPE].lower()) if TYPE in properties else infer_catalog_type(name, dict(properties))
+    match kind:
+        case None:
+            raise ValueError(f"its type does not follow from its properties {sorted(properties)}")
+        case CatalogType.REST:
+            from icefloe.iceberg.catalog.bounded_rest import BoundedRestCatalog
+
+            return BoundedRestCatalog
+        case CatalogType.SQL:
+            _refuse_missing_sqlite_file(name, properties.get(URI, ""))
+            from icefloe.iceberg.catalog.bounded_sql import BoundedSqlCatalog
+
+            return BoundedSqlCatalog
+        case CatalogType.GLUE | CatalogType.DYNAMODB:
+            from icefloe.iceberg.catalog.bounded_aws import bounded_dynamodb, bounded_glue
+
+            return bounded_glue if kind is CatalogType.GLUE else bounded_dynamodb
+        case CatalogType.HIVE:
+            from icefloe.iceberg.catalog.bounded_hive import bounded_hive
+
+            return bounded_hive
+    return lambda name, properties, _: AVAILABLE_CATALOGS[kind](name, properties)
+
+
+def _refuse_missing_sqlite_file(name: str, uri: str) -> None:
+    """SQLite would make an empty file, and the table would look unknown."""
+    scheme, _, path = uri.partition(":///")
+    if not scheme.startswith("sqlite") or not path or path.startswith((":memory:", "file:")):
+        return
+    file = Path(unquote(path.partition("?")[0]))
+    if not file.is_file():
+        raise TransientError(
+            f"catalog {name!r} does not answer: its database file {file} is not there", catalog=name, path=str(file)
+        )
+
+
+def _load(catalog: Catalog, table: str) -> Table:
+    try:
+        return catalog.load_table(table)
+    except FileNotFoundError as cause:
+        raise TerminalError(
+            f"catalog {catalog.name!r} names a metadata file of table {table} that is not there: {one_line(cause)}",
+            catalog=catalog.name, table=table,
+        ) from cause  # fmt: skip
+    except OSError as cause:
+        # Clients of catalogs have types of their own; what reads files raises the plain one.
+        if type(cause) is not OSError:
+            raise
+        raise TransientError(
+            f"catalog {catalog.name!r} names a metadata file of table {table} whose storage does not answer: "
+            f"{one_line(cause)}",
+            catalog=catalog.name, table=table,
+        ) from cause  # fmt: skip
+    except (ValidationError, pydantic.ValidationError) as cause:
+        unknown = unknown_column_type(cause)
+        if unknown is None:
+            raise
+        raise NotBuiltError(
+            f"table {table} of catalog {catalog.name!r} cannot be loaded: column {unknown.column_index + 1} of its "
+            f"schema is of type {unknown.type}, or holds it, which this release cannot read: drop the column and "
+            "expire the snapshots that had it, or use a release that knows the type",
+            catalog=catalog.name, table=table, type=unknown.type, column_number=unknown.column_index + 1,
+        ) from cause  # fmt: skip
+
+
+def _hint(catalog: Catalog, table: str, patience: Patience) -> str:
+    namespace, _, _ = table.rpartition(".")
+    try:
+        with catalog_errors(catalog.name, f"list the tables of {namespace}"):
+            listed = patience.wait_for(partial(catalog.list_tables, namespace), f"list {namespace}")
+            names = [".".join(identifier) for identifier in listed]
+    except NoSuchNamespaceError:
+        return f": it has no namespace {namespace}{_OTHER_NAME if _is_sql(catalog) else ''}"
+    except (TerminalError, TransientError) as error:
+        logger.info("no near names for table %s: %s", table, error)
+        return ""
+    near = difflib.get_close_matches(table, names, n=3)
+    return f": did you mean {' or '.join(near)}?" if near else f": namespace {namespace} has {_some(names)}"
+
+
+def _is_sql(catalog: Catalog) -> bool:
+    return catalog.properties.get(URI, "").startswith(("sqlite", "postgresql"))
+
+
+def _some(names: list[str], limit: int = 5) -> str:
+    shown = ", ".join(sorted(names)[:limit])
+    return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown or "no tables"

@@ -1,0 +1,110 @@
+"""A FileIO that opens files of a table in the places where they may lie, and no request goes anywhere else."""
+
+import json
+from collections.abc import Iterable, Sequence
+
+from pyiceberg.io import FileIO, InputFile, OutputFile
+from pyiceberg.table import Table
+
+from icefloe.errors import TerminalError
+from icefloe.iceberg.catalog.file_places import FilePlaces, folder_to_allow, without_localhost
+from icefloe.iceberg.table_name import table_name
+from icefloe.pipeline.url import location_fault
+
+__all__ = ["ConfinedIO", "FileElsewhereError", "allowed_locations_of", "confine", "refuse_elsewhere"]
+
+
+class FileElsewhereError(TerminalError):
+    """A table names a file outside of the places where its files may lie; carries ``path`` and ``table``."""
+
+
+class ConfinedIO(FileIO):
+    """Reads by another FileIO what lies in some places.
+
+    Args:
+        opener: opens the files.
+        places: where they may lie.
+        table: for the error.
+        allowed_locations: of the pipeline, which are among the places.
+    """
+
+    def __init__(
+        self, opener: FileIO, places: FilePlaces, *, table: str, allowed_locations: Sequence[str] = ()
+    ) -> None:
+        super().__init__(opener.properties)
+        self.places = places
+        self.allowed_locations = tuple(allowed_locations)
+        self._opener = opener
+        self._table = table
+
+    def new_input(self, location: str) -> InputFile:
+        """What opens a file.
+
+        Raises:
+            FileElsewhereError: it lies elsewhere.
+        """
+        self.refuse_elsewhere(location)
+        return self._opener.new_input(without_localhost(location))
+
+    def new_output(self, location: str) -> OutputFile:
+        """Refused: icefloe only reads tables."""
+        raise NotImplementedError(f"icefloe only reads tables, it does not write {location}")
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        """Refused: icefloe only reads tables."""
+        raise NotImplementedError(f"icefloe only reads tables, it does not delete {location}")
+
+    def refuse_elsewhere(self, location: str) -> None:
+        """Stops at a file that may not be read.
+
+        Raises:
+            FileElsewhereError: with the file and the places.
+        """
+        if not self.places.hold(location):
+            places = ", ".join(map(str, self.places.places))
+            raise FileElsewhereError(
+                f"table {self._table} names the file {location}, which is outside {places}: if it belongs to the "
+                f"table, {self._way_out(location)}; if not, whoever writes the table wants it read",
+                path=location, table=self._table,
+            )  # fmt: skip
+
+    def _way_out(self, location: str) -> str:
+        folder = folder_to_allow(location)
+        if folder is None or location_fault(folder) is not None:
+            return "move it, because it is in no folder that can be allowed"
+        # What is JSON is YAML too.
+        line = json.dumps([*self.allowed_locations, folder], ensure_ascii=False)
+        return f"write allowed_locations: {line} in the pipeline file"
+
+
+def confine(table: Table, opener: FileIO, *, allowed_locations: Sequence[str]) -> ConfinedIO:
+    """The FileIO of a table that a catalog has loaded, which opens its files only where they may lie.
+
+    Args:
+        table: as loaded.
+        opener: opens the files.
+        allowed_locations: of the pipeline, besides the places of the table and of its catalog.
+    """
+    places = FilePlaces.of_table(
+        table.metadata.location,
+        metadata_location=table.metadata_location,
+        warehouse=table.catalog.properties.get("warehouse"),
+        allowed_locations=allowed_locations,
+    )
+    return ConfinedIO(opener, places, table=table_name(table), allowed_locations=allowed_locations)
+
+
+def allowed_locations_of(io: FileIO) -> Sequence[str]:
+    """Those that a FileIO was confined with; none for one that was not."""
+    return io.allowed_locations if isinstance(io, ConfinedIO) else ()
+
+
+def refuse_elsewhere(io: FileIO, locations: Iterable[str]) -> None:
+    """Stops before anything is read; a FileIO of the caller's own opens what it likes.
+
+    Raises:
+        FileElsewhereError: a file lies where it may not be read.
+    """
+    if isinstance(io, ConfinedIO):
+        for location in locations:
+            io.refuse_elsewhere(location)

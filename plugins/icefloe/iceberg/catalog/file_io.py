@@ -1,0 +1,132 @@
+"""Opens the files of a table: PyIceberg's FileIO, and its failures as ours, told apart by type."""
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+from pyiceberg.io import FileIO, InputFile, load_file_io
+
+from icefloe.errors import TerminalError, TransientError, one_line
+from icefloe.iceberg.catalog.encryption import EncryptedRowsError, encrypted_file
+from icefloe.iceberg.unreadable import UndecodableError
+from icefloe.redaction.hidden import hide
+
+__all__ = [
+    "FileGoneError", "FileRefusedError", "FileUnansweredError",
+    "data_file_input", "is_local", "open_file_io", "reading_data_file",
+]  # fmt: skip
+
+logger = logging.getLogger(__name__)
+
+
+class FileGoneError(TerminalError):
+    """A file that the table's metadata names is not in its storage any more."""
+
+
+class FileRefusedError(TerminalError):
+    """The storage denied access to a file of the table."""
+
+
+class FileUnansweredError(TransientError):
+    """The storage gave no file of the table; Arrow tells a refusal apart from other faults by its text alone."""
+
+
+def open_file_io(properties: Mapping[str, str], location: str) -> FileIO:
+    """PyIceberg's FileIO for a table.
+
+    Args:
+        properties: of the catalog and the table; they may hold secrets and appear in no log and no error.
+        location: of the table; its scheme chooses the implementation where the properties do not.
+
+    Raises:
+        TerminalError: the properties name an implementation that cannot be loaded.
+    """
+    hide(properties, only_secrets=True)
+    try:
+        io = load_file_io(dict(properties), location)
+    except (ImportError, ValueError) as cause:
+        raise TerminalError(
+            f"the files at {location} cannot be opened: PyIceberg found no FileIO for them; check `py-io-impl` of the "
+            "catalog, and that the package for this storage is installed",
+            location=location,
+        ) from cause
+    logger.debug("reading %s with %s", location, type(io).__name__)
+    return io
+
+
+def data_file_input(io: FileIO, path: str, *, table: str, noun: str = "data file") -> InputFile:
+    """What opens one data file, or delete file by that noun.
+
+    Raises:
+        TerminalError: the FileIO knows no storage of this kind, or lacks a package for it.
+    """
+    try:
+        return io.new_input(path)
+    except (ImportError, ValueError) as cause:
+        raise TerminalError(
+            f"{noun} {path} of table {table} cannot be opened: {type(io).__name__} cannot reach its storage; check "
+            "the catalog's properties, and that the package for this storage is installed",
+            path=path,
+            table=table,
+        ) from cause
+
+
+def is_local(location: str) -> bool:
+    """Whether a location is on this machine's own file system.
+
+    >>> is_local("file:///data/a.parquet"), is_local("/data/a.parquet"), is_local("s3://data/a.parquet")
+    (True, True, False)
+    """
+    return urlsplit(location).scheme in {"", "file"}
+
+
+@contextmanager
+def reading_data_file(path: str, *, table: str, noun: str = "data file") -> Iterator[None]:
+    """Runs a block that reads one data file, or delete file by that noun; names file and table in what goes wrong.
+
+    Raises:
+        FileGoneError: the file does not exist.
+        FileRefusedError: access is denied.
+        FileUnansweredError: the storage did not answer, or refused in words that Arrow does not know.
+        TerminalError: the content is damaged.
+    """
+    try:
+        yield
+    except FileNotFoundError as cause:
+        raise FileGoneError(
+            f"{noun} {path} of table {table} is gone: its snapshot was expired, or the file was deleted; restore "
+            "it, or start the pipeline anew under another name and sink.path",
+            path=path,
+            table=table,
+        ) from cause
+    except PermissionError as cause:
+        raise FileRefusedError(
+            f"{noun} {path} of table {table} may not be read: the storage denied access; check the credentials",
+            path=path,
+            table=table,
+        ) from cause
+    except EncryptedRowsError as cause:
+        raise encrypted_file(path, noun=noun) from cause
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UndecodableError) as cause:
+        raise _damaged(path, table, noun, cause) from cause
+    except OSError as cause:
+        # Arrow reports undecodable bytes and unreachable storage by one type; a local disk that fails sets errno.
+        if is_local(path) and cause.errno is None:
+            raise _damaged(path, table, noun, cause) from cause
+        raise FileUnansweredError(
+            f"{noun} {path} of table {table} could not be read: {one_line(cause)}; the storage may be back at "
+            "the next try",
+            path=path,
+            table=table,
+        ) from cause
+
+
+def _damaged(path: str, table: str, noun: str, cause: Exception) -> TerminalError:
+    return TerminalError(
+        f"{noun} {path} of table {table} cannot be decoded: {one_line(cause)}; it is damaged or not what the "
+        "table's metadata says; restore it or have it rewritten",
+        path=path,
+        table=table,
+    )

@@ -1,0 +1,60 @@
+"""Keeps what a table says of itself out of the FileIO that PyIceberg's catalogs make for it.
+
+PyIceberg 0.12.0 merges a table's properties over those of its catalog, and loads the class that ``py-io-impl`` among
+them names. Whoever may write the table could so send our signed requests to another endpoint, and run code here. The
+private methods that do it are replaced in each catalog we open;
+tests/iceberg/catalog/test_private_catalog.py pins them.
+"""
+
+import sys
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.table import Table
+
+__all__ = ["own_file_io", "withhold_table_properties"]
+
+
+def withhold_table_properties(catalog: Catalog) -> Catalog:
+    """The same catalog, which now makes FileIOs of its own properties and of those that it hands out with a table."""
+    if _is_rest(catalog):
+        catalog._response_to_table = partial(_vended_table, catalog)  # type: ignore[attr-defined]  # noqa: SLF001
+    else:
+        catalog._load_file_io = partial(_own_file_io, catalog)  # type: ignore[method-assign]  # noqa: SLF001
+    return catalog
+
+
+def own_file_io(table: Table) -> FileIO:
+    """The FileIO of a table that a catalog has loaded, free of the table's properties.
+
+    A REST catalog has made it so. Others hand nothing out with a table, and a class of the user's own may have made its
+    FileIO past the method that was replaced, so it is made here.
+    """
+    return table.io if _is_rest(table.catalog) else load_file_io(table.catalog.properties, table.metadata_location)
+
+
+def _is_rest(catalog: Catalog) -> bool:
+    # Its module takes a while to import; a catalog of a module that was never imported is none of it.
+    rest = sys.modules.get("pyiceberg.catalog.rest")
+    return rest is not None and isinstance(catalog, rest.RestCatalog)
+
+
+def _own_file_io(catalog: Catalog, properties: Mapping[str, str] | None = None, location: str | None = None) -> FileIO:
+    del properties
+    return load_file_io(catalog.properties, location)
+
+
+def _vended_table(catalog: Any, identifier: tuple[str, ...], response: Any) -> Table:
+    location, vended = response.metadata_location, response.storage_credentials
+    credentials = catalog._resolve_storage_credentials(vended, location)  # noqa: SLF001
+    return Table(
+        identifier=identifier,
+        metadata=response.metadata,
+        metadata_location=location,
+        io=catalog._load_file_io({**response.config, **credentials}, location),  # noqa: SLF001
+        catalog=catalog,
+        config=response.config,
+    )

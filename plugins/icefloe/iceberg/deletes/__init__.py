@@ -1,0 +1,13 @@
+"""Delete files, applied: which positions of a data file they delete.
+
+Read in this order:
+
+- `deleted_positions`: for the data files of one map task
+- `position_deletes`: position delete files
+- `deletion_vector`: deletion vectors
+- `vector_prefetch`: deletion vectors of one task, read ahead
+- `equality_deletes`: equality delete files
+- `equality_keys`: when two keys are equal
+"""
+
+__all__ = ["deleted_positions"]

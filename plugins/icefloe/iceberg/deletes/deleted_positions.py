@@ -1,0 +1,151 @@
+"""The positions that delete files delete from the data files of one map task."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from pyiceberg.io import FileIO
+from pyroaring import BitMap64
+
+from icefloe.iceberg.catalog.file_io import is_local
+from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.delete_file import DeleteFile, FileContent
+from icefloe.iceberg.deletes.equality_deletes import EqualityDeletes
+from icefloe.iceberg.deletes.position_deletes import read_position_deletes
+from icefloe.iceberg.deletes.vector_prefetch import DeletionVectors
+from icefloe.iceberg.schemas.table_schema import TableSchema
+
+__all__ = ["DeletedPositions"]
+
+_PARALLEL_READS: Final = 8
+_READ_AHEAD_BYTES: Final = 32 << 20
+"""Of position delete files, which are read whole."""
+
+
+class DeletedPositions:
+    """Delete files resolved into positions: each is read once, when first asked for.
+
+    Args:
+        delete_files: those of the task; their places in the sequence are their ids.
+        equality_schemas: by the field ids of equality delete files, as from `equality_schema`.
+        io: opens the files.
+        table: its name, for errors.
+        data_files: those of the task.
+        memory_bytes: half of it for the keys of equality delete files (those that do not fit are read again for each
+            data file), half for deletion vectors. Positions of delete files are kept as compressed bitmaps beside them.
+    """
+
+    def __init__(
+        self,
+        delete_files: Sequence[DeleteFile],
+        *,
+        equality_schemas: Mapping[tuple[int, ...], TableSchema],
+        io: FileIO,
+        table: str,
+        data_files: Sequence[DataFile],
+        memory_bytes: int,
+    ) -> None:
+        self._delete_files = delete_files
+        self._io = io
+        self._table = table
+        self._data_files = frozenset(file.path for file in data_files)
+        self._named: dict[int, Mapping[str, BitMap64]] = {}
+        self._equality = EqualityDeletes(
+            {
+                delete_id: delete_file
+                for delete_id, delete_file in enumerate(delete_files)
+                if delete_file.content is FileContent.EQUALITY_DELETES
+            },
+            schemas=equality_schemas,
+            io=io,
+            table=table,
+            memory_bytes=memory_bytes // 2,
+        )
+        self._vectors = DeletionVectors(
+            {
+                delete_id: delete_file
+                for delete_id, delete_file in enumerate(delete_files)
+                if delete_file.is_deletion_vector
+            },
+            data_files=[file.path for file in data_files],
+            io=io,
+            table=table,
+            memory_bytes=memory_bytes // 2,
+        )
+
+    def of(self, data_file: DataFile, delete_ids: Iterable[int]) -> dict[int, BitMap64]:
+        """For each of these delete files the positions of the data file that it deletes, from 0 to its record count.
+
+        Whether a delete file applies to the data file, by sequence number and partition, is for the caller to know.
+
+        Args:
+            data_file: one of the task.
+            delete_ids: of delete files.
+
+        Returns:
+            A bitmap for each id, perhaps an empty one. They may be shared: change none.
+
+        Raises:
+            ValueError: the data file is none of the task.
+            FileGoneError: a file does not exist.
+            RecordCountError: a file has more or fewer rows than the table's metadata says.
+            ColumnError: the key columns of a file cannot be read.
+            NotBuiltError: a file is in a format that this release cannot read.
+            TerminalError: a file is damaged or may not be read.
+            TransientError: the storage did not answer.
+        """
+        if data_file.path not in self._data_files:
+            raise ValueError(f"{data_file.path} is not among the {len(self._data_files)} data files of the task")
+        by_key, by_position = set[int](), set[int]()
+        for delete_id in delete_ids:
+            is_by_key = self._delete_files[delete_id].content is FileContent.EQUALITY_DELETES
+            (by_key if is_by_key else by_position).add(delete_id)
+        found = self._equality.of(data_file, by_key)
+        return found | {delete_id: self._by_position(data_file, delete_id) for delete_id in by_position}
+
+    def _by_position(self, data_file: DataFile, delete_id: int) -> BitMap64:
+        delete_file = self._delete_files[delete_id]
+        if delete_file.referenced_data_file not in {None, data_file.path}:
+            return BitMap64()
+        if delete_file.is_deletion_vector:
+            positions = self._vectors[delete_id]
+        else:
+            positions = self._named_in(delete_id).get(data_file.path, BitMap64())
+        return _below(data_file.record_count, positions)
+
+    def _named_in(self, delete_id: int) -> Mapping[str, BitMap64]:
+        if delete_id not in self._named:
+            ahead = self._read_ahead(delete_id)
+            with ThreadPoolExecutor(len(ahead), thread_name_prefix="icefloe-position-deletes") as pool:
+                self._named |= zip(ahead, pool.map(self._read, ahead), strict=True)
+        return self._named[delete_id]
+
+    def _read(self, delete_id: int) -> Mapping[str, BitMap64]:
+        return read_position_deletes(
+            self._delete_files[delete_id], data_files=self._data_files, io=self._io, table=self._table
+        )
+
+    def _read_ahead(self, delete_id: int) -> list[int]:
+        """A position delete file and, where storage is far, the next ones that are not read yet."""
+        if is_local(self._delete_files[delete_id].path):
+            return [delete_id]
+        ahead: list[int] = []
+        size_bytes = 0
+        for number in range(delete_id, len(self._delete_files)):
+            delete_file = self._delete_files[number]
+            is_of_keys = delete_file.content is FileContent.EQUALITY_DELETES
+            if is_of_keys or delete_file.is_deletion_vector or number in self._named:
+                continue
+            size_bytes += delete_file.file_size_bytes
+            if ahead and (size_bytes > _READ_AHEAD_BYTES or len(ahead) == _PARALLEL_READS):
+                break
+            ahead.append(number)
+        return ahead
+
+
+def _below(record_count: int, positions: BitMap64) -> BitMap64:
+    if not positions or positions.max() < record_count:
+        return positions
+    inside = positions.copy()
+    inside.remove_range(record_count, positions.max() + 1)
+    return inside

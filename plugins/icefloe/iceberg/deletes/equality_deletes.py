@@ -1,0 +1,159 @@
+"""Equality delete files: keys, each of which deletes every row that has it."""
+
+from collections import OrderedDict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from pyiceberg.io import FileIO
+from pyroaring import BitMap64
+
+from icefloe.changes.hash_index import HashIndex, distinct_hashes
+from icefloe.changes.hash_slice import HashSlice
+from icefloe.changes.row_hash.row_hashes import RowHashes
+from icefloe.iceberg.catalog.file_io import is_local
+from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.delete_file import DeleteFile
+from icefloe.iceberg.deletes.equality_keys import key_hashes
+from icefloe.iceberg.files.reader import read_data_file
+from icefloe.iceberg.schemas.table_schema import TableSchema
+
+__all__ = ["EqualityDeletes"]
+
+_BYTES_PER_KEY: Final = 32
+_PARALLEL_READS: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _KeyGroup:
+    """Delete files of one field-id set whose keys are in memory together; of one too large for that, a slice."""
+
+    field_ids: tuple[int, ...]
+    delete_ids: tuple[int, ...]
+    part: HashSlice
+
+
+class EqualityDeletes:
+    """What equality delete files delete from data files.
+
+    The keys of as many delete files as fit into memory are looked up together, so that the key columns of a data file
+    are read once for all of them.
+
+    Args:
+        delete_files: equality delete files by number.
+        schemas: by field-id set, as from `equality_schema`.
+        io: opens the files.
+        table: its name, for errors.
+        memory_bytes: what keys may take; those that do not fit are read again for each data file.
+
+    Source: https://iceberg.apache.org/spec/#equality-delete-files
+    """
+
+    def __init__(
+        self,
+        delete_files: Mapping[int, DeleteFile],
+        *,
+        schemas: Mapping[tuple[int, ...], TableSchema],
+        io: FileIO,
+        table: str,
+        memory_bytes: int,
+    ) -> None:
+        self._delete_files = delete_files
+        self._schemas = schemas
+        self._io = io
+        self._table = table
+        self._memory_bytes = memory_bytes
+        self._groups = list(_key_groups(delete_files, max(1, memory_bytes // _BYTES_PER_KEY)))
+        self._kept: OrderedDict[_KeyGroup, HashIndex] = OrderedDict()
+
+    def of(self, data_file: DataFile, delete_ids: Collection[int]) -> dict[int, BitMap64]:
+        """For each of these delete files the positions of the data file that it deletes.
+
+        Whether a delete file applies to the data file at all is for the caller to know.
+
+        Raises:
+            FileGoneError: a file does not exist.
+            RecordCountError: a file has more or fewer rows than the table's metadata says.
+            ColumnError: the key columns of a file cannot be read.
+            NotBuiltError: a file is in a format that this release cannot read.
+            TerminalError: a file is damaged or may not be read.
+            TransientError: the storage did not answer.
+        """
+        found = {delete_id: BitMap64() for delete_id in delete_ids}
+        groups = [group for group in self._groups if not found.keys().isdisjoint(group.delete_ids)]
+        # Those in memory first, before reading others drives them out.
+        for group in sorted(groups, key=lambda group: group not in self._kept):
+            index = self._index(group)
+            for first, hashes in self._key_hashes(data_file, group.field_ids):
+                for rows, numbers in index.matches(hashes):
+                    _add_positions(found, rows + first, numbers)
+        return found
+
+    def _index(self, group: _KeyGroup) -> HashIndex:
+        if group not in self._kept:
+            needed = _BYTES_PER_KEY * sum(self._delete_files[number].record_count for number in group.delete_ids)
+            while self._kept and needed + sum(index.nbytes for index in self._kept.values()) > self._memory_bytes:
+                self._kept.popitem(last=False)
+            self._kept[group] = self._read(group)
+        self._kept.move_to_end(group)
+        return self._kept[group]
+
+    def _read(self, group: _KeyGroup) -> HashIndex:
+        def keys(delete_id: int) -> RowHashes:
+            parts = self._key_hashes(self._delete_files[delete_id], group.field_ids)
+            kept = [hashes.take(group.part.positions(hashes)) for _, hashes in parts]
+            return distinct_hashes(RowHashes.concat(kept))
+
+        readers = 1 if is_local(self._delete_files[group.delete_ids[0]].path) else _PARALLEL_READS
+        with ThreadPoolExecutor(readers, thread_name_prefix="icefloe-equality-deletes") as pool:
+            hashes = list(pool.map(keys, group.delete_ids))
+        numbers = np.repeat(np.array(group.delete_ids, np.int32), [len(each) for each in hashes])
+        return HashIndex.of(RowHashes.concat(hashes), numbers)
+
+    def _key_hashes(self, file: DataFile | DeleteFile, field_ids: tuple[int, ...]) -> Iterator[tuple[int, RowHashes]]:
+        """The hashes of a file's keys, as (position of the first row, hashes)."""
+        schema = self._schemas[field_ids]
+        for first, batch in read_data_file(
+            file, schema=schema, io=self._io, table=self._table, dictionary_columns=True
+        ):
+            yield first, key_hashes(batch)
+
+
+def _key_groups(delete_files: Mapping[int, DeleteFile], max_keys: int) -> Iterator[_KeyGroup]:
+    """Delete files of one field-id set, neighbours together, as many as have no more keys than allowed."""
+    by_field_ids: dict[tuple[int, ...], list[int]] = {}
+    for number, delete_file in delete_files.items():
+        by_field_ids.setdefault(delete_file.equality_field_ids, []).append(number)
+    for field_ids, numbers in by_field_ids.items():
+        counts = [delete_files[number].record_count for number in numbers]
+        for members in _runs_of_at_most(max_keys, numbers, counts):
+            keys = sum(delete_files[number].record_count for number in members)
+            for part in HashSlice.slices(-(-keys // max_keys)):
+                yield _KeyGroup(field_ids=field_ids, delete_ids=tuple(members), part=part)
+
+
+def _runs_of_at_most(limit: int, numbers: Sequence[int], counts: Sequence[int]) -> Iterator[list[int]]:
+    run: list[int] = []
+    total = 0
+    for number, count in zip(numbers, counts, strict=True):
+        if run and total + count > limit:
+            yield run
+            run, total = [], 0
+        run.append(number)
+        total += count
+    if run:
+        yield run
+
+
+def _add_positions(found: dict[int, BitMap64], positions: NDArray[np.int64], numbers: NDArray[np.int32]) -> None:
+    order = np.argsort(numbers, kind="stable")
+    numbers, positions = numbers[order], positions[order]
+    starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
+    for start, stop in pairwise(starts):
+        bitmap = found.get(int(numbers[start]))
+        if bitmap is not None:
+            bitmap.update(positions[start:stop])

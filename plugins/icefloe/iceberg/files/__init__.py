@@ -1,0 +1,20 @@
+"""Data files, read as Arrow batches in bounded memory.
+
+Read in this order:
+
+- `reader`: rows in the table's schema, with their positions
+- `file_formats`: opens a file by its format
+- `opened_file`: the contract of the formats
+- `parquet_file`: Parquet
+- `row_group_pruning`: row groups that a filter rules out
+- `row_size`: the size of rows once decoded
+- `orc_file`: ORC
+- `avro_file`: Avro
+- `avro_container`: the blocks of an Avro file
+- `avro_codecs`: compression of blocks, bounded
+- `avro_types`: Avro types as Arrow types
+- `avro_values`: values of one type
+- `avro_decoder`: primitive values
+"""
+
+__all__ = ["avro_codecs", "avro_container", "reader"]

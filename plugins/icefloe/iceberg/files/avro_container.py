@@ -1,0 +1,153 @@
+"""An Avro object container file: its schema, and its blocks of encoded rows, decompressed one at a time.
+
+Source: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
+"""
+
+import json
+import lzma
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from pyiceberg.avro.decoder import new_decoder
+
+from icefloe.errors import one_line
+from icefloe.iceberg.files.avro_codecs import MAX_BLOCK_BYTES, decompressed
+from icefloe.iceberg.files.avro_decoder import AvroDecoder, Unbacked
+from icefloe.iceberg.unreadable import UndecodableError
+
+__all__ = ["AvroBlock", "AvroContainer", "decoding"]
+
+_MAGIC: Final = b"Obj\x01"
+_SYNC_BYTES: Final = 16
+_LONGEST_VARINT: Final = 10
+_HEADER_BYTES: Final = 64 << 10
+_MAX_HEADER_BYTES: Final = 32 << 20
+_MAX_BLOCKS: Final = 1 << 21
+"""Of a file; where each one is takes about 100 bytes, and a block of no row 18 bytes of the file."""
+_UNDECODABLE: Final = (
+    EOFError, ArithmeticError, LookupError, ValueError, RecursionError, SystemError, zlib.error, lzma.LZMAError,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AvroBlock:
+    """Where the encoded rows of a block stand in the file."""
+
+    offset: int
+    size_bytes: int
+    num_rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AvroContainer:
+    """An open file.
+
+    Attributes:
+        source: the file.
+        schema: as JSON.
+        codec: how blocks are compressed.
+        blocks: all of them, in order.
+        unbacked: counts what is read of it without taking a byte.
+    """
+
+    source: Any
+    schema: Any
+    codec: str
+    blocks: tuple[AvroBlock, ...]
+    unbacked: Unbacked
+
+    @classmethod
+    def open(cls, source: Any) -> Self:
+        """Reads the header, and where each block stands.
+
+        Args:
+            source: an open file that answers many small requests fast.
+        """
+        with decoding():
+            metadata, start = _header(source)
+            sync = _read(source, start - _SYNC_BYTES, _SYNC_BYTES)
+            schema = json.loads(metadata["avro.schema"])
+            codec = metadata.get("avro.codec", b"null").decode()
+            blocks = tuple(_blocks(source, start, sync))
+            return cls(source=source, schema=schema, codec=codec, blocks=blocks, unbacked=Unbacked())
+
+    def content(self, block: AvroBlock) -> bytes:
+        """The encoded rows of a block."""
+        with decoding():
+            if block.size_bytes > MAX_BLOCK_BYTES:
+                raise ValueError(
+                    f"a block has {block.size_bytes} bytes, more than the {MAX_BLOCK_BYTES} that icefloe reads"
+                )
+            return decompressed(_read(self.source, block.offset, block.size_bytes), self.codec)
+
+
+@contextmanager
+def decoding() -> Iterator[None]:
+    """Runs a block that decodes bytes of the file.
+
+    Raises:
+        UndecodableError: they are not what Avro demands.
+    """
+    try:
+        yield
+    except _UNDECODABLE as cause:
+        raise UndecodableError(f"{type(cause).__name__}: {one_line(cause)}") from cause
+    except OSError as cause:
+        if cause.errno is not None:
+            raise
+        raise UndecodableError(one_line(cause)) from cause
+
+
+def _header(source: Any) -> tuple[dict[str, bytes], int]:
+    """The metadata, and where the first block starts; a long schema makes a long header."""
+    end = source.size() if hasattr(source, "size") else source.seek(0, 2)
+    size = _HEADER_BYTES
+    while True:
+        content = _read(source, 0, min(size, end))
+        try:
+            return _parsed_header(content)
+        except EOFError:
+            if size >= min(end, _MAX_HEADER_BYTES):
+                raise
+            size *= 8
+
+
+def _parsed_header(content: bytes) -> tuple[dict[str, bytes], int]:
+    decoder = AvroDecoder(content, Unbacked())
+    if decoder.read_fixed(len(_MAGIC)) != _MAGIC:
+        raise ValueError("it does not begin as an Avro file does")
+    metadata = {}
+    for _ in decoder.sequence():
+        key = decoder.read_bytes().decode()
+        metadata[key] = decoder.read_bytes()
+    decoder.read_fixed(_SYNC_BYTES)
+    return metadata, decoder.tell()
+
+
+def _blocks(source: Any, start: int, sync: bytes) -> Iterator[AvroBlock]:
+    end = source.size() if hasattr(source, "size") else source.seek(0, 2)
+    found = 0
+    while start < end:
+        decoder = new_decoder(_read(source, start, min(2 * _LONGEST_VARINT, end - start)) + bytes(2))
+        num_rows, size_bytes = decoder.read_int(), decoder.read_int()
+        offset = start + decoder.tell()
+        is_inside = num_rows >= 0 and 0 <= size_bytes <= end - offset - _SYNC_BYTES
+        if not is_inside or _read(source, offset + size_bytes, _SYNC_BYTES) != sync:
+            raise ValueError(f"the block at byte {start} does not end where it says")
+        start = offset + size_bytes + _SYNC_BYTES
+        if num_rows or size_bytes:
+            found += 1
+            if found > _MAX_BLOCKS:
+                raise ValueError(f"it has more than {_MAX_BLOCKS} blocks")
+            yield AvroBlock(offset=offset, size_bytes=size_bytes, num_rows=num_rows)
+
+
+def _read(source: Any, offset: int, size_bytes: int) -> bytes:
+    source.seek(offset)
+    content: bytes = source.read(size_bytes)
+    if len(content) != size_bytes:
+        raise EOFError(f"{size_bytes} bytes were expected at byte {offset}, found {len(content)}")
+    return content

@@ -1,0 +1,129 @@
+"""An Avro data file, opened: its rows as Arrow batches of the file's own columns, with bounded memory."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+import pyarrow as pa
+
+from icefloe.iceberg.files.avro_container import AvroContainer, decoding
+from icefloe.iceberg.files.avro_decoder import AvroDecoder, Unbacked
+from icefloe.iceberg.files.avro_types import record_fields
+from icefloe.iceberg.files.opened_file import BATCH_BYTES, selected_columns
+from icefloe.iceberg.filters.row_filter import RowFilter
+from icefloe.iceberg.projection.file_columns import FileColumn
+
+__all__ = ["AvroRows"]
+
+_ENCODED_BYTES: Final = BATCH_BYTES >> 3
+"""Of the rows of a batch: values are Python objects until the batch is full, several times as large."""
+_ELEMENTS: Final = 1 << 20
+"""In arrays and maps of a batch, which may have fewer bytes than elements."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AvroRows:
+    """The rows of one file.
+
+    Attributes:
+        container: the file.
+        schema: its columns as they are read, field ids in their metadata.
+        batch_rows: the most rows in a batch; batches are smaller where rows are large.
+    """
+
+    container: AvroContainer
+    schema: pa.Schema
+    batch_rows: int
+
+    @classmethod
+    def open(cls, source: Any, *, batch_rows: int) -> Self:
+        """Reads the header, and where the blocks stand.
+
+        Args:
+            source: an open file that answers many small requests fast.
+            batch_rows: the most rows in a batch.
+        """
+        container = AvroContainer.open(source)
+        with decoding():
+            schema = pa.schema([field for field, _ in record_fields(container.schema)])
+        return cls(container=container, schema=schema, batch_rows=batch_rows)
+
+    @property
+    def num_rows(self) -> int:
+        """The rows of the file, by its blocks."""
+        return sum(block.num_rows for block in self.container.blocks)
+
+    def groups_without(self, row_filter: RowFilter, columns: Sequence[FileColumn]) -> Collection[int]:
+        """None: Avro has no statistics."""
+        del row_filter, columns
+        return ()
+
+    def group_runs(self, left_out: Collection[int] = ()) -> Iterator[tuple[int, int, list[int]]]:
+        """Blocks that are read together, as (first row, rows, blocks): one, or several small ones."""
+        del left_out
+        first = rows = 0
+        numbers: list[int] = []
+        for number, block in enumerate(self.container.blocks):
+            numbers.append(number)
+            rows += block.num_rows
+            if rows >= self.batch_rows:
+                yield first, rows, numbers
+                first, rows, numbers = first + rows, 0, []
+        if rows:
+            yield first, rows, numbers
+
+    def batches(self, groups: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        """The rows of consecutive blocks, in order."""
+        with decoding():
+            batch = _Batch(self.container.schema, columns, self.container.unbacked)
+            for number in groups:
+                block = self.container.blocks[number]
+                yield from batch.add(self.container.content(block), block.num_rows, self.batch_rows)
+            if batch.num_rows:
+                yield batch.finish()
+
+    def selection(self, positions: Collection[int]) -> tuple[list[str] | None, Mapping[int, int]]:
+        """How to read only some top-level columns; all are decoded, for values have no end that could be skipped to."""
+        return selected_columns(self.schema.names, positions)
+
+
+class _Batch:
+    """Rows that are being collected."""
+
+    def __init__(self, schema: Any, columns: Sequence[str] | None, unbacked: Unbacked) -> None:
+        self._unbacked = unbacked
+        fields = record_fields(schema)
+        wanted = [columns is None or field.name in columns for field, _ in fields]
+        self._read = [
+            values.append if is_wanted else values.skip for (_, values), is_wanted in zip(fields, wanted, strict=True)
+        ]
+        self._fields = [field for field, is_wanted in zip(fields, wanted, strict=True) if is_wanted]
+        self._encoded_bytes = self._elements = 0
+        self.num_rows = 0
+
+    def add(self, content: bytes, num_rows: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Reads the rows of a block, and gives a batch whenever one is full."""
+        decoder, start = AvroDecoder(content, self._unbacked), 0
+        for _ in decoder.rows(num_rows):  # Avro is read value by value; avro_values has the measurement
+            for read in self._read:
+                read(decoder)
+            decoder.check()
+            self.num_rows += 1
+            self._elements += decoder.elements
+            here = decoder.tell()
+            is_large = self._encoded_bytes + here - start >= _ENCODED_BYTES or self._elements >= _ELEMENTS
+            if self.num_rows >= batch_rows or is_large:
+                yield self.finish()
+                start = here
+        if not decoder.is_at_end:
+            raise ValueError("a block does not end behind its last row")
+        self._encoded_bytes += decoder.tell() - start
+
+    def finish(self) -> pa.RecordBatch:
+        """The rows since the last batch."""
+        num_rows, self.num_rows = self.num_rows, 0
+        self._encoded_bytes = self._elements = 0
+        schema = pa.schema([field for field, _ in self._fields])
+        if not self._fields:
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * num_rows, pa.struct([])))
+        return pa.RecordBatch.from_arrays([values.finish() for _, values in self._fields], schema=schema)

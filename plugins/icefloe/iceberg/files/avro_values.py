@@ -1,0 +1,214 @@
+"""Values of one Avro type, read one by one and handed on as Arrow arrays.
+
+Measured: 0.45 us per value, so 8 s for a million rows of 19 columns. No library on board reads Avro into Arrow, and
+PyIceberg's reader takes 7 s for its record objects alone.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from icefloe.iceberg.files.avro_decoder import AvroDecoder
+
+__all__ = ["LeafValues", "ListValues", "MapValues", "OptionalValues", "StructValues", "Values"]
+
+
+class Values(Protocol):
+    """Reads values of one type; knows nothing of names."""
+
+    @property
+    def type(self) -> pa.DataType:
+        """Of the arrays."""
+
+    def append(self, decoder: AvroDecoder) -> None:
+        """Reads the next value."""
+
+    def append_null(self) -> None:
+        """Adds a null without reading."""
+
+    def skip(self, decoder: AvroDecoder) -> None:
+        """Reads the next value for nothing."""
+
+    def finish(self) -> Any:
+        """The array of all values since the last call."""
+
+
+class LeafValues:
+    """Values without parts.
+
+    Args:
+        kind: of the arrays.
+        read: gives one value, fit for an array of ``stored``.
+        stored: as what values are collected; its buffers are those of ``kind``.
+    """
+
+    __slots__ = ("_push", "_read", "_stored", "_values", "type")
+
+    def __init__(
+        self, kind: pa.DataType, read: Callable[[AvroDecoder], Any], stored: pa.DataType | None = None
+    ) -> None:
+        self.type = kind
+        self._read = read
+        self._stored = kind if stored is None else stored
+        self._values: list[Any] = []
+        self._push = self._values.append
+
+    def append(self, decoder: AvroDecoder) -> None:
+        """Reads the next value."""
+        self._push(self._read(decoder))
+
+    def append_null(self) -> None:
+        """Adds a null without reading."""
+        self._push(None)
+
+    def skip(self, decoder: AvroDecoder) -> None:
+        """Reads the next value for nothing."""
+        self._read(decoder)
+
+    def finish(self) -> Any:
+        """The array of all values since the last call."""
+        array = pa.array(self._values, self._stored)
+        self._values.clear()
+        if self._stored == self.type:
+            return array
+        return array.cast(self.type) if pa.types.is_large_string(self.type) else array.view(self.type)
+
+
+class OptionalValues:
+    """A union of null and one type."""
+
+    __slots__ = ("_append", "_null", "_skip", "append_null", "finish", "type")
+
+    def __init__(self, values: Values, *, null_index: int) -> None:
+        self.type = values.type
+        self._append, self._skip = values.append, values.skip
+        self.append_null, self.finish = values.append_null, values.finish
+        self._null = null_index
+
+    def append(self, decoder: AvroDecoder) -> None:
+        """Reads the branch's number, and the value where there is one."""
+        branch = decoder.read_int()
+        if branch == self._null:
+            self.append_null()
+        elif branch == 1 - self._null:
+            self._append(decoder)
+        else:
+            raise IndexError(f"a union of two types has no branch {branch}")
+
+    def skip(self, decoder: AvroDecoder) -> None:
+        """Reads the next value for nothing."""
+        if decoder.read_int() != self._null:
+            self._skip(decoder)
+
+
+class StructValues:
+    """Records."""
+
+    __slots__ = ("_children", "_is_null", "type")
+
+    def __init__(self, fields: Sequence[pa.Field], children: Sequence[Values]) -> None:
+        self.type = pa.struct(fields)
+        self._children = tuple(children)
+        self._is_null: list[bool] = []
+
+    def append(self, decoder: AvroDecoder) -> None:
+        """Reads each field in turn."""
+        self._is_null.append(False)
+        for child in self._children:
+            child.append(decoder)
+
+    def append_null(self) -> None:
+        """Adds a null without reading."""
+        self._is_null.append(True)
+        for child in self._children:
+            child.append_null()
+
+    def skip(self, decoder: AvroDecoder) -> None:
+        """Reads the next value for nothing."""
+        for child in self._children:
+            child.skip(decoder)
+
+    def finish(self) -> Any:
+        """The array of all values since the last call."""
+        mask = pa.array(self._is_null, pa.bool_())
+        self._is_null.clear()
+        children = [child.finish() for child in self._children]
+        return pa.StructArray.from_arrays(children, fields=list(self.type), mask=mask)
+
+
+class ListValues:
+    """Arrays."""
+
+    __slots__ = ("_element", "_ends", "_is_null", "type")
+
+    def __init__(self, field: pa.Field, element: Values) -> None:
+        self.type = pa.large_list(field)
+        self._element = element
+        self._ends: list[int] = [0]
+        self._is_null: list[bool] = []
+
+    def append(self, decoder: AvroDecoder) -> None:
+        """Reads blocks of elements."""
+        count = self._ends[-1]
+        for _ in decoder.sequence():
+            self._element.append(decoder)
+            count += 1
+        self._ends.append(count)
+        self._is_null.append(False)
+
+    def append_null(self) -> None:
+        """Adds a null without reading."""
+        self._ends.append(self._ends[-1])
+        self._is_null.append(True)
+
+    def skip(self, decoder: AvroDecoder) -> None:
+        """Reads the next value for nothing."""
+        for _ in decoder.sequence():
+            self._element.skip(decoder)
+
+    def finish(self) -> Any:
+        """The array of all values since the last call."""
+        ends, is_null = pa.array(self._ends, pa.int64()), pa.array(self._is_null, pa.bool_())
+        self._ends, self._is_null = [0], []
+        return pa.LargeListArray.from_arrays(ends, self._element.finish(), type=self.type, mask=is_null)
+
+
+class MapValues:
+    """Maps, of text keys as Avro has them or of pairs as Iceberg writes others: the encoding is the same."""
+
+    __slots__ = ("_ends", "_is_null", "_key", "_value", "type")
+
+    def __init__(self, key_field: pa.Field, key: Values, value_field: pa.Field, value: Values) -> None:
+        self.type = pa.map_(key_field, value_field)
+        self._key, self._value = key, value
+        self._ends: list[int] = [0]
+        self._is_null: list[bool] = []
+
+    def append(self, decoder: AvroDecoder) -> None:
+        """Reads blocks of entries."""
+        count = self._ends[-1]
+        for _ in decoder.sequence():
+            self._key.append(decoder)
+            self._value.append(decoder)
+            count += 1
+        self._ends.append(count)
+        self._is_null.append(False)
+
+    def append_null(self) -> None:
+        """Adds a null without reading."""
+        self._ends.append(self._ends[-1])
+        self._is_null.append(True)
+
+    def skip(self, decoder: AvroDecoder) -> None:
+        """Reads the next value for nothing."""
+        for _ in decoder.sequence():
+            self._key.skip(decoder)
+            self._value.skip(decoder)
+
+    def finish(self) -> Any:
+        """The array of all values since the last call."""
+        ends, is_null = pa.array(self._ends, pa.int32()), pa.array(self._is_null, pa.bool_())
+        self._ends, self._is_null = [0], []
+        keys, values = self._key.finish(), self._value.finish()
+        return pa.MapArray.from_arrays(ends, keys, values, type=self.type, mask=is_null)

@@ -1,0 +1,65 @@
+"""Opening a file of rows by its format."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import pyarrow as pa
+
+from icefloe.iceberg.catalog.encryption import EncryptedRowsError
+from icefloe.iceberg.files.avro_file import AvroRows
+from icefloe.iceberg.files.opened_file import OpenedFile
+from icefloe.iceberg.files.orc_file import OrcRows
+from icefloe.iceberg.files.parquet_file import ParquetRows
+
+__all__ = ["READABLE_FORMATS", "open_rows"]
+
+_ENCRYPTED_FOOTER: Final = b"PARE"
+READABLE_FORMATS: Final = frozenset({"PARQUET", "ORC", "AVRO"})
+
+
+@contextmanager
+def open_rows(
+    file_format: str, source: Any, *, is_near: bool, batch_rows: int, dictionary_columns: bool
+) -> Iterator[OpenedFile]:
+    """The rows of an open file.
+
+    Args:
+        file_format: one of READABLE_FORMATS.
+        source: the file.
+        is_near: whether it answers many small requests fast; ORC and Avro files that do not are copied first.
+        batch_rows: the most rows in a batch.
+        dictionary_columns: keep text columns encoded where the file's are and the format tells.
+    """
+    if file_format == "PARQUET":
+        yield _parquet(source, batch_rows=batch_rows, pre_buffer=not is_near, dictionary_columns=dictionary_columns)
+        return
+    open_near = OrcRows.open if file_format == "ORC" else AvroRows.open
+    if is_near:
+        yield open_near(source, batch_rows=batch_rows)
+    else:
+        with _copied(source) as near:
+            yield open_near(near, batch_rows=batch_rows)
+
+
+def _parquet(source: Any, **options: Any) -> ParquetRows:
+    try:
+        return ParquetRows.open(source, **options)
+    except (pa.ArrowInvalid, OSError) as error:
+        source.seek(max(0, source.seek(0, os.SEEK_END) - len(_ENCRYPTED_FOOTER)))
+        if source.read() == _ENCRYPTED_FOOTER:
+            raise EncryptedRowsError from error
+        raise
+
+
+@contextmanager
+def _copied(source: Any) -> Iterator[pa.NativeFile]:
+    """The file on a local disk: pyarrow asks for 128 KiB of an ORC column at a time, Avro has a block every 64 KiB."""
+    with tempfile.NamedTemporaryFile(prefix="icefloe-") as copy:
+        shutil.copyfileobj(source, copy, 8 << 20)
+        copy.flush()
+        with pa.OSFile(copy.name) as near:
+            yield near

@@ -1,0 +1,146 @@
+"""An ORC data file, opened: its rows as Arrow batches of the file's own columns, with bounded memory.
+
+pyarrow's ``ORCFile`` decodes whole stripes; its dataset scanner decodes the same stripes batch by batch.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+from pyarrow import orc
+
+from icefloe.errors import one_line
+from icefloe.iceberg.files.opened_file import BATCH_BYTES, selected_columns
+from icefloe.iceberg.filters.row_filter import RowFilter
+from icefloe.iceberg.projection.file_columns import FileColumn
+from icefloe.iceberg.unreadable import ColumnError, UndecodableError
+
+__all__ = ["OrcRows"]
+
+_MEASURED_ROWS: Final = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrcRows:
+    """The rows of one file.
+
+    Attributes:
+        fragment: pyarrow's, of the file.
+        num_rows: by the file's footer.
+        batch_rows: the most rows in a batch; fewer than asked for where rows are large.
+    """
+
+    fragment: Any
+    num_rows: int
+    batch_rows: int
+
+    @classmethod
+    def open(cls, source: Any, *, batch_rows: int) -> Self:
+        """Reads the footer, and the first rows to see how large they are.
+
+        Args:
+            source: an open file that answers many small requests fast.
+            batch_rows: the most rows in a batch.
+        """
+        with _decoding():
+            footer = orc.ORCFile(source)
+            fragment = ds.OrcFileFormat().make_fragment(source)
+            row_bytes = _row_bytes(footer, fragment)
+        return cls(
+            fragment=fragment,
+            num_rows=footer.nrows,
+            batch_rows=min(batch_rows, max(1, int(BATCH_BYTES / row_bytes))),
+        )
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The file's columns as they are read; the attributes of their ORC types stand in their metadata."""
+        return self.fragment.physical_schema
+
+    def groups_without(self, row_filter: RowFilter, columns: Sequence[FileColumn]) -> Collection[int]:
+        """None: pyarrow does not show the statistics of stripes."""
+        del row_filter, columns
+        return ()
+
+    def group_runs(self, left_out: Collection[int] = ()) -> Iterator[tuple[int, int, list[int]]]:
+        """All rows in one run: pyarrow does not say which of them a stripe has."""
+        del left_out
+        if self.num_rows:
+            yield 0, self.num_rows, [0]
+
+    def batches(self, groups: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        """The rows of the file, in order; ``groups`` is all there is.
+
+        Raises:
+            ColumnError: a timestamp that pyarrow does not take from ORC, or two columns that it cannot tell apart.
+        """
+        del groups
+        names = self.schema.names if columns is None else list(columns)
+        _refuse_paths(names, self.schema)
+        try:
+            yield from _scan(self.fragment, names, self.batch_rows)
+        except pa.ArrowInvalid as cause:
+            times = [name for name in names if _holds_timestamps(self.schema.field(name).type)]
+            if not times:
+                raise
+            raise _out_of_range(times, cause) from cause
+
+    def selection(self, positions: Collection[int]) -> tuple[list[str] | None, Mapping[int, int]]:
+        """How to read only some top-level columns."""
+        return selected_columns(self.schema.names, positions)
+
+
+def _scan(fragment: Any, names: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    scanner = ds.Scanner.from_fragment(
+        fragment, columns=names, batch_size=batch_rows, use_threads=False, batch_readahead=1, fragment_readahead=1
+    )
+    with _decoding():
+        yield from scanner.to_batches()
+
+
+def _row_bytes(footer: Any, fragment: Any) -> float:
+    """About the bytes of a row, by the first rows and by what all take in the file; at least 1."""
+    rows = max(footer.nrows, 1)
+    names = [field.name for field in fragment.physical_schema if not _holds_timestamps(field.type)]
+    head = fragment.head(_MEASURED_ROWS, columns=names, batch_size=_MEASURED_ROWS, use_threads=False)
+    return max(1.0, head.nbytes / max(head.num_rows, 1), footer.content_length / rows)
+
+
+def _refuse_paths(names: Sequence[str], schema: pa.Schema) -> None:
+    """Where a column is named like a path into another, pyarrow reads nulls; Iceberg allows no such schema."""
+    for name in names:
+        parts = name.split(".")
+        parents = {".".join(parts[:length]) for length in range(1, len(parts))}
+        if not parents.isdisjoint(schema.names):
+            raise ColumnError(
+                f"column {name!r} cannot be told from a field of the column that its name begins with: rewrite the "
+                "file with another name",
+                column=name,
+            )
+
+
+def _holds_timestamps(kind: pa.DataType) -> bool:
+    inside = (kind.field(place).type for place in range(kind.num_fields))
+    return pa.types.is_timestamp(kind) or any(map(_holds_timestamps, inside))
+
+
+def _out_of_range(names: Sequence[str], cause: pa.ArrowInvalid) -> ColumnError:
+    return ColumnError(
+        f"{', '.join(map(repr, names))} may hold a time before 1677-09-22 or after 2262-04-11, which cannot be read "
+        f"from ORC ({one_line(cause)}): rewrite the file as Parquet",
+        columns=tuple(names),
+    )
+
+
+@contextmanager
+def _decoding() -> Iterator[None]:
+    """Arrow reports bytes that are no ORC as an OSError; one of the disk sets errno."""
+    try:
+        yield
+    except OSError as cause:
+        if cause.errno is not None:
+            raise
+        raise UndecodableError(one_line(cause)) from cause

@@ -1,0 +1,148 @@
+"""A Parquet data file, opened: its rows as Arrow batches of the file's own columns, with bounded memory."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from typing import Any, Final, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from icefloe.iceberg.files.opened_file import BATCH_BYTES, selected_columns
+from icefloe.iceberg.files.row_group_pruning import matching_row_groups
+from icefloe.iceberg.files.row_size import largest_row_bytes
+from icefloe.iceberg.filters.row_filter import RowFilter
+from icefloe.iceberg.projection.file_columns import FileColumn
+
+__all__ = ["ParquetRows"]
+
+_DICTIONARY_BYTES_PER_VALUE: Final = 4.0
+"""Text that takes fewer bytes per value than its plain encoding's length prefix is dictionary-encoded in the file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParquetRows:
+    """The rows of one file.
+
+    Attributes:
+        file: pyarrow's reader.
+        batch_rows: the most rows in a batch; fewer than asked for where rows are large.
+    """
+
+    file: Any
+    batch_rows: int
+
+    @classmethod
+    def open(cls, source: Any, *, batch_rows: int, pre_buffer: bool, dictionary_columns: bool) -> Self:
+        """Reads the footer.
+
+        Args:
+            source: an open file, or anything pyarrow reads from.
+            batch_rows: the most rows in a batch.
+            pre_buffer: fetch the column chunks of a few row groups in few large requests; for remote storage.
+            dictionary_columns: keep text columns encoded where the file's are.
+        """
+        plain = _open(source, pre_buffer=pre_buffer, binary_type=pa.large_binary(), list_type=pa.LargeListType)
+        row_bytes = largest_row_bytes(plain.metadata, partial(_dictionary, source, plain.metadata))
+        batch_rows = min(batch_rows, max(1, int(BATCH_BYTES / row_bytes)))
+        encoded = _encoded_text(plain.metadata) if dictionary_columns else []
+        if not encoded:
+            return cls(file=plain, batch_rows=batch_rows)
+        # pyarrow decodes dictionaries only where binaries keep their default type.
+        file = _open(
+            source,
+            pre_buffer=pre_buffer,
+            metadata=plain.metadata,
+            list_type=pa.LargeListType,
+            read_dictionary=encoded,
+        )
+        return cls(file=file, batch_rows=batch_rows)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The file's columns as they are read, field ids in their metadata."""
+        return self.file.schema_arrow
+
+    @property
+    def num_rows(self) -> int:
+        """The rows of the file, by its footer."""
+        return int(self.file.metadata.num_rows)
+
+    def groups_without(self, row_filter: RowFilter, columns: Sequence[FileColumn]) -> Collection[int]:
+        """Row groups in which no row passes, by their statistics."""
+        metadata = self.file.metadata
+        return frozenset(range(metadata.num_row_groups)).difference(matching_row_groups(metadata, columns, row_filter))
+
+    def group_runs(self, left_out: Collection[int] = ()) -> Iterator[tuple[int, int, list[int]]]:
+        """Row groups that are read together, as (first row, rows, row groups): one, or several small ones.
+
+        Those that are left out make runs of their own, without row groups.
+        """
+        first = 0
+        groups = range(self.file.metadata.num_row_groups)
+        for is_left_out, neighbours in groupby(groups, key=lambda group: group in left_out):
+            for rows, run in self._runs(neighbours):
+                yield first, rows, [] if is_left_out else run
+                first += rows
+
+    def _runs(self, groups: Iterable[int]) -> Iterator[tuple[int, list[int]]]:
+        rows = 0
+        run: list[int] = []
+        for group in groups:
+            run.append(group)
+            rows += self.file.metadata.row_group(group).num_rows
+            if rows >= self.batch_rows:
+                yield rows, run
+                rows, run = 0, []
+        if rows:
+            yield rows, run
+
+    def batches(self, groups: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        """The rows of consecutive row groups, in order."""
+        return self.file.iter_batches(self.batch_rows, row_groups=groups, columns=columns, use_threads=False)
+
+    def selection(self, positions: Collection[int]) -> tuple[list[str] | None, Mapping[int, int]]:
+        """How to read only some top-level columns.
+
+        Returns:
+            Their names, None for all, and where in a batch each one stands. All are read where names cannot tell
+            columns apart: twice the same, or with dots, which pyarrow takes for paths.
+        """
+        names = self.schema.names
+        if any("." in name for name in names):
+            return None, {position: position for position in range(len(names))}
+        return selected_columns(names, positions)
+
+
+def _open(source: Any, *, pre_buffer: bool, **options: Any) -> Any:
+    return pq.ParquetFile(source, pre_buffer=pre_buffer, coerce_int96_timestamp_unit="us", **options)
+
+
+def _dictionary(source: Any, metadata: Any, group: int, column: str) -> Any:
+    """The distinct values of a top-level text column; of one that is not encoded, its first value."""
+    file = _open(source, pre_buffer=False, metadata=metadata, read_dictionary=[column])
+    batch = next(file.iter_batches(1, row_groups=[group], columns=[column], use_threads=False))
+    values = batch.column(0)
+    return values.dictionary if pa.types.is_dictionary(values.type) else values
+
+
+def _encoded_text(metadata: Any) -> list[str]:
+    """The top-level text columns that the writer dictionary-encoded throughout, judged by their size."""
+    return [
+        metadata.schema.column(column).path
+        for column in range(metadata.num_columns)
+        if _is_top_level_text(metadata.schema.column(column)) and _is_encoded(metadata, column)
+    ]
+
+
+def _is_top_level_text(column: Any) -> bool:
+    return column.physical_type == "BYTE_ARRAY" and column.path == column.name and column.max_repetition_level == 0
+
+
+def _is_encoded(metadata: Any, column: int) -> bool:
+    chunks = [metadata.row_group(group).column(column) for group in range(metadata.num_row_groups)]
+    size = sum(chunk.total_uncompressed_size for chunk in chunks)
+    values = sum(chunk.num_values for chunk in chunks)
+    has_pages = all(chunk.has_dictionary_page for chunk in chunks)
+    return bool(has_pages and size < _DICTIONARY_BYTES_PER_VALUE * values)

@@ -1,0 +1,263 @@
+"""Reads data files: rows as record batches in the table's schema, with their positions, in bounded memory."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyiceberg.io import FileIO
+from pyroaring import BitMap64
+
+from icefloe.errors import NotBuiltError, TerminalError
+from icefloe.iceberg.catalog.file_io import data_file_input, is_local, reading_data_file
+from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.delete_file import DeleteFile
+from icefloe.iceberg.files.file_formats import READABLE_FORMATS, open_rows
+from icefloe.iceberg.files.opened_file import OpenedFile
+from icefloe.iceberg.filters.row_filter import RowFilter
+from icefloe.iceberg.projection.file_columns import FileColumn, file_columns
+from icefloe.iceberg.projection.projection import Projection, plan_projection
+from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.iceberg.unreadable import ColumnError
+
+__all__ = ["BATCH_ROWS", "RecordCountError", "plain_batch", "read_data_file", "read_matching_rows", "read_rows"]
+
+BATCH_ROWS: Final = 131_072
+
+Decoded: TypeAlias = Callable[[pa.RecordBatch], None] | None
+"""Is told of what is decoded."""
+
+
+class RecordCountError(TerminalError):
+    """A data file does not hold as many rows as the table's metadata says."""
+
+
+def read_data_file(
+    file: DataFile | DeleteFile,
+    *,
+    schema: TableSchema,
+    io: FileIO,
+    table: str,
+    batch_rows: int = BATCH_ROWS,
+    dictionary_columns: bool = False,
+    decoded: Decoded = None,
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """All rows of a data file, in order, as (position of the first row, batch).
+
+    Args:
+        file: a data file of the table, or a delete file with rows of its own.
+        schema: the columns to read; batches have exactly ``schema.arrow``.
+        io: opens the file.
+        table: its name, for errors.
+        batch_rows: the most rows in a batch; a few of them are in memory at a time.
+        dictionary_columns: leave text columns that the file dictionary-encodes as dictionary arrays, whose distinct
+            values have the schema's type; far less to decode and to hash. ``plain_batch`` decodes them.
+        decoded: is given each batch of the file's own columns as it is decoded.
+
+    Raises:
+        FileGoneError: the file does not exist.
+        RecordCountError: it has more or fewer rows than the table's metadata says.
+        ColumnError: its columns cannot become those of the schema.
+        NotBuiltError: it has a format that this release does not read.
+        TerminalError: it is damaged or may not be read.
+        TransientError: the storage did not answer.
+    """
+    with _opened(file, schema, io, table, batch_rows, decoded, dictionary_columns=dictionary_columns) as opened:
+        for first, _, groups in opened.rows.group_runs():
+            position = first
+            for batch in opened.batches(groups):
+                yield position, opened.project(batch)
+                position += batch.num_rows
+
+
+def read_matching_rows(
+    file: DataFile,
+    *,
+    row_filter: RowFilter,
+    schema: TableSchema,
+    io: FileIO,
+    table: str,
+    batch_rows: int = BATCH_ROWS,
+    decoded: Decoded = None,
+) -> Iterator[tuple[int, int, pa.RecordBatch | None]]:
+    """The rows of a data file, in order, but those of row groups of which the footer says that none passes a filter.
+
+    Text columns stay dictionary-encoded where the file's are, as by ``dictionary_columns`` of `read_data_file`.
+
+    Args:
+        file: a data file of the table.
+        row_filter: bound to the schema; rows that do not pass are read with those that do.
+        schema: as for ``read_data_file``; so are the other arguments and the errors.
+        io: opens the file.
+        table: its name, for errors.
+        batch_rows: the most rows in a batch.
+        decoded: as for ``read_data_file``.
+
+    Yields:
+        The position of the first row, how many rows there are, and the rows; None where they are left out.
+    """
+    with _opened(file, schema, io, table, batch_rows, decoded, dictionary_columns=True) as opened:
+        left_out = opened.rows.groups_without(row_filter, opened.file_columns)
+        for first, rows, groups in opened.rows.group_runs(left_out):
+            if left_out and not groups:
+                yield first, rows, None
+                continue
+            position = first
+            for batch in opened.batches(groups):
+                yield position, batch.num_rows, opened.project(batch)
+                position += batch.num_rows
+
+
+def read_rows(
+    file: DataFile,
+    positions: NDArray[np.int64] | BitMap64,
+    *,
+    schema: TableSchema,
+    io: FileIO,
+    table: str,
+    batch_rows: int = BATCH_ROWS,
+    decoded: Decoded = None,
+) -> Iterator[pa.RecordBatch]:
+    """The rows at some positions of a data file, in order; row groups that hold none are not decoded.
+
+    Args:
+        file: a data file of the table.
+        positions: ascending, each once, from 0 to ``file.record_count``, exclusive; of a bitmap those of one run of row
+            groups at a time are listed.
+        schema: as for ``read_data_file``; so are the other arguments and the errors.
+        io: opens the file.
+        table: its name, for errors.
+        batch_rows: the most rows in a batch.
+        decoded: as for ``read_data_file``.
+
+    Raises:
+        ValueError: positions that are not ascending or not in the file.
+    """
+    _check_positions(file, positions)
+    if not len(positions):
+        return
+    with _opened(file, schema, io, table, batch_rows, decoded, dictionary_columns=False) as opened:
+        for first, rows, groups in opened.rows.group_runs():
+            yield from opened.rows_of(groups, _between(positions, first, first + rows) - first)
+
+
+def plain_batch(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
+    """A batch of ``read_data_file(dictionary_columns=True)``, or rows taken from one, in exactly ``schema.arrow``."""
+    columns = [
+        column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema.arrow)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Opened:
+    rows: OpenedFile
+    file_columns: tuple[FileColumn, ...]
+    projection: Projection
+    columns: list[str] | None
+    places: Any
+    decoded: Decoded
+
+    def batches(self, groups: list[int]) -> Iterator[pa.RecordBatch]:
+        for batch in self.rows.batches(groups, self.columns):
+            if self.decoded is not None:
+                self.decoded(batch)
+            yield batch
+
+    def project(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return self.projection.apply(batch, self.places)
+
+    def rows_of(self, groups: list[int], wanted: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+        """The rows at positions within a run of row groups; stops decoding behind the last one."""
+        start = 0
+        for batch in self.batches(groups) if len(wanted) else ():
+            here, wanted = np.split(wanted, [np.searchsorted(wanted, start + batch.num_rows)])
+            if len(here):
+                yield self.project(batch.take(pa.array(here - start)))
+            if not len(wanted):
+                return
+            start += batch.num_rows
+
+
+@contextmanager
+def _opened(
+    file: DataFile | DeleteFile,
+    schema: TableSchema,
+    io: FileIO,
+    table: str,
+    batch_rows: int,
+    decoded: Decoded,
+    *,
+    dictionary_columns: bool,
+) -> Iterator[_Opened]:
+    if file.file_format not in READABLE_FORMATS:
+        raise NotBuiltError(
+            f"{file.noun} {file.path} of table {table} is {file.file_format}: this release reads "
+            f"{', '.join(sorted(READABLE_FORMATS))}; rewrite the file, or wait for a release that reads it",
+            path=file.path,
+            table=table,
+        )
+    try:
+        opener = data_file_input(io, file.path, table=table, noun=file.noun)
+        with (
+            reading_data_file(file.path, table=table, noun=file.noun),
+            opener.open() as source,
+            open_rows(
+                file.file_format,
+                source,
+                is_near=is_local(file.path),
+                batch_rows=batch_rows,
+                dictionary_columns=dictionary_columns,
+            ) as rows,
+        ):
+            if rows.num_rows is not None:
+                _check_count(file, rows.num_rows, table)
+            found = file_columns(rows.schema, schema.name_mapping)
+            projection = plan_projection(
+                found,
+                schema.columns,
+                file.constants,
+                keep_dictionaries=dictionary_columns,
+            )
+            columns, places = rows.selection(projection.positions)
+            yield _Opened(
+                rows=rows, file_columns=found, projection=projection, columns=columns, places=places, decoded=decoded
+            )
+    except ColumnError as error:
+        raise error.in_file(file.path, table=table, noun=file.noun) from error
+
+
+def _check_count(file: DataFile | DeleteFile, num_rows: int, table: str) -> None:
+    if num_rows != file.record_count:
+        raise RecordCountError(
+            f"{file.noun} {file.path} of table {table} holds {num_rows} rows, but the table's metadata says "
+            f"{file.record_count}: the file was replaced or the metadata is wrong; restore the file",
+            path=file.path,
+            table=table,
+            num_rows=num_rows,
+            record_count=file.record_count,
+        )
+
+
+def _between(positions: NDArray[np.int64] | BitMap64, first: int, stop: int) -> NDArray[np.int64]:
+    if isinstance(positions, BitMap64):
+        # Not the bitmap of a range: the file says how long that is.
+        here = positions.copy()
+        here.remove_range(0, first)
+        here.remove_range(stop, max(stop, positions.max() + 1))
+        return np.frombuffer(here.to_array(), np.uint64).view(np.int64)
+    return positions[slice(*np.searchsorted(positions, (first, stop)))]
+
+
+def _check_positions(file: DataFile, positions: NDArray[np.int64] | BitMap64) -> None:
+    if not len(positions):
+        return
+    is_ascending = isinstance(positions, BitMap64) or (np.diff(positions) > 0).all()
+    if positions[0] < 0 or positions[-1] >= file.record_count or not is_ascending:
+        raise ValueError(
+            f"positions in {file.path} must be ascending from 0 to {file.record_count}, exclusive; found "
+            f"{len(positions)} from {positions[0]} to {positions[-1]}"
+        )

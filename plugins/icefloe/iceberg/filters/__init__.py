@@ -1,0 +1,14 @@
+"""A pipeline's ``filter``: parsed, bound to a schema, evaluated.
+
+Read in this order:
+
+- `row_filter`: the filter of a table's rows
+- `filter_syntax`: text to expression
+- `filter_tree`: predicates joined by ``and`` and ``or``
+- `filter_binding`: names and values bound to a schema
+- `filter_literals`: literals in the types of their columns
+- `filter_mask`: evaluated on record batches
+- `column_range`: whether a filter can be true of any value of a column
+"""
+
+__all__ = ["column_range", "filter_tree", "row_filter"]

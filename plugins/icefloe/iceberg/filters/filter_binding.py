@@ -1,0 +1,195 @@
+"""Binds a filter's names and values to a schema, so that SQL's rules hold: null compares with nothing.
+
+PyIceberg's own binding answers ``x < 3000000000`` on an int column with "every row", also where x is null, rounds 1.5
+to 2 for an int column and takes a required field of a missing struct for a value; none of that happens here.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import pyarrow as pa
+from pyiceberg.expressions import (
+    AlwaysFalse,
+    AlwaysTrue,
+    And,
+    BooleanExpression,
+    BoundNotNull,
+    BoundReference,
+    BoundTerm,
+    EqualTo,
+    GreaterThan,
+    GreaterThanOrEqual,
+    IsNaN,
+    LessThan,
+    LessThanOrEqual,
+    LiteralPredicate,
+    Not,
+    NotEqualTo,
+    NotIn,
+    NotStartsWith,
+    Or,
+    SetPredicate,
+    StartsWith,
+)
+from pyiceberg.expressions.literals import AboveMax, BelowMin, Literal
+from pyiceberg.schema import Schema
+from pyiceberg.types import (
+    DoubleType,
+    FloatType,
+    IcebergType,
+    NestedField,
+    PrimitiveType,
+    StringType,
+    StructType,
+)
+
+from icefloe.errors import TerminalError
+from icefloe.iceberg.filters.filter_literals import fitted_literal, literal_advice
+from icefloe.iceberg.schemas.struct_paths import fields_by_name, nearest_names
+from icefloe.pipeline.expanded_text import ExpandedText
+
+__all__ = ["bind_filter"]
+
+_ORDERS: Final = (LessThan, LessThanOrEqual, GreaterThan, GreaterThanOrEqual)
+
+
+def bind_filter(expression: BooleanExpression, schema: Schema, *, table: str, given: ExpandedText) -> BooleanExpression:
+    """The expression over the columns of a schema, by field id, with literals of the columns' own types.
+
+    No ``not`` is left in it: negations are pushed into the predicates, and a negated order of floats lets NaN pass.
+
+    Args:
+        expression: unbound.
+        schema: whose names it uses, case sensitive, dotted where nested in structs.
+        table: its name, for errors.
+        given: the text of the expression: errors show no value of the environment.
+
+    Raises:
+        TerminalError: no such column, one that cannot be compared, or a literal that does not fit its type; or it is
+            nested too deeply.
+    """
+    try:
+        return _Binding(schema, table, given).bind(expression, is_negated=False)
+    except RecursionError:
+        raise TerminalError(f"filter of table {table} is nested too deeply: write it flatter", table=table) from None
+
+
+class _Binding:
+    def __init__(self, schema: Schema, table: str, given: ExpandedText) -> None:
+        self._schema = Schema(*_optional(schema.fields))
+        self._fields = fields_by_name(self._schema)
+        self._table = table
+        self._given = given
+
+    def bind(self, expression: BooleanExpression, *, is_negated: bool) -> BooleanExpression:
+        match expression:
+            case Not():
+                return self.bind(expression.child, is_negated=not is_negated)
+            case And() | Or():
+                left = self.bind(expression.left, is_negated=is_negated)
+                right = self.bind(expression.right, is_negated=is_negated)
+                return left & right if isinstance(expression, And) != is_negated else left | right
+            case AlwaysTrue() | AlwaysFalse():
+                return ~expression if is_negated else expression
+        return self._negated(expression) if is_negated else self._predicate(expression)
+
+    def _negated(self, predicate: Any) -> BooleanExpression:
+        opposite = self._predicate(~predicate)
+        if isinstance(predicate, _ORDERS) and isinstance(self._field_type(predicate), FloatType | DoubleType):
+            return opposite | self._predicate(IsNaN(term=predicate.term))
+        return opposite
+
+    def _predicate(self, predicate: Any) -> BooleanExpression:
+        name = predicate.term.name
+        field = self._field(name)
+        term = BoundReference(field, self._schema.accessor_for_field(field.field_id))
+        if isinstance(predicate, SetPredicate):
+            return self._set(predicate, term, name)
+        if isinstance(predicate, LiteralPredicate):
+            return self._comparison(predicate, term, name)
+        bound: BooleanExpression = predicate.as_bound(term)
+        return bound
+
+    def _comparison(self, predicate: Any, term: BoundTerm, name: str) -> BooleanExpression:
+        field_type = term.ref().field.field_type
+        if isinstance(predicate, StartsWith | NotStartsWith) and not isinstance(field_type, StringType):
+            raise self._unfit(name, field_type, f"{predicate.literal.value}%", "like compares text only")
+        literal = self._literal(predicate.literal, field_type, name)
+        if isinstance(literal, AboveMax | BelowMin):
+            return _beyond(predicate, term, is_above=isinstance(literal, AboveMax))
+        return predicate.as_bound(term, literal)
+
+    def _set(self, predicate: Any, term: BoundTerm, name: str) -> BooleanExpression:
+        literals = {self._literal(literal, term.ref().field.field_type, name) for literal in predicate.literals}
+        literals = {literal for literal in literals if not isinstance(literal, AboveMax | BelowMin)}
+        if not literals:
+            return BoundNotNull(term=term) if isinstance(predicate, NotIn) else AlwaysFalse()
+        return predicate.as_bound(term, literals)
+
+    def _field_type(self, predicate: Any) -> IcebergType:
+        return self._field(predicate.term.name).field_type
+
+    def _field(self, name: str) -> NestedField:
+        if name in self._fields:
+            return self._fields[name]
+        if name in self._schema.column_names:
+            raise TerminalError(
+                f"filter names {name!r}, which is inside a list or map of table {self._table}: a filter reaches into "
+                "structs only; filter by another column",
+                table=self._table,
+                column=name,
+            )
+        raise self._unknown(name)
+
+    def _unknown(self, name: str) -> TerminalError:
+        near = nearest_names(name, self._fields)
+        is_said = self._given.says(name)
+        shown = f"column {name!r}" if is_said else f"a column made of {self._given.references}"
+        return TerminalError(
+            f"filter names {shown}, which table {self._table} does not have; did you mean "
+            f"{', '.join(map(repr, near))}?",
+            table=self._table,
+            column=name if is_said else None,
+            near=near,
+        )
+
+    def _literal(self, literal: Literal[Any], field_type: Any, name: str) -> Literal[Any]:
+        if not isinstance(field_type, PrimitiveType):
+            raise self._unfit(name, field_type, literal.value, "only is null and is not null apply to it")
+        try:
+            fitted = fitted_literal(literal, field_type)
+        except (ArithmeticError, OverflowError, TypeError, ValueError, pa.ArrowException):
+            raise self._unfit(name, field_type, literal.value, literal_advice(field_type)) from None
+        return fitted
+
+    def _unfit(self, name: str, field_type: Any, value: Any, advice: str) -> TerminalError:
+        given = self._given
+        is_said = given.says(str(value).removesuffix("%"))
+        shown = repr(value) if isinstance(value, str) else str(value)
+        shown = shown if is_said else f"a value made of {given.references}"
+        return TerminalError(
+            f"filter compares column {name!r} of table {self._table}, of type {field_type}, with {shown}: {advice}",
+            table=self._table,
+            column=name,
+            literal=value if is_said else None,
+        )
+
+
+def _beyond(predicate: LiteralPredicate, term: BoundTerm, *, is_above: bool) -> BooleanExpression:
+    """A comparison with a number that the column's type does not reach."""
+    if isinstance(predicate, EqualTo):
+        return AlwaysFalse()
+    if isinstance(predicate, GreaterThan | GreaterThanOrEqual):
+        return AlwaysFalse() if is_above else BoundNotNull(term=term)
+    if isinstance(predicate, NotEqualTo) or is_above:
+        return BoundNotNull(term=term)
+    return AlwaysFalse()
+
+
+def _optional(fields: Iterable[NestedField]) -> list[NestedField]:
+    """The fields with nothing required: inside a struct that is null a required field is null too."""
+    return [field.model_copy(update={"required": False, "field_type": _relaxed(field.field_type)}) for field in fields]
+
+
+def _relaxed(field_type: Any) -> Any:
+    return StructType(*_optional(field_type.fields)) if isinstance(field_type, StructType) else field_type

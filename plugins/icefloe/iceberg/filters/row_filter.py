@@ -1,0 +1,78 @@
+"""A row filter: which rows of a table count, by an Iceberg expression over the names of one schema."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.expressions.visitors import extract_field_ids
+from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField
+
+from icefloe.iceberg.filters.filter_binding import bind_filter
+from icefloe.iceberg.filters.filter_mask import filter_mask
+from icefloe.iceberg.filters.filter_syntax import parse_filter
+from icefloe.iceberg.schemas.struct_paths import struct_paths
+from icefloe.pipeline.expanded_text import ExpandedText
+
+__all__ = ["RowFilter"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowFilter:
+    """A filter that is bound to a schema.
+
+    A row passes where the expression is true, as in SQL's WHERE: a comparison with null is not true, neither is its
+    negation. NaN is equal to nothing and neither less nor greater than anything, as in PyIceberg's scans.
+
+    Attributes:
+        text: as it was written, ``${ENV}`` unexpanded.
+        expression: bound, without ``not``.
+        fields: the columns that it compares; of nested ones the innermost.
+        paths: by field id, the names that lead from the top of the schema to a column.
+    """
+
+    text: str
+    expression: BooleanExpression
+    fields: tuple[NestedField, ...]
+    paths: Mapping[int, tuple[str, ...]]
+
+    @classmethod
+    def parse(cls, text: str, schema: Schema, *, table: str, written: str | None = None) -> Self:
+        """The filter that a text is, over the columns of a schema.
+
+        Args:
+            text: an Iceberg expression; names are case sensitive, and dotted where nested in structs.
+            schema: of the rows.
+            table: its name, for errors.
+            written: the text with its ``${ENV}``, which errors quote; None: it has none.
+
+        Raises:
+            TerminalError: the text is no expression, names no column, or compares one with what does not fit its type.
+        """
+        given = ExpandedText.of(text, written)
+        expression = bind_filter(parse_filter(text, written=written), schema, table=table, given=given)
+        fields = tuple(schema.find_field(field_id) for field_id in sorted(extract_field_ids(expression)))
+        return cls(text=given.written, expression=expression, fields=fields, paths=struct_paths(schema))
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The top-level columns that it looks at."""
+        return frozenset(self.paths[field.field_id][0] for field in self.fields)
+
+    @property
+    def field_ids(self) -> frozenset[int]:
+        """The ids of these columns."""
+        ids = {path[0]: field_id for field_id, path in self.paths.items() if len(path) == 1}
+        return frozenset(ids[name] for name in self.columns)
+
+    def mask(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
+        """Which rows pass.
+
+        Args:
+            batch: has at least ``columns``, in the Arrow types of the schema; text may be dictionary-encoded.
+        """
+        return filter_mask(self.expression, batch, self.paths)

@@ -1,0 +1,91 @@
+"""When Iceberg's ``expire_snapshots`` may remove a snapshot, by the retention policy of the table."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
+from pyiceberg.table.snapshots import Snapshot
+
+from icefloe.iceberg.history.history import MAIN
+
+__all__ = ["kept_until_ms", "next_expiry_ms"]
+
+_MAX_SNAPSHOT_AGE: Final = "history.expire.max-snapshot-age-ms"
+_MIN_SNAPSHOTS: Final = "history.expire.min-snapshots-to-keep"
+_MAX_REF_AGE: Final = "history.expire.max-ref-age-ms"
+_FIVE_DAYS_MS: Final = 5 * 24 * 60 * 60 * 1000
+_EVER: Final = 2**63 - 1
+_LATEST: Final = 253_402_300_799_999
+"""The last millisecond that a date has a name for; Iceberg's own "never" is far behind it."""
+
+
+def next_expiry_ms(metadata: TableMetadata, snapshot_id: int) -> int | None:
+    """From when on ``expire_snapshots`` may remove a snapshot, in milliseconds since 1970; may be past.
+
+    As the table stands, and where the procedure is called without a time or ids of its own. A later commit may turn
+    None into a time: the head of a branch is kept, what was the head last week is not.
+
+    Args:
+        metadata: of the table.
+        snapshot_id: which.
+
+    Returns:
+        None: it is kept whatever the time, or is not in the table.
+
+    Source: the table spec, "Snapshot Retention Policy" and "Snapshot References", and RemoveSnapshots of Iceberg 1.11.
+    """
+    snapshots = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    if snapshot_id not in snapshots:
+        return None
+    max_age = _number(metadata.properties, _MAX_SNAPSHOT_AGE, _FIVE_DAYS_MS)
+    unreferenced = snapshots[snapshot_id].timestamp_ms + max_age
+    kept = [_kept_by(name, ref, snapshot_id, snapshots, metadata.properties) for name, ref in metadata.refs.items()]
+    at = max((until for until in kept if until is not None), default=unreferenced)
+    return None if at > _LATEST else at
+
+
+def kept_until_ms(timestamps_ms: list[int], *, min_snapshots: int, max_age_ms: int) -> int:
+    """Until when a branch keeps the last of some snapshots, of which the first is its head.
+
+    From the head on it keeps ``min_snapshots``, then those that are young enough, and stops at the first that is not.
+
+    >>> day = 86_400_000
+    >>> kept_until_ms([9 * day, 4 * day, 2 * day], min_snapshots=1, max_age_ms=5 * day) // day
+    7
+    >>> kept_until_ms([9 * day, 4 * day], min_snapshots=2, max_age_ms=5 * day) > 2**62
+    True
+    """
+    by_age = timestamps_ms[max(1, min_snapshots) :]
+    return min((timestamp_ms + max_age_ms for timestamp_ms in by_age), default=_EVER)
+
+
+def _kept_by(
+    name: str, ref: SnapshotRef, snapshot_id: int, snapshots: Mapping[int, Snapshot], properties: Mapping[str, Any]
+) -> int | None:
+    """Until when a branch or tag keeps a snapshot; None where it does not lead to it."""
+    lineage = [snapshots[ref.snapshot_id]] if ref.snapshot_id in snapshots else []
+    if ref.snapshot_ref_type is SnapshotRefType.BRANCH:
+        while lineage and lineage[-1].snapshot_id != snapshot_id:
+            parent = snapshots.get(lineage[-1].parent_snapshot_id or -1)
+            if parent is None:
+                return None
+            lineage.append(parent)
+    if not lineage or lineage[-1].snapshot_id != snapshot_id:
+        return None
+    until = kept_until_ms(
+        [snapshot.timestamp_ms for snapshot in lineage],
+        min_snapshots=ref.min_snapshots_to_keep or _number(properties, _MIN_SNAPSHOTS, 1),
+        max_age_ms=ref.max_snapshot_age_ms or _number(properties, _MAX_SNAPSHOT_AGE, _FIVE_DAYS_MS),
+    )
+    if name == MAIN:
+        return until
+    ref_goes = lineage[0].timestamp_ms + (ref.max_ref_age_ms or _number(properties, _MAX_REF_AGE, _EVER))
+    unreferenced = lineage[-1].timestamp_ms + _number(properties, _MAX_SNAPSHOT_AGE, _FIVE_DAYS_MS)
+    return until if until <= ref_goes else max(ref_goes, unreferenced)
+
+
+def _number(properties: Mapping[str, Any], key: str, default: int) -> int:
+    """A property; one that is no number counts as absent, a forecast is no place to stop at it."""
+    value = str(properties.get(key, default))
+    return int(value) if value.isdigit() else default

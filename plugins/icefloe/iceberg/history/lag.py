@@ -1,0 +1,74 @@
+"""How far a cursor is behind its branch."""
+
+from dataclasses import dataclass
+
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from icefloe.iceberg.history.history import MAIN, History, is_replace
+from icefloe.iceberg.history.summaries import changed_records, deletes_added
+
+__all__ = ["Lag", "lag"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lag:
+    """How far a cursor is behind the head of its branch.
+
+    Attributes:
+        snapshots: snapshots between the two, without ``replace``; None where the cursor is not in the branch's history.
+        rows: records in the data files they added and deleted, carried-over ones too, and what their delete files
+            delete; None where a summary is silent.
+        since_timestamp_ms: when the oldest of them was committed; None when there are none.
+    """
+
+    snapshots: int | None
+    rows: int | None
+    since_timestamp_ms: int | None = None
+
+
+def lag(table: Table, *, branch: str = MAIN, cursor_snapshot_id: int | None, is_loading: bool = False) -> Lag:
+    """How far the cursor is behind; a cursor of None is before the first snapshot. Reads nothing.
+
+    Args:
+        table: as loaded.
+        branch: a branch or a tag.
+        cursor_snapshot_id: what is delivered.
+        is_loading: the cursor's own snapshot is delivered in part only; it counts too, its rows are not known.
+
+    Raises:
+        UnknownBranchError: there is no such branch.
+    """
+    history = History.of(table)
+    newest = history.head(branch)
+    pending: list[Snapshot] = []
+    is_found = cursor_snapshot_id is None
+    for snapshot in history.lineage(newest.snapshot_id) if newest else ():
+        if snapshot.snapshot_id == cursor_snapshot_id:
+            is_found = True
+            break
+        pending.append(snapshot)
+        if cursor_snapshot_id is not None and snapshot.parent_snapshot_id == cursor_snapshot_id:
+            is_found = True
+            break
+    if not is_found:
+        return Lag(snapshots=None, rows=None)
+    if is_loading:
+        return _loading(pending, history.snapshots.get(cursor_snapshot_id or -1))
+    changing = [snapshot for snapshot in pending if not is_replace(snapshot)]
+    counts = [_touched_records(snapshot) for snapshot in changing]
+    return Lag(
+        snapshots=len(changing),
+        rows=None if None in counts else sum(count for count in counts if count is not None),
+        since_timestamp_ms=changing[-1].timestamp_ms if changing else None,
+    )
+
+
+def _loading(pending: list[Snapshot], loaded: Snapshot | None) -> Lag:
+    behind = [snapshot for snapshot in pending if not is_replace(snapshot)]
+    return Lag(snapshots=1 + len(behind), rows=None, since_timestamp_ms=None if loaded is None else loaded.timestamp_ms)
+
+
+def _touched_records(snapshot: Snapshot) -> int | None:
+    records = changed_records(snapshot)
+    return None if records is None else sum(records) + deletes_added(snapshot)

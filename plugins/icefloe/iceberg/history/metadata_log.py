@@ -1,0 +1,105 @@
+"""The versions of a table's metadata: which snapshots each knew, and what its branches pointed to."""
+
+import json
+import logging
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyiceberg.serializers import Compressor
+from pyiceberg.table import Table
+
+from icefloe.iceberg.catalog.metadata_errors import MissingMetadataError, reading_metadata
+from icefloe.iceberg.history.history import MAIN
+from icefloe.iceberg.table_name import table_name
+
+__all__ = ["MetadataLog", "MetadataVersion"]
+
+logger = logging.getLogger(__name__)
+
+_PARALLEL_READS: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataVersion:
+    """What planning needs of one metadata file.
+
+    Attributes:
+        snapshot_ids: the snapshots it lists.
+        branch_heads: what its refs point to, by name.
+        last_updated_ms: when it was written.
+    """
+
+    snapshot_ids: frozenset[int]
+    branch_heads: Mapping[str, int]
+    last_updated_ms: int
+
+    @classmethod
+    def of(cls, metadata: Mapping[str, Any]) -> "MetadataVersion":
+        """The version that a metadata file's JSON describes."""
+        heads = {name: ref["snapshot-id"] for name, ref in (metadata.get("refs") or {}).items()}
+        current = metadata.get("current-snapshot-id")
+        if current is not None and current != -1:
+            heads.setdefault(MAIN, current)
+        return cls(
+            snapshot_ids=frozenset(snapshot["snapshot-id"] for snapshot in metadata.get("snapshots") or ()),
+            branch_heads=heads,
+            last_updated_ms=metadata["last-updated-ms"],
+        )
+
+
+class MetadataLog:
+    """The metadata files of a table, oldest first; the last one is the table as it was loaded and is not read.
+
+    Each file is read when it is asked for, once.
+
+    Args:
+        table: its metadata log and io are used.
+    """
+
+    def __init__(self, table: Table) -> None:
+        metadata = table.metadata
+        self._io = table.io
+        self._table_name = table_name(table)
+        self._files = [entry.metadata_file for entry in metadata.metadata_log]
+        self.timestamps_ms = [entry.timestamp_ms for entry in metadata.metadata_log] + [metadata.last_updated_ms]
+        current = MetadataVersion(
+            snapshot_ids=frozenset(snapshot.snapshot_id for snapshot in metadata.snapshots),
+            branch_heads={name: ref.snapshot_id for name, ref in metadata.refs.items()},
+            last_updated_ms=metadata.last_updated_ms,
+        )
+        self._versions: dict[int, MetadataVersion | None] = {len(self._files): current}
+
+    def __len__(self) -> int:
+        return len(self.timestamps_ms)
+
+    def version(self, index: int) -> MetadataVersion | None:
+        """One version; None when its file is gone, as after a clean-up of old metadata files.
+
+        Raises:
+            TransientError: the store did not answer.
+            TerminalError: the file is damaged.
+        """
+        if index not in self._versions:
+            self._versions[index] = self._read(self._files[index])
+        return self._versions[index]
+
+    def prefetch(self, indices: Iterable[int]) -> None:
+        """Read several versions at once; raises as ``version``."""
+        missing = sorted({index for index in indices if 0 <= index < len(self)} - self._versions.keys())
+        if len(missing) > 1:
+            with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="icefloe-metadata") as pool:
+                self._versions.update(
+                    zip(missing, pool.map(self._read, (self._files[i] for i in missing)), strict=True)
+                )
+
+    def _read(self, path: str) -> MetadataVersion | None:
+        try:
+            with reading_metadata(self._table_name, "metadata file", path):
+                compressor = Compressor.get_compressor(path)
+                with self._io.new_input(path).open() as raw, compressor.stream_decompressor(raw) as stream:
+                    return MetadataVersion.of(json.loads(stream.read()))
+        except MissingMetadataError:
+            logger.info("metadata file %s of table %s is gone", path, self._table_name)
+            return None

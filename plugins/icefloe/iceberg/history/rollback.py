@@ -1,0 +1,84 @@
+"""Rollbacks: where a branch went that left the cursor's snapshot behind."""
+
+from collections.abc import Sequence
+
+from icefloe.iceberg.history.history import MAIN, BranchMove, History
+from icefloe.iceberg.history.metadata_log import MetadataLog
+
+__all__ = ["branch_log", "landing_after"]
+
+
+def branch_log(history: History, log: MetadataLog, *, branch: str, after_snapshot_id: int) -> Sequence[BranchMove]:
+    """What the branch pointed to over time, oldest first, from ``after_snapshot_id`` on.
+
+    The snapshot log tells it for ``main``. For other branches, and where a replaced table has cleared that log, the
+    metadata files tell it, read from the newest back. Everything where they reach back behind the snapshot and the
+    branch was never there; empty where nothing is known.
+    """
+    if branch == MAIN and any(move.snapshot_id == after_snapshot_id for move in history.log):
+        return history.log
+    moves: list[BranchMove] = []
+    for index in range(len(log) - 1, -1, -1):
+        log.prefetch(range(index - 7, index + 1))
+        version = log.version(index)
+        head = version.branch_heads.get(branch) if version else None
+        if version is not None and head is not None:
+            moves.append(BranchMove(snapshot_id=head, timestamp_ms=version.last_updated_ms))
+        if head == after_snapshot_id:
+            return moves[::-1]
+    return moves[::-1] if _saw_all_of(after_snapshot_id, log) else ()
+
+
+def landing_after(
+    history: History, moves: Sequence[BranchMove], *, branch: str, after_snapshot_id: int, up_to_snapshot_id: int
+) -> BranchMove | None:
+    """Where the last move that was no commit took the branch between two snapshots.
+
+    Args:
+        history: of the table.
+        moves: of the branch; empty where nothing is known.
+        branch: its name.
+        after_snapshot_id: where it was; no ancestor of the end.
+        up_to_snapshot_id: where it went.
+
+    Returns:
+        The snapshot that became current, an ancestor of the end or the end itself, and when; None where the branch is
+        not known to have moved from one to the other. A branch of which nothing is known landed on the nearest common
+        ancestor, or, without one, on the end.
+    """
+    fallback = _without_log(history, after_snapshot_id, up_to_snapshot_id)
+    if not moves:
+        return None if branch == MAIN else fallback
+    arrival = _arrival(history, moves, up_to_snapshot_id)
+    departures = [i for i, move in enumerate(moves[:arrival]) if move.snapshot_id == after_snapshot_id]
+    if arrival is None or not departures:
+        return None
+    for index in range(arrival, departures[-1], -1):
+        if not history.is_ancestor(moves[index - 1].snapshot_id, moves[index].snapshot_id):
+            landing_id = moves[index].snapshot_id
+            is_usable = landing_id in history.snapshots and history.is_ancestor(landing_id, up_to_snapshot_id)
+            return moves[index] if is_usable else fallback
+    return fallback
+
+
+def _arrival(history: History, moves: Sequence[BranchMove], up_to_snapshot_id: int) -> int | None:
+    exact = [index for index, move in enumerate(moves) if move.snapshot_id == up_to_snapshot_id]
+    if exact:
+        return exact[-1]
+    # Java leaves the inner snapshots of a commit out of the log.
+    behind = (i for i, move in enumerate(moves) if history.is_ancestor(up_to_snapshot_id, move.snapshot_id))
+    return next(behind, None)
+
+
+def _without_log(history: History, after_snapshot_id: int, up_to_snapshot_id: int) -> BranchMove:
+    common_id = history.nearest_common_ancestor(up_to_snapshot_id, after_snapshot_id)
+    landing_id = up_to_snapshot_id if common_id is None else common_id
+    later = [s for s in history.lineage(up_to_snapshot_id) if s.parent_snapshot_id == landing_id]
+    timestamp_ms = later[0].timestamp_ms if later else history.last_updated_ms
+    return BranchMove(snapshot_id=landing_id, timestamp_ms=timestamp_ms)
+
+
+def _saw_all_of(snapshot_id: int, log: MetadataLog) -> bool:
+    """Whether the metadata files begin before a snapshot was, and all are there."""
+    versions = [log.version(index) for index in range(len(log))]
+    return versions[0] is not None and None not in versions and snapshot_id not in versions[0].snapshot_ids

@@ -1,0 +1,120 @@
+"""What snapshot summaries say about rows, for the audit: the writers' own count beside ours."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from icefloe.iceberg.history.history import History
+from icefloe.iceberg.step import Step, StepKind
+
+__all__ = ["changed_records", "deletes_added", "file_bytes_bound", "record_delta", "summary_row_delta", "total_records"]
+
+_ADDED: Final = ("added-records", "added-data-files")
+_DELETED: Final = ("deleted-records", "deleted-data-files")
+_WRITTEN_BY_ALL: Final = ("total-records", "total-data-files", "added-data-files", "deleted-data-files")
+
+
+def summary_row_delta(table: Table, step: Step) -> int | None:
+    """How many rows more the table has after a step, by its snapshots' summaries; deletes by delete files not counted.
+
+    Of a COMMIT the added less the deleted records, of an INITIAL the total, of STATES the difference of the totals.
+
+    Returns:
+        None where a summary does not say, or a snapshot is gone, or of one part of a load.
+    """
+    snapshots = History.of(table).snapshots
+    if step.kind is StepKind.COMMIT:
+        deltas = [record_delta(snapshots.get(snapshot_id)) for snapshot_id in step.snapshot_ids]
+        return None if None in deltas else sum(delta for delta in deltas if delta is not None)
+    end = total_records(snapshots.get(step.end_snapshot_id))
+    if step.kind is StepKind.INITIAL:
+        return end if step.load_part is None else None
+    start = total_records(snapshots.get(step.start_snapshot_id or -1))
+    return None if start is None or end is None else end - start
+
+
+def record_delta(snapshot: Snapshot | None) -> int | None:
+    """Added less deleted records of one snapshot; None where its summary does not say."""
+    counts = changed_records(snapshot)
+    return None if counts is None else counts[0] - counts[1]
+
+
+def changed_records(snapshot: Snapshot | None) -> tuple[int, int] | None:
+    """Records in the data files that a snapshot added and deleted; None where its summary does not say.
+
+    Writers leave out what is 0: a missing count of records is 0 where the count of files is missing too, in a summary
+    that counts anything at all.
+    """
+    summary = _properties(snapshot)
+    if not any(key in summary for key in (*_WRITTEN_BY_ALL, _ADDED[0], _DELETED[0])):
+        return None
+    added, deleted = _count(summary, *_ADDED), _count(summary, *_DELETED)
+    return None if added is None or deleted is None else (added, deleted)
+
+
+def deletes_added(snapshot: Snapshot | None) -> int:
+    """Positions and keys in the delete files of a snapshot, less those that it took over from older ones."""
+    summary = _properties(snapshot)
+    added, removed = (_number(summary, f"{verb}-position-deletes") or 0 for verb in ("added", "removed"))
+    return max(0, added - removed) + (_number(summary, "added-equality-deletes") or 0)
+
+
+def total_records(snapshot: Snapshot | None) -> int | None:
+    """Records in all data files at a snapshot, by its summary."""
+    return _number(_properties(snapshot), "total-records")
+
+
+def file_bytes_bound(table: Table, steps: Sequence[Step]) -> int | None:
+    """At least as many bytes as all files together that a scan of the steps can read; None where summaries do not say.
+
+    A step reads files that it added, and files that were live before it: those were live before the first step, or
+    came by an earlier step or by a ``replace`` between two.
+    """
+    snapshots = History.of(table).snapshots
+    sizes: list[int | None] = []
+    previous_id: int | None = None
+    for step in steps:
+        sizes += _new_file_bytes(snapshots, step, is_next=step.start_snapshot_id == previous_id)
+        previous_id = step.end_snapshot_id
+    return None if None in sizes else sum(size for size in sizes if size is not None)
+
+
+def _new_file_bytes(snapshots: Mapping[int, Snapshot], step: Step, *, is_next: bool) -> list[int | None]:
+    start, end = (
+        _total_file_bytes(snapshots.get(each or -1)) for each in (step.start_snapshot_id, step.end_snapshot_id)
+    )
+    if step.kind is StepKind.INITIAL:
+        return [end]
+    if step.kind is StepKind.STATES:
+        return [start, end]
+    added = [_added_file_bytes(snapshots.get(snapshot_id)) for snapshot_id in step.snapshot_ids]
+    first = snapshots.get(step.snapshot_ids[0])
+    is_root = first is not None and first.parent_snapshot_id is None
+    return added if is_next and (is_root or step.start_snapshot_id is not None) else [start, *added]
+
+
+def _total_file_bytes(snapshot: Snapshot | None) -> int | None:
+    return _number(_properties(snapshot), "total-files-size")
+
+
+def _added_file_bytes(snapshot: Snapshot | None) -> int | None:
+    summary = _properties(snapshot)
+    has_files = any(_number(summary, key) != 0 for key in ("added-data-files", "added-delete-files") if key in summary)
+    return _number(summary, "added-files-size") if has_files or not summary else 0
+
+
+def _properties(snapshot: Snapshot | None) -> Mapping[str, str]:
+    return snapshot.summary.additional_properties if snapshot is not None and snapshot.summary is not None else {}
+
+
+def _count(summary: Mapping[str, str], records_key: str, files_key: str) -> int | None:
+    if records_key in summary:
+        return _number(summary, records_key)
+    return 0 if _number(summary, files_key) in (None, 0) else None
+
+
+def _number(summary: Mapping[str, str], key: str) -> int | None:
+    text = summary.get(key, "")
+    return int(text) if text.isdecimal() else None

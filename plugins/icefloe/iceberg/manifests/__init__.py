@@ -1,0 +1,19 @@
+"""Manifest lists and manifests: which files a snapshot has.
+
+Read in this order:
+
+- `manifest_reader`: reads them, several at a time
+- `manifest_entries`: manifests and entries as values, inherited fields filled in
+- `bounds`: column bounds that compare
+- `partition_values`: partition values that compare
+- `pyiceberg_avro`: PyIceberg's private parts, pinned by a test
+- `metadata_decoder`: Avro's binary encoding, checked
+"""
+
+__all__ = [
+    "bounds",
+    "manifest_entries",
+    "manifest_reader",
+    "partition_values",
+    "pyiceberg_avro",
+]

@@ -1,0 +1,273 @@
+"""Manifests and their entries as values, with everything inherited that the spec lets writers leave out.
+
+Source: https://iceberg.apache.org/spec/#sequence-number-inheritance and #first-row-id-inheritance
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Final
+
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.transforms import IdentityTransform, VoidTransform
+
+from icefloe.iceberg.data_file import Constant, DataFile, constant_to_json
+from icefloe.iceberg.delete_file import DeleteFile, FileContent
+from icefloe.iceberg.manifests.pyiceberg_avro import FieldSummary, RawEntry
+
+__all__ = [
+    "DELETED_FILE_PATH",
+    "DataEntry",
+    "DeleteEntry",
+    "DeleteId",
+    "EntryStatus",
+    "Manifest",
+    "Partition",
+    "data_entries",
+    "delete_entries",
+]
+
+Partition = tuple[int, tuple[Constant, ...]]
+"""A spec id and the partition values of that spec."""
+DeleteId = tuple[str, int | None]
+"""The path of a delete file and, of a deletion vector, where it starts: several share a file."""
+
+DELETED_FILE_PATH: Final = 2147483546
+"""The reserved field id of the data file's path in a position delete file."""
+
+_CONTENT: Final = 134
+_FILE_PATH: Final = 100
+_FILE_FORMAT: Final = 101
+_RECORD_COUNT: Final = 103
+_FILE_SIZE: Final = 104
+_NULL_VALUE_COUNTS: Final = 110
+_LOWER_BOUNDS: Final = 125
+_UPPER_BOUNDS: Final = 128
+_EQUALITY_IDS: Final = 135
+_FIRST_ROW_ID: Final = 142
+_REFERENCED_DATA_FILE: Final = 143
+_CONTENT_OFFSET: Final = 144
+_CONTENT_SIZE: Final = 145
+
+
+class EntryStatus(IntEnum):
+    """What a snapshot did with a file, numbered as in the Iceberg spec."""
+
+    EXISTING = 0
+    ADDED = 1
+    DELETED = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """One line of a manifest list; counts are None where a V1 writer left them out.
+
+    Attributes:
+        path: where it lies; the same path is the same content for ever, but for what is inherited.
+        spec_id: the partition spec of its files.
+        holds_deletes: whether it lists delete files instead of data files.
+        added_snapshot_id: the snapshot that wrote it.
+        sequence_number: inherited by its added files; 0 on V1 tables.
+        added_files_count: entries ADDED.
+        existing_files_count: entries EXISTING.
+        deleted_files_count: entries DELETED.
+        added_rows_count: rows in the files ADDED.
+        existing_rows_count: rows in the files EXISTING.
+        first_row_id: on V3 tables the first ``_row_id`` of its data files without one.
+        partitions: what its files have in each partition field.
+    """
+
+    path: str
+    spec_id: int
+    holds_deletes: bool
+    added_snapshot_id: int
+    sequence_number: int = 0
+    added_files_count: int | None = None
+    existing_files_count: int | None = None
+    deleted_files_count: int | None = None
+    added_rows_count: int | None = None
+    existing_rows_count: int | None = None
+    first_row_id: int | None = None
+    partitions: tuple[FieldSummary, ...] | None = None
+
+    @property
+    def may_list_live_files(self) -> bool:
+        """Whether an entry may be ADDED or EXISTING."""
+        return self.added_files_count != 0 or self.existing_files_count != 0
+
+    @property
+    def live_rows(self) -> int | None:
+        """Rows in its live files, None where the writer did not say."""
+        if self.added_rows_count is None or self.existing_rows_count is None:
+            return None
+        return self.added_rows_count + self.existing_rows_count
+
+    @property
+    def entries_count(self) -> int | None:
+        """All its entries, None where the writer did not say."""
+        counts = (self.added_files_count, self.existing_files_count, self.deleted_files_count)
+        return None if None in counts else sum(count for count in counts if count is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataEntry:
+    """A data file in a manifest, and what the planner alone needs of it.
+
+    Attributes:
+        status: what the manifest's snapshot did with it.
+        snapshot_id: of the snapshot that added or deleted it, as written (older PyIceberg: the adding one for both).
+        data_file: what a task needs.
+        partition: its spec and partition values.
+        lower_bounds: by field id, in the spec's binary single-value form; may be cut.
+        upper_bounds: the same.
+        null_value_counts: by field id; a column that is missing here may hold nulls.
+    """
+
+    status: EntryStatus
+    snapshot_id: int
+    data_file: DataFile
+    partition: Partition
+    lower_bounds: Mapping[int, bytes]
+    upper_bounds: Mapping[int, bytes]
+    null_value_counts: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteEntry:
+    """A delete file in a manifest, and what the planner alone needs of it.
+
+    Attributes:
+        status: what the manifest's snapshot did with it.
+        snapshot_id: of the snapshot that added or deleted it, as written.
+        delete_file: what a task needs.
+        partition: where it applies.
+        is_unpartitioned: whether its spec has no fields, which makes equality deletes global.
+        lower_bounds: by field id, in the spec's binary single-value form; may be cut. Of position deletes: the paths.
+        upper_bounds: the same.
+        null_value_counts: by field id; a column that is missing here may hold nulls.
+    """
+
+    status: EntryStatus
+    snapshot_id: int
+    delete_file: DeleteFile
+    partition: Partition
+    is_unpartitioned: bool
+    lower_bounds: Mapping[int, bytes] = field(default_factory=dict)
+    upper_bounds: Mapping[int, bytes] = field(default_factory=dict)
+    null_value_counts: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> DeleteId:
+        """What tells it from other delete files of the table."""
+        return self.delete_file.path, self.delete_file.content_offset
+
+    @property
+    def only_data_file(self) -> str | None:
+        """The only data file that position deletes reach, if they are of one; only the bounds of paths may say so."""
+        deletes = self.delete_file
+        if deletes.referenced_data_file is not None or deletes.content is FileContent.EQUALITY_DELETES:
+            return deletes.referenced_data_file
+        lower = self.lower_bounds.get(DELETED_FILE_PATH)
+        return (
+            None
+            if lower is None or lower != self.upper_bounds.get(DELETED_FILE_PATH)
+            else lower.decode(errors="replace")
+        )
+
+
+def data_entries(
+    manifest: Manifest, raw_entries: Iterable[RawEntry], spec: PartitionSpec, paths: Collection[str] | None = None
+) -> Iterator[DataEntry]:
+    """The entries of a data manifest, in its order, with inherited ids and numbers.
+
+    Args:
+        manifest: which it is.
+        raw_entries: all of them.
+        spec: of its files.
+        paths: of the data files that are wanted; None: of all.
+    """
+    sources = _identity_sources(spec)
+    next_row_id = manifest.first_row_id
+    for raw in raw_entries:
+        first_row_id = None if next_row_id is None else raw.file[_FIRST_ROW_ID]
+        if next_row_id is not None and first_row_id is None and raw.status != EntryStatus.DELETED:
+            first_row_id = next_row_id
+            next_row_id += raw.file[_RECORD_COUNT]
+        if paths is not None and raw.file[_FILE_PATH] not in paths:
+            continue
+        values = _partition_values(raw)
+        yield DataEntry(
+            status=EntryStatus(raw.status),
+            snapshot_id=_snapshot_id(manifest, raw),
+            data_file=DataFile(
+                path=raw.file[_FILE_PATH],
+                file_format=raw.file[_FILE_FORMAT].upper(),
+                spec_id=manifest.spec_id,
+                record_count=raw.file[_RECORD_COUNT],
+                file_size_bytes=raw.file[_FILE_SIZE],
+                constants={str(sources[key]): value for key, value in values.items() if key in sources},
+                sequence_number=_sequence_number(manifest, raw),
+                first_row_id=first_row_id,
+            ),
+            partition=(manifest.spec_id, tuple(values.values())),
+            lower_bounds=_by_field_id(raw, _LOWER_BOUNDS),
+            upper_bounds=_by_field_id(raw, _UPPER_BOUNDS),
+            null_value_counts=_by_field_id(raw, _NULL_VALUE_COUNTS),
+        )
+
+
+def delete_entries(manifest: Manifest, raw_entries: Iterable[RawEntry], spec: PartitionSpec) -> Iterator[DeleteEntry]:
+    """The entries of a delete manifest, in its order, with inherited ids and numbers."""
+    sources = _identity_sources(spec)
+    for raw in raw_entries:
+        file = raw.file
+        values = _partition_values(raw)
+        yield DeleteEntry(
+            status=EntryStatus(raw.status),
+            snapshot_id=_snapshot_id(manifest, raw),
+            delete_file=DeleteFile(
+                path=file[_FILE_PATH],
+                content=FileContent(file[_CONTENT]),
+                file_format=file[_FILE_FORMAT].upper(),
+                spec_id=manifest.spec_id,
+                record_count=file[_RECORD_COUNT],
+                file_size_bytes=file[_FILE_SIZE],
+                sequence_number=_sequence_number(manifest, raw),
+                referenced_data_file=file[_REFERENCED_DATA_FILE],
+                content_offset=file[_CONTENT_OFFSET],
+                content_size_bytes=file[_CONTENT_SIZE],
+                equality_field_ids=tuple(file[_EQUALITY_IDS] or ()),
+                constants={str(sources[key]): value for key, value in values.items() if key in sources},
+            ),
+            partition=(manifest.spec_id, tuple(values.values())),
+            is_unpartitioned=all(isinstance(f.transform, VoidTransform) for f in spec.fields),
+            lower_bounds=_by_field_id(raw, _LOWER_BOUNDS),
+            upper_bounds=_by_field_id(raw, _UPPER_BOUNDS),
+            null_value_counts=_by_field_id(raw, _NULL_VALUE_COUNTS),
+        )
+
+
+def _identity_sources(spec: PartitionSpec) -> Mapping[int, int]:
+    """The source field ids of identity partition fields, by partition field id."""
+    return {f.field_id: f.source_id for f in spec.fields if isinstance(f.transform, IdentityTransform)}
+
+
+def _by_field_id(raw: RawEntry, field_id: int) -> Mapping[int, Any]:
+    # PyIceberg decodes these maps when they are first looked into: asking whether one is empty would.
+    found: Mapping[int, Any] | None = raw.file[field_id]
+    return {} if found is None else found
+
+
+def _partition_values(raw: RawEntry) -> dict[int, Any]:
+    return {field_id: constant_to_json(value_type, value) for field_id, value_type, value in raw.partition}
+
+
+def _snapshot_id(manifest: Manifest, raw: RawEntry) -> int:
+    return manifest.added_snapshot_id if raw.snapshot_id is None else raw.snapshot_id
+
+
+def _sequence_number(manifest: Manifest, raw: RawEntry) -> int:
+    # Only added files may inherit; for others 0 is the cautious answer: every delete file applies.
+    may_inherit = raw.status == EntryStatus.ADDED or manifest.sequence_number == 0
+    inherited = manifest.sequence_number if may_inherit else 0
+    return inherited if raw.sequence_number is None else raw.sequence_number

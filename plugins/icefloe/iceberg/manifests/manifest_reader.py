@@ -1,0 +1,123 @@
+"""Reading a table's manifest lists and manifests, several at a time."""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+from typing import Any, Final, TypeVar
+
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from icefloe.errors import TerminalError
+from icefloe.iceberg.catalog.encryption import encrypted_file
+from icefloe.iceberg.catalog.metadata_errors import reading_metadata
+from icefloe.iceberg.manifests.bounds import KeyTypes, key_types
+from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, Manifest, data_entries, delete_entries
+from icefloe.iceberg.manifests.partition_values import PartitionTypes, partition_types
+from icefloe.iceberg.manifests.pyiceberg_avro import RawEntry, read_manifest_entries, read_manifest_list
+from icefloe.iceberg.table_name import table_name
+
+__all__ = ["ManifestReader"]
+
+_FILE_PATH: Final = 100
+_KEY_METADATA: Final = 131
+_PARALLEL_READS: Final = 8
+"""Decoding holds the GIL: more threads only help where a store takes its time to answer."""
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class ManifestReader:
+    """Reads manifests of one table; keeps manifest lists and delete files, which several steps ask for.
+
+    Args:
+        table: its io, specs and name are used, never its catalog.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self._io = table.io
+        self._specs = table.metadata.specs()
+        self._table_name = table_name(table)
+        self._lists: dict[int, tuple[Manifest, ...]] = {}
+        self._delete_entries: dict[str, tuple[DeleteEntry, ...]] = {}
+        self._lock = Lock()
+        self.manifests_read = 0
+        self.key_types: KeyTypes = key_types(table.metadata.schemas)
+        self.partition_types: PartitionTypes = partition_types(self._specs, table.metadata.schemas)
+
+    def manifests(self, snapshot: Snapshot) -> tuple[Manifest, ...]:
+        """The manifests of a snapshot, in the order of its manifest list.
+
+        Raises:
+            TerminalError: the list is gone or damaged.
+            TransientError: the store did not answer.
+        """
+        found = self._lists.get(snapshot.snapshot_id)
+        if found is None:
+            what = f"manifest list of snapshot {snapshot.snapshot_id}"
+            with reading_metadata(self._table_name, what, snapshot.manifest_list):
+                fields = read_manifest_list(self._io, snapshot.manifest_list)
+                found = tuple(_manifest(snapshot.snapshot_id, dict(row)) for row in fields)
+            self._lists[snapshot.snapshot_id] = found
+        return found
+
+    def data_entries(self, manifest: Manifest, paths: Collection[str] | None = None) -> list[DataEntry]:
+        """Every entry of a data manifest, DELETED ones too, or those of some data files; raises as ``manifests``."""
+        with reading_metadata(self._table_name, "manifest", manifest.path):
+            return list(data_entries(manifest, self._raw_entries(manifest), self._spec(manifest), paths))
+
+    def delete_entries(self, manifest: Manifest) -> tuple[DeleteEntry, ...]:
+        """Every entry of a delete manifest, DELETED ones too; raises as ``manifests``."""
+        found = self._delete_entries.get(manifest.path)
+        if found is None:
+            with reading_metadata(self._table_name, "manifest", manifest.path):
+                found = tuple(delete_entries(manifest, self._raw_entries(manifest), self._spec(manifest)))
+            self._delete_entries[manifest.path] = found
+        return found
+
+    def in_parallel(self, read: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+        """``read`` of every item, in their order; the first error is raised."""
+        work = list(items)
+        if len(work) < 2:
+            return [read(item) for item in work]
+        with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="icefloe-manifests") as pool:
+            return list(pool.map(read, work))
+
+    def _raw_entries(self, manifest: Manifest) -> Sequence[RawEntry]:
+        raw_entries = list(read_manifest_entries(self._io, manifest.path))
+        with self._lock:
+            self.manifests_read += 1
+        # PyIceberg takes a file that was cut for one that ends there.
+        expected = manifest.entries_count
+        if expected is not None and len(raw_entries) < expected:
+            raise TerminalError(
+                f"manifest {manifest.path} of table {self._table_name} is damaged: its manifest list says that it has "
+                f"{expected} entries, found {len(raw_entries)}",
+                table=self._table_name, path=manifest.path,
+            )  # fmt: skip
+        for raw in raw_entries:
+            if raw.file[_KEY_METADATA]:
+                raise encrypted_file(raw.file[_FILE_PATH])
+        return raw_entries
+
+    def _spec(self, manifest: Manifest) -> PartitionSpec:
+        try:
+            return self._specs[manifest.spec_id]
+        except KeyError:
+            raise TerminalError(
+                f"manifest {manifest.path} of table {self._table_name} uses partition spec {manifest.spec_id}, which "
+                f"the table does not have (it has {sorted(self._specs)})",
+                table=self._table_name, path=manifest.path,
+            ) from None  # fmt: skip
+
+
+def _manifest(snapshot_id: int, fields: dict[str, Any]) -> Manifest:
+    return Manifest(
+        path=fields.pop("manifest_path"),
+        spec_id=fields.pop("partition_spec_id"),
+        holds_deletes=bool(fields.pop("content")),
+        added_snapshot_id=snapshot_id if (added := fields.pop("added_snapshot_id")) is None else added,
+        **fields,
+    )

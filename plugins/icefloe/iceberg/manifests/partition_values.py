@@ -1,0 +1,58 @@
+"""Partition values: their types, and how they compare with literals and bounds."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pyiceberg.expressions.literals import literal
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.types import DateType, PrimitiveType, TimestampType, TimestamptzType
+
+from icefloe.iceberg.data_file import Constant, constant_from_json
+from icefloe.iceberg.filters.column_range import ColumnRange, comparable
+
+__all__ = ["PartitionTypes", "partition_range", "partition_types"]
+
+PartitionTypes = Mapping[int, Sequence[PrimitiveType | None]]
+"""By spec id the types of the partition fields; None where it is not known."""
+
+
+def partition_types(specs: Mapping[int, PartitionSpec], schemas: Iterable[Schema]) -> PartitionTypes:
+    """The types of partition values by the newest schema that has the source column."""
+    sources: dict[int, PrimitiveType] = {}
+    for schema in sorted(schemas, key=lambda schema: schema.schema_id):
+        types = ((field_id, schema.find_type(field_id)) for field_id in schema.field_ids)
+        sources |= {field_id: found for field_id, found in types if isinstance(found, PrimitiveType)}
+
+    def of(spec: PartitionSpec) -> list[PrimitiveType | None]:
+        results = (
+            field.transform.result_type(sources[field.source_id]) if field.source_id in sources else None
+            for field in spec.fields
+        )
+        return [found if isinstance(found, PrimitiveType) else None for found in results]
+
+    return {spec_id: of(spec) for spec_id, spec in specs.items()}
+
+
+def partition_range(kind: Any, value: Constant) -> ColumnRange:
+    """The range of a column or partition field that has one value in every row.
+
+    >>> partition_range(DateType(), "1970-01-08").lower, partition_range(DateType(), None).may_hold_values
+    (7, False)
+    """
+    if value is None:
+        return ColumnRange(may_hold_values=False)
+    known = _comparable_value(kind, value)
+    if known is None:
+        return ColumnRange(may_hold_nulls=False)
+    return ColumnRange(lower=known, upper=known, may_hold_nulls=False, is_one_value=True)
+
+
+def _comparable_value(kind: Any, value: Constant) -> Any:
+    """None where it does not compare: NaN, or a date of before a promotion."""
+    if isinstance(kind, DateType) and isinstance(value, int):
+        return value
+    if isinstance(kind, TimestampType | TimestamptzType) and "T" not in str(value):
+        return None
+    plain = constant_from_json(kind, value)
+    return None if plain != plain else comparable(literal(plain).value)

@@ -1,0 +1,293 @@
+"""PyIceberg's private parts that planning needs, pinned to 0.12.0 by tests/iceberg/manifests/test_pyiceberg_avro.py.
+
+PyIceberg's own manifest readers project to the V2 schema and so drop ``first_row_id``, ``referenced_data_file`` and
+the place of a deletion vector. This file opens the same Avro files with the V3 schemas, which also read V1 and V2, and
+looks every slot up by its field id (Iceberg spec, "Manifests" and "Manifest lists").
+
+They also make a float of every double, so that partitions of different values look like one, and cannot open a manifest
+with nanoseconds or with two decimals, uuids or fixed values of one type among its partition fields. Manifests whose
+partitions have fixed values are read past their end where Iceberg's Java library wrote them (apache/iceberg 17501): it
+puts the length before the value, which Avro does not.
+
+And they trust the numbers in the file: a length reads the memory behind it, a block is decompressed without a limit.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from struct import Struct
+from typing import Any, Final, Self, cast
+
+from pyiceberg.avro.codecs import AVRO_CODEC_KEY
+from pyiceberg.avro.decoder import BinaryDecoder
+from pyiceberg.avro.file import SYNC_SIZE, AvroFile, Block
+from pyiceberg.avro.reader import DoubleReader, FixedReader, Reader
+from pyiceberg.avro.resolver import ReadSchemaResolver, SchemaPartnerAccessor
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import MANIFEST_ENTRY_SCHEMAS, MANIFEST_LIST_FILE_SCHEMAS
+from pyiceberg.schema import Schema, visit_with_partner
+from pyiceberg.typedef import Record
+from pyiceberg.types import (
+    DoubleType,
+    FixedType,
+    IcebergType,
+    ListType,
+    NestedField,
+    PrimitiveType,
+    StructType,
+    TimestampNanoType,
+    TimestamptzNanoType,
+)
+from pyiceberg.utils.schema_conversion import AvroSchemaConversion
+
+from icefloe.iceberg.catalog.encryption import encrypted_file, is_encrypted_stream
+from icefloe.iceberg.files.avro_codecs import decompressed
+from icefloe.iceberg.files.avro_container import decoding
+from icefloe.iceberg.manifests.metadata_decoder import MetadataDecoder, field_count
+
+__all__ = [
+    "MANIFEST_FIELDS",
+    "SUMMARY_FIELDS",
+    "FieldSummary",
+    "RawEntry",
+    "read_manifest_entries",
+    "read_manifest_list",
+]
+
+_MANIFEST_ENTRY: Final[Schema] = MANIFEST_ENTRY_SCHEMAS[3]
+_MANIFEST_LIST: Final[Schema] = MANIFEST_LIST_FILE_SCHEMAS[3]
+
+MANIFEST_FIELDS: Final[Mapping[str, int]] = {
+    "manifest_path": 500, "partition_spec_id": 502, "added_snapshot_id": 503, "added_files_count": 504,
+    "existing_files_count": 505, "deleted_files_count": 506, "partitions": 507, "added_rows_count": 512,
+    "existing_rows_count": 513, "sequence_number": 515, "content": 517, "first_row_id": 520,
+}  # fmt: skip
+"""Field ids of a manifest list that planning reads."""
+
+SUMMARY_FIELDS: Final[Mapping[str, int]] = {"contains_null": 509, "lower_bound": 510, "upper_bound": 511}
+"""Field ids of what a manifest list says of one partition field."""
+
+_ENTRY_FIELDS: Final[Mapping[str, int]] = {
+    "status": 0, "snapshot_id": 1, "sequence_number": 3, "file_sequence_number": 4,
+}  # fmt: skip
+_DOUBLE: Final = Struct("<d")
+_DATA_FILE: Final = 2
+_PARTITION: Final = 102
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldSummary:
+    """What the files of a manifest have in one partition field.
+
+    Attributes:
+        contains_null: whether some file has null.
+        lower_bound: of the others, in the spec's binary single-value form; None where all are null or NaN.
+        upper_bound: the same.
+    """
+
+    contains_null: bool
+    lower_bound: bytes | None = None
+    upper_bound: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawEntry:
+    """One manifest entry as it is written: nothing inherited yet.
+
+    Attributes:
+        status: 0 EXISTING, 1 ADDED, 2 DELETED.
+        snapshot_id: of the snapshot that added or deleted the file; None is inherited from the manifest.
+        sequence_number: the data sequence number; None is inherited.
+        file_sequence_number: None is inherited.
+        file: the values of the ``data_file`` struct by their field id.
+        partition: (partition field id, type, value) in the order of the spec.
+    """
+
+    status: int
+    snapshot_id: int | None
+    sequence_number: int | None
+    file_sequence_number: int | None
+    file: Mapping[int, Any]
+    partition: Sequence[tuple[int, PrimitiveType, Any]]
+
+
+def read_manifest_list(io: FileIO, location: str) -> list[dict[str, Any]]:
+    """The manifests that a manifest list names: for each the values of MANIFEST_FIELDS, ``partitions`` as FieldSummary.
+
+    Source: https://iceberg.apache.org/spec/#manifest-lists
+    """
+    slots = _slots(_MANIFEST_LIST.as_struct())
+    wanted = {name: slots[field_id] for name, field_id in MANIFEST_FIELDS.items()}
+    with _MetadataFile(io.new_input(location), _MANIFEST_LIST) as rows:
+        found = [{name: row[slot] for name, slot in wanted.items()} for row in rows]
+    return [values | {"partitions": _summaries(values["partitions"])} for values in found]
+
+
+def _summaries(written: Sequence[Record] | None) -> tuple[FieldSummary, ...] | None:
+    if written is None:
+        return None
+    slots = _slots(_summary_struct())
+    wanted = {name: slots[field_id] for name, field_id in SUMMARY_FIELDS.items()}
+    return tuple(FieldSummary(**{name: summary[slot] for name, slot in wanted.items()}) for summary in written)
+
+
+@cache
+def _summary_struct() -> StructType:
+    summaries = _MANIFEST_LIST.find_field(MANIFEST_FIELDS["partitions"]).field_type
+    if not isinstance(summaries, ListType) or not isinstance(summaries.element_type, StructType):
+        raise TypeError(f"the partitions of a manifest list are structs by the Iceberg spec, found {summaries}")
+    return summaries.element_type
+
+
+def read_manifest_entries(io: FileIO, location: str) -> Iterator[RawEntry]:
+    """Every entry of a manifest, DELETED ones too.
+
+    Source: https://iceberg.apache.org/spec/#manifests
+    """
+    slots = _slots(_MANIFEST_ENTRY.as_struct())
+    wanted = {name: slots[field_id] for name, field_id in _ENTRY_FIELDS.items()}
+    file_slots = _slots(_struct_field(_MANIFEST_ENTRY.as_struct(), _DATA_FILE))
+    with _MetadataFile(io.new_input(location), _MANIFEST_ENTRY) as rows:
+        partition_types = _struct_field(_struct_field(rows.schema.as_struct(), _DATA_FILE), _PARTITION).fields
+        for row in rows:
+            values = row[slots[_DATA_FILE]]
+            file = {field_id: values[slot] for field_id, slot in file_slots.items()}
+            partition = [(f.field_id, _primitive(f), file[_PARTITION][i]) for i, f in enumerate(partition_types)]
+            yield RawEntry(**{name: row[slot] for name, slot in wanted.items()}, file=file, partition=partition)
+
+
+class _MetadataFile(AvroFile[Record]):
+    """PyIceberg's reader of manifests and their lists, for every partition type."""
+
+    def __enter__(self) -> Self:
+        with self.input_file.open() as file:
+            content = file.read()
+        if is_encrypted_stream(content):
+            raise encrypted_file(self.input_file.location)
+        self.decoder = MetadataDecoder(content)
+        self.header = self._read_header()
+        resolved = _resolved(self.header.meta["avro.schema"], is_list=self.read_schema is _MANIFEST_LIST)
+        self.schema, self.reader, self._reader_of_java = resolved
+        return self
+
+    def __next__(self) -> Record:
+        row = super().__next__()
+        if self.block is not None:
+            cast("MetadataDecoder", self.block.block_decoder).check()
+        return row
+
+    def _read_block(self) -> int:
+        if self.block is not None and self.decoder.read(SYNC_SIZE) != self.header.sync:
+            raise ValueError("a block does not end where it says")
+        if cast("MetadataDecoder", self.decoder).is_at_end:
+            raise EOFError("there is no further block")  # the way to end the iteration
+        with decoding():
+            count, content = self.decoder.read_int(), self.decoder.read_bytes()
+            data = decompressed(content, self.header.meta.get(AVRO_CODEC_KEY, "null"))
+        reader = self.reader
+        if self._reader_of_java is not None:
+            readers = (self.reader, self._reader_of_java)
+            reader = next((each for each in readers if _fits(each, data, count)), self._reader_of_java)
+        self.block = Block(reader=reader, block_records=count, block_decoder=MetadataDecoder(data))
+        return count
+
+
+def _fits(reader: Reader, data: bytes, count: int) -> bool:
+    """Whether a block of so many rows ends where its bytes end."""
+    decoder = MetadataDecoder(data)
+    try:
+        for _ in range(count):
+            reader.read(decoder)
+    except Exception:  # noqa: BLE001 - whatever a misread length leads to
+        return False
+    return decoder.tell() == len(data)
+
+
+@lru_cache(maxsize=64)
+def _resolved(avro_schema: str, *, is_list: bool) -> tuple[Schema, Reader, Reader | None]:
+    """The schema of a file, what reads it, and what does where Java wrote its fixed values; None where it has none.
+
+    They never change, and the manifests of a table share few.
+    """
+    schema = _SchemaConversion().avro_to_iceberg(json.loads(avro_schema))
+    readers, java_readers, accessor = _ExactReaders(), _JavaReaders(), SchemaPartnerAccessor()
+    read_schema = _MANIFEST_LIST if is_list else _MANIFEST_ENTRY
+    reader, reader_of_java = (
+        visit_with_partner(schema, read_schema, each, accessor)  # type: ignore[misc]
+        for each in (readers, java_readers)
+    )
+    return schema, reader, reader_of_java if java_readers.has_met_fixed else None
+
+
+class _SchemaConversion(AvroSchemaConversion):
+    def __init__(self) -> None:
+        self._named: dict[str, IcebergType] = {}
+        self._counts: dict[int, int] = {}
+
+    def avro_to_iceberg(self, avro_schema: dict[str, Any]) -> Schema:
+        fields = [self._convert_field(field) for field in avro_schema["fields"]]
+        field_count(StructType(*fields), self._counts)
+        return Schema(*fields)
+
+    def _convert_schema(self, avro_type: Any) -> IcebergType:
+        if isinstance(avro_type, str) and avro_type in self._named:
+            return self._named[avro_type]
+        found = super()._convert_schema(avro_type)
+        if isinstance(found, StructType):
+            field_count(found, self._counts)
+        if isinstance(avro_type, dict) and "name" in avro_type:
+            self._named[avro_type["name"]] = found
+        return found
+
+    def _convert_logical_type(self, avro_logical_type: dict[str, Any]) -> IcebergType:
+        if avro_logical_type["logicalType"] == "timestamp-nanos":
+            return TimestamptzNanoType() if avro_logical_type.get("adjust-to-utc") else TimestampNanoType()
+        return super()._convert_logical_type(avro_logical_type)
+
+
+class _ExactReaders(ReadSchemaResolver):
+    def visit_double(self, double_type: DoubleType, partner: IcebergType | None) -> Reader:
+        del double_type, partner
+        return _ExactDoubleReader()  # type: ignore[no-untyped-call]
+
+
+class _JavaReaders(_ExactReaders):
+    has_met_fixed = False
+
+    def visit_fixed(self, fixed_type: FixedType, partner: IcebergType | None) -> Reader:
+        del partner
+        self.has_met_fixed = True
+        return _LengthAndFixedReader(len(fixed_type))
+
+
+class _LengthAndFixedReader(FixedReader):
+    def read(self, decoder: BinaryDecoder) -> bytes:
+        length = decoder.read_int()
+        if length != len(self):
+            raise ValueError(f"a fixed value of {len(self)} bytes has the length {length} before it")
+        return decoder.read(length)
+
+
+class _ExactDoubleReader(DoubleReader):
+    def read(self, decoder: BinaryDecoder) -> float:
+        number: float = _DOUBLE.unpack(decoder.read(_DOUBLE.size))[0]
+        return number
+
+
+def _primitive(field: NestedField) -> PrimitiveType:
+    if not isinstance(field.field_type, PrimitiveType):
+        raise TypeError(f"partition field {field.name} is primitive by the Iceberg spec, found {field.field_type}")
+    return field.field_type
+
+
+@cache
+def _slots(struct: StructType) -> dict[int, int]:
+    return {field.field_id: slot for slot, field in enumerate(struct.fields)}
+
+
+def _struct_field(struct: StructType, field_id: int) -> StructType:
+    field: NestedField = next(field for field in struct.fields if field.field_id == field_id)
+    if not isinstance(field.field_type, StructType):
+        raise TypeError(f"field {field_id} of a manifest is a struct by the Iceberg spec, found {field.field_type}")
+    return field.field_type

@@ -1,0 +1,14 @@
+"""From the columns of one file to the columns of the table, by field id.
+
+Read in this order:
+
+- `projection`: planned once per file
+- `file_columns`: a file's columns by field id
+- `conversions`: small steps from one array to another
+- `promote`: from narrower types to wider ones
+- `narrow`: from wider types to narrower ones
+- `nested`: structs, lists and maps
+- `null_arrays`: arrays without values
+"""
+
+__all__ = ["file_columns", "projection"]

@@ -1,0 +1,77 @@
+"""From a wider type in a file to the narrower one of an older schema: exact, or an error.
+
+A range that ends at a rollback is read in the schema of the snapshot that became current, and removes rows of files
+that were written after a column of it had been widened, or had got a type at all.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from icefloe.iceberg.projection.conversions import ArrayStep, Nulls
+from icefloe.iceberg.unreadable import ColumnError
+
+__all__ = ["Narrow", "plan_narrowing"]
+
+
+def plan_narrowing(source: pa.DataType, target: pa.DataType, *, column: str) -> ArrayStep | None:
+    """What turns values back that Iceberg's promotion widened; None where the type is not a wider one.
+
+    Args:
+        source: as pyarrow reads the file.
+        target: a type of ``arrow_type``, not nested.
+        column: its dotted name, for the error of a value that does not fit.
+
+    >>> plan_narrowing(pa.int64(), pa.int32(), column="id")
+    Narrow(target=DataType(int32), column='id')
+    >>> plan_narrowing(pa.int32(), pa.int64(), column="id") is None
+    True
+    """
+    if pa.types.is_null(target):
+        return Nulls(target)
+    is_wider = (source, target) in ((pa.int64(), pa.int32()), (pa.float64(), pa.float32()))
+    if pa.types.is_timestamp(source) and pa.types.is_date(target):
+        is_wider = True
+    if pa.types.is_decimal(source) and pa.types.is_decimal(target):
+        is_wider = source.scale == target.scale and source.precision > target.precision
+    return Narrow(target, column) if is_wider else None
+
+
+@dataclass(frozen=True, slots=True)
+class Narrow:
+    """Values of a wider type that fit into a narrower one."""
+
+    target: pa.DataType
+    column: str
+
+    def apply(self, array: Any) -> Any:
+        """A new array of the target type.
+
+        Raises:
+            ColumnError: a value does not fit.
+        """
+        try:
+            narrowed = array.cast(self.target)
+        except pa.ArrowInvalid as cause:
+            raise self._does_not_fit(array.type) from cause
+        if not _same_values(array, narrowed.cast(array.type)):
+            raise self._does_not_fit(array.type)
+        return narrowed
+
+    def _does_not_fit(self, source: pa.DataType) -> ColumnError:
+        return ColumnError(
+            f"column {self.column!r} is {source} there and holds a value that does not fit {self.target}, its type in "
+            "the schema of the range's last snapshot: the table went back behind a widening of the column; end the "
+            "range at a snapshot that was committed with the wider type",
+            column=self.column,
+        )
+
+
+def _same_values(one: Any, other: Any) -> bool:
+    """Whether all are equal, NaN to itself: Arrow rounds floats, makes infinity of large ones and cuts times off."""
+    differs = pc.not_equal(one, other)
+    if pa.types.is_floating(one.type):
+        differs = pc.and_(differs, pc.invert(pc.is_nan(one)))
+    return not pc.any(differs).as_py()

@@ -1,0 +1,157 @@
+"""Structs, lists and maps, rebuilt around projected children with their own validity and offsets."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from icefloe.iceberg.projection.conversions import ArrayStep
+from icefloe.iceberg.projection.null_arrays import null_array, without_nulls
+from icefloe.iceberg.unreadable import ColumnError
+
+__all__ = ["Field", "FilledField", "ListStep", "MapStep", "Parent", "StructStep", "TakenField"]
+
+_LIST_OFFSET: Final = pa.int64()
+_MAP_OFFSET: Final = pa.int32()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parent:
+    """What the fields of one struct, list or batch are read from.
+
+    Attributes:
+        field: gives the file's field at a position.
+        num_rows: of each field.
+        validity: which rows of the parent are not null; None: all.
+    """
+
+    field: Callable[[int], Any]
+    num_rows: int
+    validity: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenField:
+    """A field that the file has.
+
+    Attributes:
+        position: among the file's fields.
+        step: turns it into the table's.
+        is_required: whether the table requires a value and the file does not promise one.
+        checked_name: the column's dotted name where nulls must be looked for; None where they cannot be told from those
+            of a parent.
+    """
+
+    position: int
+    step: ArrayStep
+    is_required: bool = False
+    checked_name: str | None = None
+
+    def read(self, parent: Parent) -> Any:
+        """The field's array.
+
+        Raises:
+            ColumnError: a null in a required column, where the parent is not null itself.
+        """
+        array = parent.field(self.position)
+        if not self.is_required or not array.null_count:
+            return self.step.apply(array)
+        if self.checked_name is not None and _lacks_a_value(array, parent.validity):
+            raise ColumnError(
+                f"required column {self.checked_name!r} holds a null: the table's schema promises more than the file "
+                "keeps; make the column optional",
+                column=self.checked_name,
+            )
+        return without_nulls(self.step.apply(array))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilledField:
+    """A field that the file lacks: a default, a partition's constant, or null."""
+
+    value: pa.Scalar
+
+    def read(self, parent: Parent) -> Any:
+        """The value, as often as there are rows."""
+        rows = parent.num_rows
+        return pa.repeat(self.value, rows) if self.value.is_valid else null_array(self.value.type, rows)
+
+
+Field = TakenField | FilledField
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StructStep:
+    """A struct with the table's fields; rows that are null stay null."""
+
+    target: pa.DataType
+    fields: Sequence[Field]
+
+    def apply(self, array: Any) -> Any:
+        """A struct array of the target type."""
+        validity = array.is_valid() if array.null_count else None
+        parent = Parent(field=array.field, num_rows=len(array), validity=validity)
+        children = [field.read(parent) for field in self.fields]
+        mask = array.is_null() if array.null_count or not children else None
+        return pa.StructArray.from_arrays(children, fields=list(self.target), mask=mask)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListStep:
+    """A list with the table's elements; null lists stay null, empty ones empty."""
+
+    target: pa.DataType
+    element: Field
+
+    def apply(self, array: Any) -> Any:
+        """A list array of the target type, with 64-bit offsets."""
+        if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
+            offsets, start, stop = _rebased(array, _LIST_OFFSET)
+            values = array.values.slice(start, stop - start)
+        else:
+            offsets, values = _gathered(array)
+        elements = self.element.read(Parent(field=lambda _: values, num_rows=len(values)))
+        return pa.LargeListArray.from_arrays(offsets, elements, type=self.target, mask=_mask(array))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapStep:
+    """A map with the table's keys and values; null maps stay null, empty ones empty."""
+
+    target: pa.DataType
+    key: ArrayStep
+    value: Field
+
+    def apply(self, array: Any) -> Any:
+        """A map array of the target type."""
+        offsets, start, stop = _rebased(array, _MAP_OFFSET)
+        keys = self.key.apply(array.keys.slice(start, stop - start))
+        items = array.items.slice(start, stop - start)
+        values = self.value.read(Parent(field=lambda _: items, num_rows=len(items)))
+        return pa.MapArray.from_arrays(offsets, keys, values, type=self.target, mask=_mask(array))
+
+
+def _rebased(array: Any, offset_type: pa.DataType) -> tuple[Any, int, int]:
+    """Offsets from 0, and the range of children they point into: an array may be a slice of a larger one."""
+    offsets = array.offsets.cast(offset_type)
+    start, stop = offsets[0].as_py(), offsets[-1].as_py()
+    if start or offsets.offset:
+        offsets = pc.subtract(offsets, start)
+    return offsets, start, stop
+
+
+def _gathered(array: Any) -> tuple[Any, Any]:
+    """Offsets and elements of a list view or a fixed-size list; pyarrow 26 casts large views to damaged arrays."""
+    lengths = pc.fill_null(pc.list_value_length(array), 0).cast(_LIST_OFFSET)
+    return pa.concat_arrays([pa.array([0], _LIST_OFFSET), pc.cumulative_sum(lengths)]), array.flatten()
+
+
+def _mask(array: Any) -> Any:
+    return array.is_null() if array.null_count else None
+
+
+def _lacks_a_value(array: Any, validity: Any) -> bool:
+    nulls = array.is_null()
+    return bool(pc.any(nulls if validity is None else pc.and_(nulls, validity)).as_py())

@@ -1,0 +1,220 @@
+"""What one step does to data files, from the manifests of its snapshots: terms of files and delete files in force."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from icefloe.errors import TerminalError
+from icefloe.iceberg.delete_file import DeleteFile
+from icefloe.iceberg.history.history import History
+from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, Manifest
+from icefloe.iceberg.manifests.manifest_reader import ManifestReader
+from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteFiles, DeleteNumbers
+from icefloe.iceberg.scan.manifest_pruning import DeleteReach
+from icefloe.iceberg.step import Step, StepKind
+
+__all__ = ["FileTerm", "StepFiles"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileTerm:
+    """The rows of a data file that are live where some delete files are in force, and their weight.
+
+    The terms of a step add up to its change: a file added is +1 with what is in force on it, one removed -1, and one
+    that stays while its delete files change is -1 with the old ones and +1 with the new ones.
+
+    Attributes:
+        entry: the data file.
+        weight: +1 or -1, or more where a table lists a file more than once.
+        delete_files: in force on the data file, by their numbers in the batch.
+    """
+
+    entry: DataEntry
+    weight: int
+    delete_files: DeleteNumbers
+
+    @property
+    def key(self) -> tuple[str, DeleteNumbers]:
+        """Terms of one key are of the same rows."""
+        return self.entry.data_file.path, self.delete_files
+
+
+class StepFiles:
+    """Finds the terms of the steps of one batch.
+
+    Args:
+        steps: of the batch; every manifest is read once for all of them.
+        history: of the table.
+        reader: of its manifests.
+    """
+
+    def __init__(self, steps: Sequence[Step], history: History, reader: ManifestReader) -> None:
+        self._history = history
+        self._reader = reader
+        self._reached: dict[tuple[str, int | None], list[DataEntry]] = {}
+        self._deletes = DeleteFiles(reader.key_types)
+        self._live_in: dict[str, DeleteNumbers] = {}
+        self._changed = NO_DELETES.union(*(self._changed_deletes(step) for step in steps))
+        self._reach = DeleteReach(self._deletes.entries(self._changed), reader.partition_types)
+        self.warnings: list[str] = []
+
+    def delete_file(self, number: int) -> DeleteFile:
+        """A delete file by the number that terms have of it."""
+        return self._deletes[number]
+
+    def terms(self, step: Step) -> list[FileTerm]:
+        """The terms that a step's change is the sum of; those that cancel are left out.
+
+        Raises:
+            UnknownSnapshotError: a state that the step compares is gone.
+            TerminalError, TransientError: as ``ManifestReader``.
+        """
+        if step.kind is StepKind.COMMIT:
+            return _net(chain.from_iterable(self._committed(snapshot_id) for snapshot_id in step.snapshot_ids))
+        if step.kind is StepKind.STATES:
+            return _net(self._difference(step))
+        return self._loaded(step)
+
+    def _loaded(self, step: Step) -> list[FileTerm]:
+        """The live files of a load, or those of its part; their order is that of the manifests, so it never changes."""
+        state = self._live_deletes(step.end_snapshot_id)
+        terms = _net(self._term(entry, 1, state) for entry in self._live(self._manifests(step.end_snapshot_id)))
+        part = step.load_part
+        if part is None:
+            return terms
+        if part.num_files != len(terms):
+            raise TerminalError(
+                f"the initial load of snapshot {step.end_snapshot_id} was cut for {part.num_files} data files, but its "
+                f"manifests list {len(terms)}: a snapshot never changes, so they were overwritten; load the table "
+                "anew under another name",
+                snapshot_id=step.end_snapshot_id,
+            )
+        return terms[part.first_file : part.stop_file]
+
+    def _committed(self, snapshot_id: int) -> Iterator[FileTerm]:
+        """What one snapshot did; the manifests that it wrote hold all its ADDED and DELETED entries."""
+        own, (added, removed) = list(self._own_entries(snapshot_id)), self._own_deletes(snapshot_id)
+        if not own and not added and not removed:
+            return
+        after = self._live_deletes(snapshot_id)
+        # Not from its parent, which may have expired.
+        before = removed | (after - added)
+        for entry in own:
+            # A DELETED entry is the manifest's own whatever id it has: PyIceberg up to 0.11.1 wrote the adding one.
+            if entry.status is EntryStatus.DELETED:
+                yield self._term(entry, -1, before)
+            elif entry.status is EntryStatus.ADDED and entry.snapshot_id == snapshot_id:
+                yield self._term(entry, 1, after)
+        for entry in self._reached_entries(self._manifests(snapshot_id)) if added or removed else ():
+            if not _is_own(entry, snapshot_id) and self._deletes.in_force(entry, added | removed):
+                yield self._term(entry, -1, before)
+                yield self._term(entry, 1, after)
+
+    def _term(self, entry: DataEntry, weight: int, state: DeleteNumbers) -> FileTerm:
+        return FileTerm(entry=entry, weight=weight, delete_files=self._deletes.in_force(entry, state))
+
+    def _own_entries(self, snapshot_id: int) -> Iterator[DataEntry]:
+        own = [m for m in self._own_manifests(snapshot_id) if not m.holds_deletes]
+        changing = [
+            manifest for manifest in own if manifest.added_files_count != 0 or manifest.deleted_files_count != 0
+        ]
+        for manifest, entries in zip(changing, self._read(changing), strict=True):
+            foreign = [e for e in entries if e.status is EntryStatus.ADDED and e.snapshot_id != snapshot_id]
+            if foreign:
+                self.warnings.append(
+                    f"manifest {manifest.path} of snapshot {snapshot_id} lists {len(foreign)} data files as added by "
+                    "other snapshots: they are not counted as its changes"
+                )
+            yield from entries
+
+    def _difference(self, step: Step) -> Iterator[FileTerm]:
+        """Two states compared; of the manifests that both have only files whose delete files changed are looked at."""
+        if step.start_snapshot_id is None:
+            raise ValueError(f"step {step.change_ordinal} compares states and has no start")
+        ends = ((step.start_snapshot_id, -1), (step.end_snapshot_id, 1))
+        manifests = {snapshot_id: self._manifests(snapshot_id) for snapshot_id, _ in ends}
+        shared = set.intersection(*({manifest.path for manifest in each} for each in manifests.values()))
+        deletes = {snapshot_id: self._live_deletes(snapshot_id) for snapshot_id, _ in ends}
+        deletes_differ = deletes[step.start_snapshot_id] != deletes[step.end_snapshot_id]
+        for snapshot_id, weight in ends:
+            kept = [manifest for manifest in manifests[snapshot_id] if manifest.path in shared and deletes_differ]
+            alone = [manifest for manifest in manifests[snapshot_id] if manifest.path not in shared]
+            for entry in chain(self._live(alone), self._reached_entries(kept)):
+                yield self._term(entry, weight, deletes[snapshot_id])
+
+    def _live(self, manifests: Iterable[Manifest]) -> Iterator[DataEntry]:
+        for entries in self._read(_live_data(manifests)):
+            yield from (entry for entry in entries if entry.status is not EntryStatus.DELETED)
+
+    def _reached_entries(self, manifests: Iterable[Manifest]) -> Iterator[DataEntry]:
+        """The live files of some manifests that a delete file which the batch adds or removes can reach."""
+        wanted = [manifest for manifest in _live_data(manifests) if self._reach.includes(manifest)]
+        unread = [manifest for manifest in wanted if _content(manifest) not in self._reached]
+        for manifest, entries in zip(unread, self._reader.in_parallel(self._reached_of, unread), strict=True):
+            live = (entry for entry in entries if entry.status is not EntryStatus.DELETED)
+            self._reached[_content(manifest)] = [e for e in live if self._deletes.in_force(e, self._changed)]
+        for manifest in wanted:
+            yield from self._reached[_content(manifest)]
+
+    def _reached_of(self, manifest: Manifest) -> list[DataEntry]:
+        return self._reader.data_entries(manifest, self._reach.paths(manifest.spec_id))
+
+    def _changed_deletes(self, step: Step) -> DeleteNumbers:
+        """The delete files that a step adds or removes."""
+        if step.kind is StepKind.COMMIT:
+            own = (self._own_deletes(snapshot_id) for snapshot_id in step.snapshot_ids)
+            return NO_DELETES.union(*chain.from_iterable(own))
+        if step.kind is StepKind.STATES and step.start_snapshot_id is not None:
+            return self._live_deletes(step.start_snapshot_id) ^ self._live_deletes(step.end_snapshot_id)
+        return NO_DELETES
+
+    def _own_deletes(self, snapshot_id: int) -> tuple[DeleteNumbers, DeleteNumbers]:
+        """The delete files that a snapshot added and removed."""
+        manifests = [manifest for manifest in self._own_manifests(snapshot_id) if manifest.holds_deletes]
+        entries = list(chain.from_iterable(self._reader.in_parallel(self._reader.delete_entries, manifests)))
+        added = self._deletes.numbers(entry for entry in entries if _is_own(entry, snapshot_id))
+        return added, self._deletes.numbers(entry for entry in entries if entry.status is EntryStatus.DELETED)
+
+    def _live_deletes(self, snapshot_id: int) -> DeleteNumbers:
+        manifests = [m for m in self._manifests(snapshot_id) if m.holds_deletes and m.may_list_live_files]
+        unread = [manifest for manifest in manifests if manifest.path not in self._live_in]
+        for manifest, entries in zip(
+            unread, self._reader.in_parallel(self._reader.delete_entries, unread), strict=True
+        ):
+            live = (entry for entry in entries if entry.status is not EntryStatus.DELETED)
+            self._live_in[manifest.path] = self._deletes.numbers(live)
+        return NO_DELETES.union(*(self._live_in[manifest.path] for manifest in manifests))
+
+    def _own_manifests(self, snapshot_id: int) -> list[Manifest]:
+        return [manifest for manifest in self._manifests(snapshot_id) if manifest.added_snapshot_id == snapshot_id]
+
+    def _manifests(self, snapshot_id: int) -> tuple[Manifest, ...]:
+        return self._reader.manifests(self._history.snapshot(snapshot_id))
+
+    def _read(self, manifests: Iterable[Manifest]) -> list[list[DataEntry]]:
+        return self._reader.in_parallel(self._reader.data_entries, manifests)
+
+
+def _is_own(entry: DataEntry | DeleteEntry, snapshot_id: int) -> bool:
+    return entry.status is EntryStatus.ADDED and entry.snapshot_id == snapshot_id
+
+
+def _content(manifest: Manifest) -> tuple[str, int | None]:
+    """What entries follow from: a snapshot may give row ids to the files of a manifest that an earlier one wrote."""
+    return manifest.path, manifest.first_row_id
+
+
+def _live_data(manifests: Iterable[Manifest]) -> list[Manifest]:
+    return [manifest for manifest in manifests if not manifest.holds_deletes and manifest.may_list_live_files]
+
+
+def _net(terms: Iterable[FileTerm]) -> list[FileTerm]:
+    """One term per data file and delete files in force, in the order of appearance; those that cancel are dropped."""
+    by_key: dict[tuple[str, DeleteNumbers], FileTerm] = {}
+    for term in terms:
+        earlier = by_key.get(term.key)
+        if earlier is not None:
+            entry = earlier.entry if earlier.entry.data_file.first_row_id is not None else term.entry
+            term = replace(term, entry=entry, weight=earlier.weight + term.weight)
+        by_key[term.key] = term
+    return [term for term in by_key.values() if term.weight]

@@ -1,0 +1,171 @@
+"""Which delete files reach which data files.
+
+Source: https://iceberg.apache.org/spec/#scan-planning
+"""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pyroaring import BitMap, FrozenBitMap
+
+from icefloe.iceberg.delete_file import DeleteFile, FileContent
+from icefloe.iceberg.filters.column_range import ColumnRange
+from icefloe.iceberg.manifests.bounds import KeyTypes
+from icefloe.iceberg.manifests.manifest_entries import DELETED_FILE_PATH, DataEntry, DeleteEntry, DeleteId, Partition
+from icefloe.iceberg.scan.key_bounds import key_ranges, may_share_key
+
+__all__ = ["NO_DELETES", "DeleteFiles", "DeleteNumbers"]
+
+DeleteNumbers = FrozenBitMap
+"""Some of the delete files of a batch, by the numbers that `DeleteFiles` gave them."""
+NO_DELETES: Final = FrozenBitMap()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Reach:
+    """The delete files that can remove rows of one data file, of those with numbers below ``seen``."""
+
+    numbers: DeleteNumbers = NO_DELETES
+    seen: int = 0
+    key_ranges: dict[tuple[int, ...], Sequence[ColumnRange]] = field(default_factory=dict)
+
+
+class DeleteFiles:
+    """The delete files of all states that a batch compares, found by data file.
+
+    Whether one can remove rows of a data file is the same in every state and found out once for each pair; what is in
+    force on the file at a state is then an intersection of numbers.
+
+    Args:
+        key_types: of the table's columns, to leave out equality deletes whose keys a data file cannot hold.
+    """
+
+    def __init__(self, key_types: KeyTypes) -> None:
+        self._key_types = key_types
+        self._entries: list[DeleteEntry] = []
+        self._numbers: dict[tuple[DeleteId, int], int] = {}
+        self._global: list[int] = []
+        self._by_path: Mapping[str, list[int]] = defaultdict(list)
+        self._by_partition: Mapping[Partition, list[int]] = defaultdict(list)
+        self._vectors = BitMap()
+        self._position_delete_files = BitMap()
+        self._deleted_keys: dict[int, Sequence[ColumnRange]] = {}
+        self._reaches: dict[tuple[str, int], _Reach] = {}
+        self._shared: dict[DeleteNumbers, DeleteNumbers] = {}
+
+    def __getitem__(self, number: int) -> DeleteFile:
+        """A delete file by its number."""
+        return self._entries[number].delete_file
+
+    def numbers(self, entries: Iterable[DeleteEntry]) -> DeleteNumbers:
+        """The numbers of some delete files, which need not be known yet."""
+        return FrozenBitMap([self._number(entry) for entry in entries])
+
+    def entries(self, numbers: DeleteNumbers) -> Iterator[DeleteEntry]:
+        """The manifest entries behind some numbers."""
+        return (self._entries[number] for number in numbers)
+
+    def in_force(self, data: DataEntry, state: DeleteNumbers) -> DeleteNumbers:
+        """Of the delete files that are live at a state those that can remove rows of a data file.
+
+        Where a deletion vector is in force, position delete files are not: a writer merges them into it.
+        """
+        found = self._reach(data) & state
+        if not found:
+            return NO_DELETES
+        if found.intersect(self._vectors):
+            found -= self._position_delete_files
+        return self._shared.setdefault(found, found)
+
+    def _number(self, entry: DeleteEntry) -> int:
+        # A snapshot that was cherry-picked lists the delete files of another one under new sequence numbers.
+        key = entry.identity, entry.delete_file.sequence_number
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._entries)
+            self._entries.append(entry)
+            self._add(number, entry)
+        return number
+
+    def _add(self, number: int, entry: DeleteEntry) -> None:
+        if entry.delete_file.is_deletion_vector:
+            self._vectors.add(number)
+        elif entry.delete_file.content is FileContent.POSITION_DELETES:
+            self._position_delete_files.add(number)
+        if entry.delete_file.content is FileContent.EQUALITY_DELETES and entry.is_unpartitioned:
+            self._global.append(number)
+        elif entry.only_data_file is not None:
+            self._by_path[entry.only_data_file].append(number)
+        else:
+            self._by_partition[entry.partition].append(number)
+
+    def _reach(self, data: DataEntry) -> DeleteNumbers:
+        known = len(self._entries)
+        if not known:
+            return NO_DELETES
+        key = data.data_file.path, data.data_file.sequence_number
+        reach = self._reaches.get(key)
+        if reach is None:
+            reach = self._reaches[key] = _Reach()
+        if reach.seen < known:
+            candidates = (self._global, self._by_path.get(key[0], ()), self._by_partition.get(data.partition, ()))
+            fresh = [
+                number
+                for numbers in candidates
+                for number in numbers[bisect_left(numbers, reach.seen) :]
+                if self._can_remove_rows(number, data, reach)
+            ]
+            if fresh:
+                reach.numbers |= FrozenBitMap(fresh)
+            reach.seen = known
+        return reach.numbers
+
+    def _can_remove_rows(self, number: int, data: DataEntry, reach: _Reach) -> bool:
+        entry = self._entries[number]
+        if not _can_apply(entry, data):
+            return False
+        if entry.delete_file.content is not FileContent.EQUALITY_DELETES:
+            return True
+        field_ids = entry.delete_file.equality_field_ids
+        deleted = self._deleted_keys.get(number)
+        if deleted is None:
+            deleted = self._deleted_keys[number] = self._key_ranges(entry, field_ids, entry.delete_file.record_count)
+        held = reach.key_ranges.get(field_ids)
+        if held is None:
+            held = reach.key_ranges[field_ids] = self._key_ranges(data, field_ids, data.data_file.record_count)
+        return may_share_key(held, deleted)
+
+    def _key_ranges(
+        self, entry: DataEntry | DeleteEntry, field_ids: Sequence[int], record_count: int
+    ) -> Sequence[ColumnRange]:
+        return key_ranges(
+            entry,
+            field_ids=field_ids,
+            record_count=record_count,
+            null_value_counts=entry.null_value_counts,
+            types=self._key_types,
+        )
+
+
+def _can_apply(entry: DeleteEntry, data: DataEntry) -> bool:
+    """Whether the spec lets a delete file remove rows of a data file."""
+    deletes, data_file = entry.delete_file, data.data_file
+    if deletes.content is FileContent.EQUALITY_DELETES:
+        is_in_scope = entry.is_unpartitioned or entry.partition == data.partition
+        return is_in_scope and data_file.sequence_number < deletes.sequence_number
+    if data_file.sequence_number > deletes.sequence_number:
+        return False
+    if deletes.referenced_data_file is not None:
+        return deletes.referenced_data_file == data_file.path
+    return entry.partition == data.partition and _may_name(entry, data_file.path.encode())
+
+
+def _may_name(entry: DeleteEntry, path: bytes) -> bool:
+    lower, upper = entry.lower_bounds.get(DELETED_FILE_PATH), entry.upper_bounds.get(DELETED_FILE_PATH)
+    if lower is not None and path < lower:
+        return False
+    # An upper bound may be cut: then it is the prefix's successor, still not below any path it bounds.
+    return upper is None or path <= upper

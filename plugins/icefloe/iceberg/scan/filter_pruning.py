@@ -1,0 +1,129 @@
+"""Which data files a row filter can leave unread, by what their manifests say of them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression, BoundPredicate, LiteralPredicate
+from pyiceberg.expressions.literals import AboveMax, BelowMin
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform, TruncateTransform
+from pyiceberg.types import (
+    IcebergType,
+    IntegerType,
+    LongType,
+    NestedField,
+    PrimitiveType,
+)
+
+from icefloe.iceberg.data_file import Constant
+from icefloe.iceberg.filters.column_range import ColumnRange, RangeCondition, range_condition
+from icefloe.iceberg.filters.filter_tree import fold
+from icefloe.iceberg.filters.row_filter import RowFilter
+from icefloe.iceberg.manifests.bounds import decoded_bound
+from icefloe.iceberg.manifests.manifest_entries import DataEntry
+from icefloe.iceberg.manifests.partition_values import partition_range
+
+__all__ = ["FilterPruning"]
+
+_NAME: Final = "value"
+
+
+class FilterPruning:
+    """Tells the files apart that hold no row a filter lets pass; never one that holds such a row.
+
+    It looks at partition values, by the spec each file was written with, and at the column bounds and null counts of
+    the manifest. What a file was written without, or in a type that does not compare, prunes nothing.
+
+    Args:
+        row_filter: bound to the schema that rows are read in.
+        specs: of the table, by id.
+    """
+
+    def __init__(self, row_filter: RowFilter, specs: Mapping[int, PartitionSpec]) -> None:
+        self._filter = row_filter
+        self._specs = specs
+        self._of_columns = range_condition(row_filter.expression)
+        self._of_partition: dict[int, RangeCondition] = {}
+        self._partitions: dict[Any, bool] = {}
+
+    def may_match(self, entry: DataEntry) -> bool:
+        """Whether the file has to be read: some row of it may pass."""
+        known = self._partitions.get(entry.partition)
+        if known is None:
+            known = self._partitions[entry.partition] = self._partition_may_match(*entry.partition)
+        return known and self._of_columns(dict(self._column_ranges(entry)))
+
+    def _partition_may_match(self, spec_id: int, values: tuple[Constant, ...]) -> bool:
+        spec = self._specs[spec_id]
+        if len(values) != len(spec.fields):
+            return True
+        condition = self._of_partition.get(spec_id)
+        if condition is None:
+            condition = self._of_partition[spec_id] = range_condition(_projected(self._filter.expression, spec))
+        fields = {field.field_id: field for field in self._filter.fields}
+        ranges = {
+            part.field_id: _part_range(part, _result_type(part, fields[part.source_id]), value)
+            for part, value in zip(spec.fields, values, strict=True)
+            if part.source_id in fields
+        }
+        return condition(ranges)
+
+    def _column_ranges(self, entry: DataEntry) -> Iterator[tuple[int, ColumnRange]]:
+        for field in self._filter.fields:
+            if isinstance(field.field_type, PrimitiveType):
+                yield field.field_id, self._column_range(entry, field, field.field_type)
+
+    def _column_range(self, entry: DataEntry, field: NestedField, field_type: PrimitiveType) -> ColumnRange:
+        field_id = field.field_id
+        constants = entry.data_file.constants
+        if str(field_id) in constants:
+            return partition_range(field_type, constants[str(field_id)])
+        lower, upper = entry.lower_bounds.get(field_id), entry.upper_bounds.get(field_id)
+        nulls = entry.null_value_counts.get(field_id)
+        return ColumnRange(
+            lower=None if lower is None else decoded_bound(field_type, lower),
+            upper=None if upper is None else decoded_bound(field_type, upper),
+            # Whether the nulls of a nested field include those of its struct is up to the writer.
+            may_hold_nulls=nulls != 0 or len(self._filter.paths[field_id]) > 1,
+            may_hold_values=nulls is None or nulls < entry.data_file.record_count,
+        )
+
+
+def _projected(expression: BooleanExpression, spec: PartitionSpec) -> BooleanExpression:
+    """What a filter says of the partition values of a spec; identities are left to the columns themselves."""
+
+    def projected(predicate: BoundPredicate) -> BooleanExpression:
+        source = predicate.term.ref().field
+        result: BooleanExpression = AlwaysTrue()
+        for part in spec.fields_by_source_id(source.field_id):
+            if not isinstance(part.transform, IdentityTransform):
+                result &= _of_part(part, predicate, _result_type(part, source))
+        return result
+
+    return fold(expression, projected, lambda value: AlwaysTrue() if value else AlwaysFalse())
+
+
+def _of_part(part: PartitionField, predicate: BoundPredicate, kind: IcebergType) -> BooleanExpression:
+    projected: Any = part.transform.project(_NAME, predicate)
+    if projected is None:
+        return AlwaysTrue()
+    is_beyond = isinstance(projected, LiteralPredicate) and isinstance(projected.literal.to(kind), AboveMax | BelowMin)
+    bound: BooleanExpression = projected.bind(Schema(NestedField(part.field_id, _NAME, kind)))
+    return AlwaysTrue() if is_beyond else bound
+
+
+def _part_range(part: PartitionField, kind: Any, value: Constant) -> ColumnRange:
+    width = part.transform.width if isinstance(part.transform, TruncateTransform) else 0
+    if isinstance(kind, IntegerType | LongType) and isinstance(value, int) and _may_have_overflown(value, width):
+        return ColumnRange(may_hold_nulls=False)
+    return partition_range(kind, value)
+
+
+def _may_have_overflown(value: int, width: int) -> bool:
+    """Whether a writer may have truncated one of the smallest numbers to this one; a long may have been an int then."""
+    return any(largest - width < value <= largest for largest in (IntegerType.max, LongType.max))
+
+
+def _result_type(part: PartitionField, source: NestedField) -> IcebergType:
+    return part.transform.result_type(source.field_type)

@@ -1,0 +1,89 @@
+"""Which data manifests, and which entries of them, some delete files can reach; by partition and by path."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+
+from pyiceberg.types import PrimitiveType
+
+from icefloe.iceberg.data_file import Constant
+from icefloe.iceberg.delete_file import FileContent
+from icefloe.iceberg.filters.column_range import ColumnRange
+from icefloe.iceberg.manifests.bounds import decoded_bound
+from icefloe.iceberg.manifests.manifest_entries import DeleteEntry, Manifest
+from icefloe.iceberg.manifests.partition_values import PartitionTypes, partition_range
+from icefloe.iceberg.manifests.pyiceberg_avro import FieldSummary
+from icefloe.iceberg.scan.key_bounds import may_meet
+
+__all__ = ["DeleteReach"]
+
+
+class DeleteReach:
+    """Where the data files lie that some delete files can remove rows of.
+
+    Args:
+        delete_files: equality deletes of an unpartitioned spec reach every file, others those of their partition.
+        types: of partition values.
+    """
+
+    def __init__(self, delete_files: Iterable[DeleteEntry], types: PartitionTypes) -> None:
+        self._types = types
+        self._is_global = False
+        self._partitions: dict[int, set[tuple[Constant, ...]]] = defaultdict(set)
+        self._paths: dict[int, set[str]] = defaultdict(set)
+        self._reaches_partitions: set[int] = set()
+        self._ranges: dict[int, Sequence[Sequence[ColumnRange]]] = {}
+        self._included: dict[str, bool] = {}
+        for entry in delete_files:
+            spec_id, values = entry.partition
+            self._partitions[spec_id].add(values)
+            if entry.delete_file.content is FileContent.EQUALITY_DELETES and entry.is_unpartitioned:
+                self._is_global = True
+            elif entry.only_data_file is not None:
+                self._paths[spec_id].add(entry.only_data_file)
+            else:
+                self._reaches_partitions.add(spec_id)
+
+    def includes(self, manifest: Manifest) -> bool:
+        """Whether a data manifest may list a file that is reached; False only where none is."""
+        if self._is_global:
+            return True
+        if manifest.path not in self._included:
+            self._included[manifest.path] = self._may_list(manifest)
+        return self._included[manifest.path]
+
+    def paths(self, spec_id: int) -> Collection[str] | None:
+        """The only files of a spec that are reached; None: any may be."""
+        if self._is_global or spec_id in self._reaches_partitions:
+            return None
+        return self._paths.get(spec_id, ())
+
+    def _may_list(self, manifest: Manifest) -> bool:
+        types, summaries = self._types.get(manifest.spec_id, ()), manifest.partitions
+        wanted = self._wanted_ranges(manifest.spec_id)
+        if summaries is None or len(summaries) != len(types):
+            return bool(wanted)
+        listed = [_listed(kind, summary) for kind, summary in zip(types, summaries, strict=True)]
+        return any(all(map(may_meet, ranges, listed)) for ranges in wanted)
+
+    def _wanted_ranges(self, spec_id: int) -> Sequence[Sequence[ColumnRange]]:
+        if spec_id not in self._ranges:
+            types = self._types.get(spec_id, ())
+            self._ranges[spec_id] = [
+                [
+                    ColumnRange() if kind is None else partition_range(kind, value)
+                    for kind, value in zip(types, values, strict=False)
+                ]
+                for values in self._partitions.get(spec_id, ())
+            ]
+        return self._ranges[spec_id]
+
+
+def _listed(kind: PrimitiveType | None, summary: FieldSummary) -> ColumnRange:
+    """What partition values the files of a manifest have in one field; NaN is not within the bounds."""
+    if kind is None:
+        return ColumnRange()
+    return ColumnRange(
+        lower=None if summary.lower_bound is None else decoded_bound(kind, summary.lower_bound),
+        upper=None if summary.upper_bound is None else decoded_bound(kind, summary.upper_bound),
+        may_hold_nulls=summary.contains_null,
+    )

@@ -1,0 +1,193 @@
+"""Scan tasks: each data file of a batch once, with the weights its rows have in the steps.
+
+A file is read once more if its rows have other row ids in another step, or none: rows are paired by the row ids that
+the step's own manifests give them, so that a step tells the same changes in whatever batch it is read.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from pyiceberg.table import Table
+
+from icefloe.iceberg.catalog.confined_io import refuse_elsewhere
+from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.delete_file import DeleteFile
+from icefloe.iceberg.history.history import History
+from icefloe.iceberg.manifests.manifest_entries import DataEntry, Partition
+from icefloe.iceberg.manifests.manifest_reader import ManifestReader
+from icefloe.iceberg.scan.changed_files import FileTerm, StepFiles
+from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteNumbers
+from icefloe.iceberg.scan.step_row_ids import FirstRowIds, row_ids_of_steps
+from icefloe.iceberg.step import Step, StepKind
+
+__all__ = ["ScanPlan", "ScanTask", "Term", "plan_scan_tasks", "scan_tasks"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """In one step the rows that are live where some delete files are in force have a weight.
+
+    Attributes:
+        weight: never 0; the terms of one step add up.
+        delete_files: in force on the data file, by their numbers in the plan.
+    """
+
+    change_ordinal: int
+    weight: int
+    delete_files: DeleteNumbers = NO_DELETES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanTask:
+    """One data file to read, and what its rows count for.
+
+    Attributes:
+        data_file: the part that goes into documents.
+        terms: by ordinal, at least one.
+        partition: spec id and partition values: files of one partition probably hold the same rows.
+        lower_bounds: by field id, in the spec's binary single-value form, perhaps cut; for the planner only.
+        upper_bounds: the same.
+    """
+
+    data_file: DataFile
+    terms: tuple[Term, ...]
+    partition: Partition
+    lower_bounds: Mapping[int, bytes] = field(repr=False, default_factory=dict)
+    upper_bounds: Mapping[int, bytes] = field(repr=False, default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanPlan:
+    """What a batch reads.
+
+    Attributes:
+        tasks: each data file once for each first row id, in the order of the steps and manifests that name it first.
+        delete_files: those that terms name, by number.
+        warnings: one sentence each.
+        manifests_read: how many manifests were opened for it.
+    """
+
+    tasks: tuple[ScanTask, ...]
+    delete_files: Mapping[int, DeleteFile] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    manifests_read: int = 0
+
+    @property
+    def inserts_only(self) -> bool:
+        """Whether no step removes a row: nothing can cancel, so nothing needs to meet."""
+        return all(term.weight > 0 for task in self.tasks for term in task.terms)
+
+    @property
+    def ordinals_with_deletes(self) -> frozenset[int]:
+        """The steps in which delete files decide which rows of a data file count: record counts do not say how many."""
+        return frozenset(term.change_ordinal for task in self.tasks for term in task.terms if term.delete_files)
+
+    @property
+    def file_size_bytes(self) -> int:
+        """The size of all data files, as often as they are read, and of what is read of delete files, each once."""
+        deletes = sum(delete_file.size_bytes for delete_file in self.delete_files.values())
+        return sum(task.data_file.file_size_bytes for task in self.tasks) + deletes
+
+    @property
+    def record_count(self) -> int:
+        """The rows of all data files, as often as they are read, before any delete."""
+        return sum(task.data_file.record_count for task in self.tasks)
+
+
+def _every_file(_: DataEntry) -> bool:
+    return True
+
+
+def plan_scan_tasks(
+    table: Table,
+    steps: Sequence[Step],
+    *,
+    may_match: Callable[[DataEntry], bool] = _every_file,
+    by_row_id: bool = False,
+) -> ScanPlan:
+    """The data files that tell the changes of ``steps``; reads manifests only.
+
+    Args:
+        table: as loaded; has the snapshots that the steps name.
+        steps: of one batch.
+        may_match: whether a file may hold rows that count; the others are not read.
+        by_row_id: whether rows are identified by their row ids.
+
+    Raises:
+        UnknownSnapshotError: a step's snapshot expired since the steps were planned.
+        FileElsewhereError: a file lies where this table's files may not be read.
+        TerminalError: a manifest is gone or damaged.
+        TransientError: the store did not answer.
+    """
+    history, reader = History.of(table), ManifestReader(table)
+    _read_manifest_lists(steps, history, reader)
+    files = StepFiles(steps, history, reader)
+    terms = [(step.change_ordinal, files.terms(step)) for step in steps]
+    wanted = [(ordinal, [term for term in of_step if may_match(term.entry)]) for ordinal, of_step in terms]
+    named = NO_DELETES.union(*(term.delete_files for _, of_step in wanted for term in of_step))
+    tasks = scan_tasks(wanted, row_ids_of_steps(terms) if by_row_id else {})
+    delete_files = {number: files.delete_file(number) for number in named}
+    refuse_elsewhere(table.io, [*(t.data_file.path for t in tasks), *(each.path for each in delete_files.values())])
+    return ScanPlan(
+        tasks=tasks,
+        delete_files=delete_files,
+        warnings=tuple(files.warnings),
+        manifests_read=reader.manifests_read,
+    )
+
+
+def scan_tasks(
+    terms_by_ordinal: Iterable[tuple[int, Iterable[FileTerm]]], row_ids: Mapping[int, FirstRowIds]
+) -> tuple[ScanTask, ...]:
+    """The tasks that read every changed file once for each first row id.
+
+    Args:
+        terms_by_ordinal: of the steps.
+        row_ids: from `row_ids_of_steps`; in other steps, any row ids will do.
+    """
+    entries: dict[str, DataEntry] = {}
+    terms: dict[str, list[Term]] = {}
+    for ordinal, of_step in terms_by_ordinal:
+        for term in of_step:
+            path = term.entry.data_file.path
+            known = entries.get(path)
+            if known is None or known.data_file.first_row_id is None:
+                entries[path] = term.entry
+            found = Term(change_ordinal=ordinal, weight=term.weight, delete_files=term.delete_files)
+            terms.setdefault(path, []).append(found)
+    return tuple(
+        ScanTask(
+            data_file=replace(entry.data_file, first_row_id=first_row_id),
+            terms=tuple(of_id),
+            partition=entry.partition,
+            lower_bounds=entry.lower_bounds,
+            upper_bounds=entry.upper_bounds,
+        )
+        for path, entry in entries.items()
+        for first_row_id, of_id in _by_first_row_id(entry.data_file, terms[path], row_ids)
+    )
+
+
+def _by_first_row_id(
+    file: DataFile, terms: Sequence[Term], row_ids: Mapping[int, FirstRowIds]
+) -> Iterable[tuple[int | None, Sequence[Term]]]:
+    """The terms of one file that are of the same row ids; those that may have any are added to the first."""
+    own = {
+        term.change_ordinal: row_ids[term.change_ordinal].get(file.path)
+        for term in terms
+        if term.change_ordinal in row_ids
+    }
+    first = next(iter(own.values()), file.first_row_id)
+    found: dict[int | None, list[Term]] = {}
+    for term in terms:
+        found.setdefault(own.get(term.change_ordinal, first), []).append(term)
+    return found.items()
+
+
+def _read_manifest_lists(steps: Iterable[Step], history: History, reader: ManifestReader) -> None:
+    # The start of a commit may expire while its batch is open: only a comparison of states needs it.
+    starts = {step.start_snapshot_id for step in steps if step.kind is StepKind.STATES} - {None}
+    needed = starts | {snapshot_id for step in steps for snapshot_id in step.snapshot_ids}
+    reader.in_parallel(
+        reader.manifests, [history.snapshot(snapshot_id) for snapshot_id in needed if snapshot_id is not None]
+    )

@@ -1,0 +1,36 @@
+"""The row ids that pair the updates of a step: those that the step's own manifests give its data files.
+
+A file has none in the manifests of a snapshot from before its table had row lineage. It has other ones after a commit
+that assigns new ones, as ``rewrite_manifests`` of Iceberg 1.11 does: rows that are rewritten later carry these.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from icefloe.iceberg.scan.changed_files import FileTerm
+
+__all__ = ["FirstRowIds", "row_ids_of_steps"]
+
+FirstRowIds = Mapping[str, int]
+"""The first row id of each data file of a step by its path; empty if a file of the step has none."""
+
+
+def row_ids_of_steps(terms_by_ordinal: Iterable[tuple[int, Sequence[FileTerm]]]) -> dict[int, FirstRowIds]:
+    """The row ids of each step that may hold updates; a step that only adds or only removes files pairs nothing.
+
+    Args:
+        terms_by_ordinal: all terms of each step, also of files that are not read.
+    """
+    return {ordinal: _first_row_ids(terms) for ordinal, terms in terms_by_ordinal if _has_both_signs(terms)}
+
+
+def _has_both_signs(terms: Sequence[FileTerm]) -> bool:
+    return any(term.weight > 0 for term in terms) and any(term.weight < 0 for term in terms)
+
+
+def _first_row_ids(terms: Sequence[FileTerm]) -> FirstRowIds:
+    found: dict[str, int] = {}
+    for term in terms:
+        file = term.entry.data_file
+        if file.first_row_id is not None:
+            found.setdefault(file.path, file.first_row_id)
+    return found if all(term.entry.data_file.path in found for term in terms) else {}

@@ -1,0 +1,23 @@
+"""Schemas: of a snapshot, of selected columns, of everything that two states have.
+
+Read in this order:
+
+- `table_schema`: the schema in which a batch delivers rows
+- `covering_schema`: a snapshot's schema, widened for the rows of others
+- `selected_schema`: the columns that a pipeline names
+- `identifier_columns`: dotted names, resolved
+- `row_lineage`: row ids of V3 tables
+- `equality_schema`: key columns of equality delete files
+- `struct_paths`: columns inside structs
+- `arrow_types`: the Arrow type of each Iceberg type
+"""
+
+__all__ = [
+    "arrow_types",
+    "covering_schema",
+    "equality_schema",
+    "identifier_columns",
+    "row_lineage",
+    "struct_paths",
+    "table_schema",
+]

@@ -1,0 +1,70 @@
+"""The columns of equality delete files, also those that the table has dropped since."""
+
+from collections.abc import Collection, Sequence
+
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.types import IcebergType, NestedField, StructType
+
+from icefloe.errors import TerminalError
+from icefloe.iceberg.schemas.table_schema import TableSchema
+
+__all__ = ["equality_schema"]
+
+
+def equality_schema(metadata: TableMetadata, field_ids: Collection[int]) -> TableSchema:
+    """The schema in which the keys of equality delete files and of data files are compared.
+
+    Each field comes from the newest schema of the table that has it, so that its type is the widest it ever had;
+    nested ones stand in their structs. All are optional: a key that a file lacks is null.
+
+    Raises:
+        TerminalError: no schema of the table has one of the fields as a column or inside of a struct.
+        NotBuiltError: a field of a type that this release cannot read.
+
+    Source: https://iceberg.apache.org/spec/#equality-delete-files
+    """
+    fields: list[NestedField] = []
+    missing = frozenset(field_ids)
+    for schema in sorted(metadata.schemas, key=lambda schema: schema.schema_id, reverse=True):
+        found = _selected(schema.fields, missing)
+        fields = _merged(fields, found)
+        missing -= set(Schema(*found).field_ids)
+    if missing:
+        raise TerminalError(
+            f"equality delete files of the table at {metadata.location} name field {min(missing)}, which no schema of "
+            "the table has outside of lists and maps: the metadata is damaged",
+            field_id=min(missing),
+        )
+    return TableSchema.of(Schema(*fields), metadata.name_mapping())
+
+
+def _selected(fields: Sequence[NestedField], wanted: Collection[int]) -> list[NestedField]:
+    """The wanted fields, each inside of its structs."""
+    selected = []
+    for field in fields:
+        if field.field_id in wanted:
+            selected.append(_optional(field, field.field_type))
+        elif isinstance(field.field_type, StructType):
+            inner = _selected(field.field_type.fields, wanted)
+            if inner:
+                selected.append(_optional(field, StructType(*inner)))
+    return selected
+
+
+def _merged(fields: Sequence[NestedField], others: Sequence[NestedField]) -> list[NestedField]:
+    """The fields of both; structs that both have hold the fields of both."""
+    merged = {field.field_id: field for field in fields}
+    for other in others:
+        field = merged.get(other.field_id, other)
+        inner = _merged(_children(field), _children(other))
+        merged[other.field_id] = _optional(field, StructType(*inner)) if inner else field
+    return list(merged.values())
+
+
+def _children(field: NestedField) -> Sequence[NestedField]:
+    return field.field_type.fields if isinstance(field.field_type, StructType) else ()
+
+
+def _optional(field: NestedField, kind: IcebergType) -> NestedField:
+    return field.model_copy(update={"required": False, "field_type": kind})

@@ -1,0 +1,143 @@
+"""The schema in which a batch delivers a table's rows: that of one snapshot, with the names files without ids go by."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import pyarrow as pa
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.name_mapping import NameMapping
+
+from icefloe.errors import NotBuiltError, TerminalError
+from icefloe.iceberg.schemas.arrow_types import arrow_schema
+from icefloe.iceberg.schemas.covering_schema import relaxed_schema
+from icefloe.iceberg.schemas.selected_schema import selected_schema
+
+__all__ = ["TableSchema"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSchema:
+    """A table's columns as rows are delivered, by field id.
+
+    Attributes:
+        columns: PyIceberg's schema.
+        name_mapping: gives field ids to the columns of files that carry none; None where the table has none.
+        arrow: the Arrow schema of every batch.
+    """
+
+    columns: Schema
+    name_mapping: NameMapping | None
+    arrow: pa.Schema
+
+    @classmethod
+    def at(cls, metadata: TableMetadata, snapshot_id: int | None, *, after_snapshot_id: int | None = None) -> Self:
+        """The schema of a snapshot; the current one where the snapshot names none (V1) or is None (no snapshot yet).
+
+        Columns are as wide as any schema had them from which rows come: those of the snapshots that led to this one,
+        and to the start of a range that ends with it.
+
+        Args:
+            metadata: of the table.
+            snapshot_id: whose columns, names and order count.
+            after_snapshot_id: where the range starts.
+
+        Raises:
+            TerminalError: the table has no such snapshot, or its schema is gone.
+            NotBuiltError: a column of a type that this release cannot read.
+        """
+        columns = relaxed_schema(
+            _schema_at(metadata, snapshot_id), _schemas_before(metadata, (snapshot_id, after_snapshot_id))
+        )
+        try:
+            return cls.of(columns, metadata.name_mapping())
+        except NotBuiltError as error:
+            raise NotBuiltError(
+                f"the table at {metadata.location} cannot be read: {error.sentence}", **error.facts
+            ) from error
+
+    @classmethod
+    def of(cls, columns: Schema, name_mapping: NameMapping | None = None) -> Self:
+        """A schema that stands for itself.
+
+        Raises:
+            NotBuiltError: a column of a type that this release cannot read.
+        """
+        return cls(columns=columns, name_mapping=name_mapping, arrow=arrow_schema(columns))
+
+    @classmethod
+    def from_json(cls, schema: Mapping[str, Any], *, name_mapping: Sequence[Mapping[str, Any]] | None) -> Self:
+        """The schema behind ``schema_json`` and ``name_mapping_json``."""
+        mapping = None if name_mapping is None else NameMapping.model_validate(name_mapping)
+        return cls.of(Schema.model_validate(dict(schema)), mapping)
+
+    @property
+    def schema_json(self) -> dict[str, Any]:
+        """Iceberg's JSON of the schema, for the plan."""
+        return self.columns.model_dump(mode="json", by_alias=True)
+
+    @property
+    def name_mapping_json(self) -> list[dict[str, Any]] | None:
+        """Iceberg's JSON of the name mapping, for the plan."""
+        return None if self.name_mapping is None else self.name_mapping.model_dump(mode="json", by_alias=True)
+
+    @property
+    def identifier_columns(self) -> tuple[str, ...]:
+        """The table's own identifier fields, dotted where nested, in the order of the columns."""
+        names = self.columns.identifier_field_names()
+        return tuple(name for name in self.columns.column_names if name in names)
+
+    def select(self, names: Sequence[str]) -> Self:
+        """Only some columns, in the table's order.
+
+        Args:
+            names: top-level columns, or dotted ones inside structs, which leave the other fields of the struct out;
+                case sensitive.
+
+        Raises:
+            TerminalError: no names, one twice, or one that is no column or inside a list or map.
+        """
+        columns = selected_schema(self.columns, names)
+        return type(self).of(columns, self.name_mapping)
+
+
+def _schema_at(metadata: TableMetadata, snapshot_id: int | None) -> Schema:
+    if snapshot_id is None:
+        return metadata.schema()
+    snapshot = metadata.snapshot_by_id(snapshot_id)
+    if snapshot is None:
+        raise TerminalError(
+            f"snapshot {snapshot_id} is not in the metadata of the table at {metadata.location}: it was expired",
+            snapshot_id=snapshot_id,
+        )
+    if snapshot.schema_id is None:
+        return metadata.schema()
+    for schema in metadata.schemas:
+        if schema.schema_id == snapshot.schema_id:
+            return schema
+    raise TerminalError(
+        f"schema {snapshot.schema_id} of snapshot {snapshot_id} is not in the metadata of the table at "
+        f"{metadata.location}: the metadata is damaged",
+        snapshot_id=snapshot_id,
+        schema_id=snapshot.schema_id,
+    )
+
+
+def _schemas_before(metadata: TableMetadata, snapshot_ids: Iterable[int | None]) -> list[Schema]:
+    """The schemas of some snapshots and their ancestors; where one of these is gone, all that may have been its own."""
+    snapshots = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    seen: set[int] = set()
+    schema_ids: set[int] = set()
+    for snapshot_id in snapshot_ids:
+        snapshot = None if snapshot_id is None else snapshots.get(snapshot_id)
+        while snapshot is not None and snapshot.snapshot_id not in seen:
+            if snapshot.schema_id is None:
+                return metadata.schemas
+            seen.add(snapshot.snapshot_id)
+            schema_ids.add(snapshot.schema_id)
+            parent_id, youngest = snapshot.parent_snapshot_id, snapshot.schema_id
+            snapshot = None if parent_id is None else snapshots.get(parent_id)
+            if snapshot is None:
+                schema_ids.update(schema.schema_id for schema in metadata.schemas if schema.schema_id < youngest)
+    return [schema for schema in metadata.schemas if schema.schema_id in schema_ids]

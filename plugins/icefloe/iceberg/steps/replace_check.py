@@ -1,0 +1,102 @@
+"""The check that a ``replace`` snapshot, which is skipped, kept as many rows as there were."""
+
+from collections.abc import Callable, Iterable
+
+from pyiceberg.table.snapshots import Snapshot
+
+from icefloe.errors import TerminalError
+from icefloe.iceberg.history.history import History
+from icefloe.iceberg.manifests.manifest_reader import ManifestReader
+from icefloe.iceberg.scan.changed_files import FileTerm, StepFiles
+from icefloe.iceberg.step import Step, StepKind
+
+__all__ = ["check_replace"]
+
+
+def check_replace(snapshot: Snapshot, history: History, reader: ManifestReader) -> str | None:
+    """Compare the live rows before and after a ``replace`` snapshot where both are known exactly.
+
+    Without delete files the manifest lists count all rows. Else those of the files that the snapshot replaced are
+    counted: a deletion vector says how many of them are gone, other delete files do not.
+
+    Returns:
+        None when they agree; the warning that it could not be checked otherwise.
+
+    Raises:
+        TerminalError: they differ, so the snapshot changed rows although it says that it did not.
+    """
+    parent = history.snapshots.get(snapshot.parent_snapshot_id or -1)
+    before = None if parent is None else _records(parent, reader)
+    after = _records(snapshot, reader)
+    has_deletes = any(_has_deletes(each, reader) for each in (parent, snapshot) if each is not None)
+    if before is not None and after is not None and not has_deletes:
+        _require_equal(before, after, snapshot, history, "before it")
+        return None
+    files = StepFiles([_step(snapshot)], history, reader)
+    terms = files.terms(_step(snapshot))
+
+    def live_rows(term: FileTerm) -> int | None:
+        return _live_rows(term, files)
+
+    if before is not None and after is not None:
+        kept = "of the data files that it left alone"
+        _require_equal(before - _sum(terms, -1, _all_rows), after - _sum(terms, 1, _all_rows), snapshot, history, kept)
+    if any(live_rows(term) is None for term in terms):
+        return (
+            f"replace snapshot {snapshot.snapshot_id} of table {history.table_name} was skipped, and it could not be "
+            "checked that it kept every row: position or equality deletes are in force on files that it replaced"
+        )
+    replaced = "of the files that it replaced"
+    _require_equal(_sum(terms, -1, live_rows), _sum(terms, 1, live_rows), snapshot, history, replaced)
+    return None
+
+
+def _require_equal(before: int, after: int, snapshot: Snapshot, history: History, which: str) -> None:
+    if before != after:
+        raise TerminalError(
+            f"replace snapshot {snapshot.snapshot_id} of table {history.table_name} had to keep the {before} rows "
+            f"{which}, found {after} after it: its writer changed rows under the name of a compaction; load the table "
+            "anew",
+            table=history.table_name, snapshot_id=snapshot.snapshot_id, rows_before=before, rows_after=after,
+        )  # fmt: skip
+
+
+def _records(snapshot: Snapshot, reader: ManifestReader) -> int | None:
+    """The rows of all data files at a snapshot, deleted ones too; None where a V1 writer left the counts out."""
+    manifests = [m for m in reader.manifests(snapshot) if m.may_list_live_files and not m.holds_deletes]
+    counts = [manifest.live_rows for manifest in manifests]
+    return None if None in counts else sum(count for count in counts if count is not None)
+
+
+def _has_deletes(snapshot: Snapshot, reader: ManifestReader) -> bool:
+    return any(manifest.may_list_live_files for manifest in reader.manifests(snapshot) if manifest.holds_deletes)
+
+
+def _step(snapshot: Snapshot) -> Step:
+    """What the snapshot would be, were it no ``replace``."""
+    return Step(
+        change_ordinal=0,
+        kind=StepKind.COMMIT,
+        start_snapshot_id=None,
+        end_snapshot_id=snapshot.snapshot_id,
+        snapshot_ids=(snapshot.snapshot_id,),
+        commit_snapshot_id=snapshot.snapshot_id,
+        commit_timestamp_us=0,
+    )
+
+
+def _sum(terms: Iterable[FileTerm], sign: int, rows: Callable[[FileTerm], int | None]) -> int:
+    return sum(abs(term.weight) * (rows(term) or 0) for term in terms if term.weight * sign > 0)
+
+
+def _all_rows(term: FileTerm) -> int:
+    return term.entry.data_file.record_count
+
+
+def _live_rows(term: FileTerm, files: StepFiles) -> int | None:
+    """The live rows of one data file; None where something else than one deletion vector deletes them."""
+    if not term.delete_files:
+        return _all_rows(term)
+    [first, *others] = map(files.delete_file, term.delete_files)
+    is_known = first.is_deletion_vector and not others
+    return _all_rows(term) - first.record_count if is_known else None

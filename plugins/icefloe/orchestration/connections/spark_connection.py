@@ -1,0 +1,32 @@
+"""The Spark connection of a pipeline, checked before a batch is opened and again before a job is submitted."""
+
+import logging
+import os
+
+from icefloe.engines.spark.application import refuse_missing_jobs, refuse_unshared_storage
+from icefloe.engines.spark.master import SparkMaster, greedy_advice, spark_master
+from icefloe.engines.spark.rpc import open_rpc_advice
+from icefloe.orchestration.connections.airflow_connections import find_connection
+from icefloe.pipeline.model import Pipeline
+
+__all__ = ["usable_master"]
+
+logger = logging.getLogger(__name__)
+
+
+def usable_master(pipeline: Pipeline) -> SparkMaster:
+    """Where the jobs of an expanded pipeline run.
+
+    Raises:
+        SparkConnectionError: the connection is missing or misleads Airflow.
+        TerminalError: the pipeline keeps files on a disk that the master's workers do not share, or the Spark
+            applications are not installed.
+    """
+    refuse_missing_jobs()
+    spark = pipeline.spark
+    master = spark_master(spark.conn_id, find_connection(spark.conn_id), conf=spark.conf)
+    refuse_unshared_storage(pipeline, master)
+    for advice in (greedy_advice(master, spark.conf), open_rpc_advice(master, spark.conf, environ=os.environ)):
+        if advice is not None:
+            logger.warning("%s: %s", pipeline.name, advice)
+    return master

@@ -1,0 +1,14 @@
+"""From pipeline files to DAGs.
+
+Read in this order:
+
+- `dag_factory`: a folder of pipeline files
+- `pipeline_dags`: the two DAGs of a pipeline
+- `batch_tasks`: the tasks of a batch
+- `backfill_params`: the form of a backfill
+- `broken_dag`: a file that makes no pipeline is a red DAG
+- `documentation`: what DAGs and tasks say of themselves
+- `assets`: what starts a pipeline and what it starts
+"""
+
+__all__ = ["dag_factory"]

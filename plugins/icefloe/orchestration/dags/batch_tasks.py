@@ -1,0 +1,135 @@
+"""The tasks of one batch, the same in both DAGs of a pipeline."""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import BaseOperator, get_current_context, task
+from airflow.sdk.exceptions import AirflowSkipException
+
+from icefloe.errors import TerminalError
+from icefloe.orchestration.dags.assets import changes_alias, changes_asset
+from icefloe.orchestration.dags.documentation import TASK_PAGES
+from icefloe.orchestration.tasks.batch_link import BatchLink
+from icefloe.orchestration.tasks.failures import clear_failures
+from icefloe.orchestration.tasks.spark_phase_operator import SparkPhaseOperator
+from icefloe.pipeline.model import Pipeline
+
+if TYPE_CHECKING:
+    from icefloe.batch.open.range_request import RangeRequest
+
+__all__ = ["RangeOfRun", "add_batch_tasks"]
+
+logger = logging.getLogger(__name__)
+
+# Airflow's page of XComs takes a string of digits for a number and rounds it; inside a mapping it stays what it is.
+_MULTIPLE_OUTPUTS: Final = False
+
+RangeOfRun: TypeAlias = "Callable[[Mapping[str, Any]], RangeRequest | None]"
+"""Reads a run's configuration; None: the next batch of the pipeline."""
+
+
+def add_batch_tasks(pipeline: Pipeline, range_of_run: RangeOfRun, *, asset_name: str) -> BaseOperator:
+    """Adds plan to cleanup to the current DAG and returns plan.
+
+    Args:
+        pipeline: whose batch.
+        range_of_run: refuses a run's configuration or reads a range from it.
+        asset_name: of the asset that tells consumers of a batch with changes.
+    """
+    plan = _plan(pipeline, range_of_run)
+    route = _route(plan)
+    insert_only = _phase(pipeline, "insert_only")
+    shuffle_write = _phase(pipeline, "shuffle_write")
+    coalesce = _coalesce(pipeline)
+    shuffle_read = _phase(pipeline, "shuffle_read")
+    nothing_to_do = EmptyOperator(task_id="nothing_to_do", doc_md=TASK_PAGES["nothing_to_do"])
+    commit = _commit(pipeline, asset_name)
+    cleanup = _cleanup(pipeline)
+
+    route >> [insert_only, shuffle_write, nothing_to_do]
+    shuffle_write >> coalesce >> shuffle_read
+    [insert_only, shuffle_read, nothing_to_do] >> commit >> cleanup
+    for made in (plan, coalesce, commit, cleanup):
+        made.operator.operator_extra_links = (BatchLink(),)
+    return plan.operator
+
+
+def _phase(pipeline: Pipeline, phase: str) -> BaseOperator:
+    pool = {"pool": pipeline.spark.pool} if pipeline.spark.pool else {}
+    return SparkPhaseOperator(task_id=phase, doc_md=TASK_PAGES[phase], pipeline=pipeline, phase=phase, **pool)
+
+
+def _plan(pipeline: Pipeline, range_of_run: RangeOfRun) -> Any:
+    @task(multiple_outputs=_MULTIPLE_OUTPUTS, doc_md=TASK_PAGES["plan"])
+    def plan() -> dict[str, Any]:
+        with clear_failures("plan", pipeline):
+            from icefloe.orchestration.tasks.calls import plan_batch
+
+            run = get_current_context()["dag_run"]
+            return plan_batch(pipeline, range_of_run(run.conf or {}), dag_id=run.dag_id)
+
+    return plan()
+
+
+def _route(plan: Any) -> Any:
+    @task.branch(doc_md=TASK_PAGES["route"])
+    def route(prepared: dict[str, Any]) -> str:
+        return "shuffle_write" if prepared["route"] == "shuffle" else prepared["route"]
+
+    return route(plan)
+
+
+def _coalesce(pipeline: Pipeline) -> Any:
+    @task(multiple_outputs=_MULTIPLE_OUTPUTS, doc_md=TASK_PAGES["coalesce"])
+    def coalesce() -> dict[str, Any]:
+        with clear_failures("coalesce", pipeline):
+            from icefloe.orchestration.tasks.calls import coalesce_batch
+
+            return coalesce_batch(pipeline, _prepared())
+
+    return coalesce()
+
+
+def _commit(pipeline: Pipeline, asset_name: str) -> Any:
+    @task(
+        trigger_rule="none_failed_min_one_success",
+        outlets=[changes_alias(asset_name)],
+        multiple_outputs=_MULTIPLE_OUTPUTS,
+        doc_md=TASK_PAGES["commit"],
+    )
+    def commit() -> dict[str, Any]:
+        with clear_failures("commit", pipeline):
+            from icefloe.orchestration.tasks.calls import commit as commit_batch
+
+            prepared = _prepared()
+            if prepared["plan_uri"] is None:
+                logger.info("%s has no batch to commit; the log of plan says why", pipeline.name)
+                raise AirflowSkipException("no batch")
+            report = commit_batch(pipeline, prepared)
+        if any(report["counts"].values()):
+            events = get_current_context()["outlet_events"][changes_alias(asset_name)]
+            events.add(changes_asset(asset_name), extra=report)
+        return report
+
+    return commit()
+
+
+def _cleanup(pipeline: Pipeline) -> Any:
+    @task(doc_md=TASK_PAGES["cleanup"])
+    def cleanup() -> None:
+        with clear_failures("cleanup", pipeline):
+            from icefloe.orchestration.tasks.calls import clean_up_batch
+
+            clean_up_batch(pipeline, _prepared())
+
+    return cleanup()
+
+
+def _prepared() -> dict[str, Any]:
+    # Not as an argument: the edge from plan would count as the one success commit asks for.
+    prepared = get_current_context()["ti"].xcom_pull(task_ids="plan")
+    if prepared is None:
+        raise TerminalError("plan has passed on no batch: it was marked as success or its XCom was deleted; clear plan")
+    return prepared

@@ -1,0 +1,42 @@
+"""The DAG of a pipeline file that makes none: it is there to be seen."""
+
+import re
+from pathlib import Path
+
+from airflow.sdk import DAG, task
+
+from icefloe.errors import TerminalError
+from icefloe.orchestration.dags.documentation import broken_page
+from icefloe.orchestration.tasks.failures import clear_failures
+from icefloe.orchestration.tasks.pipeline_facts import broken_document
+
+__all__ = ["BROKEN", "broken_dag"]
+
+BROKEN = "broken"
+_NOT_IN_A_DAG_ID = re.compile(r"[^\w.-]", re.ASCII)
+
+
+def broken_dag(dag_id: str, path: Path, sentence: str) -> DAG:
+    """A DAG whose page and only task say what is wrong with the file.
+
+    Args:
+        dag_id: from the file's stem; what Airflow does not allow in an id becomes an underscore.
+        path: of the file.
+        sentence: what is wrong, where, and what was expected.
+    """
+    with DAG(
+        _NOT_IN_A_DAG_ID.sub("_", dag_id),
+        schedule=None,
+        catchup=False,
+        tags=["icefloe", BROKEN],
+        description=f"{path.name} makes no DAG until it is corrected",
+        doc_md=broken_page(path, sentence),
+    ) as dag:
+
+        @task(retries=0, doc_md=broken_page(path, sentence), doc_json=broken_document(path, sentence))
+        def broken_pipeline_file() -> None:
+            with clear_failures("broken_pipeline_file"):
+                raise TerminalError(sentence)
+
+        broken_pipeline_file()
+    return dag

@@ -1,0 +1,57 @@
+"""From a folder of pipeline files to DAGs: one bad file is one red DAG, never all gone."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+from airflow.sdk import DAG
+
+from icefloe.errors import IcefloeError, TerminalError, one_line
+from icefloe.orchestration.dags.broken_dag import broken_dag
+from icefloe.orchestration.dags.pipeline_dags import backfill_dag, pipeline_dag
+from icefloe.pipeline.not_built import refuse_unbuilt
+from icefloe.pipeline.pipeline_file import load_pipeline, pipeline_paths
+
+__all__ = ["make_dags"]
+
+logger = logging.getLogger(__name__)
+
+
+def make_dags(folder: Path) -> dict[str, DAG]:
+    """Two DAGs for each pipeline file of a folder, by DAG id; a file that makes none is one DAG that says why.
+
+    The result follows from the files alone, so that parsing them again makes no new version of a DAG. ``${ENV}`` stays
+    unexpanded: a variable that the DAG processor lacks is no reason for a red DAG.
+    """
+    dags: dict[str, DAG] = {}
+    broken: list[tuple[Path, str]] = []
+    for path in pipeline_paths(folder):
+        try:
+            made = {dag.dag_id: dag for dag in _dags_of(path)}
+            _refuse_taken(path, made, dags)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with one file must not take the others along
+            logger.debug("%s makes no DAG: %s", path, error)
+            broken.append((path, error.sentence if isinstance(error, IcefloeError) else f"{path}: {one_line(error)}"))
+        else:
+            dags |= made
+    for path, sentence in broken:
+        dag = broken_dag(path.stem if path.stem not in dags else f"{path.stem}__file", path, sentence)
+        dags[dag.dag_id] = dag
+    return dags
+
+
+def _dags_of(path: Path) -> Iterator[DAG]:
+    pipeline = load_pipeline(path)
+    refuse_unbuilt(pipeline)
+    yield pipeline_dag(pipeline, path)
+    yield backfill_dag(pipeline, path)
+
+
+def _refuse_taken(path: Path, made: dict[str, DAG], dags: dict[str, DAG]) -> None:
+    for dag_id in made:
+        if dag_id in dags:
+            raise TerminalError(
+                f"{path}: the name {dag_id!r} is taken by another pipeline file of this folder: give each its own name",
+                path=str(path),
+                dag_id=dag_id,
+            )

@@ -1,0 +1,144 @@
+"""Reads the state of our DAGs from Airflow's database, inside the API server."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final, TypeAlias
+
+from airflow.models.dag import DagModel, DagTag
+from airflow.models.dagrun import DagRun
+from airflow.models.taskinstance import TaskInstance
+from airflow.models.xcom import XComModel
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from icefloe.orchestration.page.server.facts_cache import FactsCache
+from icefloe.orchestration.page.views.dag_state import DagState, RunState, TaskState
+from icefloe.orchestration.tasks.failures import TROUBLE
+
+__all__ = ["DagReader"]
+
+_TAG: Final = "icefloe"
+_RESULT: Final = "return_value"
+_RUNS: Final = 3
+
+_Values: TypeAlias = "Mapping[tuple[int, str], dict[str, Any]]"
+
+
+class DagReader:
+    """A few queries for any number of DAGs; what their pipeline files say is read once per version of a DAG."""
+
+    def __init__(self) -> None:
+        self._facts = FactsCache()
+
+    def dag_ids(self, session: Session) -> list[str]:
+        """All DAGs that are ours."""
+        return list(session.scalars(_ours(select(DagModel.dag_id))))
+
+    def dag(self, session: Session, dag_id: str, *, runs: int = _RUNS) -> DagState | None:
+        """One DAG; None where it is not there or none of ours."""
+        return next(iter(self.dags(session, {dag_id}, runs=runs)), None)
+
+    def dags(self, session: Session, dag_ids: Collection[str], *, runs: int = _RUNS) -> list[DagState]:
+        """Those of the DAGs that are ours, by id, each with its newest runs."""
+        models = session.scalars(_ours(select(DagModel))).all()
+        models = sorted((model for model in models if model.dag_id in dag_ids), key=lambda model: model.dag_id)
+        ours = [model.dag_id for model in models]
+        facts = self._facts.of(session, ours)
+        tags = _tags(session, ours)
+        by_dag = _runs(session, ours, runs)
+        return [
+            DagState(
+                dag_id=model.dag_id,
+                facts=facts[model.dag_id],
+                is_paused=model.is_paused,
+                is_broken="broken" in tags[model.dag_id],
+                is_backfill="backfill" in tags[model.dag_id],
+                schedule=model.timetable_summary,
+                next_run_at=model.next_dagrun_create_after,
+                max_failed_runs=model.max_consecutive_failed_dag_runs,
+                runs=tuple(by_dag[model.dag_id]),
+            )
+            for model in models
+        ]
+
+    def run(self, session: Session, dag_id: str, run_id: str) -> RunState | None:
+        """One run; None where it is not there."""
+        row = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
+        return None if row is None else next(iter(_with_tasks(session, [row])))
+
+
+def _ours(rows: Any) -> Any:
+    return rows.join(DagTag, DagTag.dag_id == DagModel.dag_id).where(DagTag.name == _TAG, DagModel.is_stale.is_(False))
+
+
+def _tags(session: Session, dag_ids: list[str]) -> Mapping[str, set[str]]:
+    tags: dict[str, set[str]] = defaultdict(set)
+    for dag_id, name in session.execute(select(DagTag.dag_id, DagTag.name).where(DagTag.dag_id.in_(dag_ids))):
+        tags[dag_id].add(name)
+    return tags
+
+
+def _runs(session: Session, dag_ids: list[str], newest: int) -> Mapping[str, list[RunState]]:
+    rank = func.row_number().over(partition_by=DagRun.dag_id, order_by=DagRun.id.desc()).label("rank")
+    ranked = select(DagRun.id, rank).where(DagRun.dag_id.in_(dag_ids)).subquery()
+    chosen = select(DagRun).join(ranked, ranked.c.id == DagRun.id).where(ranked.c.rank <= newest)
+    by_dag: dict[str, list[RunState]] = defaultdict(list)
+    rows = session.scalars(chosen.order_by(DagRun.id.desc())).all()
+    for row, run in zip(rows, _with_tasks(session, rows), strict=True):
+        by_dag[row.dag_id].append(run)
+    return by_dag
+
+
+def _with_tasks(session: Session, rows: Iterable[Any]) -> list[RunState]:
+    runs = list(rows)
+    ids = {(run.dag_id, run.run_id): run.id for run in runs}
+    values = _xcoms(session, list(ids.values()))
+    wanted = TaskInstance.run_id.in_({run_id for _, run_id in ids}) & TaskInstance.dag_id.in_({dag for dag, _ in ids})
+    columns = (
+        TaskInstance.dag_id, TaskInstance.run_id, TaskInstance.task_id, TaskInstance.state, TaskInstance.try_number,
+        TaskInstance.max_tries, TaskInstance.start_date, TaskInstance.end_date, TaskInstance.queued_dttm,
+    )  # fmt: skip
+    tasks: dict[int, dict[str, TaskState]] = defaultdict(dict)
+    for row in session.execute(select(*columns).where(wanted)):
+        number = ids.get((row.dag_id, row.run_id))
+        if number is not None:
+            tasks[number][row.task_id] = _task(row, values.get((number, row.task_id), {}))
+    return [
+        RunState(
+            run_id=run.run_id,
+            state=str(run.state),
+            started_at=run.start_date,
+            ended_at=run.end_date,
+            conf=run.conf or {},
+            tasks=tasks[run.id],
+        )
+        for run in runs
+    ]
+
+
+def _task(row: Any, values: Mapping[str, Any]) -> TaskState:
+    return TaskState(
+        task_id=row.task_id,
+        state=row.state,
+        try_number=row.try_number,
+        max_tries=row.max_tries,
+        started_at=row.start_date,
+        ended_at=row.end_date,
+        queued_at=row.queued_dttm,
+        trouble=_mapping(values.get(TROUBLE)),
+        result=_mapping(values.get(_RESULT)),
+    )
+
+
+def _xcoms(session: Session, run_ids: list[int]) -> _Values:
+    values: dict[tuple[int, str], dict[str, Any]] = defaultdict(dict)
+    columns = (XComModel.dag_run_id, XComModel.task_id, XComModel.key, XComModel.value)
+    for row in session.execute(
+        select(*columns).where(XComModel.dag_run_id.in_(run_ids), XComModel.key.in_((_RESULT, TROUBLE)))
+    ):
+        values[row.dag_run_id, row.task_id][row.key] = row.value
+    return values
+
+
+def _mapping(value: Any) -> Mapping[str, Any] | None:
+    return value if isinstance(value, dict) else None

@@ -1,0 +1,139 @@
+"""Every document of the page: what is read for it, and which function makes it."""
+
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from sqlalchemy.orm import Session
+
+from icefloe.errors import UsageError
+from icefloe.orchestration.page.document_cache import Found
+from icefloe.orchestration.page.server.checkpoint_reader import CheckpointReader
+from icefloe.orchestration.page.server.dag_reader import DagReader
+from icefloe.orchestration.page.server.snapshot_history import SnapshotHistory
+from icefloe.orchestration.page.server.table_watch import TableWatch, as_of_now
+from icefloe.orchestration.page.views.batch_page import batch_document, run_document
+from icefloe.orchestration.page.views.dag_state import DagState, RunState
+from icefloe.orchestration.page.views.overview import overview_document, pipeline_row
+from icefloe.orchestration.page.views.pipeline_page import newest_batch, pipeline_document, shown_batches
+from icefloe.pipeline.model import Pipeline
+
+__all__ = ["PageDocuments", "UnknownPageError"]
+
+_RUNS: Final = 100
+_SUFFIX: Final = "__backfill"
+
+
+class UnknownPageError(UsageError):
+    """There is no such pipeline, run or batch."""
+
+
+class PageDocuments:
+    """Reads and composes; who may see what was asked before."""
+
+    def __init__(self) -> None:
+        self._dags = DagReader()
+        self._checkpoints = CheckpointReader()
+        self._history = SnapshotHistory()
+        self._tables = TableWatch()
+
+    def dag_ids(self, session: Session) -> list[str]:
+        """The DAGs of all pipelines."""
+        return self._dags.dag_ids(session)
+
+    def with_backfills(self, dag_id: str) -> tuple[str, str]:
+        """A DAG, and the one of its backfills, which its page lists for those who may see them."""
+        return dag_id, f"{dag_id}{_SUFFIX}"
+
+    def overview(self, session: Session, permitted: Collection[str]) -> dict[str, Any]:
+        """Every pipeline whose DAG is permitted."""
+        dags = self._dags.dags(session, permitted)
+        pipelines = {dag.dag_id: dag.facts.pipeline for dag in dags if dag.facts.pipeline and not dag.is_backfill}
+        statuses, looks = self._statuses(pipelines)
+        return overview_document(dags, statuses, looks, now=datetime.now(UTC))
+
+    def pipeline(
+        self, session: Session, dag_id: str, permitted: Collection[str], *, before: int | None
+    ) -> dict[str, Any]:
+        """One pipeline and a page of its batches; of the DAG of its backfills, only these."""
+        dag = self._dag(session, dag_id)
+        if dag.is_backfill:
+            return pipeline_document(dag, Found(), None, {}, [dag], now=datetime.now(UTC)) | {"is_backfill": True}
+        status, look = self._status(dag)
+        numbers = shown_batches(newest_batch(dag, status.value), before)
+        pipeline = dag.facts.pipeline
+        reports = {} if pipeline is None else self._checkpoints.reports(pipeline, numbers)
+        backfill_ids = {f"{dag_id}{_SUFFIX}"} & set(permitted)
+        backfills = self._dags.dags(session, backfill_ids, runs=_RUNS) if backfill_ids else []
+        return pipeline_document(dag, status, look, reports, backfills, now=datetime.now(UTC))
+
+    def batch(self, session: Session, dag_id: str, number: int) -> dict[str, Any]:
+        """One batch of a pipeline."""
+        dag = self._dag(session, dag_id)
+        status, _ = self._status(dag)
+        found = self._report(dag, number, None)
+        phases = self._phases(dag, number, None, found)
+        document = batch_document(dag, number, status.value, found, phases, now=datetime.now(UTC))
+        if found.value is None and document["run"] is None and (status.value or {}).get("open_batch") != number:
+            raise UnknownPageError(f"{dag_id} has no batch {number}: {found.sentence or 'it was never opened'}")
+        return document
+
+    def run(self, session: Session, dag_id: str, run_id: str) -> dict[str, Any]:
+        """What one run of a DAG worked on."""
+        dag = self._dag(session, dag_id)
+        run = self._dags.run(session, dag_id, run_id)
+        if run is None:
+            raise UnknownPageError(f"{dag_id} has no run {run_id}")
+        found = self._report_of_run(dag, run)
+        phases = self._phases(dag, run.batch_number, run.result("plan").get("backfill_id"), found)
+        return run_document(dag, run, self._status(dag)[0].value, found, phases, now=datetime.now(UTC))
+
+    def snapshots(self, session: Session, dag_id: str) -> dict[str, Any]:
+        """The history of a pipeline's table."""
+        dag = self._dag(session, dag_id)
+        found = Found() if dag.facts.pipeline is None else self._history.of(dag.facts.pipeline)
+        return {
+            "now": datetime.now(UTC).isoformat(),
+            "pipeline": pipeline_row(dag, *self._status(dag), now=datetime.now(UTC)),
+            "backfill_dag_id": f"{dag.dag_id.removesuffix(_SUFFIX)}{_SUFFIX}",
+            "snapshots": found.value or [],
+            "sentence": found.sentence,
+        }
+
+    def _dag(self, session: Session, dag_id: str) -> DagState:
+        dag = self._dags.dag(session, dag_id, runs=_RUNS)
+        if dag is None:
+            raise UnknownPageError(f"{dag_id} is no pipeline of icefloe: its DAG has not the tag icefloe, or is gone")
+        return dag
+
+    def _status(self, dag: DagState) -> tuple[Found, Found | None]:
+        if dag.facts.pipeline is None or dag.is_backfill:
+            return Found(), None
+        statuses, looks = self._statuses({dag.dag_id: dag.facts.pipeline})
+        return statuses[dag.dag_id], looks.get(dag.dag_id)
+
+    def _statuses(self, pipelines: Mapping[str, Pipeline]) -> tuple[dict[str, Found], dict[str, Found]]:
+        """The status of each pipeline as of now, as far as its catalog answered, and what that said."""
+        written = self._checkpoints.statuses(pipelines)
+        looks = self._tables.looks({key: (pipeline, written[key]) for key, pipeline in pipelines.items()})
+        return {key: as_of_now(found, looks.get(key, Found())) for key, found in written.items()}, looks
+
+    def _report(self, dag: DagState, number: int | None, backfill_id: str | None) -> Found:
+        if dag.facts.pipeline is None or number is None:
+            return Found()
+        return self._checkpoints.reports(dag.facts.pipeline, [number], backfill_id=backfill_id)[number]
+
+    def _phases(
+        self, dag: DagState, number: int | None, backfill_id: str | None, report: Found
+    ) -> list[dict[str, Any]]:
+        """Of a batch that is under way; a report has them itself."""
+        if dag.facts.pipeline is None or number is None or report.value is not None:
+            return []
+        return self._checkpoints.phases(dag.facts.pipeline, number, backfill_id=backfill_id)
+
+    def _report_of_run(self, dag: DagState, run: RunState) -> Found:
+        """Asked for only when commit came to its end; before, there is none."""
+        commit = run.tasks.get("commit")
+        is_done = commit is not None and commit.state == "success"
+        backfill_id = run.result("plan").get("backfill_id")
+        return self._report(dag, run.batch_number, backfill_id) if is_done else Found()

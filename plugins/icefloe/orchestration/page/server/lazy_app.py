@@ -1,0 +1,23 @@
+"""The page's application, made when the first request comes: every task process imports the plugin."""
+
+from typing import Any
+
+__all__ = ["LazyApp"]
+
+
+class LazyApp:
+    """An ASGI application that stands for the page's until somebody looks at it.
+
+    FastAPI and the readers take about a second to import in a process that has no API server.
+    """
+
+    def __init__(self) -> None:
+        self._app: Any = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Hands a request on."""
+        if self._app is None:
+            from icefloe.orchestration.page.server.app import create_page_app
+
+            self._app = create_page_app()
+        await self._app(scope, receive, send)

@@ -1,0 +1,70 @@
+"""The snapshots of a pipeline's table, for whoever picks a range to backfill."""
+
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from icefloe.batch.table_access import open_table
+from icefloe.iceberg.history.history import History
+from icefloe.orchestration.connections.airflow_connections import resolve_credentials
+from icefloe.orchestration.page.document_cache import DocumentCache, Found
+from icefloe.pipeline.model import Pipeline
+
+__all__ = ["SnapshotHistory", "snapshot_rows"]
+
+_FRESH_SECONDS: Final = 10.0
+_DEADLINE_SECONDS: Final = 15.0
+_MOST: Final = 1_000
+_FIGURES: Final = {"added-records": "added_rows", "deleted-records": "deleted_rows", "added-files-size": "added_bytes"}
+
+
+class SnapshotHistory:
+    """Loads tables through their catalogs, a few seconds at most."""
+
+    def __init__(self) -> None:
+        self._cache = DocumentCache(fresh_seconds=_FRESH_SECONDS, deadline_seconds=_DEADLINE_SECONDS)
+
+    def of(self, pipeline: Pipeline) -> Found:
+        """The snapshots of the branch, newest first, or why they cannot be had."""
+        key = f"the history of {pipeline.table} ({pipeline.name})"
+        return self._cache.get({key: lambda: _load(pipeline)})[key]
+
+
+def snapshot_rows(history: History, branch: str) -> list[dict[str, Any]]:
+    """The newest snapshots of a branch, newest first."""
+    head = history.head(branch)
+    lineage = [] if head is None else history.lineage(head.snapshot_id)[:_MOST]
+    return [
+        {
+            "snapshot_id": str(snapshot.snapshot_id),
+            "parent_snapshot_id": _text(snapshot.parent_snapshot_id),
+            "at": datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds"),
+            "operation": None if snapshot.summary is None else snapshot.summary.operation.value,
+            **_figures({} if snapshot.summary is None else snapshot.summary.additional_properties),
+        }
+        for snapshot in lineage
+    ]
+
+
+def _load(pipeline: Pipeline) -> list[dict[str, Any]]:
+    expanded = pipeline.expanded(os.environ)
+    credentials = resolve_credentials(expanded)
+    table = open_table(
+        expanded.catalog,
+        expanded.table,
+        credentials=credentials,
+        environ={},
+        allowed_locations=expanded.allowed_locations,
+    )
+    return snapshot_rows(History.of(table), expanded.branch)
+
+
+def _figures(summary: Mapping[str, str]) -> dict[str, int | None]:
+    return {
+        ours: int(summary[theirs]) if summary.get(theirs, "").isdigit() else None for theirs, ours in _FIGURES.items()
+    }
+
+
+def _text(snapshot_id: int | None) -> str | None:
+    return None if snapshot_id is None else str(snapshot_id)

@@ -1,0 +1,88 @@
+"""Where tables stand now: a pipeline that is paused, or whose run died, tells nobody that its table moved on."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final
+
+from icefloe.batch.status.table_facts import TableFacts
+from icefloe.batch.table_access import open_table
+from icefloe.orchestration.connections.airflow_connections import resolve_credentials
+from icefloe.orchestration.page.document_cache import DocumentCache, Found
+from icefloe.pipeline.model import Pipeline
+
+__all__ = ["TableWatch", "as_of_now"]
+
+_FRESH_SECONDS: Final = 30.0
+_THREADS: Final = 2
+
+
+class TableWatch:
+    """Looks through the catalogs in the background; nobody ever waits for one, and one holds up no other.
+
+    Args:
+        fresh_seconds: how old a look may be; while nobody asks, none is made.
+    """
+
+    def __init__(self, *, fresh_seconds: float = _FRESH_SECONDS) -> None:
+        self._cache = DocumentCache(fresh_seconds=fresh_seconds, deadline_seconds=0, threads=_THREADS)
+
+    def looks(self, statuses: Mapping[str, tuple[Pipeline, Found]]) -> dict[str, Found]:
+        """What is known of the table of each pipeline, by the keys given; empty where no look came back yet.
+
+        Args:
+            statuses: the ``status.json`` of each pipeline, which says where its cursor is.
+        """
+        names: dict[str, str] = {}
+        looks: dict[str, Callable[[], Any]] = {}
+        lanes: dict[str, str] = {}
+        for key, (pipeline, status) in statuses.items():
+            if status.value is None and status.sentence is not None:
+                continue  # where the cursor is nobody can say
+            written = status.value or {}
+            cursor, is_loading = written.get("cursor_snapshot_id"), bool(written.get("load_part"))
+            cursor_id = None if cursor is None else int(cursor)
+            name = names[key] = f"{pipeline.table} of {key} since {cursor_id} {is_loading}"
+            looks[name] = partial(_look, pipeline, cursor_id, is_loading=is_loading)
+            lanes[name] = str(pipeline.catalog)
+        found = self._cache.get(looks, lanes=lanes)
+        return {key: found[name] for key, name in names.items()}
+
+
+def as_of_now(status: Found, look: Found) -> Found:
+    """A status whose lag and expiry are those of a later look; what is known of the checkpoint stays.
+
+    >>> as_of_now(Found(value={"last_batch": 7, "lag_snapshots": 0}), Found(value={"lag_snapshots": 2})).value
+    {'last_batch': 7, 'lag_snapshots': 2}
+    """
+    if look.value is None or status.value is None:
+        return status
+    if str(status.value.get("updated_at", "")) > str(look.value.get("updated_at", "")):
+        return status
+    return Found(value={**status.value, **look.value}, sentence=status.sentence)
+
+
+def _look(pipeline: Pipeline, cursor_snapshot_id: int | None, *, is_loading: bool) -> dict[str, Any]:
+    expanded = pipeline.expanded(os.environ)
+    table = open_table(
+        expanded.catalog,
+        expanded.table,
+        credentials=resolve_credentials(expanded),
+        environ={},
+        allowed_locations=expanded.allowed_locations,
+    )
+    facts = TableFacts.of(table, branch=expanded.branch, cursor_snapshot_id=cursor_snapshot_id, is_loading=is_loading)
+    looked_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return {**asdict(facts), "head_snapshot_id": _text(facts.head_snapshot_id), "next_expiry": _expiry(facts),
+            "updated_at": looked_at}  # fmt: skip
+
+
+def _expiry(facts: TableFacts) -> dict[str, str] | None:
+    expiry = facts.next_expiry
+    return None if expiry is None else {"snapshot_id": str(expiry.snapshot_id), "at": expiry.at}
+
+
+def _text(snapshot_id: int | None) -> str | None:
+    return None if snapshot_id is None else str(snapshot_id)

@@ -1,0 +1,15 @@
+"""The documents of the page: pure functions of what was read.
+
+Read in this order:
+
+- `dag_state`: a DAG as plain values
+- `overview`: all pipelines
+- `health`: how a pipeline is, in a word and a sentence
+- `stall`: why it does not go on
+- `pipeline_page`: one pipeline
+- `batch_entry`: one batch in a list
+- `batch_page`: one batch
+- `spark_links`: the Spark application of a phase
+"""
+
+__all__ = ["batch_page", "dag_state", "overview", "pipeline_page"]

@@ -1,0 +1,128 @@
+"""The document of one batch, or of one run: its route with figures, its tasks, where the skew is."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from icefloe.orchestration.page.document_cache import Found
+from icefloe.orchestration.page.views.batch_entry import committed_entry, open_entry, runs_by_batch, task_rows
+from icefloe.orchestration.page.views.dag_state import DagState, RunState
+from icefloe.orchestration.page.views.health import State, health_of
+from icefloe.orchestration.page.views.spark_links import history_url, spark_links
+
+__all__ = ["batch_document", "run_document"]
+
+_DETAILS: Final = (
+    "map_task_bytes", "map_task_seconds", "range_bytes", "range_seconds", "phases", "map_outputs_redone",
+    "fetched_bytes", "fetched_blocks",
+)  # fmt: skip
+
+
+def batch_document(
+    dag: DagState,
+    number: int,
+    status: Mapping[str, Any] | None,
+    report: Found,
+    phases: Sequence[Mapping[str, Any]],
+    *,
+    now: datetime,
+) -> dict[str, Any]:
+    """What the page of a batch shows.
+
+    Args:
+        dag: with the runs that may have worked on it.
+        number: of the batch.
+        status: the pipeline's ``status.json``.
+        report: of the batch; not there while it is open.
+        phases: what they recorded until now, while it is open.
+        now: of this machine.
+    """
+    runs = runs_by_batch(dag.runs).get(number, [])
+    return _document(dag, number, runs, status, report, phases, now)
+
+
+def run_document(
+    dag: DagState,
+    run: RunState,
+    status: Mapping[str, Any] | None,
+    report: Found,
+    phases: Sequence[Mapping[str, Any]],
+    *,
+    now: datetime,
+) -> dict[str, Any]:
+    """What the tab on a run shows: the batch that it worked on, if it got so far."""
+    return _document(dag, run.batch_number, [run], status, report, phases, now)
+
+
+def _document(
+    dag: DagState,
+    number: int | None,
+    runs: Sequence[RunState],
+    status: Mapping[str, Any] | None,
+    report: Found,
+    phases: Sequence[Mapping[str, Any]],
+    now: datetime,
+) -> dict[str, Any]:
+    run = runs[0] if runs else None
+    details = _details(report.value) or ({"phases": list(phases)} if phases else {})
+    return {
+        "now": now.isoformat(),
+        "dag_id": dag.dag_id,
+        "pipeline": dag.dag_id if dag.facts.pipeline is None else dag.facts.pipeline.name,
+        "table": None if dag.facts.pipeline is None else dag.facts.pipeline.table,
+        "is_backfill": dag.is_backfill,
+        "backfill_id": None if run is None else run.result("plan").get("backfill_id"),
+        "batch": None if number is None else _entry(number, runs, status, report),
+        "report_sentence": report.sentence if report.value is None else None,
+        "run": None if run is None else _run(run),
+        "earlier_runs": [_run(each) for each in runs[1:]],
+        "trouble": _trouble(dag, run, status, now),
+        "summary_checks": [] if report.value is None else list(report.value.get("summary_checks") or ()),
+        "details": details,
+        "spark": spark_links(details.get("phases", ()), run, history=history_url()),
+    }
+
+
+def _entry(
+    number: int, runs: Sequence[RunState], status: Mapping[str, Any] | None, report: Found
+) -> dict[str, Any] | None:
+    if report.value is not None:
+        return committed_entry(report.value, runs)
+    is_open = status is not None and status.get("open_batch") == number
+    return open_entry(number, status.get("open_since") if status is not None and is_open else None, runs)
+
+
+def _run(run: RunState) -> dict[str, Any]:
+    return {
+        "run_id": run.run_id,
+        "state": run.state,
+        "started_at": None if run.started_at is None else run.started_at.isoformat(),
+        "ended_at": None if run.ended_at is None else run.ended_at.isoformat(),
+        "conf": dict(run.conf),
+        "tasks": task_rows(run),
+        "was_delivered_before": bool(run.result("plan").get("was_delivered_before")),
+    }
+
+
+def _trouble(
+    dag: DagState, run: RunState | None, status: Mapping[str, Any] | None, now: datetime
+) -> dict[str, Any] | None:
+    """What this run failed of; the pipeline's status speaks of its latest run alone."""
+    if run is None:
+        return None
+    of_run = DagState(dag_id=dag.dag_id, facts=dag.facts, is_broken=dag.is_broken, runs=(run,))
+    is_latest = dag.last_run is not None and dag.last_run.run_id == run.run_id and not dag.is_backfill
+    health = health_of(of_run, status if is_latest else None, now=now)
+    if health.state not in (State.FAILED, State.RETRYING, State.BROKEN):
+        return None
+    return {
+        "state": health.state.value,
+        "sentence": health.sentence,
+        "task_id": health.task_id,
+        "try_number": health.try_number,
+    }
+
+
+def _details(report: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What a report says of single tasks; one of an older release says nothing."""
+    return {} if report is None else {name: report[name] for name in _DETAILS if report.get(name) is not None}

@@ -1,0 +1,86 @@
+"""What Airflow knows of one DAG of ours, as plain values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from icefloe.orchestration.tasks.pipeline_facts import PipelineFacts
+
+__all__ = ["DagState", "RunState", "TaskState"]
+
+_UNFINISHED: Final = frozenset({"queued", "running"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskState:
+    """One task of a run.
+
+    Attributes:
+        state: Airflow's; None where the scheduler has not come to it yet.
+        trouble: the sentence that its last failed try left.
+        result: what it returned, where that is a mapping.
+    """
+
+    task_id: str
+    state: str | None
+    try_number: int = 0
+    max_tries: int = 0
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    queued_at: datetime | None = None
+    trouble: Mapping[str, Any] | None = None
+    result: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunState:
+    """One run of a DAG."""
+
+    run_id: str
+    state: str
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    conf: Mapping[str, Any] = field(default_factory=dict)
+    tasks: Mapping[str, TaskState] = field(default_factory=dict)
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether it is queued or runs."""
+        return self.state in _UNFINISHED
+
+    def result(self, task_id: str) -> Mapping[str, Any]:
+        """What a task returned; empty where it returned nothing."""
+        task = self.tasks.get(task_id)
+        return {} if task is None or task.result is None else task.result
+
+    @property
+    def batch_number(self) -> int | None:
+        """The batch that its plan opened or resumed; None before, and where there was none."""
+        number = self.result("plan").get("batch_number")
+        return number if isinstance(number, int) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DagState:
+    """One DAG and its latest runs, newest first."""
+
+    dag_id: str
+    facts: PipelineFacts
+    is_paused: bool = False
+    is_broken: bool = False
+    is_backfill: bool = False
+    schedule: str | None = None
+    next_run_at: datetime | None = None
+    max_failed_runs: int = 0
+    runs: tuple[RunState, ...] = ()
+
+    @property
+    def last_run(self) -> RunState | None:
+        """The newest run."""
+        return self.runs[0] if self.runs else None
+
+    @property
+    def last_finished_run(self) -> RunState | None:
+        """The newest run that has ended."""
+        return next((run for run in self.runs if not run.is_unfinished), None)

@@ -1,0 +1,164 @@
+"""How a pipeline is, in one word and one sentence, from what Airflow and the checkpoint say."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from icefloe.orchestration.page.views.dag_state import DagState, RunState, TaskState
+from icefloe.orchestration.page.views.stall import queue_stall, schedule_stall, trigger_stall
+
+__all__ = ["Health", "State", "health_of"]
+
+_SENSOR: Final = "wait_for_snapshot"
+_AT_WORK: Final = frozenset({"queued", "scheduled", "running", "deferred", "restarting", "up_for_reschedule"})
+_FAILED: Final = frozenset({"failed"})
+_RETRYING: Final = frozenset({"up_for_retry"})
+
+
+class State(StrEnum):
+    """The states of a pipeline, those that need somebody first."""
+
+    BROKEN = "broken file"
+    FAILED = "failed"
+    RETRYING = "retrying"
+    BEHIND = "behind"
+    RUNNING = "running"
+    PAUSED = "paused"
+    NEW = "new"
+    UP_TO_DATE = "up to date"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """One state, and the sentence that explains it where there is something to explain.
+
+    Attributes:
+        sentence: what is wrong and what to do, or what is going on.
+        run_id: of the run that it speaks of.
+        task_id: of its task, whose log says more.
+        since: when that began.
+        is_stalled: there is work, and what should do it in Airflow does not.
+    """
+
+    state: State
+    sentence: str | None = None
+    run_id: str | None = None
+    task_id: str | None = None
+    try_number: int | None = None
+    since: datetime | None = None
+    is_stalled: bool = False
+
+    @property
+    def needs_somebody(self) -> bool:
+        """Whether nothing goes on until somebody acts."""
+        return self.is_stalled or self.state in (State.BROKEN, State.FAILED)
+
+
+def health_of(dag: DagState, status: Mapping[str, Any] | None, *, now: datetime) -> Health:
+    """How a pipeline is.
+
+    Args:
+        dag: the DAG that follows the table.
+        status: its ``status.json``, as of now where its catalog answers; None where it could not be read.
+        now: of this machine.
+    """
+    if dag.is_broken or dag.facts.pipeline is None:
+        return Health(state=State.BROKEN, sentence=dag.facts.sentence or "Its pipeline file makes no DAG.")
+    status = status or {}
+    run = dag.last_run
+    if run is None:
+        return _idle(dag, status, schedule_stall(dag, status, now))
+    failed = _first(run, _FAILED)
+    if failed is not None or run.state == "failed":
+        return _failed(dag, run, failed, status)
+    retrying = _first(run, _RETRYING)
+    if retrying is not None:
+        return _told(State.RETRYING, run, retrying, _sentence(retrying, status) or _try_again(retrying))
+    if run.is_unfinished:
+        return _under_way(dag, run, status, now)
+    return _idle(dag, status, schedule_stall(dag, status, now))
+
+
+def _under_way(dag: DagState, run: RunState, status: Mapping[str, Any], now: datetime) -> Health:
+    task = _first(run, _AT_WORK)
+    if task is not None and task.task_id == _SENSOR and task.state == "deferred":
+        return _idle(dag, status, trigger_stall(dag, status, now))
+    if dag.is_paused and run.state == "queued":
+        return Health(state=State.PAUSED, sentence="The DAG is paused: a run is queued and waits.", run_id=run.run_id)
+    stall = queue_stall(task, now)
+    if stall is not None:
+        return replace(_told(State.RUNNING, run, task, stall), is_stalled=True)
+    before = dag.last_finished_run
+    trouble = status.get("trouble") or {}
+    again = trouble.get("sentence") if before is not None and before.state == "failed" else None
+    what = f"{task.task_id} is {task.state}" if task is not None else f"the run is {run.state}"
+    sentence = f"The last run failed; {what} again. {again}" if again else None
+    return _told(State.RETRYING if again else State.RUNNING, run, task, sentence)
+
+
+def _idle(dag: DagState, status: Mapping[str, Any], stall: str | None) -> Health:
+    behind, is_begun = status.get("lag_snapshots"), status.get("cursor_snapshot_id") is not None
+    if dag.is_paused and (behind or (behind is None and is_begun)):
+        waits = "" if behind is None else f": {behind:,} {'snapshot waits' if behind == 1 else 'snapshots wait'}"
+        sentence = f"The DAG is paused while its table moves on{waits}. Switch it on to deliver what changed."
+        return Health(state=State.BEHIND, sentence=sentence)
+    if dag.is_paused:
+        never = "" if dag.runs else " It has never run: switch it on to begin."
+        return Health(state=State.PAUSED, sentence=f"The DAG is paused.{never}")
+    if not is_begun and not dag.runs:
+        return Health(state=State.NEW, sentence="It has not run yet.")
+    if behind is None and is_begun:
+        gone = "What was delivered last is no longer in the history of the branch: it expired, or was rolled back."
+        return Health(state=State.BEHIND, sentence=gone)
+    if behind and stall is not None:
+        return Health(state=State.BEHIND, sentence=stall, is_stalled=True)
+    return Health(state=State.BEHIND if behind else State.UP_TO_DATE)
+
+
+def _failed(dag: DagState, run: RunState, task: TaskState | None, status: Mapping[str, Any]) -> Health:
+    sentence = None if task is None else _sentence(task, status)
+    if sentence is None:
+        sentence = "The run failed before any of its tasks did: its page in Airflow says why."
+        if task is not None:
+            sentence = (
+                f"{task.task_id} was killed, marked as failed, or its worker was lost: it left no sentence of its own. "
+                "See its log; clear the task to go on where it stopped."
+            )
+    if dag.is_paused and dag.max_failed_runs and _all_failed(dag):
+        paused = f"Airflow paused the DAG after {dag.max_failed_runs} failed runs: switch it on again afterwards."
+        sentence = f"{sentence.rstrip('.')}. {paused}"
+    return _told(State.FAILED, run, task, sentence)
+
+
+def _all_failed(dag: DagState) -> bool:
+    latest = dag.runs[: dag.max_failed_runs]
+    return len(latest) >= dag.max_failed_runs and all(run.state == "failed" for run in latest)
+
+
+def _sentence(task: TaskState, status: Mapping[str, Any]) -> str | None:
+    """What the task itself left in Airflow, else what the status says of that task."""
+    if task.trouble is not None and task.trouble.get("sentence"):
+        return str(task.trouble["sentence"])
+    trouble = status.get("trouble")
+    return trouble["sentence"] if trouble and trouble.get("phase") == task.task_id else None
+
+
+def _try_again(task: TaskState) -> str:
+    return f"Try {task.try_number} of {task.max_tries + 1} of {task.task_id} failed; its log says why."
+
+
+def _told(state: State, run: RunState, task: TaskState | None, sentence: str | None) -> Health:
+    return Health(
+        state=state,
+        sentence=sentence,
+        run_id=run.run_id,
+        task_id=None if task is None else task.task_id,
+        try_number=None if task is None else task.try_number,
+        since=run.started_at if task is None else task.started_at or run.started_at,
+    )
+
+
+def _first(run: RunState, states: frozenset[str]) -> TaskState | None:
+    return next((task for task in run.tasks.values() if task.state in states), None)

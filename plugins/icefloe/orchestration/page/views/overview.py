@@ -1,0 +1,103 @@
+"""The document of the overview: every pipeline, those in trouble first."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from icefloe.orchestration.page.document_cache import Found
+from icefloe.orchestration.page.views.dag_state import DagState
+from icefloe.orchestration.page.views.health import Health, State, health_of
+
+__all__ = ["overview_document", "pipeline_row"]
+
+_ORDER: Final = list(State)
+_NOTHING: Final = Found()
+
+
+def overview_document(
+    dags: Iterable[DagState], statuses: Mapping[str, Found], looks: Mapping[str, Found], *, now: datetime
+) -> dict[str, Any]:
+    """What the overview shows.
+
+    Args:
+        dags: those that the user may see.
+        statuses: the ``status.json`` of each pipeline, by DAG id, as of now where its catalog answers.
+        looks: what the catalogs answered.
+        now: of this machine; the browser's clock may differ.
+    """
+    rows = [
+        pipeline_row(dag, statuses.get(dag.dag_id, _NOTHING), looks.get(dag.dag_id), now=now)
+        for dag in dags
+        if not dag.is_backfill
+    ]
+    rows.sort(key=lambda row: (not row["needs_somebody"], _ORDER.index(row["state"]), row["dag_id"]))
+    counts = Counter(str(row["state"]) for row in rows)
+    return {
+        "now": now.isoformat(),
+        "is_looking": any(row["is_looking"] for row in rows),
+        "pipelines": rows,
+        "counts": {state: counts[state] for state in _ORDER},
+    }
+
+
+def pipeline_row(dag: DagState, found: Found, look: Found | None, *, now: datetime) -> dict[str, Any]:
+    """One pipeline; see `overview_document`."""
+    status: Mapping[str, Any] = found.value or {}
+    pipeline = dag.facts.pipeline
+    health = health_of(dag, found.value, now=now)
+    return {
+        "dag_id": dag.dag_id,
+        "pipeline": dag.dag_id if pipeline is None else pipeline.name,
+        "file": dag.facts.path,
+        "table": None if pipeline is None else pipeline.table,
+        "branch": None if pipeline is None else pipeline.branch,
+        "changes": None if pipeline is None else pipeline.changes,
+        "initial_load": None if pipeline is None else pipeline.initial_load,
+        "sink": None if pipeline is None else {"type": pipeline.sink.type, "path": pipeline.sink.path},
+        "schedule": dag.schedule,
+        "is_paused": dag.is_paused,
+        **_health(health),
+        "next_run_at": None if dag.next_run_at is None or dag.is_paused else dag.next_run_at.isoformat(),
+        "checkpoint_sentence": found.sentence,
+        "table_sentence": None if look is None else look.sentence,
+        "is_looking": look == Found(),
+        "updated_at": status.get("updated_at"),
+        "lag": {
+            "snapshots": status.get("lag_snapshots"),
+            "rows": status.get("lag_rows"),
+            "since": status.get("waiting_since"),
+        },
+        "cursor": _place(status, "cursor"),
+        "head": _place(status, "head"),
+        "last_batch": _numbered(status.get("last_batch"), status.get("last_committed_at")),
+        "open_batch": _numbered(status.get("open_batch"), status.get("open_since")),
+        "open_run": status.get("open_run"),
+        "owner": status.get("owner"),
+        "expiry": status.get("next_expiry"),
+        "recent": status.get("recent") or [],
+    }
+
+
+def _health(health: Health) -> dict[str, Any]:
+    return {
+        "state": health.state.value,
+        "needs_somebody": health.needs_somebody,
+        "sentence": health.sentence,
+        "run_id": health.run_id,
+        "task_id": health.task_id,
+        "try_number": health.try_number,
+        "since": None if health.since is None else health.since.isoformat(),
+    }
+
+
+def _place(status: Mapping[str, Any], name: str) -> dict[str, Any]:
+    snapshot_id = status.get(f"{name}_snapshot_id")
+    return {
+        "snapshot_id": None if snapshot_id is None else str(snapshot_id),
+        "timestamp": status.get(f"{name}_timestamp"),
+    }
+
+
+def _numbered(number: int | None, at: str | None) -> dict[str, Any] | None:
+    return None if number is None else {"number": number, "at": at}

@@ -1,0 +1,50 @@
+"""Why a pipeline does not go on although there is work: the part of Airflow that should have acted, and since when."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from icefloe.orchestration.page.views.dag_state import DagState, TaskState
+
+__all__ = ["queue_stall", "schedule_stall", "trigger_stall"]
+
+_PATIENCE_SECONDS: Final = 300.0
+_POLLS: Final = 3
+_WAITING: Final = frozenset({"queued", "scheduled"})
+
+
+def trigger_stall(dag: DagState, status: Mapping[str, Any], now: datetime) -> str | None:
+    """A sensor that waits although the table moved on long ago."""
+    waited = _seconds_since(status.get("waiting_since"), now)
+    patience = _PATIENCE_SECONDS
+    if dag.facts.pipeline is not None:
+        patience += _POLLS * dag.facts.pipeline.poll_interval
+    if not status.get("lag_snapshots") or waited is None or waited < patience:
+        return None
+    return "wait_for_snapshot still waits although the table moved on: see that Airflow's triggerer runs, and its log."
+
+
+def schedule_stall(dag: DagState, status: Mapping[str, Any], now: datetime) -> str | None:
+    """A run that was due and was not made."""
+    due, waited = dag.next_run_at, _seconds_since(status.get("waiting_since"), now)
+    if not status.get("lag_snapshots") or due is None or (waited is not None and waited < _PATIENCE_SECONDS):
+        return None
+    if (now - due).total_seconds() < _PATIENCE_SECONDS:
+        return None
+    return "A run is due and has not begun: see that Airflow's scheduler and DAG processor run."
+
+
+def queue_stall(task: TaskState | None, now: datetime) -> str | None:
+    """A task that no worker takes."""
+    if task is None or task.state not in _WAITING or task.queued_at is None:
+        return None
+    if (now - task.queued_at).total_seconds() < _PATIENCE_SECONDS:
+        return None
+    return (
+        f"{task.task_id} is {task.state} and no worker takes it: see the slots of its pool, and that the scheduler and "
+        "its workers run."
+    )
+
+
+def _seconds_since(iso: str | None, now: datetime) -> float | None:
+    return None if iso is None else (now - datetime.fromisoformat(iso)).total_seconds()

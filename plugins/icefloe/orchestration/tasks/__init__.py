@@ -1,0 +1,28 @@
+"""What runs in a worker or the triggerer.
+
+Read in this order:
+
+- `snapshot_sensor`: waits for a snapshot
+- `snapshot_trigger`: looks for a snapshot from the triggerer
+- `spark_phase_operator`: runs a phase
+- `calls`: every call into the library
+- `failures`: which errors Airflow retries
+- `lost_tasks`: tasks that ended without a word
+- `owner`: who writes to checkpoints here
+- `lanes`: threads per catalog
+- `pipeline_mapping`: a pipeline as JSON values
+- `pipeline_facts`: what a DAG says of its pipeline
+- `batch_link`: the button that leads to the page
+"""
+
+__all__ = [
+    "batch_link",
+    "calls",
+    "failures",
+    "lanes",
+    "lost_tasks",
+    "owner",
+    "pipeline_facts",
+    "snapshot_sensor",
+    "spark_phase_operator",
+]

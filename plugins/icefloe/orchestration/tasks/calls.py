@@ -1,0 +1,273 @@
+"""Every call from a task, a sensor or a trigger into the library; what is returned goes through XCom."""
+
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final
+
+from icefloe.batch.commit.cleanup import clean_up_finished
+from icefloe.batch.commit.commit_batch import commit_batch
+from icefloe.batch.commit.delivered_batch import UndeliveredError
+from icefloe.batch.commit.report import BatchReport, load_report
+from icefloe.batch.context.batch_context import TaskReference
+from icefloe.batch.context.finished import BatchFinished, ends_well_if_finished
+from icefloe.batch.context.job_error import JobError, load_job_error
+from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.open.open_batch import Work, find_work
+from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.plan.open_and_plan import Prepared, prepare
+from icefloe.batch.plan_document import Route
+from icefloe.batch.reduce.coalesce_map_outputs import coalesce_map_outputs
+from icefloe.batch.run.phases import Phase
+from icefloe.batch.run.renew_credentials import run_phase_on_files
+from icefloe.batch.run_settings import RunSettings
+from icefloe.batch.status.pipeline_status import PipelineStatus, Trouble
+from icefloe.batch.status.publish_status import publish_status, publish_trouble
+from icefloe.batch.table_access import table_files
+from icefloe.checkpoint.log import Checkpoint
+from icefloe.checkpoint.records import Writer
+from icefloe.engines.local import LocalEngine
+from icefloe.engines.spark.application import refuse_unshared_table
+from icefloe.errors import IcefloeError, one_line
+from icefloe.iceberg.catalog.catalogs import UnknownTableError
+from icefloe.iceberg.history.history import UnknownBranchError
+from icefloe.orchestration.connections.airflow_connections import resolve_credentials
+from icefloe.orchestration.connections.spark_connection import usable_master
+from icefloe.orchestration.tasks.owner import current_writer
+from icefloe.orchestration.telemetry.metrics import send_batch, send_report, send_status
+from icefloe.patience import answer_within, brief_seconds, patience_seconds
+from icefloe.pipeline.model import Pipeline
+from icefloe.storage.location import open_store
+
+__all__ = [
+    "clean_up_batch",
+    "coalesce_batch",
+    "commit",
+    "driver_environment_of",
+    "finished_elsewhere",
+    "places_of",
+    "plan_batch",
+    "read_job_error",
+    "record_trouble",
+    "run_phase_here",
+    "work_of",
+]
+
+logger = logging.getLogger(__name__)
+
+_NOTHING: Final = Work(has_open_batch=False, has_new_snapshot=False, head_snapshot_id=None)
+
+
+def work_of(pipeline: Pipeline) -> Work:
+    """What the sensor asks. A table or branch that is not there is none, where the pipeline waits for it."""
+    try:
+        return find_work(_session(pipeline))
+    except (UnknownTableError, UnknownBranchError):
+        if pipeline.wait_for_table:
+            return _NOTHING
+        raise
+
+
+@contextmanager
+def finished_elsewhere(pipeline: Pipeline, prepared: Mapping[str, Any]) -> Iterator[None]:
+    """Lets a task end well whose batch another run has finished; see `ends_well_if_finished`.
+
+    Nothing is asked of connections or stores unless the task fails, so that the first error is the one that is seen.
+    """
+    try:
+        yield
+    except Exception as error:
+        try:
+            reference = _reference(pipeline, prepared)
+        except IcefloeError:
+            raise error from None
+        with ends_well_if_finished(reference):
+            raise
+
+
+def plan_batch(pipeline: Pipeline, request: RangeRequest | None, *, dag_id: str | None = None) -> dict[str, Any]:
+    """Opens or resumes a batch and writes its plan; a backfill that was delivered before has nothing to commit."""
+    session = None
+    try:
+        session = _session(pipeline, current_writer())
+        cores = None if session.pipeline.engine == "local" else _cores_on_spark(session)
+        prepared = prepare(session, request, cores=cores)
+    except (UnknownTableError, UnknownBranchError):
+        if not pipeline.wait_for_table:
+            raise
+        prepared = Prepared()
+    plan = prepared.plan
+    if session is not None and request is None:
+        _send_status(publish_status(session, phase="cleanup" if plan is None else "plan", dag_id=dag_id))
+    if plan is None or prepared.reference is None:
+        why = "this range was delivered before" if prepared.is_committed else "nothing new was committed to the table"
+        logger.info("%s has nothing to do: %s", pipeline.name, why)
+        return {
+            "route": Route.NOTHING_TO_DO.value,
+            "plan_uri": None,
+            "was_delivered_before": prepared.is_committed,
+            "checkpoint_uri": pipeline.expanded(os.environ).checkpoint_url,
+        }
+    send_batch(dag_id or pipeline.name, pipeline.table, is_resumed=prepared.is_resumed, map_tasks=plan.num_map_tasks)
+    return {
+        "route": plan.route.value,
+        "plan_uri": prepared.plan_url,
+        "batch_number": plan.batch_number,
+        "backfill_id": plan.backfill_id,
+        "after_snapshot_id": _text(plan.after_snapshot_id),
+        "up_to_snapshot_id": _text(plan.up_to_snapshot_id),
+        "steps": len(plan.steps),
+        "map_tasks": plan.num_map_tasks,
+        "num_partitions": plan.num_partitions,
+        "checkpoint_uri": prepared.reference.settings.checkpoint_url,
+        "sink_path": prepared.reference.settings.sink.get("path"),
+    }
+
+
+def run_phase_here(pipeline: Pipeline, phase: str, prepared: Mapping[str, Any]) -> None:
+    """Runs a phase in the threads of this process."""
+    run_phase_on_files(Phase(phase), _reference(pipeline, prepared), LocalEngine(), environ=os.environ)
+
+
+def driver_environment_of(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str, str]:
+    """The variables by which a driver on Spark is told what no plan holds: credentials and settings."""
+    return _reference(pipeline, prepared).to_environment()
+
+
+def coalesce_batch(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str, Any]:
+    """Plans the reduce ranges; says only that it is finished where another run has committed the batch."""
+    try:
+        with finished_elsewhere(pipeline, prepared):
+            plan = coalesce_map_outputs(_reference_with_files(pipeline, prepared).open()).plan
+    except BatchFinished:
+        return {"finished_by_another_run": True}
+    return {"ranges": len(plan.ranges), "num_partitions": plan.num_partitions}
+
+
+def commit(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str, Any]:
+    """Commits the batch that plan passed on; one that another run has finished since is found committed."""
+    writer = current_writer()
+    reference = _reference(pipeline, prepared, writer)
+    checkpoint, number = reference.checkpoint, reference.batch_number
+    was_committed = reference.is_over()
+    try:
+        with ends_well_if_finished(reference):
+            report = load_report(checkpoint, number) if was_committed else _committed(pipeline, prepared, reference)
+    except BatchFinished:
+        was_committed, report = True, load_report(checkpoint, number)
+    if not was_committed:
+        send_report(report)
+    if report.backfill_id is None:
+        _publish_commit(pipeline, report, writer)
+    return {
+        "batch_number": report.batch_number,
+        "backfill_id": report.backfill_id,
+        "route": report.route.value,
+        "after_snapshot_id": _text(report.after_snapshot_id),
+        "up_to_snapshot_id": _text(report.up_to_snapshot_id),
+        "steps": report.steps,
+        "counts": dict(report.counts),
+        "checkpoint_uri": checkpoint.url,
+        "sink_path": prepared["sink_path"],
+    }
+
+
+def clean_up_batch(pipeline: Pipeline, prepared: Mapping[str, Any]) -> None:
+    """Deletes what the phases of a committed batch passed on; a try before this one may have come to its end."""
+    clean_up_finished(_reference(pipeline, prepared))
+
+
+def places_of(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str, str]:
+    """Where a batch reads and where it delivers, for lineage."""
+    reference = _reference(pipeline, prepared)
+    plan = reference.open().plan
+    sink_path = str(reference.settings.sink["path"])
+    return {"table": plan.table, "table_location": plan.table_location, "sink_path": sink_path}
+
+
+def read_job_error(pipeline: Pipeline, prepared: Mapping[str, Any], phase: str, attempt: str) -> JobError | None:
+    """Why a Spark job failed; None when it died without a word."""
+    return load_job_error(_reference(pipeline, prepared), phase, attempt)
+
+
+def record_trouble(pipeline: Pipeline, trouble: Trouble, *, dag_id: str | None) -> None:
+    """Says in the status of a pipeline that a task failed, where its checkpoint can be written at all."""
+    try:
+        checkpoint, expanded = _checkpoint(pipeline, None), pipeline.expanded(os.environ)
+        tell = partial(publish_trouble, checkpoint, expanded, trouble, dag_id=dag_id)
+        answer_within(brief_seconds(patience_seconds(os.environ)), tell)  # the store may be what failed
+    except Exception as error:  # noqa: BLE001 - the task has failed already, and with a better reason
+        logger.warning("the status of %s cannot be written: %s", pipeline.name, one_line(error))
+
+
+def _committed(pipeline: Pipeline, prepared: Mapping[str, Any], reference: TaskReference) -> BatchReport:
+    """Commits; what is missing is delivered again first if phases run in this process, where Spark is not needed."""
+    try:
+        return commit_batch(reference.open())
+    except UndeliveredError as error:
+        if pipeline.engine != "local":
+            raise
+        logger.warning("delivering again what is missing: %s", error.sentence)
+        run_phase_here(pipeline, error.facts["phase"], prepared)
+        return commit_batch(reference.open())
+
+
+def _publish_commit(pipeline: Pipeline, report: BatchReport, writer: Writer) -> None:
+    """The table is opened once more, since the commit itself needs no catalog and does not fail where that is gone."""
+    try:
+        _send_status(publish_status(_session(pipeline, writer), phase="commit", report=report))
+    except Exception as error:  # noqa: BLE001 - the batch is committed, whatever the catalog answers now
+        logger.warning("the status of %s waits for the next plan: %s", pipeline.name, one_line(error))
+
+
+def _send_status(status: PipelineStatus | None) -> None:
+    if status is not None:
+        send_status(status)
+
+
+def _cores_on_spark(session: PipelineSession) -> int | None:
+    """The cores of the master, where it says; stops before a batch is opened that its workers could not read."""
+    master = usable_master(session.pipeline)
+    refuse_unshared_table(session.table.location(), session.pipeline, master)
+    return master.cores
+
+
+def _session(pipeline: Pipeline, writer: Writer | None = None) -> PipelineSession:
+    expanded = pipeline.expanded(os.environ)
+    return PipelineSession.open(expanded, credentials=resolve_credentials(expanded), environ=os.environ, writer=writer)
+
+
+def _checkpoint(pipeline: Pipeline, backfill_id: str | None) -> Checkpoint:
+    expanded = pipeline.expanded(os.environ)
+    options = resolve_credentials(expanded).storage_options
+    checkpoint = Checkpoint(open_store(expanded.checkpoint_url, options=options))
+    return checkpoint if backfill_id is None else checkpoint.backfill(backfill_id)
+
+
+def _reference(pipeline: Pipeline, prepared: Mapping[str, Any], writer: Writer | None = None) -> TaskReference:
+    """The batch that plan passed on."""
+    expanded = pipeline.expanded(os.environ)
+    return TaskReference(
+        plan_url=prepared["plan_uri"],
+        credentials=resolve_credentials(expanded),
+        settings=RunSettings.of(expanded, backfill_id=prepared.get("backfill_id"), writer=writer),
+    )
+
+
+def _reference_with_files(pipeline: Pipeline, prepared: Mapping[str, Any]) -> TaskReference:
+    reference = _reference(pipeline, prepared)
+    return reference.with_files(
+        table_files(
+            reference.open().plan,
+            reference.credentials,
+            os.environ,
+            allowed_locations=reference.settings.allowed_locations,
+        )
+    )
+
+
+def _text(snapshot_id: int | None) -> str | None:
+    # Numbers above 2^53 are rounded by the browser that shows them.
+    return None if snapshot_id is None else str(snapshot_id)

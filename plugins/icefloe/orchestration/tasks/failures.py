@@ -1,0 +1,101 @@
+"""From the two families of our errors to what Airflow retries and what it does not."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from airflow.sdk import get_current_context
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, AirflowTaskTimeout
+from airflow.sdk.log import redact
+
+from icefloe.errors import IcefloeError, TerminalError, one_line
+from icefloe.outgoing import outgoing_errors, outgoing_logs, raise_outgoing
+from icefloe.pipeline.model import Pipeline
+from icefloe.redaction.hidden import redacted
+
+__all__ = ["TROUBLE", "clear_failures"]
+
+logger = logging.getLogger(__name__)
+
+TROUBLE: Final = "icefloe_trouble"
+"""The key of the XCom that says why a task failed."""
+
+
+@contextmanager
+def clear_failures(task_id: str, pipeline: Pipeline | None = None) -> Iterator[None]:
+    """Gives the sentence of an error a line of its own; fails the task at once where retrying cannot help.
+
+    Airflow prints the traceback of whatever a task raises, with the sentence cut off on top. So the way to an error
+    that needs no traceback goes into a folded group of the log, and only Airflow's own frames are left below it.
+    Every other error is Airflow's to retry. No value that opens a catalog or a store is in what it raises or logs.
+
+    Args:
+        task_id: of the task.
+        pipeline: whose status says that the task failed, and why.
+    """
+    try:
+        with outgoing_logs(), outgoing_errors(), _told(task_id, pipeline):
+            yield
+    except TerminalError as error:
+        # Out here, for its text is a sentence of ours: only secrets are taken out of it.
+        raise_outgoing(AirflowFailException(f"{task_id}: {error.sentence}"))
+
+
+@contextmanager
+def _told(task_id: str, pipeline: Pipeline | None) -> Iterator[None]:
+    try:
+        yield
+    except TerminalError as error:
+        logger.info("::group::Where it was raised")
+        logger.info("traceback", exc_info=error)
+        logger.info("::endgroup::")
+        logger.error("%s: %s", task_id, error.sentence)  # noqa: TRY400 - the traceback stands above
+        _tell(pipeline, task_id, error.sentence, is_final=True)
+        raise
+    except IcefloeError as error:
+        logger.error("%s: %s", task_id, error.sentence)  # noqa: TRY400 - Airflow prints the traceback
+        _tell(pipeline, task_id, error.sentence)
+        raise
+    except AirflowSkipException:
+        raise
+    except AirflowTaskTimeout:
+        _tell(pipeline, task_id, f"{task_id} took longer than its execution_timeout; give it more, or see its log")
+        raise
+    except Exception as error:
+        # Of an error that is not ours only the kind: nobody has looked at what its text may give away.
+        _tell(pipeline, task_id, f"{task_id} failed with {type(error).__name__}; its log says more")
+        raise
+
+
+def _tell(pipeline: Pipeline | None, task_id: str, sentence: str, *, is_final: bool = False) -> None:
+    """Counts a failure and puts it into the pipeline's status; that of a backfill is no trouble of the pipeline."""
+    if pipeline is None:
+        return
+    # Airflow masks its logs as they are written; what leaves the task by another way is masked here.
+    sentence = str(redact(redacted(sentence)))
+    try:
+        run = get_current_context()
+    except RuntimeError:
+        dag_id, is_last_try = None, False
+    else:
+        dag_id, is_last_try = run["dag_run"].dag_id, run["ti"].try_number > run["ti"].max_tries
+        _leave_beside_task(run["ti"], sentence)
+    try:
+        from icefloe.batch.status.pipeline_status import Trouble
+        from icefloe.orchestration.tasks.calls import record_trouble
+        from icefloe.orchestration.telemetry.metrics import send_failure
+    except IcefloeError:
+        return  # PyIceberg's configuration is wrong, which is what the sentence says
+    trouble = Trouble.now(sentence, phase=task_id, is_final=is_final or is_last_try)
+    send_failure(dag_id or pipeline.name, pipeline.table, task_id, is_final=trouble.is_final)
+    if dag_id != f"{pipeline.name}__backfill":
+        record_trouble(pipeline, trouble, dag_id=dag_id)
+
+
+def _leave_beside_task(task_instance: Any, sentence: str) -> None:
+    """Airflow's page of the pipeline shows it, also where the checkpoint cannot be written; a new try removes it."""
+    try:
+        task_instance.xcom_push(key=TROUBLE, value={"sentence": sentence})
+    except Exception as error:  # noqa: BLE001 - the task failed for another reason, which must not be hidden by this one
+        logger.warning("the sentence above could not be left beside the task: %s", one_line(error))

@@ -1,0 +1,69 @@
+"""What a DAG tells the page of its pipeline: the ``doc_json`` of one task, which Airflow keeps with the DAG."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from icefloe.errors import IcefloeError
+from icefloe.orchestration.tasks.pipeline_mapping import pipeline_from_mapping, pipeline_to_mapping
+from icefloe.pipeline.model import Pipeline
+
+__all__ = ["PipelineFacts", "broken_document", "pipeline_document"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineFacts:
+    """What the pipeline file of a DAG says.
+
+    Attributes:
+        pipeline: ``${ENV}`` unexpanded; None where the file makes none.
+        sentence: why it makes none.
+        path: of the file.
+    """
+
+    pipeline: Pipeline | None = None
+    sentence: str | None = None
+    path: str | None = None
+
+    @classmethod
+    def of(cls, task_documents: Mapping[str, str]) -> Self:
+        """The facts in the ``doc_json`` of a DAG's tasks; empty ones where another release wrote them."""
+        for text in task_documents.values():
+            document = _loaded(text)
+            if document.get("version") != 1:
+                continue
+            if "sentence" in document:
+                return cls(sentence=_without_folder(document["sentence"], document["path"]), path=document["path"])
+            try:
+                return cls(pipeline=pipeline_from_mapping(document["pipeline"]), path=document["pipeline"]["path"])
+            except IcefloeError as error:
+                return cls(sentence=f"this release cannot read what the DAG says of its pipeline: {error.sentence}")
+            except (KeyError, TypeError) as error:
+                kind = type(error).__name__
+                return cls(sentence=f"this release cannot read what the DAG says of its pipeline ({kind})")
+        return cls()
+
+
+def pipeline_document(pipeline: Pipeline) -> str:
+    """What the file says, ``${ENV}`` unexpanded; a pipeline file holds no secrets."""
+    return json.dumps({"version": 1, "pipeline": pipeline_to_mapping(pipeline)}, sort_keys=True)
+
+
+def broken_document(path: Path, sentence: str) -> str:
+    """Why a file makes no pipeline."""
+    return json.dumps({"version": 1, "path": str(path), "sentence": sentence}, sort_keys=True)
+
+
+def _without_folder(sentence: str, path: str) -> str:
+    """The file is named by its whole path beside the sentence; once is enough."""
+    return sentence.replace(path, Path(path).name)
+
+
+def _loaded(text: str) -> dict[str, Any]:
+    try:
+        document = json.loads(text)
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}

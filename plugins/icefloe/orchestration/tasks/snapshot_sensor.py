@@ -1,0 +1,136 @@
+"""The sensor in front of a batch."""
+
+import logging
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.sdk import BaseSensorOperator, Context
+
+from icefloe.errors import TerminalError, TransientError
+from icefloe.orchestration.tasks.batch_link import BatchLink
+from icefloe.orchestration.tasks.failures import clear_failures
+from icefloe.orchestration.tasks.pipeline_mapping import pipeline_to_mapping
+from icefloe.pipeline.model import Pipeline
+
+if TYPE_CHECKING:
+    from icefloe.batch.open.open_batch import Work
+
+__all__ = ["SENSOR_TIMEOUT", "TableSnapshotSensor"]
+
+logger = logging.getLogger(__name__)
+
+SENSOR_TIMEOUT: Final = timedelta(days=1)
+_SLACK: Final = timedelta(minutes=10)
+
+# Airflow's executor reports the end of a worker that deferred. If the trigger fires first, and the task runs again
+# before the scheduler reads that report, the scheduler takes the running task for one that was killed and fails it
+# (apache/airflow 72716, open in 3.3). A scheduler reads reports every second or so, a busy one after some seconds.
+_SETTLED: Final = timedelta(seconds=10)
+
+
+class TableSnapshotSensor(BaseSensorOperator):
+    """Succeeds when the pipeline has work: an open batch, or a snapshot its checkpoint has not seen.
+
+    It pokes once where it runs and then defers. Nothing to do within ``timeout`` is no failure: the run goes on and
+    its plan finds nothing. What to read is decided by the checkpoint, never by what this sensor returns.
+
+    Args:
+        pipeline: whose table is watched.
+        waits: False: poke once and succeed whatever was found.
+        check_configuration: refuses what a run was started with, before a day is waited for its plan to say so.
+    """
+
+    template_fields = ()
+    operator_extra_links = (BatchLink(),)
+
+    def __init__(
+        self,
+        *,
+        pipeline: Pipeline,
+        waits: bool,
+        timeout: timedelta = SENSOR_TIMEOUT,
+        check_configuration: Callable[[Mapping[str, Any]], object] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(poke_interval=pipeline.poll_interval, timeout=timeout, **kwargs)
+        self.pipeline = pipeline
+        self.waits = waits
+        self.check_configuration = check_configuration
+
+    def poke(self, context: Context) -> bool:  # noqa: ARG002 - the signature is Airflow's
+        """Whether there is work now."""
+        return self._look().is_due
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Looks, then waits in the triggerer."""
+        with clear_failures("wait_for_snapshot", self.pipeline):
+            if self.check_configuration is not None:
+                self.check_configuration(context["dag_run"].conf or {})
+            work = self._look()
+        if not work.is_due and self.waits:
+            self._wait()
+        if not work.is_due:
+            logger.info("this schedule looks once: the run goes on and finds nothing to do")
+        return self._result(snapshot_id=work.head_snapshot_id if work.is_due else None)
+
+    def resume(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - as above
+        """Takes the trigger's event."""
+        with clear_failures("wait_for_snapshot", self.pipeline):
+            if "error" in event:
+                raise (TerminalError if event["is_terminal"] else TransientError)(event["error"])
+        if event["snapshot_id"] is None:
+            quiet = timedelta(seconds=self.timeout)
+            logger.info("%s stayed quiet for %s: the run goes on and finds nothing to do", self.pipeline.table, quiet)
+        else:
+            logger.info("%s is at snapshot %s now", self.pipeline.table, event["snapshot_id"])
+        return self._result(snapshot_id=event["snapshot_id"])
+
+    def _look(self) -> "Work":
+        from icefloe.orchestration.tasks.calls import work_of
+        from icefloe.orchestration.telemetry.metrics import send_poll
+
+        try:
+            work = work_of(self.pipeline)
+        except TransientError:
+            send_poll(self.pipeline.name, self.pipeline.table, outcome="failed")
+            raise
+        send_poll(self.pipeline.name, self.pipeline.table, outcome="due" if work.is_due else "empty")
+        name, table, head = self.pipeline.name, self.pipeline.table, work.head_snapshot_id
+        if work.has_open_batch:
+            logger.info("%s has an open batch, which is resumed before anything new is read", name)
+        elif work.has_new_snapshot and head is not None:
+            logger.info("%s is at snapshot %d, which %s has not delivered", table, head, name)
+        elif work.has_new_snapshot:
+            logger.info("%s has no snapshot: %s begins here", table, name)
+        elif head is not None:
+            logger.info("%s is still at snapshot %d, which %s has delivered", table, head, name)
+        else:
+            logger.info("%s has no snapshot on branch %s yet", table, self.pipeline.branch)
+        return work
+
+    def _wait(self) -> None:
+        from icefloe.orchestration.tasks.snapshot_trigger import PipelineSnapshotTrigger
+
+        timeout = timedelta(seconds=self.timeout)
+        now = datetime.now(UTC)
+        deadline = now + timeout
+        # This sensor has just looked: the next look is due after poll_interval.
+        first_look = now + max(timedelta(seconds=self.pipeline.poll_interval), _SETTLED)
+        logger.info(
+            "waiting in the triggerer until %s, looking every %g seconds",
+            deadline.isoformat(sep=" ", timespec="seconds"),
+            self.pipeline.poll_interval,
+        )
+        self.defer(
+            trigger=PipelineSnapshotTrigger(
+                pipeline=pipeline_to_mapping(self.pipeline),
+                deadline=deadline.isoformat(),
+                first_look=first_look.isoformat(),
+            ),
+            method_name=self.resume.__name__,
+            timeout=timeout + _SLACK,
+        )
+
+    def _result(self, *, snapshot_id: int | None) -> dict[str, Any]:
+        return {"table": self.pipeline.table, "snapshot_id": None if snapshot_id is None else str(snapshot_id)}

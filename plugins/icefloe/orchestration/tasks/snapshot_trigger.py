@@ -1,0 +1,135 @@
+"""The trigger that wakes a pipeline up: the table has a snapshot its checkpoint has not seen."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+# Says what is wrong with PyIceberg's configuration before the provider imports PyIceberg, whose error quotes the file.
+import icefloe.iceberg  # noqa: F401
+
+# isort: split
+from airflow.providers.apache.iceberg.triggers.iceberg import IcebergTableSnapshotTrigger
+from airflow.triggers.base import TriggerEvent
+
+from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.orchestration.tasks.lanes import Lanes
+from icefloe.orchestration.tasks.pipeline_mapping import pipeline_from_mapping
+from icefloe.outgoing import filter_root_logs, outgoing_errors
+from icefloe.pipeline.model import Pipeline
+
+__all__ = ["PipelineSnapshotTrigger"]
+
+_MAX_FAILED_POLLS: Final = 10
+_LOOKS_AT_ONCE: Final = 8
+"""At one catalog and store."""
+
+
+class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
+    """Fires once: when the pipeline has work, when its deadline has passed, or when looking for work failed.
+
+    The event has the provider's keys ``table``, ``branch``, ``snapshot_id`` and ``previous_snapshot_id``; the snapshot
+    id is None where the deadline passed. A failure carries ``error`` and ``is_terminal`` instead. The event only wakes
+    up: what to read is decided by the checkpoint. Nine polls in a row may fail for reasons that pass.
+
+    Args:
+        pipeline: as `pipeline_to_mapping` gives it.
+        deadline: when waiting ends, ISO 8601 with offset; absolute, so that a restart of the triggerer keeps it.
+        first_look: when it looks for the first time, as `deadline`; None: at once.
+    """
+
+    last_seen_snapshot_id: int | None
+
+    def __init__(
+        self, *, pipeline: Mapping[str, Any], deadline: str, first_look: str | None = None, **kwargs: Any
+    ) -> None:
+        self._pipeline = pipeline_from_mapping(pipeline)
+        super().__init__(
+            table=self._pipeline.table,
+            branch=self._pipeline.branch,
+            poll_interval=self._pipeline.poll_interval,
+            **kwargs,
+        )
+        self.pipeline = dict(pipeline)
+        self.deadline = deadline
+        self.first_look = first_look
+        self._failed_polls = 0
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """The path and arguments from which the triggerer makes this trigger."""
+        path = f"{type(self).__module__}.{type(self).__qualname__}"
+        return path, {"pipeline": self.pipeline, "deadline": self.deadline, "first_look": self.first_look}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Polls until there is work or the deadline has passed.
+
+        The provider's own loop looks in asyncio's threads, few of which all triggers share: a handful of catalogs that
+        do not answer would keep every other pipeline from being looked at.
+        """
+        try:
+            with outgoing_errors():
+                async with asyncio.timeout(_seconds_until(self.deadline)) as timeout:
+                    event = await self._news()
+        except TimeoutError:
+            if not timeout.expired():
+                raise
+            event = TriggerEvent({"table": self.table, "branch": self.branch, "snapshot_id": None})
+        except IcefloeError as error:
+            event = TriggerEvent({"error": error.sentence, "is_terminal": isinstance(error, TerminalError)})
+        yield event
+
+    async def _news(self) -> TriggerEvent:
+        lane, previous = _lane(self._pipeline), self.last_seen_snapshot_id
+        if self.first_look is not None:
+            await asyncio.sleep(max(_seconds_until(self.first_look), 0))
+        while (head := await _lanes().run(lane, self._head_snapshot_id)) in (None, previous):
+            await asyncio.sleep(self.poll_interval)
+        self.last_seen_snapshot_id = head
+        return TriggerEvent(
+            {"table": self.table, "branch": self.branch, "snapshot_id": head, "previous_snapshot_id": previous}
+        )
+
+    def _head_snapshot_id(self) -> int | None:
+        # Overrides what the provider polls: our catalog resolution, our errors, and the pipeline's own idea of news.
+        # It runs in a thread of its lane, and so does the import, which would hold up every other trigger for a second.
+        from icefloe.orchestration.tasks.calls import work_of
+        from icefloe.orchestration.telemetry.metrics import send_poll
+
+        filter_root_logs()
+        name, table = self._pipeline.name, self._pipeline.table
+        try:
+            work = work_of(self._pipeline)
+        except TransientError as error:
+            send_poll(name, table, outcome="failed")
+            self._failed_polls += 1
+            if self._failed_polls >= _MAX_FAILED_POLLS:
+                raise
+            self.log.warning(
+                "look %d of %d at %s failed, looking again: %s",
+                self._failed_polls,
+                _MAX_FAILED_POLLS,
+                self.table,
+                error,
+            )
+            return self.last_seen_snapshot_id
+        send_poll(name, table, outcome="due" if work.is_due else "empty")
+        self._failed_polls = 0
+        return work.head_snapshot_id if work.is_due else self.last_seen_snapshot_id
+
+
+def _seconds_until(time: str) -> float:
+    return (datetime.fromisoformat(time) - datetime.now(UTC)).total_seconds()
+
+
+@cache
+def _lanes() -> Lanes:
+    """Those of this process: each trigger is made by itself, and all of them look from one event loop."""
+    return Lanes(threads=_LOOKS_AT_ONCE, name="icefloe-looks")
+
+
+def _lane(pipeline: Pipeline) -> str:
+    """Who is asked: a catalog and the store of the checkpoint, either of which may be dead."""
+    store = urlsplit(pipeline.checkpoint_url)
+    return f"{pipeline.catalog} {store.scheme}://{store.netloc} {pipeline.storage_conn_id}"

@@ -1,0 +1,118 @@
+"""The operator of the phases that run as many tasks: spark-submit, or the same functions in this process."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowException
+
+from icefloe.engines.spark.application import SPARK_JOBS, SparkApplication
+from icefloe.engines.spark.java import refuse_other_java
+from icefloe.errors import TerminalError
+from icefloe.orchestration.connections.spark_connection import usable_master
+from icefloe.orchestration.tasks.batch_link import BatchLink
+from icefloe.orchestration.tasks.failures import clear_failures
+from icefloe.pipeline.model import Pipeline
+
+__all__ = ["SparkPhaseOperator"]
+
+_PLAN_URI: Final = "{{ ti.xcom_pull(task_ids='plan')['plan_uri'] }}"
+
+
+class SparkPhaseOperator(SparkSubmitOperator):
+    """Runs one phase of the batch that the run's plan task opened.
+
+    The application gets one argument, the plan's URI. Credentials are read when the task runs and reach the driver in
+    its environment only: not as ``env_vars``, which Airflow renders and YARN and Kubernetes turn into configuration.
+
+    Args:
+        pipeline: whose batch it is; ``engine: local`` runs the phase without spark-submit.
+        phase: insert_only, shuffle_write or shuffle_read; also the name of the application's file.
+    """
+
+    template_fields = ("application_args",)
+    operator_extra_links = (*SparkSubmitOperator.operator_extra_links, BatchLink())
+
+    def __init__(self, *, pipeline: Pipeline, phase: str, **kwargs: Any) -> None:
+        super().__init__(
+            application=str(SPARK_JOBS / f"{phase}.py"),
+            application_args=[_PLAN_URI],
+            conn_id=pipeline.spark.conn_id,
+            name=f"icefloe {pipeline.name} {phase}",
+            **kwargs,
+        )
+        self.pipeline = pipeline
+        self.phase = phase
+
+    def execute(self, context: Context) -> None:
+        """Runs the phase; an error that retrying cannot fix fails the task at once."""
+        prepared = context["ti"].xcom_pull(task_ids="plan")
+        with clear_failures(self.phase, self.pipeline):
+            from icefloe.batch.context.finished import BatchFinished
+            from icefloe.orchestration.tasks.calls import finished_elsewhere, run_phase_here
+
+            pipeline = self.pipeline.expanded(os.environ)
+            with suppress(BatchFinished), finished_elsewhere(pipeline, prepared):
+                if pipeline.engine == "local":
+                    run_phase_here(pipeline, self.phase, prepared)
+                else:
+                    self._submit(pipeline, prepared)
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
+        """The table and the sink, where OpenLineage's provider is installed; nobody calls it elsewhere."""
+        from icefloe.orchestration.tasks.calls import places_of
+        from icefloe.orchestration.telemetry.lineage import phase_lineage
+
+        prepared = task_instance.xcom_pull(task_ids="plan")
+        places = places_of(self.pipeline.expanded(os.environ), prepared)
+        return phase_lineage(places, is_delivering=self.phase != "shuffle_write")
+
+    def on_kill(self) -> None:
+        """Ends spark-submit, and with it driver and executors."""
+        if self._hook is not None:
+            self._hook.on_kill()
+
+    def _submit(self, pipeline: Pipeline, prepared: Mapping[str, Any]) -> None:
+        from icefloe.orchestration.tasks.calls import driver_environment_of
+
+        master = usable_master(pipeline)
+        with tempfile.TemporaryDirectory(prefix="icefloe-submit-") as folder:
+            application = SparkApplication.of(
+                pipeline,
+                self.phase,
+                master=master,
+                folder=Path(folder),
+                environ=os.environ,
+                credentials=driver_environment_of(pipeline, prepared),
+            )
+            refuse_other_java(application.environment)
+            self.py_files = str(application.py_files)
+            self.conf = dict(application.conf)
+            self._conn_id = pipeline.spark.conn_id
+            self._hook = self._get_hook()
+            try:
+                self._hook.submit(self.application, env=dict(application.environment))
+            except FileNotFoundError as failure:
+                raise TerminalError(
+                    f"{self._hook.spark_binary} is found neither beside {sys.executable} nor on the path: install "
+                    "pyspark where Airflow's workers run, or set engine: local"
+                ) from failure
+            except AirflowException as failure:
+                self._raise_error_of_job(pipeline, prepared, application.attempt, failure)
+
+    def _raise_error_of_job(
+        self, pipeline: Pipeline, prepared: Mapping[str, Any], attempt: str, failure: AirflowException
+    ) -> NoReturn:
+        from icefloe.orchestration.tasks.calls import read_job_error
+
+        error = read_job_error(pipeline, prepared, self.phase, attempt)
+        if error is None:
+            self.log.error("%s: the Spark job ended without saying why; its last lines stand above", self.phase)
+            raise failure
+        raise error.as_error() from failure

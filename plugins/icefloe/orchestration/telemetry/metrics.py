@@ -1,0 +1,197 @@
+"""Metrics through Airflow's Stats: whatever it is set up for, StatsD or OpenTelemetry, gets ``icefloe.*``.
+
+docs/operations.md has their table. Each is sent twice, as Airflow sends its own: as ``icefloe.<metric>`` with the tags
+``pipeline`` and ``table``, and as ``icefloe.<pipeline>.<metric>`` for StatsD, which knows no tags.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal
+
+from airflow.sdk.observability import stats
+
+from icefloe.batch.commit.report import BatchReport
+from icefloe.batch.phase_record import PhaseRecord
+from icefloe.batch.status.pipeline_status import PipelineStatus
+from icefloe.errors import one_line
+from icefloe.storage.requests import RequestTotals
+
+__all__ = [
+    "Metric", "report_metrics", "send_batch", "send_failure", "send_poll", "send_report", "send_status",
+    "status_metrics",
+]  # fmt: skip
+
+logger = logging.getLogger(__name__)
+
+_PREFIX: Final = "icefloe"
+_REQUEST_KINDS: Final = (
+    "get",
+    "get_ranges",
+    "put",
+    "create",
+    "head",
+    "delete",
+    "list",
+    "failed",
+    "again",
+    "found_there",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """One number; of kind ``timing`` it is in seconds."""
+
+    kind: Literal["counter", "gauge", "timing"]
+    name: str
+    value: float
+
+
+def send_status(status: PipelineStatus) -> None:
+    """Sends the gauges of a pipeline."""
+    _send(status_metrics(status, now=datetime.now(UTC)), pipeline=status.pipeline, table=status.table)
+
+
+def send_report(report: BatchReport) -> None:
+    """Sends the counters and times of a batch that was just committed; a backfill counts under the name of its DAG."""
+    name = report.pipeline if report.backfill_id is None else f"{report.pipeline}__backfill"
+    _send(report_metrics(report), pipeline=name, table=report.table)
+
+
+def send_poll(pipeline: str, table: str, *, outcome: Literal["due", "empty", "failed"]) -> None:
+    """Counts a look for work, of the sensor or of the trigger."""
+    _send([Metric(kind="counter", name=f"polls.{outcome}", value=1)], pipeline=pipeline, table=table)
+
+
+def send_batch(dag_id: str, table: str, *, is_resumed: bool, map_tasks: int) -> None:
+    """Counts a batch that plan opened, or found open, and the map tasks of one that it planned."""
+    names = {"batch.resumed": 1} if is_resumed else {"batch.opened": 1, "map_tasks.planned": map_tasks}
+    _send(
+        (Metric(kind="counter", name=name, value=count) for name, count in names.items()), pipeline=dag_id, table=table
+    )
+
+
+def send_failure(dag_id: str, table: str, phase: str, *, is_final: bool, is_lost: bool = False) -> None:
+    """Counts a try of a task that failed, or was lost without a word."""
+    kind = "final" if is_final else "to_retry"
+    names = (f"task.failed.{kind}", f"task.failed.{phase}", *(["task.lost"] if is_lost else []))
+    _send((Metric(kind="counter", name=name, value=1) for name in names), pipeline=dag_id, table=table)
+
+
+def status_metrics(status: PipelineStatus, *, now: datetime) -> Iterator[Metric]:
+    """What a status says in numbers; what is not known is left out."""
+    waiting = 0.0 if status.lag_snapshots == 0 else _seconds(status.waiting_since, now)
+    gauges = {
+        "lag.snapshots": status.lag_snapshots,
+        "lag.rows": status.lag_rows,
+        "lag.seconds": waiting,
+        "open_batch.seconds": 0.0 if status.open_since is None else _seconds(status.open_since, now),
+        "trouble": 0 if status.trouble is None else 1,
+    }
+    for name, value in gauges.items():
+        if value is not None:
+            yield Metric(kind="gauge", name=name, value=value)
+    if status.next_expiry is not None:
+        left = (datetime.fromisoformat(status.next_expiry.at) - now).total_seconds()
+        yield Metric(kind="gauge", name="expiry.seconds", value=left)
+
+
+def report_metrics(report: BatchReport) -> Iterator[Metric]:
+    """What a batch did in numbers; what is not known is left out."""
+    counters = {
+        f"batch.committed.{report.route.value}": 1,
+        "steps": report.steps,
+        "rows.read": report.rows_read,
+        "rows.removed": report.removed_rows_read,
+        "rows.added": report.added_rows_read,
+        "rows.carried_over": report.carried_over_rows,
+        "rows.shuffled": report.shuffled_rows,
+        **{f"changes.{change}": count for change, count in report.counts.items()},
+        "bytes.read": report.bytes_read,
+        "bytes.decoded": report.decoded_bytes,
+        "bytes.shuffled": report.shuffled_bytes,
+        "bytes.fetched": report.fetched_bytes,
+        "bytes.written": report.written_bytes,
+        "blocks.fetched": report.fetched_blocks,
+        "map_outputs.committed": report.map_tasks,
+        "map_outputs.redone": report.map_outputs_redone,
+        "map_outputs.void": sum(phase.map_outputs_void for phase in report.phases),
+        "races.lost": sum(_races_lost(phase) for phase in report.phases),
+        "map_outputs.missing": sum(phase.map_outputs_missing for phase in report.phases),
+        "ranges.delivered": report.ranges,
+        "warnings": len(report.warnings),
+    }
+    for name, count in counters.items():
+        if count is not None:
+            yield Metric(kind="counter", name=name, value=count)
+    for phase in report.phases:
+        yield from _phase_metrics(phase)
+    yield from _request_metrics(report.phases)
+    weighed = (report.removed_rows_read or 0) + (report.added_rows_read or 0)
+    if weighed:
+        yield Metric(kind="gauge", name="rows.carried_over_ratio", value=report.carried_over_rows / weighed)
+    if report.seconds is not None:
+        yield Metric(kind="timing", name="batch.time", value=report.seconds)
+
+
+def _request_metrics(phases: Iterable[PhaseRecord]) -> Iterator[Metric]:
+    """Of all phases together; nothing where no phase said so."""
+    known = {phase.phase: phase.requests for phase in phases if phase.requests is not None}
+    if not known:
+        return
+    totals = sum(known.values(), RequestTotals())
+    for kind in _REQUEST_KINDS:
+        yield Metric(kind="counter", name=f"requests.{kind}", value=getattr(totals, kind))
+    yield Metric(kind="timing", name="requests.time", value=totals.seconds)
+    if "shuffle_read" in known:
+        yield Metric(kind="counter", name="shuffle.requests", value=known["shuffle_read"].get_ranges)
+
+
+def _races_lost(phase: PhaseRecord) -> int:
+    """Map tasks and ranges that another attempt had committed first."""
+    return phase.tasks_adopted + (0 if phase.requests is None else phase.requests.races_lost)
+
+
+def _phase_metrics(phase: PhaseRecord) -> Iterator[Metric]:
+    counters = {
+        "retries": phase.attempts - 1,
+        "tasks_run": phase.tasks_run,
+        "tasks_found": phase.tasks_found,
+        "tasks_failed": phase.tasks_failed,
+        "tasks_adopted": phase.tasks_adopted,
+        "map_tasks_run_again": phase.map_tasks_run_again,
+        "attempts_lost": phase.attempts_lost,
+    }
+    if phase.requests is not None:
+        counters["requests"] = phase.requests.sent
+    for name, count in counters.items():
+        if count:
+            yield Metric(kind="counter", name=f"phase.{phase.phase}.{name}", value=count)
+    yield Metric(kind="timing", name=f"phase.{phase.phase}.time", value=phase.seconds)
+
+
+def _send(metrics: Iterable[Metric], *, pipeline: str, table: str) -> None:
+    """Best effort: no backend of metrics may stop a batch."""
+    tags = {"pipeline": pipeline, "table": table}
+    try:
+        for metric in metrics:
+            for name in (f"{_PREFIX}.{metric.name}", f"{_PREFIX}.{pipeline}.{metric.name}"):
+                _send_one(metric, name, tags)
+    except Exception as error:  # noqa: BLE001 - whatever the backend raises
+        logger.warning("metrics of %s could not be sent: %s", pipeline, one_line(error))
+
+
+def _send_one(metric: Metric, name: str, tags: dict[str, str]) -> None:
+    match metric.kind:
+        case "counter":
+            stats.incr(name, int(metric.value), tags=tags)
+        case "gauge":
+            stats.gauge(name, metric.value, tags=tags)
+        case "timing":
+            stats.timing(name, timedelta(seconds=metric.value), tags=tags)
+
+
+def _seconds(since: str | None, now: datetime) -> float | None:
+    return None if since is None else max(0.0, (now - datetime.fromisoformat(since)).total_seconds())

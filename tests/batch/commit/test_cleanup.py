@@ -1,0 +1,101 @@
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from batch.workshop import OpenBatch, Workshop
+from fakes.stores import Fault, FaultyStore
+from icefloe.batch.context.batch_context import PlanMissingError, TaskReference
+from icefloe.errors import TerminalError
+from icefloe.storage.unfinished import open_unfinished
+
+
+@pytest.fixture
+def batch(workshop: Workshop) -> OpenBatch:
+    """Delivered and not committed."""
+    workshop.append(range(20))
+    workshop.deliver()
+    workshop.update([1], value=2.0)
+    return workshop.open().run_route()
+
+
+def left_in_shuffle(workshop: Workshop) -> list[str]:
+    return [path for path in workshop.stored_objects() if "/shuffle/events/" in path]
+
+
+def test_cleanup_waits_for_the_commit(workshop: Workshop, batch: OpenBatch) -> None:
+    before = workshop.stored_objects()
+    with pytest.raises(TerminalError, match="batch 1 is not committed: its files are kept for the rerun"):
+        batch.clean_up()
+    assert workshop.stored_objects() == before
+    batch.commit()
+    assert batch.clean_up() > 5
+
+
+def test_cleanup_leaves_nothing_of_the_batch_and_everything_of_the_output(workshop: Workshop, batch: OpenBatch) -> None:
+    batch.commit()
+    batch.clean_up()
+    assert left_in_shuffle(workshop) == []
+    assert batch.clean_up() == 0
+    workshop.require_exact(batch.plan, workshop.changes(1))
+    with pytest.raises(
+        PlanMissingError, match=r"there is no plan at file://.*/shuffle/events/[0-9a-f]{32}/1/plan\.json"
+    ):
+        batch.reference.open()
+
+
+def test_cleanup_takes_what_writers_began_and_listings_hide(workshop: Workshop, batch: OpenBatch) -> None:
+    batch.commit()
+    folder = Path(batch.context.store.url.removeprefix("file://"))
+    descriptor, path = open_unfinished(folder, "0.0.zombie.data")
+    (folder / "0.0.old.data#1").write_bytes(b"rows")
+    try:
+        batch.clean_up()
+    finally:
+        os.close(descriptor)
+    assert [found for found in folder.rglob("*") if found.is_file()] == []
+    assert not path.exists()
+
+
+def test_a_cleanup_that_was_interrupted_can_be_repeated(
+    workshop: Workshop, batch: OpenBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch.commit()
+    store = FaultyStore(batch.reference.batches, Fault(operation="delete", key="*/tasks/*", error=OSError("no")))
+    with monkeypatch.context() as patched:
+        patched.setattr(TaskReference, "batches", store)
+        with pytest.raises(OSError, match="no"):
+            batch.clean_up()
+    assert any(path.endswith("plan.json") for path in left_in_shuffle(workshop))
+    batch.clean_up()
+    assert left_in_shuffle(workshop) == []
+
+
+def test_cleanup_takes_what_killed_runs_left_of_batches_before_and_nothing_of_those_behind(
+    workshop: Workshop, batch: OpenBatch
+) -> None:
+    batch.commit()  # and killed before cleanup
+    workshop.update([2], value=3.0)
+    after = workshop.open().run_route()
+    after.commit()
+    workshop.update([3], value=4.0)
+    behind = workshop.open().run_route()
+    open_batch = sorted(path for path in left_in_shuffle(workshop) if path.startswith(str(behind.folder)))
+    assert after.clean_up() > 10
+    assert sorted(left_in_shuffle(workshop)) == open_batch
+    behind.deliver()
+    assert left_in_shuffle(workshop) == []
+
+
+def test_cleanup_of_a_batch_of_format_1_spares_its_neighbours(workshop: Workshop, batch: OpenBatch) -> None:
+    batch.commit()
+    record = workshop.folder / "storage/checkpoints/events/commits/1.json"
+    document = json.loads(record.read_text())
+    del document["checkpoint_id"]
+    record.write_text(json.dumps({**document, "version": 1}))
+    neighbour = batch.folder.parent / "0/plan.json"
+    neighbour.parent.mkdir(exist_ok=True)
+    neighbour.write_bytes(b"of another pipeline of this name")
+    batch.clean_up()
+    assert left_in_shuffle(workshop) == [str(neighbour)]

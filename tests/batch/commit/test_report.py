@@ -1,0 +1,69 @@
+import json
+
+from batch.workshop import Workshop
+from icefloe.batch.commit.report import BatchReport, load_report
+from icefloe.documents import dump_document
+
+NEWER = (
+    "seconds", "phases", "removed_rows_read", "added_rows_read", "map_outputs_redone", "fetched_bytes",
+    "fetched_blocks", "map_task_bytes", "map_task_seconds", "range_bytes", "range_seconds",
+)  # fmt: skip
+
+
+def shuffled(workshop: Workshop) -> BatchReport:
+    workshop.append(range(50))
+    workshop.append(range(50, 100))
+    workshop.deliver()
+    workshop.update([1, 60], value=2.0)
+    workshop.set(shuffle={"map_task_bytes": 1, "partitions": 4, "target_size_bytes": 1})
+    report = workshop.deliver()
+    assert report is not None
+    return report
+
+
+def test_a_report_tells_how_long_each_phase_took(workshop: Workshop) -> None:
+    report = shuffled(workshop)
+    assert [phase.phase for phase in report.phases] == ["plan", "shuffle_write", "coalesce", "shuffle_read", "commit"]
+    assert all(phase.seconds > 0 and phase.attempts == 1 for phase in report.phases)
+    assert report.seconds is not None
+    assert report.seconds >= sum(phase.seconds for phase in report.phases[1:4])
+
+
+def test_a_report_tells_how_bytes_and_times_are_spread(workshop: Workshop) -> None:
+    report = shuffled(workshop)
+    assert report.map_task_bytes is not None
+    assert report.range_bytes is not None
+    assert report.map_task_bytes.minimum <= report.map_task_bytes.median <= report.map_task_bytes.maximum
+    assert len(report.map_task_bytes.largest) == min(5, report.map_tasks)
+    assert report.fetched_bytes == report.shuffled_bytes
+    assert sum(extreme.value for extreme in report.range_bytes.largest) <= report.shuffled_bytes
+
+
+def test_rows_read_less_those_carried_over_are_the_rows_shuffled(workshop: Workshop) -> None:
+    report = shuffled(workshop)
+    assert report.removed_rows_read is not None
+    assert report.added_rows_read is not None
+    assert report.removed_rows_read + report.added_rows_read - report.carried_over_rows == report.shuffled_rows
+    assert report.fetched_blocks
+
+
+def test_an_insert_only_batch_has_no_ranges(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    report = workshop.deliver()
+    assert report is not None
+    assert [phase.phase for phase in report.phases] == ["plan", "insert_only", "commit"]
+    assert (report.range_bytes, report.range_seconds, report.fetched_blocks) == (None, None, 0)
+    assert (report.removed_rows_read, report.added_rows_read) == (0, 10)
+
+
+def test_a_report_of_an_earlier_release_is_read(workshop: Workshop) -> None:
+    workshop.append([1])
+    report = workshop.deliver()
+    assert report is not None
+    document = json.loads(dump_document(report))
+    old = {key: value for key, value in document.items() if key not in NEWER}
+    checkpoint = workshop.session().checkpoint
+    workshop.session().open_storage(checkpoint.url).put("reports/0.json", json.dumps(old).encode())
+    read = load_report(checkpoint, 0)
+    assert read.counts == report.counts
+    assert (read.seconds, read.phases, read.map_task_bytes) == (None, (), None)

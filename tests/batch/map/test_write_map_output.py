@@ -1,0 +1,55 @@
+from pathlib import Path
+
+import pytest
+
+from batch.workshop import OpenBatch, Workshop
+from icefloe.batch.context.batch_context import BatchCommittedError
+from icefloe.batch.map.write_map_output import write_map_output
+from icefloe.batch.run.phases import Phase
+
+
+@pytest.fixture
+def batch(workshop: Workshop) -> OpenBatch:
+    workshop.append(range(3_000))
+    workshop.deliver()
+    workshop.update(range(0, 3_000, 2), value=2.0)
+    return workshop.set(shuffle={"partitions": 3, "memory_bytes": 2**14}).open()
+
+
+def test_a_recorded_output_is_adopted(workshop: Workshop, batch: OpenBatch) -> None:
+    record = write_map_output(batch.context, 0)
+    before = workshop.stored_objects()
+    assert write_map_output(batch.context, 0) == record
+    assert workshop.stored_objects() == before
+
+
+def test_a_zombie_stops_when_its_batch_is_committed(batch: OpenBatch) -> None:
+    zombie = batch.context
+    batch.deliver()
+    with pytest.raises(BatchCommittedError, match="batch 1 of events is committed already"):
+        write_map_output(zombie, 0)
+
+
+def test_spills_go_to_the_local_disks_that_spark_names(
+    workshop: Workshop, batch: OpenBatch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir(mode=0o755)
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(disk))
+    monkeypatch.setenv("TMPDIR", "/nowhere")
+    touched = disk.stat().st_mtime_ns
+    batch.run(Phase.SHUFFLE_WRITE)
+    assert disk.stat().st_mtime_ns > touched
+    assert list(disk.iterdir()) == []
+    batch.coalesce()
+    batch.run(Phase.SHUFFLE_READ)
+    batch.commit()
+    workshop.require_exact(batch.plan, workshop.changes(1))
+
+
+def test_rows_handed_on_and_carried_over_are_what_was_read(batch: OpenBatch) -> None:
+    record = write_map_output(batch.context, 0)
+    assert record.removed_rows_read == record.added_rows_read == 3_000
+    assert record.rows == 3_000
+    assert record.carried_over_rows == 3_000
+    assert sum(each.signed_count for each in record.ordinals) == 0

@@ -1,0 +1,59 @@
+from pathlib import Path
+
+import pytest
+
+from batch.workshop import OpenBatch, Workshop
+from icefloe.batch.context.batch_context import BatchCommittedError
+from icefloe.batch.map.write_part import write_part
+from icefloe.batch.run.phases import Phase
+
+
+@pytest.fixture
+def batch(workshop: Workshop) -> OpenBatch:
+    for number in range(3):
+        workshop.append(range(10 * number, 10 * number + 10))
+    return workshop.set(shuffle={"map_task_bytes": 1}).open()
+
+
+def test_each_map_task_is_a_part_of_inserts(workshop: Workshop, batch: OpenBatch) -> None:
+    batch.run(Phase.INSERT_ONLY)
+    assert len(list((workshop.folder / "changes/batch=0").glob("part-*"))) == 3
+    report = batch.commit()
+    assert report.counts == {"insert": 30, "delete": 0, "update_before": 0, "update_after": 0}
+    assert (report.rows_read, report.shuffled_bytes, report.carried_over_rows) == (30, 0, 0)
+    workshop.require_exact(batch.plan, workshop.changes(0))
+
+
+def test_a_part_that_is_recorded_is_not_written_again(workshop: Workshop, batch: OpenBatch) -> None:
+    record = write_part(batch.context, 1)
+    before = workshop.stored_objects()
+    assert write_part(batch.context, 1) == record
+    assert workshop.stored_objects() == before
+
+
+def test_a_part_whose_record_was_lost_is_written_again_byte_for_byte(workshop: Workshop, batch: OpenBatch) -> None:
+    batch.run(Phase.INSERT_ONLY)
+    before = {path: data for path, data in workshop.stored_objects().items() if "part-" in path}
+    batch.store.delete(["1.0"])
+    batch.run(Phase.INSERT_ONLY)
+    assert {path: data for path, data in workshop.stored_objects().items() if "part-" in path} == before
+
+
+def test_a_zombie_stops_when_its_batch_is_committed(batch: OpenBatch) -> None:
+    zombie = batch.context
+    batch.deliver()
+    with pytest.raises(BatchCommittedError, match="batch 0 of events is committed already"):
+        write_part(zombie, 1)
+
+
+def test_a_part_grows_on_the_local_disks_that_spark_names(
+    batch: OpenBatch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disks = [tmp_path / name for name in ("one", "two")]
+    for disk in disks:
+        disk.mkdir()
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", ",".join(map(str, disks)))
+    touched = [disk.stat().st_mtime_ns for disk in disks]
+    batch.run(Phase.INSERT_ONLY)
+    assert all(disk.stat().st_mtime_ns > before for disk, before in zip(disks, touched, strict=True))
+    assert [path for disk in disks for path in disk.iterdir()] == []

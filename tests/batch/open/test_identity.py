@@ -1,0 +1,85 @@
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import ListType, LongType, NestedField, StringType, StructType
+
+from icefloe.batch.open.identity import choose_identity, kept_identity
+from icefloe.checkpoint.records import Identity
+from icefloe.errors import TerminalError
+from icefloe.iceberg.schemas.table_schema import TableSchema
+
+FIELDS = (
+    NestedField(1, "id", LongType(), required=True),
+    NestedField(2, "place", StructType(NestedField(3, "zone", LongType(), required=True)), required=True),
+    NestedField(4, "word", StringType()),
+    NestedField(5, "words", ListType(6, StringType())),
+)
+
+
+def schema(*identifier_field_ids: int) -> TableSchema:
+    return TableSchema.of(Schema(*FIELDS, identifier_field_ids=list(identifier_field_ids)))
+
+
+def test_the_pipelines_columns_come_before_the_tables() -> None:
+    assert choose_identity(["word"], schema(1), table="db.t", has_row_ids=False) == Identity(
+        policy="pipeline", columns=("word",)
+    )
+    assert choose_identity(None, schema(3, 1), table="db.t", has_row_ids=False) == Identity(
+        policy="table", columns=("id", "place.zone"), field_ids=(1, 3)
+    )
+    assert choose_identity(None, schema(), table="db.t", has_row_ids=True) == Identity(policy="row_id")
+    assert choose_identity(None, schema(), table="db.t", has_row_ids=False) == Identity(policy="none")
+
+
+def test_columns_may_be_nested_and_keep_their_order() -> None:
+    assert choose_identity(["place.zone", "id"], schema(), table="db.t", has_row_ids=False).columns == (
+        "place.zone",
+        "id",
+    )
+
+
+@pytest.mark.parametrize(
+    ("column", "sentence"),
+    [
+        ("di", "identifier column 'di' is not in the table; did you mean 'id'"),
+        ("place", "column 'place' of type .* cannot identify rows"),
+        ("words", "column 'words' of type .* cannot identify rows"),
+    ],
+)
+def test_a_column_that_cannot_identify_rows_is_one_sentence(column: str, sentence: str) -> None:
+    with pytest.raises(TerminalError, match=f"^identifier_columns does not fit table db.t: {sentence}"):
+        choose_identity([column], schema(), table="db.t", has_row_ids=False)
+
+
+def test_a_pipeline_keeps_the_identity_that_it_began_with() -> None:
+    recorded = Identity(policy="table", columns=("id",))
+    assert kept_identity(recorded, schema(1), pipeline="p", table="db.t") == (recorded, ())
+    kept, [warning] = kept_identity(recorded, schema(3), pipeline="p", table="db.t")
+    assert kept == recorded
+    assert warning == "the table's identifier fields are place.zone now; pipeline p goes on with id, as it began"
+    nothing = Identity(policy="none")
+    kept, [warning] = kept_identity(nothing, schema(1), pipeline="p", table="db.t")
+    assert kept == nothing
+    assert warning == "the table's identifier fields are id now; pipeline p goes on with none, as it began"
+    kept, [warning] = kept_identity(Identity(policy="row_id"), schema(1), pipeline="p", table="db.t")
+    assert kept == Identity(policy="row_id")
+    assert warning == "the table's identifier fields are id now; pipeline p goes on with _row_id, as it began"
+    given = Identity(policy="pipeline", columns=("word",))
+    assert kept_identity(given, schema(1), pipeline="p", table="db.t") == (given, ())
+
+
+def test_an_identifier_column_that_is_gone_stops_the_pipeline() -> None:
+    recorded = Identity(policy="pipeline", columns=("world",))
+    sentence = r"^pipeline p has identified rows of table db\.t by world since its first batch, but .* 'world' is not"
+    with pytest.raises(TerminalError, match=sentence):
+        kept_identity(recorded, schema(), pipeline="p", table="db.t")
+
+
+def test_identifier_fields_of_the_table_are_followed_when_they_are_renamed() -> None:
+    recorded = choose_identity(None, schema(1), table="db.t", has_row_ids=False)
+    renamed = TableSchema.of(Schema(NestedField(1, "number", LongType(), required=True), identifier_field_ids=[1]))
+    kept, warnings = kept_identity(recorded, renamed, pipeline="p", table="db.t")
+    assert (kept.columns, warnings) == (("number",), ())
+    other = TableSchema.of(Schema(NestedField(9, "id", LongType(), required=True), identifier_field_ids=[9]))
+    assert kept_identity(recorded, other, pipeline="p", table="db.t") == (recorded, ())
+    assert recorded.named_as(kept) == kept
+    assert recorded.named_as(choose_identity(None, schema(3), table="db.t", has_row_ids=False)) == recorded

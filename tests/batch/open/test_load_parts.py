@@ -1,0 +1,177 @@
+from collections import Counter
+
+import pytest
+from pyiceberg.table import Table
+
+from batch.workshop import Workshop
+from icefloe.batch.commit.report import BatchReport
+from icefloe.batch.open.open_batch import find_work
+from icefloe.batch.status.publish_status import load_status, publish_status
+from icefloe.batch.verify.replay_batches import verify
+from icefloe.errors import TerminalError
+from icefloe.iceberg.history.history import ExpiredHistoryError
+from icefloe.iceberg.load_part import LoadPart
+from icefloe.iceberg.step import StepKind
+from spark.row_counts import weights_of
+
+ALL_IDS = range(40)
+
+
+@pytest.fixture
+def loaded(workshop: Workshop) -> Workshop:
+    """A table of four files and a pipeline whose batches take about two of them."""
+    for start in range(0, 40, 10):
+        workshop.append(range(start, start + 10))
+    size = max(file.file.file_size_in_bytes for file in workshop.table.scan().plan_files())
+    return workshop.set(max_bytes_per_batch=2 * size)
+
+
+def part(workshop: Workshop, batch_number: int) -> LoadPart | None:
+    commit = workshop.session().checkpoint.committed(batch_number)
+    assert commit is not None
+    return commit.load_part
+
+
+def deliver_all(workshop: Workshop) -> list[BatchReport]:
+    reports = []
+    while find_work(workshop.session()).is_due:
+        reports.append(workshop.open().deliver())
+    return reports
+
+
+def expire(table: Table, *snapshot_ids: int) -> None:
+    table.refresh().maintenance.expire_snapshots().by_ids(list(snapshot_ids)).commit()
+
+
+def test_a_large_load_takes_several_batches_of_one_snapshot_and_misses_and_doubles_nothing(loaded: Workshop) -> None:
+    pinned = loaded.head()
+    first = loaded.open()
+    assert [step.kind for step in first.plan.steps] == [StepKind.INITIAL]
+    assert first.deliver().counts["insert"] == 20
+    loaded.update(range(5, 15), value=2.0)
+    loaded.append([100])
+    second = loaded.deliver()
+    assert second is not None
+    assert [part(loaded, number) for number in (0, 1)] == [
+        LoadPart(first_file=0, stop_file=2, num_files=4),
+        LoadPart(first_file=2, stop_file=4, num_files=4),
+    ]
+    assert (first.plan.after_snapshot_id, first.plan.up_to_snapshot_id) == (None, pinned)
+    assert (second.after_snapshot_id, second.up_to_snapshot_id) == (pinned, pinned)
+    delivered = weights_of(loaded.changes(0)) + weights_of(loaded.changes(1))
+    assert delivered == loaded.state(pinned)
+    while find_work(loaded.session()).is_due:
+        following = loaded.open()
+        report = following.deliver()
+        loaded.require_exact(following.plan, loaded.changes(report.batch_number))
+    assert report.up_to_snapshot_id == loaded.head()
+    assert verify(loaded.session()).is_equal
+
+
+@pytest.mark.parametrize(("max_bytes", "batches"), [(1, 4), (2**40, 1)])
+def test_a_batch_of_a_load_takes_one_file_at_least_and_no_more_batches_than_needed(
+    loaded: Workshop, max_bytes: int, batches: int
+) -> None:
+    reports = deliver_all(loaded.set(max_bytes_per_batch=max_bytes))
+    assert len(reports) == batches
+    assert sum((weights_of(loaded.changes(each.batch_number)) for each in reports), Counter()) == loaded.state(
+        loaded.head()
+    )
+    assert verify(loaded.session()).is_equal
+
+
+def test_changes_follow_from_the_snapshot_that_was_loaded_after_a_rollback_too(loaded: Workshop) -> None:
+    before = loaded.snapshot_ids()[1]
+    loaded.deliver()
+    loaded.table.manage_snapshots().rollback_to_snapshot(before).commit()
+    reports = deliver_all(loaded)
+    assert [report.counts["delete"] for report in reports] == [0, 20]
+    assert verify(loaded.session()).is_equal
+
+
+def test_what_was_loaded_so_far_is_verified_and_told_as_behind(loaded: Workshop) -> None:
+    loaded.deliver()
+    found = verify(loaded.session())
+    assert (found.is_equal, found.rows, found.changes) == (True, 20, 20)
+    session = loaded.session()
+    publish_status(session, phase="commit")
+    status = load_status(session.checkpoint)
+    assert status is not None
+    assert (status.lag_snapshots, status.lag_rows) == (1, None)
+    assert status.waiting_since is not None
+    assert status.load_part == part(loaded, 0)
+
+
+def test_a_lost_row_of_a_load_that_goes_on_is_found(loaded: Workshop) -> None:
+    loaded.deliver()
+    [file] = (loaded.folder / "changes" / "batch=0").glob("part-*0.parquet")
+    file.unlink()
+    assert not verify(loaded.session()).is_equal
+
+
+def test_the_oldest_state_is_loaded_in_parts_too_where_history_does_not_reach_back(loaded: Workshop) -> None:
+    snapshot_ids = loaded.snapshot_ids()
+    loaded.append([50])
+    expire(loaded.table, *snapshot_ids[:3])
+    reports = deliver_all(loaded.set(initial_load="from_earliest"))
+    assert [part(loaded, report.batch_number) is None for report in reports] == [False, False, True]
+    assert [report.up_to_snapshot_id for report in reports] == [snapshot_ids[3], snapshot_ids[3], loaded.head()]
+    assert verify(loaded.session()).is_equal
+
+
+def test_a_snapshot_that_expires_while_it_is_loaded_is_a_gap(loaded: Workshop) -> None:
+    pinned = loaded.head()
+    loaded.deliver()
+    loaded.replace(loaded.table.scan().to_arrow().slice(0, 30))
+    expire(loaded.table, pinned)
+    with pytest.raises(ExpiredHistoryError, match=r"delivered 2 of 4 files of snapshot \d+, which has expired.*reload"):
+        loaded.deliver()
+    [second] = deliver_all(loaded.set(on_gap="reload"))
+    assert (second.after_snapshot_id, second.counts["insert"]) == (None, 30)
+    assert verify(loaded.session()).is_equal
+
+
+def test_a_table_that_is_loaded_anew_is_loaded_in_parts_too(loaded: Workshop) -> None:
+    loaded.set(initial_load="from_now").deliver()
+    placed = loaded.head()
+    for start in range(40, 80, 10):
+        loaded.append(range(start, start + 10))
+    expire(loaded.table, placed, *loaded.snapshot_ids()[4:-1])
+    reports = deliver_all(loaded.set(on_gap="reload"))
+    assert [report.counts["insert"] for report in reports] == [20, 20, 20, 20]
+    assert [report.after_snapshot_id is None for report in reports] == [True, False, False, False]
+    assert verify(loaded.session()).is_equal
+
+
+def test_a_schedule_that_loads_one_part_each_run_is_warned_of(loaded: Workshop) -> None:
+    report = loaded.set(schedule="0 3 * * *").deliver()
+    assert report is not None
+    [warning] = report.warnings
+    assert warning.startswith(f"the initial load of snapshot {loaded.head()} has come to files 1 to 2 of 4, and under")
+
+
+def test_a_rerun_of_an_open_part_reads_the_same_files_whatever_the_bound_is_now(loaded: Workshop) -> None:
+    before = loaded.open().plan
+    again = loaded.set(max_bytes_per_batch=1).open()
+    assert again.plan.steps == before.steps
+    again.deliver()
+    assert part(loaded, 0) == LoadPart(first_file=0, stop_file=2, num_files=4)
+
+
+def test_a_part_for_another_number_of_files_is_refused() -> None:
+    with pytest.raises(ValueError, match="no part from file 2 to 2"):
+        LoadPart(first_file=2, stop_file=2, num_files=4)
+    with pytest.raises(ValueError, match="no part from file 0 to 5"):
+        LoadPart(first_file=0, stop_file=5, num_files=4)
+
+
+def test_manifests_that_list_other_files_than_the_load_was_cut_for_stop_it(loaded: Workshop) -> None:
+    loaded.deliver()
+    session = loaded.session()
+    key = next(path for path in (loaded.folder / "storage").rglob("commits/0.json"))
+    key.write_text(
+        key.read_text().replace('"num_files": 4', '"num_files": 5').replace('"num_files":4', '"num_files":5')
+    )
+    assert session.checkpoint.committed(0) is not None
+    with pytest.raises(TerminalError, match="cut for 5 data files, but its manifests list 4"):
+        loaded.deliver()

@@ -1,0 +1,269 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.table import Table
+
+from batch.workshop import Workshop
+from icefloe.batch.open.open_batch import find_work
+from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.plan_document import Route
+from icefloe.batch.verify.replay_batches import verify
+from icefloe.iceberg.history.history import ExpiredHistoryError
+from icefloe.iceberg.step import StepKind
+
+
+def expire(table: Table, *snapshot_ids: int) -> None:
+    table.refresh().maintenance.expire_snapshots().by_ids(list(snapshot_ids)).commit()
+
+
+def kinds(workshop: Workshop) -> list[StepKind]:
+    return [step.kind for step in workshop.open().plan.steps]
+
+
+def test_a_full_load_is_one_step_of_every_live_row_and_changes_follow_from_there(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    workshop.delete([1, 2])
+    batch = workshop.open()
+    assert [step.kind for step in batch.plan.steps] == [StepKind.INITIAL]
+    assert batch.plan.route is Route.INSERT_ONLY
+    assert batch.deliver().counts["insert"] == 8
+    workshop.append([20])
+    batch = workshop.open()
+    assert batch.deliver().counts["insert"] == 1
+    workshop.require_exact(batch.plan, workshop.changes(1))
+
+
+def test_from_now_delivers_nothing_of_what_is_there(workshop: Workshop) -> None:
+    workshop.set(initial_load="from_now").append(range(10))
+    report = workshop.deliver()
+    assert report is not None
+    assert (report.route, report.steps, sum(report.counts.values())) == (Route.NOTHING_TO_DO, 0, 0)
+    assert report.up_to_snapshot_id == workshop.head()
+    assert workshop.deliver() is None
+    workshop.update([1], value=2.0)
+    batch = workshop.open()
+    batch.deliver()
+    workshop.require_exact(batch.plan, workshop.changes(1))
+
+
+def test_from_now_on_an_empty_table_delivers_everything_that_comes(workshop: Workshop) -> None:
+    workshop.set(initial_load="from_now")
+    report = workshop.deliver()
+    assert report is not None
+    assert report.up_to_snapshot_id is None
+    assert workshop.deliver() is None
+    workshop.append(range(10))
+    workshop.update([1], value=2.0)
+    batch = workshop.open()
+    assert [step.kind for step in batch.plan.steps] == [StepKind.COMMIT, StepKind.COMMIT]
+    batch.deliver()
+    workshop.require_exact(batch.plan, workshop.changes(1))
+
+
+@pytest.mark.parametrize("initial_load", ["full", "from_earliest"])
+def test_other_loads_of_an_empty_table_wait_for_its_first_snapshot(workshop: Workshop, initial_load: str) -> None:
+    assert workshop.set(initial_load=initial_load).deliver() is None
+    workshop.append(range(3))
+    report = workshop.deliver()
+    assert report is not None
+    assert report.counts["insert"] == 3
+
+
+def test_from_earliest_replays_the_whole_history_that_is_there(workshop: Workshop) -> None:
+    workshop.set(initial_load="from_earliest").append(range(10))
+    workshop.update([1], value=2.0)
+    workshop.delete([3])
+    batch = workshop.open()
+    assert [step.kind for step in batch.plan.steps] == [StepKind.COMMIT] * 3
+    batch.deliver()
+    workshop.require_exact(batch.plan, workshop.changes(0))
+
+
+def test_from_earliest_begins_with_the_state_of_the_oldest_snapshot_left(workshop: Workshop) -> None:
+    first = workshop.set(initial_load="from_earliest").append(range(10))
+    workshop.append(range(10, 15))
+    workshop.delete([3])
+    expire(workshop.table, first)
+    batch = workshop.open()
+    assert [step.kind for step in batch.plan.steps] == [StepKind.INITIAL, StepKind.COMMIT]
+    batch.deliver()
+    workshop.require_exact(batch.plan, workshop.changes(0))
+
+
+def test_a_cursor_in_expired_history_stops_and_says_what_to_set(workshop: Workshop) -> None:
+    first = workshop.append(range(10))
+    workshop.deliver()
+    second = workshop.append([20])
+    third = workshop.append([21])
+    expire(workshop.table, first, second)
+    sentence = rf"since snapshot {first}, .* the oldest snapshot still there is {third} .*; set on_gap: reload to have"
+    with pytest.raises(ExpiredHistoryError, match=sentence) as stopped:
+        workshop.prepare()
+    assert stopped.value.oldest_snapshot_id == third
+    assert workshop.session().checkpoint.open_batch() is None
+
+
+def test_a_reload_delivers_every_row_anew_and_says_so(workshop: Workshop) -> None:
+    first = workshop.append(range(10))
+    workshop.deliver()
+    second = workshop.delete([1])
+    workshop.append([20])
+    expire(workshop.table, first, second)
+    batch = workshop.set(on_gap="reload").open()
+    assert [step.kind for step in batch.plan.steps] == [StepKind.INITIAL]
+    assert batch.plan.after_snapshot_id is None
+    report = batch.deliver()
+    assert report.counts == {"insert": 10, "delete": 0, "update_before": 0, "update_after": 0}
+    [warning] = report.warnings
+    assert f"since snapshot {first}" in warning
+    assert "rows that were deleted since are not delivered as DELETE" in warning
+    workshop.require_exact(batch.plan, workshop.changes(1))
+    workshop.update([20], value=2.0)
+    following = workshop.open()
+    assert following.plan.after_snapshot_id == report.up_to_snapshot_id
+    following.deliver()
+    workshop.require_exact(following.plan, workshop.changes(2))
+
+
+def test_a_cursor_that_expired_while_its_child_is_there_is_no_gap(workshop: Workshop) -> None:
+    first = workshop.append(range(10))
+    workshop.deliver()
+    workshop.append([20])
+    assert workshop.table.refresh().metadata.snapshots[-1].parent_snapshot_id == first
+    batch = workshop.open()
+    batch.deliver()
+    assert workshop.changes(1)["id"].to_pylist() == [20]
+
+
+def test_an_open_batch_is_not_reloaded(workshop: Workshop) -> None:
+    first = workshop.append(range(10))
+    workshop.deliver()
+    second = workshop.append([20])
+    opened = workshop.open()
+    third = workshop.append([21])
+    expire(workshop.table, first)
+    resumed = workshop.set(on_gap="reload").open()
+    assert resumed == opened
+    assert resumed.plan.up_to_snapshot_id == second != third
+    resumed.deliver()
+    assert workshop.changes(1)["id"].to_pylist() == [20]
+
+
+def test_a_range_of_compactions_alone_moves_the_cursor_and_delivers_nothing(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    workshop.deliver()
+    compact(workshop)
+    batch = workshop.open()
+    assert (batch.plan.route, batch.plan.steps, batch.plan.skipped_replace_snapshots) == (Route.NOTHING_TO_DO, (), 1)
+    report = batch.deliver()
+    assert (report.skipped_replace_snapshots, report.steps) == (1, 0)
+    assert workshop.deliver() is None
+    workshop.append([20])
+    assert workshop.open().deliver().counts["insert"] == 1
+
+
+@pytest.mark.parametrize("initial_load", ["full", "from_earliest", "from_now"])
+def test_a_tag_is_a_state_and_each_of_its_moves_one_step(workshop: Workshop, initial_load: str) -> None:
+    workshop.append(range(10))
+    workshop.update([1, 2], value=2.0)
+    tag(workshop)
+    report = workshop.set(branch="release", initial_load=initial_load, max_steps_per_batch=1).deliver()
+    assert report is not None
+    assert report.counts["insert"] == (0 if initial_load == "from_now" else 10)
+    for number in range(3):
+        workshop.update([number], value=3.0)
+    assert workshop.deliver() is None
+    tag(workshop)
+    forward = workshop.open()
+    assert [step.kind for step in forward.plan.steps] == [StepKind.STATES]
+    assert forward.deliver().counts == {"insert": 0, "delete": 0, "update_before": 3, "update_after": 3}
+    workshop.require_exact(forward.plan, workshop.changes(1))
+    tag(workshop, workshop.snapshot_ids()[0])
+    back = workshop.open()
+    back.deliver()
+    workshop.require_exact(back.plan, workshop.changes(2))
+    assert verify(workshop.session()).is_equal
+
+
+def test_a_tag_whose_old_state_expired_is_a_gap(workshop: Workshop) -> None:
+    first = workshop.append(range(10))
+    tag(workshop)
+    workshop.set(branch="release").deliver()
+    workshop.append([20])
+    tag(workshop)
+    expire(workshop.table, first)
+    with pytest.raises(ExpiredHistoryError, match="set on_gap: reload"):
+        workshop.prepare()
+    assert workshop.set(on_gap="reload").open().deliver().counts["insert"] == 11
+
+
+def tag(workshop: Workshop, snapshot_id: int | None = None) -> None:
+    """Point the tag to a snapshot, or to the head."""
+    changes = workshop.table.refresh().manage_snapshots()
+    if "release" in workshop.table.metadata.refs:
+        changes = changes.remove_tag("release")
+    changes.create_tag(snapshot_id or workshop.head(), "release").commit()
+
+
+def compact(workshop: Workshop) -> None:
+    """PyIceberg writes no replace: a commit of nothing is made to say that it is one."""
+    workshop.append([])
+    path = Path(workshop.table.metadata_location.removeprefix("file://"))
+    metadata = json.loads(path.read_text())
+    metadata["snapshots"][-1]["summary"]["operation"] = "replace"
+    path.write_text(json.dumps(metadata))
+    workshop.table.refresh()
+
+
+@pytest.mark.parametrize("initial_load", ["from_now", "from_earliest"])
+def test_a_pipeline_far_behind_catches_up_in_several_batches(workshop: Workshop, initial_load: str) -> None:
+    workshop.set(initial_load=initial_load, max_steps_per_batch=3)
+    if initial_load == "from_now":
+        workshop.deliver()
+    for start in range(0, 80, 10):
+        workshop.append(range(start, start + 10))
+    steps = []
+    while find_work(workshop.session()).is_due:
+        batch = workshop.open()
+        steps.append(len(batch.plan.steps))
+        report = batch.deliver()
+        workshop.require_exact(batch.plan, workshop.changes(report.batch_number))
+    assert steps == [3, 3, 2]
+    assert verify(workshop.session()).is_equal
+
+
+def test_the_bytes_of_a_batch_are_bounded_too_and_one_step_is_always_taken(workshop: Workshop) -> None:
+    workshop.set(initial_load="from_earliest", max_bytes_per_batch=1)
+    for start in range(0, 30, 10):
+        workshop.append(range(start, start + 10))
+    while find_work(workshop.session()).is_due:
+        assert len(workshop.open().plan.steps) == 1
+        workshop.open().deliver()
+    assert workshop.session().checkpoint.latest_batch() == 2
+    assert verify(workshop.session()).is_equal
+
+
+@pytest.mark.parametrize(("schedule", "warns"), [("0 3 * * *", True), ("@continuous", False), ({"asset": "x"}, True)])
+def test_a_schedule_that_may_not_keep_up_is_warned_of(workshop: Workshop, schedule: Any, warns: bool) -> None:
+    workshop.set(initial_load="from_earliest", max_steps_per_batch=2, schedule=schedule)
+    for start in range(0, 30, 10):
+        workshop.append(range(start, start + 10))
+    first = workshop.deliver()
+    last = workshop.deliver()
+    assert first is not None
+    assert last is not None
+    assert last.warnings == ()
+    if warns:
+        [warning] = first.warnings
+        assert warning.startswith(f"1 snapshots behind snapshot {workshop.snapshot_ids()[1]} are left to later batches")
+    else:
+        assert first.warnings == ()
+
+
+def test_a_backfill_is_one_batch_whatever_the_bounds(workshop: Workshop) -> None:
+    workshop.set(max_steps_per_batch=1, max_bytes_per_batch=1)
+    for start in range(0, 30, 10):
+        workshop.append(range(start, start + 10))
+    assert len(workshop.open(RangeRequest()).plan.steps) == 3

@@ -1,0 +1,229 @@
+import shutil
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from batch.workshop import OpenBatch, Workshop
+from icefloe.batch.open.batch_bounds import ScanTooLargeError
+from icefloe.batch.open.open_batch import next_batch
+from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.plan.open_and_plan import draft, prepare
+from icefloe.batch.plan_document import Route
+from icefloe.checkpoint.records import Writer
+from icefloe.documents import TornDocumentError
+from icefloe.errors import NotBuiltError, TerminalError
+from icefloe.sinks.claim import PathClaimedError
+from icefloe.sinks.files import FilesSink
+
+
+def test_a_batch_that_is_planned_twice_has_one_plan(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    first = workshop.prepare()
+    before = workshop.stored_objects()
+    assert workshop.prepare() == first
+    assert workshop.stored_objects() == before
+
+
+def test_a_plan_that_was_not_finished_is_written_again(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    batch = workshop.open()
+    batch.store.delete(["plan.json"])
+    again = workshop.open()
+    assert again.plan.steps == batch.plan.steps
+    assert again.plan.map_task_bytes == batch.plan.map_task_bytes
+    again.deliver()
+
+
+def test_routes(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    assert workshop.open().plan.route is Route.INSERT_ONLY
+    workshop.open().deliver()
+    workshop.delete([1])
+    assert workshop.open().plan.route is Route.SHUFFLE
+
+
+def test_a_draft_writes_nothing(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    batch = next_batch(workshop.session())
+    assert batch is not None
+    assert draft(batch).plan.route is Route.INSERT_ONLY
+    assert workshop.stored_objects() == {}
+
+
+def test_cores_of_the_master_make_the_partitions(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    workshop.deliver()
+    workshop.delete([1])
+    plan = workshop.open(cores=30).plan
+    assert (plan.cores, plan.num_partitions) == (30, 512)
+    assert plan.partitions_reason.startswith("auto: 30 cores")
+
+
+def test_a_key_that_is_not_built_is_refused_before_anything_is_written(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    with pytest.raises(NotBuiltError, match=r"events\.yaml.*pin is true, but .* is not built yet"):
+        workshop.set(pin=True).prepare()
+    assert workshop.stored_objects() == {}
+
+
+def test_a_table_with_a_column_of_our_name_is_refused_and_leaves_no_open_batch(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    with workshop.table.update_schema() as update:
+        update.rename_column("word", "_change_type")
+    workshop.delete([1])
+    with pytest.raises(TerminalError, match=r"column _change_type of table db.events is called like a column"):
+        workshop.prepare()
+    assert workshop.session().checkpoint.open_batch() is None
+
+
+def test_a_batch_that_reads_too_much_is_refused_before_it_is_opened_and_raising_the_limit_helps(
+    workshop: Workshop,
+) -> None:
+    workshop.append(range(10))
+    size = sum(workshop.table.inspect.files()["file_size_in_bytes"].to_pylist())
+    sentence = rf"^batch 0 of events would read {size:,} bytes of files .*, and max_scan_bytes is {size - 1:,} "
+    with pytest.raises(ScanTooLargeError, match=sentence):
+        workshop.set(max_scan_bytes=size - 1).prepare()
+    assert workshop.stored_objects() == {}
+    assert workshop.set(max_scan_bytes=size).deliver() is not None
+
+
+def test_a_backfill_that_reads_too_much_is_refused_too(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    with pytest.raises(ScanTooLargeError, match=r"^backfill start-\d+-[0-9a-f]+ of events would read"):
+        workshop.set(max_scan_bytes=1).prepare(RangeRequest())
+
+
+def test_a_batch_that_is_open_was_let_in_and_goes_on_under_a_lower_limit(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    opened = workshop.set(max_scan_bytes="1MiB").open()
+    opened.store.delete(["plan.json"])
+    assert workshop.set(max_scan_bytes=1).deliver() is not None
+
+
+@pytest.mark.parametrize("key", ["storage", "checkpoint", "sink"])
+def test_a_place_that_cannot_be_written_leaves_no_open_batch(workshop: Workshop, key: str) -> None:
+    workshop.append(range(10))
+    blocked = workshop.folder / "file"
+    blocked.write_text("in the way")
+    url = f"file://{blocked}/below"
+    workshop.set(**{key: {"type": "files", "path": url} if key == "sink" else url})
+    with pytest.raises(TerminalError, match="below"):
+        workshop.prepare()
+    blocked.unlink()
+    assert workshop.session().checkpoint.open_batch() is None
+
+
+def test_the_catalog_stands_in_the_plan_as_it_is_written(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKE", str(workshop.folder))
+    properties = {"name": "lab", "type": "sql", "uri": "sqlite:///${LAKE}/catalog.db", "warehouse": "file://${LAKE}/w"}
+    workshop.append(range(3))
+    batch = workshop.set(catalog=properties).open()
+    assert batch.plan.catalog == properties
+    batch.deliver()
+    assert workshop.changes(0).num_rows == 3
+
+
+def test_a_sink_that_holds_a_batch_of_another_pipeline_leaves_no_open_batch(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    workshop.deliver()
+    workshop.append([10])
+    mine = workshop.set(name="another")
+    with pytest.raises(TerminalError, match=r"batch=0 already holds a whole batch .* of pipeline events .* of its own"):
+        mine.prepare()
+    assert workshop.session().checkpoint.pipeline() is None
+    mine.set(sink={"type": "files", "path": f"file://{workshop.folder}/other"}).deliver()
+
+
+def test_a_lost_checkpoint_may_deliver_the_same_range_again_once_its_claim_is_given_up(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    first = workshop.deliver()
+    checkpoint = workshop.session().checkpoint_url.removeprefix("file://")
+    shutil.rmtree(checkpoint)
+    with pytest.raises(PathClaimedError, match=r"belongs to pipeline events .*_icefloe\.json says, not to checkpoint"):
+        workshop.prepare()
+    (workshop.folder / "changes" / "_icefloe.json").unlink()
+    again = workshop.deliver()
+    assert first is not None
+    assert again is not None
+    assert again.hash_sum == first.hash_sum
+
+
+@pytest.mark.parametrize("takes_over", [False, True])
+def test_a_path_of_another_pipeline_is_refused_before_anything_is_written(workshop: Workshop, takes_over: bool) -> None:
+    workshop.append(range(10))
+    workshop.open()
+    before = workshop.stored_objects()
+    theirs = workshop.set(name="another").session()
+    with pytest.raises(PathClaimedError, match=r"belongs to pipeline events .* of pipeline another; give each"):
+        prepare(replace(theirs, writer=Writer(owner="them"), takes_over=takes_over))
+    assert workshop.stored_objects() == before
+    elsewhere = workshop.set(sink={"type": "files", "path": f"file://{workshop.folder}/other"})
+    assert elsewhere.prepare().plan is not None, "nobody owns its checkpoint"
+
+
+def test_a_first_run_that_is_overtaken_by_another_of_its_pipeline_goes_on_with_its_batch(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workshop.append(range(10))
+    check = FilesSink.check
+    opened: list[OpenBatch] = []
+
+    def overtaken(sink: FilesSink) -> None:
+        check(sink)
+        monkeypatch.undo()
+        opened.append(workshop.open())
+
+    monkeypatch.setattr(FilesSink, "check", overtaken)
+    assert workshop.prepare().plan_url == opened[0].plan_url
+
+
+@pytest.mark.parametrize("is_planned", [False, True], ids=["before either is planned", "after the other's check"])
+def test_of_two_pipelines_with_storages_of_their_own_and_one_path_at_once_the_second_is_refused_by_name(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, is_planned: bool
+) -> None:
+    workshop.append(range(10))
+    refuse = FilesSink.refuse_other_batch
+    delivered: list[Any] = []
+
+    def overtaken(sink: FilesSink, **batch: Any) -> None:
+        refuse(sink, **batch)
+        monkeypatch.undo()
+        workshop.set(storage=f"file://{workshop.folder}/storage", name="events")
+        delivered.append(workshop.deliver() if is_planned else workshop.open())
+
+    monkeypatch.setattr(FilesSink, "refuse_other_batch", overtaken)
+    second = workshop.set(storage=f"file://{workshop.folder}/of the second", name="second").session()
+    with pytest.raises(
+        PathClaimedError, match=r"belongs to pipeline events for table db\.events .* of pipeline second;"
+    ):
+        prepare(second)
+    assert second.checkpoint.open_batch() is None
+    if not is_planned:
+        delivered[0].deliver()
+    assert workshop.changes(0).num_rows == 10
+
+
+def test_a_folder_that_lost_a_task_or_the_meaning_of_its_plan_says_how_to_plan_it_anew(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    batch = workshop.open()
+    store = batch.store
+    remedy = f"delete everything below {store.url} and run again: the same range is planned anew"
+    [task] = [found.key for found in store.list("tasks")]
+    document = store.get(task)
+    store.put(task, document.replace(b"record_count", b"rEcord_count"))
+    with pytest.raises(TerminalError, match=rf"{task} is not the one that the plan of its batch names: .*; {remedy}$"):
+        batch.run_route()
+    store.delete([task])
+    with pytest.raises(TerminalError, match=rf"{task} is gone: {remedy}$"):
+        batch.run_route()
+    store.put("plan.json", b"{")
+    with pytest.raises(TornDocumentError, match=r"plan\.json ends in the middle, after 1 bytes"):
+        workshop.open()
+    store.put("plan.json", b"x")
+    with pytest.raises(TerminalError, match=rf"damaged; use that release, or {remedy}$"):
+        workshop.open()
+    shutil.rmtree(store.url.removeprefix("file://"))
+    workshop.open().deliver()
+    assert workshop.changes(0).num_rows == 10

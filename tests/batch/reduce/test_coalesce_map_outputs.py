@@ -1,0 +1,49 @@
+import pytest
+
+from batch.workshop import OpenBatch, Workshop
+from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
+from icefloe.batch.reduce.extents import load_extents
+from icefloe.batch.run.phases import Phase
+from icefloe.shuffle.map_output_log import MissingMapOutputError
+
+
+@pytest.fixture
+def batch(workshop: Workshop) -> OpenBatch:
+    for start in (0, 50):
+        workshop.append(range(start, start + 50))
+    workshop.deliver()
+    workshop.update([1, 60], value=2.0)
+    return workshop.set(shuffle={"map_task_bytes": 1, "partitions": 8, "target_size_bytes": 1}).open()
+
+
+def test_a_map_task_without_output_is_never_taken_for_an_empty_one(batch: OpenBatch) -> None:
+    batch.run(Phase.SHUFFLE_WRITE)
+    batch.store.delete(["1.0"])
+    sentence = (
+        rf"^1 of {batch.plan.num_map_tasks} map tasks have no valid output \(the first: 1\); run shuffle_write again"
+    )
+    with pytest.raises(MissingMapOutputError, match=sentence):
+        batch.coalesce()
+
+
+def test_ranges_cover_every_partition_that_holds_rows_once(batch: OpenBatch) -> None:
+    batch.run(Phase.SHUFFLE_WRITE)
+    coalesced = batch.coalesce()
+    assert coalesced.epoch == 0
+    covered = [reduce_id for each in coalesced.plan.ranges for reduce_id in range(each.start, each.stop)]
+    assert len(covered) == len(set(covered))
+    rows = sum(
+        extent.rows
+        for each in coalesced.plan.ranges
+        for extent in load_extents(batch.context, each.range_id, coalesced.epoch).extents
+    )
+    assert rows == sum(record.rows for record in batch.context.map_outputs.records(range(batch.plan.num_map_tasks)))
+
+
+def test_ranges_never_change_once_they_are_made(batch: OpenBatch, workshop: Workshop) -> None:
+    batch.run(Phase.SHUFFLE_WRITE)
+    before = batch.coalesce().plan
+    document = batch.store.get("plan.json").replace(b'"target_size_bytes": 1,', b'"target_size_bytes": 1000000,')
+    batch.store.put("plan.json", document)
+    assert batch.context.plan.target_size_bytes == 1_000_000
+    assert batch.coalesce().plan == before == load_coalesce_plan(batch.context)

@@ -1,0 +1,144 @@
+from dataclasses import replace
+from itertools import groupby, pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from batch.workshop import InOrder, OpenBatch, Workshop, rows
+from icefloe.audit.sums import AuditError
+from icefloe.batch.context.batch_context import BatchCommittedError
+from icefloe.batch.keys import extents_key
+from icefloe.batch.reduce import range_rows
+from icefloe.batch.reduce import read_range as read_range_module
+from icefloe.batch.reduce.extents import load_extents
+from icefloe.batch.reduce.read_range import read_range
+from icefloe.batch.run.phases import Phase
+from icefloe.documents import dump_document
+from icefloe.storage.requests import Requests
+
+
+def up_to_shuffle_read(workshop: Workshop, **sizes: int) -> OpenBatch:
+    workshop.set(shuffle={"partitions": 2, **sizes})
+    batch = workshop.open()
+    batch.run(Phase.SHUFFLE_WRITE)
+    batch.coalesce()
+    return batch
+
+
+def updated(workshop: Workshop, count: int = 400) -> Workshop:
+    workshop.append([*range(count), 7, 7])
+    workshop.deliver()
+    workshop.update([*range(0, count, 2), 7, 7, 7], value=2.0)
+    return workshop
+
+
+def parts(workshop: Workshop) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (workshop.folder / "changes" / "batch=1").glob("part-*")}
+
+
+@pytest.mark.parametrize("identifier_columns", [["id"], ["word"], None])
+def test_a_partition_that_does_not_fit_into_memory_gives_the_same_bytes(
+    tmp_path: Path, identifier_columns: list[str] | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    workshop = updated(Workshop.create(tmp_path).set(identifier_columns=identifier_columns))
+    batch = up_to_shuffle_read(workshop, memory_bytes=1 << 30)
+    results = [read_range(batch.context, 0)]
+    whole = parts(workshop)
+    batch.store.delete(["results/00000.json"])
+    with caplog.at_level("INFO", logger=range_rows.__name__):
+        assert read_range(batch.context, 0).message == results[0].message
+    assert not caplog.messages
+    for memory_bytes in (20_000, 1):
+        batch.store.delete(["results/00000.json"])
+        small = with_memory(batch, memory_bytes)
+        with caplog.at_level("INFO", logger=range_rows.__name__):
+            assert read_range(small.context, 0).message == results[0].message
+        assert any("is read in slices" in message for message in caplog.messages)
+        assert parts(workshop) == whole
+    workshop.require_exact(batch.plan, pq.ParquetFile(tmp_path / "changes/batch=1/part-00000.parquet").read())
+
+
+def test_a_range_that_another_attempt_records_meanwhile_is_kept_and_counted_as_a_lost_race(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = up_to_shuffle_read(updated(Workshop.create(tmp_path)))
+    slow, fast = batch.context, replace(batch.context, requests=Requests())
+    real, firsts = read_range_module.deliver, []
+
+    def deliver_late(*arguments: Any) -> Any:
+        if not firsts:
+            firsts.append(None)
+            firsts[0] = read_range(fast, 0)
+        return real(*arguments)
+
+    monkeypatch.setattr(read_range_module, "deliver", deliver_late)
+    assert read_range(slow, 0) == firsts[0]
+    assert (slow.requests.taken().races_lost, fast.requests.taken().races_lost) == (1, 0)
+
+
+def with_memory(batch: OpenBatch, memory_bytes: int) -> OpenBatch:
+    return replace(batch, settings=replace(batch.settings, memory_bytes=memory_bytes))
+
+
+def test_an_identity_larger_than_memory_is_not_torn_apart(workshop: Workshop) -> None:
+    workshop.append([1] * 300 + [2, 3])
+    workshop.deliver()
+    workshop.replace(rows([1] * 290 + [2, 4], value=2.0))
+    batch = up_to_shuffle_read(workshop, memory_bytes=1)
+    batch.run(Phase.SHUFFLE_READ)
+    batch.commit()
+    changes = workshop.changes(1)
+    workshop.require_exact(batch.plan, changes)
+    counts = changes.group_by("_change_type").aggregate([([], "count_all")]).to_pydict()
+    assert dict(zip(counts["_change_type"], counts["count_all"], strict=True)) == {
+        "UPDATE_BEFORE": 291, "UPDATE_AFTER": 291, "DELETE": 11, "INSERT": 1,
+    }  # fmt: skip
+
+
+def test_changes_come_by_identity_and_ordinal_with_pairs_side_by_side(workshop: Workshop) -> None:
+    updated(workshop, 50)
+    workshop.update([4, 5], value=3.0)
+    batch = workshop.open()
+    batch.deliver()
+    changes = workshop.changes(1).to_pylist()
+    seen: list[tuple[int, int]] = []
+    for before, after in pairwise(changes):
+        if before["_change_type"] == "UPDATE_BEFORE":
+            assert after["_change_type"] == "UPDATE_AFTER"
+            assert (before["id"], before["_change_ordinal"]) == (after["id"], after["_change_ordinal"])
+            seen.append((before["id"], before["_change_ordinal"]))
+    assert [ordinal for number, ordinal in seen if number == 4] == [0, 1]
+    runs = [number for number, _ in groupby(number for number, _ in seen)]
+    assert len(runs) == len(set(runs)) == 27
+
+
+def test_a_delivered_range_is_adopted(workshop: Workshop) -> None:
+    batch = up_to_shuffle_read(updated(workshop, 20))
+    first = read_range(batch.context, 0)
+    again = read_range(batch.context, 0)
+    assert again == first
+
+
+def test_rows_that_do_not_add_up_to_the_map_records_reach_no_sink(workshop: Workshop) -> None:
+    batch = up_to_shuffle_read(updated(workshop, 20))
+    extents = load_extents(batch.context, 0, 0)
+    [sums] = extents.ordinals
+    wrong = dump_document(extents).replace(
+        f'"hash_sum": "{sums.hash_sum:032x}"'.encode(), b'"hash_sum": "' + b"0" * 32 + b'"'
+    )
+    batch.store.put(extents_key(0, 0), wrong)
+    with pytest.raises(AuditError, match="range 0 of batch 1 does not add up in change ordinal 0"):
+        read_range(batch.context, 0)
+    assert parts(workshop) == {}
+
+
+def test_a_zombie_stops_when_its_batch_is_committed(workshop: Workshop) -> None:
+    batch = up_to_shuffle_read(updated(workshop, 20))
+    zombie = batch.context
+    batch.run(Phase.SHUFFLE_READ, InOrder())
+    batch.commit()
+    batch.store.delete(["results/00000.json"])
+    with pytest.raises(BatchCommittedError, match="batch 1 of events is committed already"):
+        read_range(zombie, 0)

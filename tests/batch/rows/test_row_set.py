@@ -1,0 +1,46 @@
+import doctest
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from pyroaring import BitMap64
+
+from icefloe.batch.rows import row_set
+from icefloe.batch.rows.row_set import RowSet, listed
+
+FILE = 12
+SOME = st.sets(st.integers(0, FILE - 1)).map(lambda found: np.array(sorted(found), np.int64))
+LISTED = st.one_of(SOME, SOME.map(BitMap64))
+SETS = st.builds(
+    lambda positions, is_all_but: RowSet(positions=positions, is_all_but=is_all_but), LISTED, st.booleans()
+)
+
+
+def members(rows: RowSet) -> set[int]:
+    found = set(listed(rows.positions).tolist())
+    return set(range(FILE)) - found if rows.is_all_but else found
+
+
+def test_the_example_of_the_docstring_holds() -> None:
+    assert doctest.testmod(row_set).failed == 0
+
+
+@given(SETS, SETS, SOME)
+def test_row_sets_are_sets(one: RowSet, other: RowSet, positions: np.ndarray) -> None:
+    assert members(one.union(other)) == members(one) | members(other)
+    assert one.count(FILE) == len(members(one))
+    assert positions[one.among(positions)].tolist() == sorted(members(one) & set(positions.tolist()))
+    assert one.is_all == (members(one) == set(range(FILE)) and one.is_all_but)
+
+
+@given(SETS, SOME)
+def test_where_only_some_rows_are_left_they_are_numbered_anew(rows: RowSet, positions: np.ndarray) -> None:
+    seen = rows.seen_from(positions)
+    here = seen.among(np.arange(len(positions)))
+    assert positions[here].tolist() == sorted(members(rows) & set(positions.tolist()))
+
+
+@given(SETS, st.integers(0, FILE), st.integers(0, FILE))
+def test_rows_are_counted_between_positions(rows: RowSet, one: int, other: int) -> None:
+    first, stop = sorted((one, other))
+    assert rows.count_between(first, stop) == len(members(rows) & set(range(first, stop)))

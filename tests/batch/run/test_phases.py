@@ -1,0 +1,217 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from batch.workshop import InOrder, OpenBatch, Workshop
+from icefloe.batch.context.batch_context import BatchCommittedError
+from icefloe.batch.reduce.repair import MAX_ROUNDS, UnreliableStoreError
+from icefloe.batch.run.phases import Outcome, Phase, run_phase
+from icefloe.engines.local import LocalEngine
+from icefloe.errors import TerminalError, TransientError
+from spark.row_counts import typed_changes_of
+
+SMALL = {"map_task_bytes": 1, "partitions": 4, "target_size_bytes": 1}
+
+
+@pytest.fixture
+def batch(workshop: Workshop) -> OpenBatch:
+    """Several map tasks, planned and not begun."""
+    for start in (0, 50, 100):
+        workshop.append(range(start, start + 50))
+    workshop.deliver()
+    workshop.update([1, 60, 110], value=2.0)
+    workshop.delete(range(40, 55))
+    return workshop.set(shuffle=SMALL).open()
+
+
+def damage(batch: OpenBatch, name: str, change: Callable[[bytes], bytes], map_id: int = 0) -> None:
+    """Changes a file of a map output behind the store's back."""
+    [record] = batch.context.map_outputs.records([map_id])
+    key = f"{map_id}.{record.generation}" if name == "record" else getattr(record, name).key
+    file = batch.folder / key
+    file.write_bytes(change(file.read_bytes()))
+
+
+def flip(data: bytes) -> bytes:
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+
+
+def generations(batch: OpenBatch) -> list[int]:
+    records = batch.context.map_outputs.records(range(batch.plan.num_map_tasks))
+    return [record.generation for record in records]
+
+
+def require_right(workshop: Workshop, batch: OpenBatch) -> None:
+    batch.commit()
+    workshop.require_exact(batch.plan, workshop.changes(batch.plan.batch_number))
+
+
+def test_a_phase_hands_out_the_largest_tasks_first(batch: OpenBatch) -> None:
+    engine = InOrder()
+    batch.run(Phase.SHUFFLE_WRITE, engine)
+    [given] = engine.given
+    sizes = [batch.plan.map_task_bytes[map_id] for map_id in given]
+    assert sorted(given) == list(range(batch.plan.num_map_tasks))
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_a_rerun_of_a_phase_redoes_only_what_is_missing(workshop: Workshop, batch: OpenBatch) -> None:
+    batch.run(Phase.SHUFFLE_WRITE)
+    batch.store.delete(["1.0"])
+    engine = InOrder()
+    batch.run(Phase.SHUFFLE_WRITE, engine)
+    assert engine.given == [[1]]
+    batch.coalesce()
+    batch.run(Phase.SHUFFLE_READ)
+    batch.store.delete(["results/00001.json"])
+    engine = InOrder()
+    batch.run(Phase.SHUFFLE_READ, engine)
+    assert engine.given == [[1]]
+    require_right(workshop, batch)
+
+
+def test_every_phase_can_be_run_twice(workshop: Workshop, batch: OpenBatch) -> None:
+    for _ in range(2):
+        batch.run(Phase.SHUFFLE_WRITE)
+    first = batch.coalesce()
+    assert batch.coalesce() == first
+    batch.run(Phase.SHUFFLE_READ)
+    before = workshop.stored_objects()
+    batch.coalesce()
+    batch.run(Phase.SHUFFLE_READ)
+    assert workshop.stored_objects() == before
+    require_right(workshop, batch)
+
+
+def test_threads_give_the_same_changes(workshop: Workshop, batch: OpenBatch) -> None:
+    batch.run(Phase.SHUFFLE_WRITE, LocalEngine(threads=3))
+    batch.coalesce()
+    batch.run(Phase.SHUFFLE_READ, LocalEngine(threads=3))
+    require_right(workshop, batch)
+
+
+@pytest.mark.parametrize("name", ["data", "index", "statistics", "record"])
+@pytest.mark.parametrize(
+    "change", [flip, lambda data: data[: len(data) // 2], lambda _: b""], ids=["flip", "cut", "empty"]
+)
+def test_what_is_damaged_before_coalesce_or_reading_is_made_again(
+    workshop: Workshop, batch: OpenBatch, name: str, change: Callable[[bytes], bytes]
+) -> None:
+    batch.run(Phase.SHUFFLE_WRITE)
+    damage(batch, name, change)
+    if name == "record":
+        batch.run(Phase.SHUFFLE_WRITE)
+    batch.coalesce()
+    damage(batch, name, change, map_id=1)
+    batch.run(Phase.SHUFFLE_READ)
+    assert generations(batch)[:2] == [1, 1]
+    assert set(generations(batch)[2:]) == {0}
+    require_right(workshop, batch)
+
+
+def test_a_damaged_block_is_found_while_reading_and_only_its_ranges_are_read_again(
+    workshop: Workshop, batch: OpenBatch
+) -> None:
+    batch.run(Phase.SHUFFLE_WRITE)
+    batch.coalesce()
+    damage(batch, "data", flip, map_id=1)
+    engine = InOrder()
+    batch.run(Phase.SHUFFLE_READ, engine)
+    ranges, redone_map, redone_ranges = engine.given
+    assert redone_map == [1]
+    assert len(redone_ranges) == 1
+    assert set(redone_ranges) < set(ranges)
+    assert generations(batch)[1] == 1
+    require_right(workshop, batch)
+
+
+def test_a_deleted_file_is_damage_and_not_an_empty_output(workshop: Workshop, batch: OpenBatch) -> None:
+    batch.run(Phase.SHUFFLE_WRITE)
+    batch.coalesce()
+    [record] = batch.context.map_outputs.records([1])
+    assert record.data is not None
+    batch.store.delete([record.data.key])
+    batch.run(Phase.SHUFFLE_READ)
+    assert generations(batch)[1] == 1
+    require_right(workshop, batch)
+
+
+def test_the_changes_are_the_same_with_damage_and_without(tmp_path: Path) -> None:
+    delivered = []
+    for is_damaged in (False, True):
+        workshop = Workshop.create(tmp_path / str(is_damaged))
+        workshop.append(range(100))
+        workshop.deliver()
+        workshop.update([1, 60], value=2.0)
+        batch = workshop.open()
+        batch.run(Phase.SHUFFLE_WRITE)
+        batch.coalesce()
+        if is_damaged:
+            damage(batch, "data", flip)
+        batch.run(Phase.SHUFFLE_READ)
+        batch.commit()
+        delivered.append(typed_changes_of(workshop.changes(1)))
+    assert delivered[0] == delivered[1]
+
+
+class Vandal(InOrder):
+    """Damages the data file of map task 1 whenever it was written."""
+
+    def __init__(self, batch: OpenBatch) -> None:
+        super().__init__()
+        self.batch = batch
+
+    def map(self, function, numbers):  # type: ignore[no-untyped-def]
+        outcomes = super().map(function, numbers)
+        if numbers == [1]:
+            damage(self.batch, "data", flip, map_id=1)
+        return outcomes
+
+
+def test_a_store_that_never_keeps_what_is_written_is_blamed_after_a_few_rounds(batch: OpenBatch) -> None:
+    batch.run(Phase.SHUFFLE_WRITE)
+    batch.coalesce()
+    damage(batch, "data", flip, map_id=1)
+    with pytest.raises(UnreliableStoreError, match=f"found damaged {MAX_ROUNDS} times in a row: the store file://"):
+        batch.run(Phase.SHUFFLE_READ, Vandal(batch))
+
+
+def test_reading_before_coalesce_says_what_to_run(batch: OpenBatch) -> None:
+    batch.run(Phase.SHUFFLE_WRITE)
+    with pytest.raises(TerminalError, match=r"ranges\.json is not there: run coalesce first"):
+        batch.run(Phase.SHUFFLE_READ)
+
+
+def test_a_phase_of_a_committed_batch_stops(batch: OpenBatch) -> None:
+    batch.run_route().commit()
+    for phase in Phase:
+        with pytest.raises(BatchCommittedError, match="batch 1 of events is committed already: another run"):
+            batch.run(phase)
+    with pytest.raises(BatchCommittedError):
+        batch.coalesce()
+
+
+def test_of_several_errors_one_that_retrying_cannot_fix_is_raised(batch: OpenBatch) -> None:
+    class Failing(InOrder):
+        def map(self, *_: object) -> list[object]:
+            errors = TransientError("later"), None, TerminalError("never"), TransientError("later")
+            return [Outcome(error=error) for error in errors]
+
+    with pytest.raises(TerminalError, match="never"):
+        run_phase(Phase.SHUFFLE_WRITE, batch.reference, Failing())
+
+
+def test_a_table_file_that_is_gone_fails_the_phase_and_keeps_what_the_others_did(batch: OpenBatch) -> None:
+    context = batch.context
+    [gone, *_] = context.map_task(2).files
+    path = Path(gone.data_file.path.removeprefix("file://"))
+    kept = path.read_bytes()
+    path.unlink()
+    with pytest.raises(TerminalError, match=path.name):
+        batch.run(Phase.SHUFFLE_WRITE)
+    path.write_bytes(kept)
+    engine = InOrder()
+    batch.run(Phase.SHUFFLE_WRITE, engine)
+    assert engine.given == [[2]]

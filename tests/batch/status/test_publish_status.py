@@ -1,0 +1,136 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from batch.workshop import Workshop
+from icefloe.batch.status.pipeline_status import PipelineStatus, Trouble
+from icefloe.batch.status.publish_status import load_status, publish_status, publish_trouble
+from icefloe.storage.store import Store
+
+
+def published(workshop: Workshop, phase: str = "plan", **options: Any) -> PipelineStatus:
+    status = publish_status(workshop.session(), phase=phase, **options)
+    assert status is not None
+    return status
+
+
+def status_file(workshop: Workshop) -> Path:
+    return workshop.folder / "storage/checkpoints/events/status.json"
+
+
+def test_before_the_first_batch_only_table_and_head_are_known(workshop: Workshop) -> None:
+    head = workshop.append([1, 2])
+    status = published(workshop, dag_id="events")
+    assert (status.pipeline, status.table, status.branch, status.dag_id) == ("events", "db.events", "main", "events")
+    assert (status.cursor_snapshot_id, status.head_snapshot_id) == (None, head)
+    assert (status.lag_snapshots, status.lag_rows, status.waiting_since) == (1, 2, status.head_timestamp)
+    assert (status.open_batch, status.last_batch, status.recent, status.trouble) == (None, None, (), None)
+
+
+def test_an_open_batch_is_told_with_the_time_it_was_opened(workshop: Workshop) -> None:
+    workshop.append([1])
+    workshop.open()
+    status = published(workshop)
+    opened = workshop.session().checkpoint.offset(0)
+    assert opened is not None
+    assert (status.open_batch, status.open_since) == (0, opened.opened_at)
+
+
+def test_after_a_commit_cursor_and_the_batch_in_numbers_are_told(workshop: Workshop) -> None:
+    head = workshop.append([1, 2, 3])
+    report = workshop.deliver()
+    assert report is not None
+    status = published(workshop, phase="commit", report=report)
+    assert (status.cursor_snapshot_id, status.lag_snapshots, status.waiting_since) == (head, 0, None)
+    assert (status.last_batch, status.last_committed_at, status.open_batch) == (0, report.committed_at, None)
+    [batch] = status.recent
+    assert (batch.batch, batch.route, batch.rows, batch.bytes) == (0, "insert_only", 3, report.bytes_read)
+    assert batch.seconds == report.seconds
+
+
+def test_what_was_told_before_is_carried_on(workshop: Workshop) -> None:
+    for number in range(2):
+        workshop.append([number])
+        published(workshop, phase="commit", report=workshop.deliver(), dag_id="events" if number == 0 else None)
+    status = published(workshop)
+    assert [each.batch for each in status.recent] == [0, 1]
+    assert status.dag_id == "events"
+
+
+def test_ids_are_strings_in_the_document(workshop: Workshop) -> None:
+    head = workshop.append([1])
+    published(workshop, phase="commit", report=workshop.deliver())
+    document = json.loads(status_file(workshop).read_text())
+    assert (document["cursor_snapshot_id"], document["head_snapshot_id"]) == (str(head), str(head))
+
+
+def test_the_expiry_of_a_cursor_that_lies_behind_is_forecast(workshop: Workshop) -> None:
+    first = workshop.append([1])
+    workshop.deliver()
+    assert published(workshop).next_expiry is None, "the head of a branch is kept"
+    workshop.append([2])
+    forecast = published(workshop).next_expiry
+    assert forecast is not None
+    assert forecast.snapshot_id == first
+
+
+def test_a_failed_task_is_told_without_the_table_and_forgotten_after_the_next_success(workshop: Workshop) -> None:
+    workshop.append([1])
+    published(workshop)
+    session = workshop.session()
+    publish_trouble(
+        session.checkpoint, session.pipeline, Trouble.now("the disk is full", phase="shuffle_write", is_final=False)
+    )
+    told = load_status(session.checkpoint)
+    assert told is not None
+    assert told.trouble is not None
+    assert (told.trouble.sentence, told.trouble.phase, told.head_snapshot_id) == (
+        "the disk is full", "shuffle_write", workshop.head(),
+    )  # fmt: skip
+    assert published(workshop, phase="plan").trouble == told.trouble
+    assert published(workshop, phase="commit").trouble is None
+
+
+def test_trouble_before_anything_else_was_told_names_the_pipeline(workshop: Workshop) -> None:
+    session = workshop.session()
+    publish_trouble(session.checkpoint, session.pipeline, Trouble.now("no such table", phase="plan", is_final=True))
+    told = load_status(session.checkpoint)
+    assert told is not None
+    assert (told.pipeline, told.table, told.head_snapshot_id) == ("events", "db.events", None)
+
+
+@pytest.mark.parametrize("data", ["{", "[]", '{"version": 2}', '{"version": 1, "pipeline": 3}'])
+def test_a_damaged_status_or_one_of_another_release_is_none_and_is_written_anew(
+    workshop: Workshop, data: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    workshop.append([1])
+    published(workshop)
+    status_file(workshop).write_text(data)
+    assert load_status(workshop.session().checkpoint) is None
+    assert "the next batch writes it anew" in caplog.text
+    assert published(workshop) == load_status(workshop.session().checkpoint)
+
+
+def test_a_status_that_cannot_be_written_fails_nothing(workshop: Workshop, caplog: pytest.LogCaptureFixture) -> None:
+    workshop.append([1])
+    workshop.deliver()
+    status_file(workshop).mkdir()
+    (status_file(workshop) / "in the way").touch()
+    published(workshop)
+    assert "the status of events could not be written" in caplog.text
+
+
+def test_nothing_is_listed(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    workshop.append([1])
+    workshop.deliver()
+    session = workshop.session()
+    kinds = {type(session.open_storage(session.checkpoint_url)), Store}
+
+    def refused(*_: object) -> None:
+        raise AssertionError("listed")
+
+    for kind in kinds:
+        monkeypatch.setattr(kind, "list", refused)
+    assert publish_status(session, phase="plan") is not None

@@ -1,0 +1,102 @@
+import json
+import os
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import cloudpickle
+
+from batch.workshop import InOrder, Workshop
+from fakes.rest_server import rest_server
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.plan_document import Plan
+from icefloe.batch.run.phases import Phase, run_phase
+from icefloe.batch.run.renew_credentials import run_phase_on_files
+from icefloe.batch.table_access import TableFiles, table_files
+from icefloe.documents import dump_document, load_document
+from icefloe.iceberg.catalog.confined_io import FileElsewhereError
+from icefloe.iceberg.catalog.file_places import FilePlaces, Place
+
+
+def test_every_task_opens_files_in_the_places_of_the_table_only(workshop: Workshop) -> None:
+    workshop.append([1])
+    batch = workshop.open()
+    files = batch.reference.files
+    assert files is not None
+    others = FilePlaces(places=(Place(scheme="s3", authority="others"),))
+    confined = batch.reference.with_files(replace(files, places=others))
+    with pytest.raises(FileElsewhereError, match=r"names the file file://.*, which is outside s3://others: "):
+        run_phase(Phase.INSERT_ONLY, confined, InOrder())
+    run_phase_on_files(Phase.INSERT_ONLY, batch.reference, InOrder(), environ=os.environ)
+
+
+def test_what_travels_to_tasks_shows_no_secret(workshop: Workshop) -> None:
+    workshop.append([1])
+    files = TableFiles(properties={"s3.secret-access-key": "hidden"}, places=FilePlaces(places=()))
+    assert "hidden" not in repr(files)
+    assert pickle.loads(pickle.dumps(files)) == files
+
+
+CLIENT_SECRET = "s3cr3t-of-the-client"
+AUTHS: dict[str, Any] = {
+    "oauth2": {"client_id": "me", "client_secret": CLIENT_SECRET, "token_url": "{uri}/token"},
+    "basic": {"username": "me", "password": CLIENT_SECRET},
+}
+
+
+class Travelling(InOrder):
+    """An engine that sends its tasks to nobody, as Spark sends them to executors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[bytes] = []
+
+    def map(self, function: Callable[[int], Any], numbers: Sequence[int]) -> list[Any]:
+        self.sent.append(cloudpickle.dumps(function))
+        return super().map(pickle.loads(self.sent[-1]), numbers)
+
+
+@pytest.mark.parametrize("kind", AUTHS)
+def test_tasks_are_given_what_the_catalog_vends_for_the_files_and_nothing_that_opens_it(
+    workshop: Workshop, kind: str
+) -> None:
+    workshop.append([1, 2, 3])
+    batch = workshop.open()
+    metadata = json.loads(Path(workshop.table.metadata_location.removeprefix("file://")).read_bytes())
+    vended = {"s3.access-key-id": "vended", "s3.session-token": "vended for a while"}
+    engine = Travelling()
+    with rest_server(metadata, workshop.table.metadata_location, config=vended) as uri:
+        auth = {name: value.replace("{uri}", uri) for name, value in AUTHS[kind].items()}
+        catalog = {"type": "rest", "uri": uri, "auth": {"type": kind, kind: auth}, "s3.region": "r"}
+        credentials = Credentials(catalog_properties=catalog, storage_options={"secret_access_key": "of-the-storage"})
+        given = replace(batch.reference, credentials=credentials)
+        run_phase_on_files(Phase.INSERT_ONLY, given, engine, environ=os.environ)
+        files, again = (table_files(batch.plan, credentials, os.environ, allowed_locations=()) for _ in range(2))
+    assert batch.commit().counts["insert"] == 3
+    assert files.properties.items() == {**vended, "s3.region": "r", "warehouse": files.properties["warehouse"]}.items()
+    assert files == again
+    for secret in (CLIENT_SECRET, "issued-for-the-catalog", uri):
+        assert not any(secret.encode() in sent for sent in engine.sent)
+    assert all(secret.encode() in engine.sent[0] for secret in (*vended.values(), "of-the-storage"))
+
+
+def test_a_plan_records_what_is_allowed_as_it_is_written_and_nothing_by_default(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workshop.append([1])
+    before = workshop.open().plan
+    assert "allowed_locations" not in json.loads(dump_document(before))
+    monkeypatch.setenv("ARCHIVE", "archive")
+    written = workshop.set(allowed_locations=["s3://${ARCHIVE}/events"], name="other", sink={
+        "type": "files", "path": f"file://{workshop.folder}/other",
+    }).open().plan  # fmt: skip
+    assert written.allowed_locations == ("s3://${ARCHIVE}/events",)
+    assert load_document(Plan, dump_document(written), what="it") == written
+    found = table_files(written, Credentials(), os.environ, allowed_locations=written.allowed_locations)
+    assert str(found.places.places[-1]) == "s3://archive/events"
+    assert (
+        table_files(before, Credentials(), os.environ, allowed_locations=()).places.places == found.places.places[:-1]
+    )

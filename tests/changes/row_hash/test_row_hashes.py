@@ -1,0 +1,275 @@
+import doctest
+import json
+from decimal import Decimal
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from changes.column_values import columns, leaf_columns
+from changes.golden_row_hashes import TYPES, value_of
+from changes.hash_values import hashes_of, numbers
+from changes.reference_row_hash import row_hash
+from icefloe.changes.row_hash import row_hashes as row_hash_module
+from icefloe.changes.row_hash import sequences
+from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes, row_hashes_of_batch
+from icefloe.errors import TerminalError
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "row_hashes.json").read_text())["cases"]
+HASHES = st.lists(st.integers(0, 2**128 - 1), max_size=30)
+
+
+def test_the_examples_of_the_docstrings_hold():
+    assert doctest.testmod(row_hash_module).failed == 0
+
+
+@pytest.mark.parametrize("case", GOLDEN, ids=lambda case: ",".join(case["types"]))
+def test_the_golden_hashes_stay(case):
+    kinds = [TYPES[name] for name in case["types"]]
+    rows = [[value_of(kind, value) for kind, value in zip(kinds, row, strict=True)] for row in case["rows"]]
+    arrays = [pa.array(list(values), kind) for kind, values in zip(kinds, zip(*rows, strict=True), strict=True)]
+    assert [f"{number:032x}" for number in numbers(row_hashes(arrays))] == case["hashes"]
+    assert [f"{row_hash(kinds, row):032x}" for row in rows] == case["hashes"]
+
+
+@settings(max_examples=300, deadline=None)
+@given(columns())
+def test_every_type_hashes_as_the_format_says(column):
+    kind, values = column
+    assert numbers(row_hashes([pa.array(values, kind)])) == [row_hash([kind], [value]) for value in values]
+
+
+@settings(deadline=None)
+@given(columns(), st.sampled_from([1, 3, 1000]), st.sampled_from([1, 5, 16_000]))
+def test_long_and_many_sequences_hash_alike(column, many_rows, block_rows):
+    kind, values = column
+    with patch.object(sequences, "_MANY_ROWS", many_rows), patch.object(sequences, "BLOCK_ROWS", block_rows):
+        assert numbers(row_hashes([pa.array(values, kind)])) == [row_hash([kind], [value]) for value in values]
+
+
+@settings(deadline=None)
+@given(st.lists(columns(), min_size=2, max_size=4))
+def test_rows_of_several_columns_hash_as_the_format_says(chosen):
+    kinds = [kind for kind, _ in chosen]
+    rows = list(zip(*(values for _, values in chosen), strict=False))
+    arrays = [pa.array(list(values), kind) for kind, values in zip(kinds, zip(*rows, strict=True), strict=True)]
+    assert numbers(row_hashes(arrays)) == [row_hash(kinds, row) for row in rows]
+
+
+@settings(deadline=None)
+@given(columns(), st.data())
+def test_offsets_and_chunks_do_not_count(column, data):
+    kind, values = column
+    whole = pa.array(values, kind)
+    start = data.draw(st.integers(0, len(values)))
+    stop = data.draw(st.integers(start, len(values)))
+    expected = row_hashes([whole])
+    assert row_hashes([whole[start:stop]]).equals(expected[start:stop])
+    chunks = pa.chunked_array([whole[:start], whole[start:stop], whole[stop:]])
+    assert row_hashes([chunks]).equals(expected)
+    assert row_hashes([chunks, whole]).equals(row_hashes([whole, chunks]))
+
+
+@settings(deadline=None)
+@given(leaf_columns, st.integers(0, 5))
+def test_dictionaries_hash_as_their_values(column, start):
+    kind, values = column
+    indices = [index if index % 3 else None for index in range(len(values))] * 4
+    encoded = pa.DictionaryArray.from_arrays(pa.array(indices, pa.int8()), pa.array(values, kind))
+    expected = row_hashes([pa.array([None if index is None else values[index] for index in indices], kind)])
+    assert row_hashes([encoded]).equals(expected)
+    assert row_hashes([encoded[start:]]).equals(expected[start : len(indices)])
+    assert row_hashes([encoded[start : start + 1]]).equals(expected[start : start + 1])
+
+
+TEXT = ["", "a", None, "Zürich", "x" * 30]
+DECIMALS = [Decimal("1.00"), None, Decimal("-3.25")]
+
+
+@pytest.mark.parametrize(
+    ("values", "kinds"),
+    [
+        ([1, -1, None, 100], [pa.int8(), pa.int16(), pa.int32(), pa.int64()]),
+        ([1, 200, None], [pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(), pa.int64()]),
+        ([1.5, None, float("nan"), -0.0], [pa.float16(), pa.float32(), pa.float64()]),
+        ([1, None, 86_399], [pa.time32("s"), pa.time32("ms"), pa.time64("us")]),
+        ([1, None, -1], [pa.timestamp("s"), pa.timestamp("ms"), pa.timestamp("us"), pa.timestamp("us", "UTC")]),
+        ([0, None, 19_000], [pa.date32(), pa.date64()]),
+        (DECIMALS, [pa.decimal32(9, 2), pa.decimal64(12, 2), pa.decimal128(9, 2), pa.decimal256(50, 2)]),
+        (TEXT, [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view()]),
+        (TEXT, [pa.string(), pa.dictionary(pa.int32(), pa.string()), pa.dictionary(pa.int8(), pa.string())]),
+    ],
+)
+def test_equal_values_hash_alike_in_every_arrow_type(values, kinds):
+    first = pa.array(values, kinds[0])
+    for kind in kinds[1:]:
+        assert row_hashes([first.cast(kind)]).equals(row_hashes([first])), kind
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.large_list(pa.large_string()),
+        pa.list_view(pa.string()),
+        pa.large_list_view(pa.string_view()),
+        pa.list_(pa.dictionary(pa.int8(), pa.string())),
+        pa.list_(pa.string(), 2),
+    ],
+    ids=str,
+)
+def test_equal_lists_hash_alike_in_every_arrow_type(kind):
+    values = [["a", "b"], None, [None, "c"], ["", "x" * 20]]
+    expected = row_hashes([pa.array(values, pa.list_(pa.string()))])
+    assert row_hashes([pa.array(values, kind)]).equals(expected)
+    assert row_hashes([pa.array(values, kind)[1:3]]).equals(expected[1:3])
+
+
+def test_runs_and_extension_types_hash_as_the_values_they_stand_for():
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array(["a", None]))
+    assert row_hashes([runs]).equals(row_hashes([pa.array(["a", "a", None])]))
+    ids = pa.array([b"0123456789abcdef", None], pa.binary(16))
+    assert row_hashes([pa.ExtensionArray.from_storage(pa.uuid(), ids)]).equals(row_hashes([ids]))
+
+
+def test_nans_of_every_payload_are_one_value():
+    bits = np.array([0x7FF8000000000000, 0xFFF8000000000000, 0x7FF0000000000001, 0x7FF8DEADBEEF0000], np.uint64)
+    narrow = np.array([0x7FC00000, 0xFFC00001, 0x7F800001], np.uint32)
+    arrays = pa.array(bits.view(np.float64)), pa.array(narrow.view(np.float32))
+    assert len({number for array in arrays for number in numbers(row_hashes([array]))}) == 1
+
+
+def test_entries_of_maps_have_no_order_and_elements_of_lists_have():
+    maps = pa.array(
+        [[("a", 1), ("b", 2)], [("b", 2), ("a", 1)], [("a", 2), ("b", 1)]], pa.map_(pa.string(), pa.int64())
+    )
+    lists = pa.array([["a", "b"], ["b", "a"]])
+    assert row_hashes([maps])[0] == row_hashes([maps])[1] != row_hashes([maps])[2]
+    assert row_hashes([lists])[0] != row_hashes([lists])[1]
+
+
+NOTHINGS = [
+    pa.array([None, [], [None], [[]], [[None]], [[0]], [[], []], [None, None]], pa.list_(pa.list_(pa.int64()))),
+    pa.array(
+        [None, {"a": None}, {"a": {"b": None}}, {"a": {"b": 0}}], pa.struct([("a", pa.struct([("b", pa.int64())]))])
+    ),
+    pa.array([None, [], [("a", None)], [("", None)], [("a", 0)]], pa.map_(pa.string(), pa.int64())),
+    pa.array([None, "", "\0", "\0\0", "\0" * 8, "\0" * 9, "\0" * 16, "\0" * 17]),
+]
+
+
+@pytest.mark.parametrize("array", NOTHINGS, ids=lambda array: str(array.type))
+def test_null_empty_and_zero_differ_at_every_level(array):
+    assert len(set(numbers(row_hashes([array])))) == len(array)
+
+
+def test_values_below_a_null_do_not_count():
+    children = [pa.array([1, 2]), pa.array(["a", "b"])]
+    hidden = pa.StructArray.from_arrays(children, ["x", "y"], mask=pa.array([True, False]))
+    assert row_hashes([hidden])[0] == row_hashes([pa.array([None], hidden.type)])[0]
+    elements = pa.array([1, 2, 3])
+    lists = pa.ListArray.from_arrays(pa.array([0, 2, 3], pa.int32()), elements, mask=pa.array([True, False]))
+    assert row_hashes([lists]).equals(row_hashes([pa.array([None, [3]])]))
+
+
+def test_a_string_in_a_buffer_without_a_byte_to_spare_is_read_to_its_end_and_no_further():
+    content = b"abcdefghi"
+    buffers = [None, pa.py_buffer(np.array([0, 3, 9], np.int32).tobytes()), pa.py_buffer(content)]
+    tight = pa.Array.from_buffers(pa.string(), 2, buffers)
+    assert row_hashes([tight]).equals(row_hashes([pa.array(["abc", "defghi"])]))
+
+
+def test_many_rows_hash_like_each_of_them():
+    rows = 40_000
+    generator = np.random.default_rng(7)
+    texts = ["x" * length for length in generator.integers(0, 40, rows)]
+    lists = [list(range(length)) for length in generator.integers(0, 5, rows)]
+    arrays = [pa.array(np.arange(rows)), pa.array(texts), pa.array(lists, pa.list_(pa.int64()))]
+    whole = row_hashes(arrays)
+    for place in (0, 1, 15_999, 16_000, 31_999, 32_000, rows - 1):
+        assert whole[place] == row_hash([array.type for array in arrays], [place, texts[place], lists[place]])
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary()], ids=str)
+def test_long_values_that_repeat_hash_like_any_others(kind):
+    values = ["x" * 30, None, "y" * 17, ""] * 1000
+    whole = row_hashes([pa.array(values, kind)])
+    assert numbers(whole)[:4] * 1000 == numbers(whole)
+    assert numbers(whole)[:4] == [row_hash([kind], [value]) for value in values[:4]]
+
+
+def test_the_position_of_a_column_counts_and_its_name_does_not():
+    batch = pa.record_batch({"a": [1, 2], "b": [3, 4]})
+    assert row_hashes_of_batch(batch).equals(row_hashes_of_batch(batch.rename_columns(["x", "y"])))
+    assert row_hashes_of_batch(batch, ["b", "a"]).equals(row_hashes([batch["b"], batch["a"]]))
+    assert not row_hashes_of_batch(batch, ["b", "a"]).equals(row_hashes_of_batch(batch))
+
+
+def test_no_rows_have_no_hashes():
+    for kind in (pa.int64(), pa.string(), pa.list_(pa.string()), pa.map_(pa.string(), pa.int64())):
+        assert len(row_hashes([pa.array([], kind)])) == 0
+        assert len(row_hashes([pa.chunked_array([], kind)])) == 0
+
+
+def test_a_type_that_no_table_has_is_refused_in_a_sentence():
+    unions = pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])])
+    with pytest.raises(TerminalError, match="have no row hash"):
+        row_hashes([unions])
+    with pytest.raises(TerminalError, match="more than 38 digits"):
+        row_hashes([pa.array([Decimal(10**45)], pa.decimal256(50, 0))])
+
+
+def test_columns_of_different_lengths_are_refused():
+    with pytest.raises(ValueError, match="columns of one length"):
+        row_hashes([pa.array([1]), pa.array([1, 2])])
+    with pytest.raises(ValueError, match="columns of one length"):
+        row_hashes([])
+
+
+@given(HASHES, st.integers(1, 65_536))
+def test_the_remainder_is_that_of_the_128_bit_number(values, divisor):
+    assert hashes_of(values).modulo(divisor).tolist() == [value % divisor for value in values]
+    assert hashes_of(values).modulo(divisor).dtype == np.int32
+
+
+def test_a_divisor_out_of_range_is_refused():
+    for divisor in (0, 65_537):
+        with pytest.raises(ValueError, match="1 to 65536"):
+            hashes_of([1]).modulo(divisor)
+
+
+WEIGHTS = st.sampled_from([1, -1, 2**15 - 1, -(2**15), 2**15, -(2**63), 2**63 - 1]) | st.integers(-(2**63), 2**63 - 1)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**128 - 1), WEIGHTS), max_size=30))
+def test_the_signed_sum_is_exact(pairs):
+    weights = np.array([weight for _, weight in pairs], np.int64)
+    expected = sum(value * weight for value, weight in pairs) % 2**128
+    assert hashes_of([value for value, _ in pairs]).signed_sum(weights) == expected
+
+
+@pytest.mark.parametrize("weight", [1, -1, 2**15 - 1, -(2**15), 2**63 - 1, -(2**63)])
+def test_the_signed_sum_of_many_of_the_largest_hashes_does_not_overflow(weight):
+    rows = 70_000
+    most = np.full(rows, 2**64 - 1, np.uint64)
+    total = RowHashes(most, most).signed_sum(np.full(rows, weight, np.int64))
+    assert total == (2**128 - 1) * weight * rows % 2**128
+
+
+@given(HASHES, HASHES)
+def test_hashes_are_joined_taken_and_cut_like_arrays(first, second):
+    joined = RowHashes.concat([hashes_of(first), hashes_of(second)])
+    assert numbers(joined) == first + second
+    assert numbers(joined.take(np.arange(len(joined))[::-1])) == (first + second)[::-1]
+    assert numbers(joined.slice(1, 3)) == (first + second)[1:3]
+    assert joined.equals(hashes_of(first + second))
+    assert joined.equals(hashes_of(first)) == (not second)
+    assert len(RowHashes.concat([])) == 0
+
+
+def test_lanes_of_another_type_are_refused():
+    with pytest.raises(ValueError, match="two uint64 arrays of one length"):
+        RowHashes(np.zeros(1, np.int64), np.zeros(1, np.uint64))

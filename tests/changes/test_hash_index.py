@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from icefloe.changes import hash_index as hash_membership
+from icefloe.changes.hash_index import HashIndex, distinct_hashes, is_in
+from icefloe.changes.row_hash.row_hashes import RowHashes
+
+FEW = st.sampled_from([0, 1, 2, 1 << 62, 1 << 63, (1 << 64) - 1])
+PAIRS = st.lists(st.tuples(FEW, FEW), max_size=30)
+
+
+def hashes(pairs: list[tuple[int, int]]) -> RowHashes:
+    lanes = np.array(pairs, np.uint64).reshape(-1, 2)
+    return RowHashes(lanes[:, 0].copy(), lanes[:, 1].copy())
+
+
+def pairs_of(index: HashIndex, rows: RowHashes) -> list[tuple[int, int]]:
+    parts = list(index.matches(rows))
+    return sorted((int(row), int(number)) for part in parts for row, number in zip(*part, strict=True))
+
+
+@given(PAIRS, PAIRS)
+def test_every_pair_of_equal_hashes_is_found_once_and_no_other(rows: list, members: list) -> None:
+    index = HashIndex.of(hashes(members), np.arange(len(members), dtype=np.int32))
+    expected = [(row, number) for row, one in enumerate(rows) for number, two in enumerate(members) if one == two]
+    assert pairs_of(index, hashes(rows)) == expected
+    assert is_in(hashes(rows), hashes(members)).tolist() == [row in members for row in rows]
+
+
+@given(PAIRS)
+def test_distinct_hashes_are_each_once(rows: list) -> None:
+    distinct = distinct_hashes(hashes(rows))
+    assert sorted(distinct[place] for place in range(len(distinct))) == sorted({high << 64 | low for high, low in rows})
+
+
+@pytest.mark.parametrize("lane", ["low", "high"])
+def test_hashes_that_agree_in_one_lane_only_are_not_equal(lane: str) -> None:
+    one, two = ((7, 1), (8, 1)) if lane == "low" else ((7, 1), (7, 2))
+    assert is_in(hashes([one, one]), hashes([two])).tolist() == [False, False]
+
+
+def test_random_rows_are_found_among_many() -> None:
+    random = np.random.default_rng(5)
+    rows, others = (
+        RowHashes(*random.integers(0, 1 << 64, (2, 200_000), dtype=np.uint64, endpoint=False)) for _ in range(2)
+    )
+    places = np.arange(0, 200_000, 7)
+    members = RowHashes.concat([others, rows.take(places)])
+    assert np.flatnonzero(is_in(rows, members)).tolist() == places.tolist()
+
+
+def test_rows_with_many_matches_come_in_bounded_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hash_membership, "_BLOCK_ROWS", 64)
+    monkeypatch.setattr(hash_membership, "_BLOCK_PAIRS", 100)
+    members, rows = hashes([(3, 3)] * 40 + [(4, 4)] * 150), hashes([(3, 3), (4, 4), (5, 5)] * 50)
+    index = HashIndex.of(members, np.arange(190, dtype=np.int32))
+    assert max(len(part) for part, _ in index.matches(rows)) <= 100 + 150
+    assert len(pairs_of(index, rows)) == len(set(pairs_of(index, rows))) == 50 * 190
+
+
+def test_nothing_is_found_among_nothing() -> None:
+    nothing, some = hashes([]), hashes([(1, 1)])
+    assert is_in(some, nothing).tolist() == [False]
+    assert is_in(nothing, some).tolist() == []
+
+
+def test_each_hash_needs_a_number() -> None:
+    with pytest.raises(ValueError, match="one number per hash was expected, found 2 for 1"):
+        HashIndex.of(hashes([(1, 1)]), np.zeros(2, np.int32))

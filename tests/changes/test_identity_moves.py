@@ -1,0 +1,76 @@
+import doctest
+from collections import Counter
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from changes.hash_values import colliding_hashes, hashes_of, numbers
+from icefloe.changes import identity_moves as reidentified
+from icefloe.changes.identity_moves import cancelled_elsewhere, combined_hashes
+
+ROWS = st.lists(
+    st.tuples(colliding_hashes, colliding_hashes, st.integers(0, 1), st.sampled_from([-3, -2, -1, 1, 2, 3])),
+    max_size=30,
+    unique_by=lambda row: row[:3],
+)
+
+
+def oracle(rows):
+    """What is left of each (row, identity, ordinal): one by one, the smallest identity of either sign goes first."""
+    left = Counter({row[:3]: row[3] for row in rows})
+    for row, ordinal in {(row, ordinal) for row, _, ordinal, _ in rows}:
+        while True:
+            equal = [key for key in left if (key[0], key[2]) == (row, ordinal) and left[key]]
+            added, removed = ([key for key in equal if left[key] * sign > 0] for sign in (1, -1))
+            if not added or not removed:
+                break
+            left[min(added)] -= 1
+            left[min(removed)] += 1
+    return {key: weight for key, weight in left.items() if weight}
+
+
+def cancelled(rows):
+    hashes, identities, ordinals, weights = zip(*rows, strict=True) if rows else ([], [], [], [])
+    return cancelled_elsewhere(
+        row_hashes=hashes_of(hashes),
+        identity_hashes=hashes_of(identities),
+        change_ordinals=np.array(ordinals, np.int32),
+        weights=np.array(weights, np.int64),
+    )
+
+
+def test_the_example_of_the_docstring_holds():
+    assert doctest.testmod(reidentified).failed == 0
+
+
+@settings(max_examples=300, deadline=None)
+@given(ROWS, st.randoms())
+def test_what_is_left_is_what_one_by_one_cancelling_leaves(rows, random):
+    expected = oracle(rows)
+    for _ in range(2):
+        positions, changes = cancelled(rows)
+        assert len(set(positions.tolist())) == len(positions)
+        assert changes.all()
+        left = {row[:3]: row[3] for row in rows}
+        for position, change in zip(positions.tolist(), changes.tolist(), strict=True):
+            left[rows[position][:3]] += change
+        assert {key: weight for key, weight in left.items() if weight} == expected
+        random.shuffle(rows)
+
+
+@given(ROWS)
+def test_what_is_added_sums_to_zero_over_equal_rows(rows):
+    sums = Counter()
+    for position, change in zip(*map(np.ndarray.tolist, cancelled(rows)), strict=True):
+        row, _, ordinal, weight = rows[position]
+        sums[row, ordinal] += change
+        assert 0 <= abs(weight + change) <= abs(weight)
+        assert (weight + change) * weight >= 0
+    assert not any(sums.values())
+
+
+def test_a_combined_hash_tells_row_and_identity_apart():
+    pairs = [(row, identity) for row in (0, 1, 1 << 64) for identity in (0, 1, 2, 1 << 64)]
+    rows, identities = (hashes_of(values) for values in zip(*pairs, strict=True))
+    assert len(set(numbers(combined_hashes(rows, identities)))) == len(pairs)

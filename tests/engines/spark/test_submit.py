@@ -1,0 +1,161 @@
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.workspace import Workspace
+from icefloe.batch.context.batch_context import TaskReference
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.run.phases import Phase
+from icefloe.batch.run_settings import RunSettings
+from icefloe.engines.spark.application import refuse_missing_jobs
+from icefloe.engines.spark.master import SparkConnectionError
+from icefloe.engines.spark.submit import SparkSubmit
+from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.pipeline.pipeline_file import load_pipeline
+
+SECRET = "never-on-a-command-line"
+
+
+class FakeSpark:
+    """A spark-submit that writes down what it was given and ends as it is told."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.script = folder / "spark-submit"
+
+    def write(self, *, exit_code: int, error: dict[str, Any] | None = None) -> None:
+        lines = [
+            "#!/bin/sh",
+            f'printf "%s\\n" "$@" > {self.folder}/arguments',
+            f"env > {self.folder}/environment",
+            "echo starting; echo 'the last word'; printf '\\tat java.base/Thread.run\\n\\t... 7 more\\n'",
+        ]
+        if error is not None:
+            errors = self.folder / "7" / "errors"
+            errors.mkdir(parents=True)
+            lines.append(f"printf '%s' '{json.dumps(error)}' > {errors}/shuffle_write-$ICEFLOE_ATTEMPT.json")
+        self.script.write_text("\n".join([*lines, f"exit {exit_code}", ""]))
+        self.script.chmod(self.script.stat().st_mode | stat.S_IXUSR)
+
+    @property
+    def arguments(self) -> list[str]:
+        return (self.folder / "arguments").read_text().splitlines()
+
+    @property
+    def environment(self) -> str:
+        return (self.folder / "environment").read_text()
+
+
+@pytest.fixture
+def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSpark:
+    fake = FakeSpark(tmp_path)
+    monkeypatch.setattr("icefloe.engines.spark.submit.shutil.which", lambda *_, **__: str(fake.script))
+    return fake
+
+
+def submit(folder: Path, **keys: Any) -> None:
+    path = Workspace.create(folder).pipeline(engine="spark", **keys)
+    jobs = SparkSubmit.of(load_pipeline(path, environ={}), environ={"PATH": "/usr/bin:/bin"})
+    credentials = Credentials(storage_options={"secret_access_key": SECRET})
+    reference = TaskReference(plan_url=f"file://{folder}/7/plan.json", credentials=credentials, settings=RunSettings())
+    jobs.run(Phase.SHUFFLE_WRITE, reference)
+
+
+def test_the_job_gets_the_plan_as_its_only_argument_and_the_library_as_a_zip(spark: FakeSpark) -> None:
+    spark.write(exit_code=0)
+    submit(spark.folder, spark={"conf": {"spark.master": "local[3]", "spark.x": "y"}})
+    application, plan_url = spark.arguments[-2:]
+    assert application.endswith("spark_jobs/shuffle_write.py")
+    assert plan_url == f"file://{spark.folder}/7/plan.json"
+    assert spark.arguments[:2] == ["--master", "local[3]"]
+    assert "spark.x=y" in spark.arguments
+    assert spark.arguments[spark.arguments.index("--py-files") + 1].endswith(".zip")
+
+
+def test_credentials_reach_the_driver_in_its_environment_only(spark: FakeSpark) -> None:
+    spark.write(exit_code=0)
+    submit(spark.folder)
+    assert SECRET in spark.environment
+    assert SECRET not in "\n".join(spark.arguments)
+
+
+@pytest.mark.parametrize(("family", "kind"), [("terminal", TerminalError), ("transient", TransientError)])
+def test_what_the_job_says_of_itself_is_raised(spark: FakeSpark, family: str, kind: type[IcefloeError]) -> None:
+    spark.write(exit_code=1, error={"version": 1, "family": family, "sentence": "the reason", "facts": {"map_id": 7}})
+    with pytest.raises(kind, match=r"^the reason$") as raised:
+        submit(spark.folder)
+    assert raised.value.map_id == 7
+
+
+def test_a_job_that_dies_without_a_word_may_be_tried_again(spark: FakeSpark) -> None:
+    spark.write(exit_code=137)
+    with pytest.raises(TransientError, match=r"exit code 137 .* it last said: the last word"):
+        submit(spark.folder)
+
+
+def test_without_spark_submit_the_sentence_names_the_other_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("icefloe.engines.spark.submit.shutil.which", lambda *_, **__: None)
+    with pytest.raises(TerminalError, match=r"spark-submit is not on the path.*--engine local"):
+        submit(tmp_path)
+
+
+def test_a_library_without_its_spark_applications_says_where_they_belong(tmp_path: Path) -> None:
+    refuse_missing_jobs()
+    jobs = tmp_path / "spark_jobs"
+    with pytest.raises(TerminalError, match=rf"are not in {jobs}: put the folder spark_jobs .* or set engine: local$"):
+        refuse_missing_jobs(jobs)
+
+
+def test_a_disk_that_the_workers_do_not_share_is_refused(spark: FakeSpark) -> None:
+    with pytest.raises(TerminalError, match="a disk of one machine"):
+        submit(spark.folder, spark={"conf": {"spark.master": "spark://host:7077"}})
+
+
+def test_a_table_on_a_disk_that_the_workers_do_not_share_is_refused(tmp_path: Path) -> None:
+    places = {"storage": "s3://lake/icefloe", "sink": {"type": "files", "path": "s3://lake/changes"}}
+    conf = {"spark.master": "spark://host:7077"}
+    workspace = Workspace.create(tmp_path)
+    for is_shared in (False, True):
+        path = workspace.pipeline(engine="spark", spark={"conf": conf}, storage_is_shared=is_shared, **places)
+        jobs = SparkSubmit.of(load_pipeline(path, environ={}), environ={})
+        jobs.check_table("s3://lake/warehouse/events")
+        if is_shared:
+            jobs.check_table(workspace.table.location())
+        else:
+            with pytest.raises(TerminalError, match=r"^the location of db\.events is file:///.* a disk of one machine"):
+                jobs.check_table(workspace.table.location())
+
+
+def test_deploy_mode_cluster_is_refused(spark: FakeSpark) -> None:
+    with pytest.raises(SparkConnectionError, match="deploy mode 'cluster'"):
+        submit(spark.folder, spark={"conf": {"spark.submit.deployMode": "cluster"}})
+
+
+def test_what_no_job_can_start_with_is_found_before_one_is_started(spark: FakeSpark) -> None:
+    java = spark.folder / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'java.specification.version = 17' >&2\n")
+    java.chmod(0o755)
+    workspace = Workspace.create(spark.folder)
+
+    def check(**conf: str) -> None:
+        pipeline = load_pipeline(workspace.pipeline(engine="spark", spark={"conf": conf}), environ={})
+        SparkSubmit.of(pipeline, environ={"PATH": "/bin", "JAVA_HOME": str(spark.folder)}).check()
+
+    check()
+    with pytest.raises(TerminalError, match=r"sets spark\.executor\.pyspark\.memory"):
+        check(**{"spark.executor.pyspark.memory": "1g"})
+    with pytest.raises(
+        TerminalError, match=r"^spark\.conf names /nowhere/env\.tar\.gz in spark\.archives, which is not"
+    ):
+        check(**{"spark.archives": f"https://example.com/other.zip,{java}#java,/nowhere/env.tar.gz#environment"})
+    check(**{"spark.archives": f"s3a://lake/env.tar.gz#environment,file://{java}"})
+    java.unlink()
+    with pytest.raises(TerminalError, match=r"bin/java does not run .*: set JAVA_HOME"):
+        check()
+    assert not (spark.folder / "arguments").exists()

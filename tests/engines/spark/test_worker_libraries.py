@@ -1,0 +1,41 @@
+import pytest
+
+from icefloe.engines.spark import worker_libraries
+from icefloe.engines.spark.worker_libraries import found_libraries, refuse_other_libraries
+from icefloe.errors import TerminalError, TransientError
+
+
+class Workers:
+    """One worker whose libraries differ, or that runs nothing."""
+
+    def __init__(self, error: TransientError | None = None, **differing: str | None) -> None:
+        self._error = error
+        self._differing = differing
+
+    def map(self, function: object, numbers: object) -> list[dict[str, str | None]]:  # noqa: ARG002 - it is an engine
+        if self._error is not None:
+            raise self._error
+        return [{**found_libraries(0), **self._differing}]
+
+
+def test_workers_of_the_same_environment_pass() -> None:
+    refuse_other_libraries(Workers())
+
+
+def test_every_library_that_is_missing_or_another_is_named() -> None:
+    here = found_libraries(0)["pyarrow"]
+    with pytest.raises(TerminalError) as refused:
+        refuse_other_libraries(Workers(pyarrow="1.2.3", lz4=None))
+    assert f"the Spark workers have pyarrow 1.2.3 instead of {here}, no lz4: run them from" in str(refused.value)
+
+
+def test_workers_that_run_no_python_at_all_may_be_there_later() -> None:
+    lost = Workers(TransientError("Spark gave up on 1 tasks: no such file"))
+    with pytest.raises(TransientError, match=r"name a Python 3\.\d+ there; Spark gave up on 1 tasks: no such file$"):
+        refuse_other_libraries(lost)
+
+
+def test_what_a_driver_lacks_too_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_libraries, "_LIBRARIES", ("no-such-library",))
+    assert found_libraries(0)["no-such-library"] is None
+    refuse_other_libraries(Workers())

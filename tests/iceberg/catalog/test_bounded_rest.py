@@ -1,0 +1,61 @@
+import socket
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from fakes.unanswering import drip_headers, garbage, keep_silent, serving
+from icefloe.errors import TerminalError, TransientError
+from icefloe.iceberg.catalog.bounded_rest import BoundedRestCatalog
+from icefloe.iceberg.catalog.catalogs import load_catalog, load_table
+from icefloe.patience import PATIENCE_VARIABLE
+
+
+@pytest.fixture(autouse=True)
+def _little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PATIENCE_VARIABLE, "1.5")
+
+
+def properties(port: int, credential: str = "") -> dict[str, str]:
+    url = f"http://127.0.0.1:{port}"
+    return {"uri": url} | ({"credential": credential, "oauth2-server-uri": f"{url}/tokens"} if credential else {})
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("behaviour", [keep_silent, drip_headers])
+@pytest.mark.parametrize("credential", ["", "id:secret"])
+def test_a_rest_catalog_that_does_not_answer_is_given_up(behaviour: Callable[..., None], credential: str) -> None:
+    with serving(behaviour) as port, pytest.raises(TransientError, match="catalog 'lake' does not answer: cannot open"):
+        load_table({"name": "lake", "type": "rest", **properties(port, credential)}, "db.events")
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("credential", ["", "id:secret"])
+def test_a_request_to_a_silent_server_ends_by_itself_so_that_no_thread_stays(credential: str) -> None:
+    with serving(keep_silent) as port, pytest.raises(OSError, match="timed out"):
+        BoundedRestCatalog("lake", properties(port, credential), 0.1)
+
+
+def answer_after_a_while(connection: socket.socket, left: threading.Event) -> None:
+    while connection.recv(65536) and not left.wait(0.8):
+        body = b'{"defaults": {}, "overrides": {}}'
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        connection.sendall(head.encode() + body)
+
+
+def test_a_request_may_take_most_of_the_patience() -> None:
+    with serving(answer_after_a_while) as port:
+        assert load_catalog({"name": "lake", "type": "rest", **properties(port)}).name == "lake"
+
+
+def test_whoever_waited_in_vain_reads_what_to_set() -> None:
+    with (
+        serving(keep_silent) as port,
+        pytest.raises(TransientError, match=f"if it is only slow, set a larger {PATIENCE_VARIABLE}"),
+    ):
+        load_catalog({"name": "lake", "type": "rest", **properties(port)})
+
+
+def test_a_server_that_answers_a_page_to_everything_is_no_catalog() -> None:
+    with serving(garbage) as port, pytest.raises(TerminalError, match="catalog 'lake': cannot open it"):
+        load_table({"name": "lake", "type": "rest", **properties(port)}, "db.events")

@@ -1,0 +1,153 @@
+import pytest
+
+from icefloe.iceberg.catalog.file_places import FilePlaces, Place
+
+
+@pytest.mark.parametrize(
+    "forms",
+    [
+        ("/data/t", "file:/data/t", "file:///data/t", "file:///data/t/", "file:///data/./x/../t", "FILE:///data/t",
+         "file://localhost/data/t", "file://LocalHost/data/t/"),
+        ("s3://lake/t", "s3a://lake/t", "s3n://lake/t/", "S3://lake/t"),
+        ("gs://lake/t", "gcs://lake/t"),
+        (
+            "abfss://box@account.dfs.core.windows.net/t", "abfs://box@account.dfs.core.windows.net/t",
+            "wasbs://box@account.blob.core.windows.net/t", "wasb://box@account.blob.core.windows.net/t",
+            "ABFS://box@Account.DFS.core.windows.net/t", "wasbs://box@account.Blob.Core.windows.net/t",
+        ),
+        ("hdfs://names.example:8020/t", "hdfs://Names.Example:8020/t"),
+    ],
+)  # fmt: skip
+def test_one_place_in_several_forms_is_one_place(forms: tuple[str, ...]) -> None:
+    assert len({Place.of(form) for form in forms}) == 1
+    assert None not in {Place.of(form) for form in forms}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("s3://lake/t", "s3://Lake/t"),
+        ("s3://lake/t", "s3://lake/T"),
+        ("gs://lake/t", "gs://LAKE/t"),
+        ("abfs://box@account.dfs.core.windows.net/t", "abfs://Box@account.dfs.core.windows.net/t"),
+        ("file:///data/t", "file:///Data/t"),
+    ],
+)
+def test_names_of_buckets_containers_and_folders_count_with_their_case(one: str, other: str) -> None:
+    assert Place.of(one) is not None
+    assert Place.of(one) != Place.of(other)
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "", " s3://lake/t", "s3://la\tke/t", "s3://lake/t\n", "\x00s3://lake/t",
+        "s3://lake/../other/t", "s3://lake/t/./a", "s3://lake/t?/../../other", "s3://lake/a\\..\\b",
+        "file://host/data/t", "file:data/t", "file:///data/t?/../../../data/t", "file:///data/t#/../x", "s3://[/t",
+    ],
+)  # fmt: skip
+def test_a_location_that_can_be_read_in_two_ways_is_no_place(location: str) -> None:
+    assert Place.of(location) is None
+    assert not FilePlaces(places=(Place(scheme="s3", authority="lake"),)).hold(location)
+
+
+def places(
+    location: str, *, metadata: str | None = None, warehouse: str | None = None, allowed: tuple[str, ...] = ()
+) -> FilePlaces:
+    metadata_location = metadata or f"{location}/metadata/1.metadata.json"
+    return FilePlaces.of_table(
+        location, metadata_location=metadata_location, warehouse=warehouse, allowed_locations=allowed
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "is_held"),
+    [
+        ("s3://lake/elsewhere/a.parquet", True),
+        ("s3a://lake/t/a.parquet", True),
+        ("s3://lake", True),
+        ("s3://lake2/t/a.parquet", False),
+        ("s3://lake.evil.example/t", False),
+        ("s3://lake@evil/t", False),
+        ("s3://lake:80/t", False),
+        ("gs://lake/t/a.parquet", False),
+        ("hdfs://lake/t/a.parquet", False),
+        ("http://lake/t/a.parquet", False),
+        ("file:///lake/t/a.parquet", False),
+        ("/lake/t/a.parquet", False),
+    ],
+)
+def test_the_bucket_of_a_table_is_its_place(path: str, is_held: bool) -> None:
+    assert places("s3://lake/t").hold(path) is is_held
+
+
+def test_a_migrated_tables_files_below_the_warehouses_bucket_are_read() -> None:
+    found = places("s3://lake/t", warehouse="s3a://hive/warehouse")
+    assert found.hold("s3://hive/old/t/a.parquet")
+    assert not found.hold("s3://other/t/a.parquet")
+
+
+@pytest.mark.parametrize("warehouse", [None, "", "lake", "arn:aws:s3tables:us-east-1:1:bucket/b", "1:s3tables/b", "."])
+def test_a_warehouse_that_is_a_name_adds_nothing(warehouse: str | None) -> None:
+    assert places("s3://lake/t", warehouse=warehouse) == places("s3://lake/t")
+
+
+def test_where_the_catalog_says_that_the_metadata_is_is_a_place_too() -> None:
+    found = places("s3://lake/t", metadata="s3://metadata/t/1.metadata.json")
+    assert found.hold("s3://metadata/t/manifest.avro")
+    assert found.hold("s3://lake/t/a.parquet")
+
+
+@pytest.mark.parametrize(
+    ("path", "is_held"),
+    [
+        ("/data/wh/t/data/a.parquet", True),
+        ("file:/data/wh/t/data/a.parquet", True),
+        ("file:///data/wh/t/x/../data/a.parquet", True),
+        ("file:///data/wh/t2/a.parquet", False),
+        ("file:///data/wh/t/../other/a.parquet", False),
+        ("/etc/passwd", False),
+    ],
+)
+def test_a_local_tables_place_is_its_own_folder(path: str, is_held: bool) -> None:
+    assert places("file:///data/wh/t").hold(path) is is_held
+
+
+def test_a_local_warehouse_is_a_place_with_all_below_it() -> None:
+    found = places("file:///data/wh/t", warehouse="file:///data/wh")
+    assert found.hold("/data/wh/renamed/a.parquet")
+    assert not found.hold("/data/a.parquet")
+    assert places("file:///data/wh/t", warehouse="file:///") == places("file:///data/wh/t")
+
+
+@pytest.mark.parametrize("claimed", ["file:///", "/", "file:///data", "file:///etc", "/data/wh"])
+def test_a_table_cannot_claim_more_of_a_disk_than_the_folder_above_its_metadata(claimed: str) -> None:
+    for metadata in ("file:///data/wh/t/metadata/1.metadata.json", "s3://lake/t/metadata/1.metadata.json"):
+        found = places(claimed, metadata=metadata)
+        assert not found.hold("/etc/passwd")
+        assert not found.hold("/data/wh/other/a.parquet")
+
+
+def test_what_is_allowed_is_a_folder_and_not_its_bucket() -> None:
+    found = places("s3://lake/t", allowed=("s3://archive/events/", "file:///mnt/old"))
+    assert found.hold("s3a://archive/events/a.parquet")
+    assert found.hold("/mnt/old/a.parquet")
+    assert not found.hold("s3://archive/events2/a.parquet")
+    assert not found.hold("s3://archive/a.parquet")
+    assert [str(place) for place in found.places] == ["s3://lake", "s3://archive/events", "file:///mnt/old"]
+
+
+def test_a_file_that_is_allowed_by_its_name_is_read_and_its_neighbours_are_not() -> None:
+    found = places("s3://lake/t", allowed=("s3://archive/a.parquet", "file:///b.parquet"))
+    assert found.hold("s3://archive/a.parquet")
+    assert found.hold("/b.parquet")
+    assert not found.hold("s3://archive/b.parquet")
+    assert not found.hold("/a.parquet")
+
+
+@pytest.mark.parametrize("name", ["..", ".", "a?/../../other", "a#b", "a;b", "a\\b", "\ta", "a b", "", "\u2025"])
+def test_a_name_in_a_held_folder_is_judged_like_any_location(name: str) -> None:
+    found = places("s3://lake/t", allowed=("file:///mnt/old",))
+    for folder in ("s3://lake/t/data", "file:///mnt/old", "/mnt/old"):
+        place = Place.of(f"{folder}/{name}")
+        assert found.hold(f"{folder}/{name}") is (place is not None and any(p.holds(place) for p in found.places))

@@ -1,0 +1,106 @@
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType
+from pyroaring import BitMap64
+
+from iceberg.counting_io import CountingIO
+from iceberg.far_io import FAR, FarIO
+from iceberg.written_deletes import write_deletion_vector, write_equality_deletes, write_position_deletes
+from iceberg.written_tables import column, local_io, optional, write_file
+from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.delete_file import DeleteFile
+from icefloe.iceberg.deletes.deleted_positions import DeletedPositions
+from icefloe.iceberg.schemas.table_schema import TableSchema
+
+SCHEMAS = {(1,): TableSchema.of(Schema(optional("id", LongType())))}
+
+
+def data_file(folder: Path, name: str, rows: int) -> DataFile:
+    return write_file(folder / name, column("id", pa.array(range(rows), pa.int64())))
+
+
+def deleted(delete_files: list[DeleteFile], *data_files: DataFile, **options: Any) -> DeletedPositions:
+    options = {"io": local_io(), "memory_bytes": 1 << 20} | options
+    return DeletedPositions(delete_files, equality_schemas=SCHEMAS, table="db.t", data_files=data_files, **options)
+
+
+def test_each_delete_file_is_resolved_by_its_kind_and_only_those_asked_for(tmp_path: Path) -> None:
+    one, two = data_file(tmp_path, "one", 5), data_file(tmp_path, "two", 9)
+    positions = deleted(
+        [
+            write_position_deletes(tmp_path / "positions", [(one.path, 1), (two.path, 2), (two.path, 8)]),
+            write_deletion_vector(tmp_path / "vector", BitMap64([3, 4]), data_file=one.path),
+            write_equality_deletes(tmp_path / "keys", column("id", pa.array([4, 7, 99])), [1]),
+        ],
+        one,
+        two,
+    )
+    assert positions.of(one, [0, 1, 2]) == {0: BitMap64([1]), 1: BitMap64([3, 4]), 2: BitMap64([4])}
+    assert positions.of(two, [2, 0]) == {0: BitMap64([2, 8]), 2: BitMap64([4, 7])}
+    assert positions.of(one, []) == {}
+
+
+def test_positions_behind_the_end_of_the_data_file_are_dropped(tmp_path: Path) -> None:
+    file = data_file(tmp_path, "one", 5)
+    positions = deleted(
+        [
+            write_position_deletes(tmp_path / "positions", [(file.path, 4), (file.path, 5), (file.path, 2**40)]),
+            write_deletion_vector(tmp_path / "vector", BitMap64([0, 5]), data_file=file.path),
+        ],
+        file,
+    )
+    assert positions.of(file, [0, 1]) == {0: BitMap64([4]), 1: BitMap64([0])}
+
+
+def test_what_names_another_data_file_deletes_nothing(tmp_path: Path) -> None:
+    one, two = data_file(tmp_path, "one", 5), data_file(tmp_path, "two", 9)
+    positions = deleted(
+        [
+            write_position_deletes(tmp_path / "positions", [(two.path, 1)]),
+            write_deletion_vector(tmp_path / "vector", BitMap64([3]), data_file=two.path),
+            write_equality_deletes(tmp_path / "keys", column("id", pa.array([7])), [1]),
+        ],
+        one,
+        two,
+    )
+    assert positions.of(one, [0, 1, 2]) == {0: BitMap64(), 1: BitMap64(), 2: BitMap64()}
+
+
+def test_a_position_delete_file_is_read_once_for_all_data_files_of_the_task(tmp_path: Path) -> None:
+    io = CountingIO()
+    files = [data_file(tmp_path, f"data-{number}", 3) for number in range(4)]
+    shared = write_position_deletes(tmp_path / "positions", [(file.path, 1) for file in files])
+    positions = deleted([shared], *files, io=io)
+    assert not io.opened
+    assert [positions.of(file, [0]) for file in files] == [{0: BitMap64([1])}] * 4
+    assert dict(io.opened) == {"positions": 1}
+
+
+def test_a_data_file_of_another_task_is_refused(tmp_path: Path) -> None:
+    one, two = data_file(tmp_path, "one", 5), data_file(tmp_path, "two", 9)
+    with pytest.raises(ValueError, match="two is not among the 1 data files of the task"):
+        deleted([], one).of(two, [])
+
+
+def test_position_delete_files_are_read_ahead_where_storage_is_far(tmp_path: Path) -> None:
+    files = [data_file(tmp_path, f"data-{number}", 9) for number in range(3)]
+    written = [
+        write_position_deletes(tmp_path / f"positions-{number}", [(file.path, number), (file.path, 8)])
+        for number, file in enumerate(files)
+    ]
+    keys = write_equality_deletes(tmp_path / "keys", column("id", pa.array([7])), [1])
+    far = [replace(each, path=FAR + each.path) for each in written]
+    io = FarIO(at_once=3)
+    positions = deleted([far[0], keys, *far[1:]], *files, io=io)
+    assert positions.of(files[0], [0]) == {0: BitMap64([0, 8])}
+    assert sorted(io.opened) == [each.path for each in far]
+    assert [positions.of(files[place], [place + 1]) for place in (1, 2)] == [
+        {2: BitMap64([1, 8])},
+        {3: BitMap64([2, 8])},
+    ]
+    assert len(io.opened) == 3

@@ -1,0 +1,226 @@
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyiceberg.schema import Schema
+from pyiceberg.types import (
+    DecimalType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampType,
+    UUIDType,
+)
+from pyroaring import BitMap64
+
+from iceberg.counting_io import CountingIO
+from iceberg.written_deletes import write_equality_deletes
+from iceberg.written_tables import local_io, optional, with_id, write_file
+from icefloe.errors import TerminalError
+from icefloe.iceberg.catalog.file_io import FileGoneError
+from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.delete_file import DeleteFile
+from icefloe.iceberg.deletes.equality_deletes import EqualityDeletes
+from icefloe.iceberg.files.reader import RecordCountError
+from icefloe.iceberg.schemas.table_schema import TableSchema
+
+ID = with_id(1, pa.field("id", pa.int64()))
+NAME = with_id(2, pa.field("name", pa.string()))
+COLUMNS = (optional("id", LongType(), 1), optional("name", StringType(), 2))
+Rows = Sequence[tuple[Any, ...]]
+
+
+def arrow(rows: Rows, *fields: pa.Field) -> pa.Table:
+    columns = [[row[place] for row in rows] for place in range(len(fields))]
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, fields, strict=True)]
+    return pa.table(arrays, schema=pa.schema(fields))
+
+
+def data(folder: Path, rows: Rows, *fields: pa.Field, **options: Any) -> DataFile:
+    return write_file(folder / "data.parquet", arrow(rows, *(fields or (ID, NAME))), **options)
+
+
+def deletes(folder: Path, number: int, keys: Rows, *fields: pa.Field) -> DeleteFile:
+    ids = [int(field.metadata[b"PARQUET:field_id"]) for field in fields]
+    return write_equality_deletes(folder / f"deletes-{number}.parquet", arrow(keys, *fields), ids)
+
+
+def schemas(*field_ids: tuple[int, ...], columns: Sequence[NestedField] = COLUMNS) -> dict[tuple[int, ...], Any]:
+    return {ids: TableSchema.of(Schema(*(column for column in columns if column.field_id in ids))) for ids in field_ids}
+
+
+def equality(
+    delete_files: Mapping[int, DeleteFile], by_ids: Mapping[tuple[int, ...], TableSchema], **options: Any
+) -> EqualityDeletes:
+    options = {"io": local_io(), "table": "db.t", "memory_bytes": 1 << 20} | options
+    return EqualityDeletes(delete_files, schemas=by_ids, **options)
+
+
+def positions(found: Mapping[int, BitMap64]) -> dict[int, list[int]]:
+    return {delete_id: list(bitmap) for delete_id, bitmap in found.items()}
+
+
+def test_each_delete_file_deletes_the_rows_that_have_its_keys_nulls_too(tmp_path: Path) -> None:
+    file = data(tmp_path, [(1, "a"), (2, None), (None, "a"), (1, "b"), (None, None)])
+    delete_files = {
+        3: deletes(tmp_path, 3, [(1,), (7,)], ID),
+        5: deletes(tmp_path, 5, [(None,), (None,)], ID),
+        6: deletes(tmp_path, 6, [(1, "b"), (None, None), (2, "a")], ID, NAME),
+        8: deletes(tmp_path, 8, [("a",)], NAME),
+    }
+    reader = equality(delete_files, schemas((1,), (1, 2), (2,)))
+    assert positions(reader.of(file, [3, 5, 6, 8])) == {3: [0, 3], 5: [2, 4], 6: [3, 4], 8: [0, 2]}
+    assert positions(reader.of(file, [8, 3])) == {8: [0, 2], 3: [0, 3]}
+    assert positions(reader.of(file, [])) == {}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("equality_deletes")
+
+
+KEYS = st.tuples(st.none() | st.integers(0, 4), st.none() | st.sampled_from(["x", "y", "long enough to be hashed"]))
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    rows=st.lists(KEYS, max_size=30),
+    keys=st.lists(st.lists(KEYS, max_size=6), min_size=1, max_size=5),
+    memory_bytes=st.sampled_from([1, 64, 128, 1 << 20]),
+)
+def test_what_is_deleted_is_the_same_whatever_fits_into_memory(
+    folder: Path, rows: Rows, keys: list[Rows], memory_bytes: int
+) -> None:
+    file = data(folder, rows, row_group_size=7)
+    delete_files = {number: deletes(folder, number, each, ID, NAME) for number, each in enumerate(keys)}
+    reader = equality(delete_files, schemas((1, 2)), memory_bytes=memory_bytes)
+    expected = {number: [place for place, row in enumerate(rows) if row in each] for number, each in enumerate(keys)}
+    for _ in range(2):
+        assert positions(reader.of(file, list(delete_files))) == expected
+
+
+def test_rows_of_every_batch_of_a_file_are_found(tmp_path: Path) -> None:
+    ids, keys = pa.array(range(300_000), pa.int64()), pa.array(range(0, 600_000, 2), pa.int64())
+    file = write_file(tmp_path / "data", pa.table([ids], schema=pa.schema([ID])), row_group_size=70_000)
+    delete_file = write_equality_deletes(tmp_path / "keys", pa.table([keys], schema=pa.schema([ID])), [1])
+    for memory_bytes in (1 << 26, 1 << 22):
+        reader = equality({0: delete_file}, schemas((1,)), memory_bytes=memory_bytes)
+        assert reader.of(file, [0]) == {0: BitMap64(range(0, 300_000, 2))}
+
+
+def test_each_file_is_read_once_for_all_delete_files_with_the_same_columns(tmp_path: Path) -> None:
+    io = CountingIO()
+    file = data(tmp_path, [(number, None) for number in range(50)])
+    delete_files = {number: deletes(tmp_path, number, [(number,)], ID) for number in range(20)}
+    reader = equality(delete_files, schemas((1,)), io=io)
+    found = reader.of(file, list(delete_files))
+    assert positions(found) == {number: [number] for number in range(20)}
+    assert set(io.opened.values()) == {1}
+    reader.of(file, [4])
+    assert io.opened == Counter({f"deletes-{number}.parquet": 1 for number in range(20)} | {"data.parquet": 2})
+
+
+def test_keys_that_do_not_fit_are_read_again_and_those_in_memory_are_used_first(tmp_path: Path) -> None:
+    io = CountingIO()
+    file = data(tmp_path, [(number, None) for number in range(9)])
+    delete_files = {number: deletes(tmp_path, number, [(number,), (-1,)], ID) for number in range(3)}
+    reader = equality(delete_files, schemas((1,)), io=io, memory_bytes=2 * 32)
+    for times in (1, 2):
+        assert positions(reader.of(file, [0, 1, 2])) == {0: [0], 1: [1], 2: [2]}
+        assert io.opened["data.parquet"] == 3 * times
+    assert sum(io.opened.values()) - io.opened["data.parquet"] == 5
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow", "kind", "value"),
+    [
+        (pa.int64(), pa.int32(), LongType(), 7),
+        (pa.float64(), pa.float32(), DoubleType(), 0.5),
+        (pa.decimal128(20, 2), pa.decimal128(9, 2), DecimalType(20, 2), "1.25"),
+        (pa.timestamp("us"), pa.date32(), TimestampType(), 3),
+    ],
+    ids=str,
+)
+def test_keys_and_rows_written_before_and_after_a_promotion_meet(
+    tmp_path: Path, wide: pa.DataType, narrow: pa.DataType, kind: Any, value: Any
+) -> None:
+    small = pa.scalar(value, pa.string()).cast(narrow) if isinstance(value, str) else pa.scalar(value, narrow)
+    by_ids = schemas((1,), columns=[optional("id", kind, 1)])
+    for number, (of_data, of_keys) in enumerate([(wide, narrow), (narrow, wide), (narrow, narrow)]):
+        one, two = (with_id(1, pa.field("id", each)) for each in (of_data, of_keys))
+        file = data(tmp_path, [(None,), (small.cast(of_data),)], one)
+        delete_files = {0: deletes(tmp_path, number, [(small.cast(of_keys),)], two)}
+        assert positions(equality(delete_files, by_ids).of(file, [0])) == {0: [1]}
+
+
+def test_a_column_that_a_file_lacks_is_its_default_its_partitions_value_or_null(tmp_path: Path) -> None:
+    extra = with_id(2, pa.field("extra", pa.int32()))
+    file = data(tmp_path, [(1,), (2,)], ID)
+    null, five = deletes(tmp_path, 0, [(None,)], extra), deletes(tmp_path, 1, [(5,)], extra)
+
+    def deleted(data_file: DataFile, **default: Any) -> dict[int, list[int]]:
+        by_ids = schemas((2,), columns=[optional("extra", IntegerType(), 2, **default)])
+        return positions(equality({0: null, 1: five}, by_ids).of(data_file, [0, 1]))
+
+    facts = {name: getattr(file, name) for name in ("path", "file_format", "spec_id", "record_count")}
+    assert deleted(file) == {0: [0, 1], 1: []}
+    assert deleted(file, initial_default=5) == {0: [], 1: [0, 1]}
+    assert deleted(DataFile(**facts, file_size_bytes=1, constants={"2": 5})) == {0: [], 1: [0, 1]}
+
+
+def test_keys_inside_structs_are_compared_without_their_neighbours(tmp_path: Path) -> None:
+    lat, lon = (with_id(number, pa.field(name, pa.float64())) for number, name in ((4, "lat"), (5, "lon")))
+    rows = [(None,), ({"lat": 1.0, "lon": 1.0},), ({"lat": None, "lon": 1.0},), ({"lat": 1.0, "lon": 2.0},)]
+    file = data(tmp_path, rows, with_id(3, pa.field("place", pa.struct([lat, lon]))))
+    key = with_id(3, pa.field("place", pa.struct([lat])))
+    found = [
+        write_equality_deletes(tmp_path / f"d{number}", arrow([(value,)], key), [4])
+        for number, value in enumerate([None, {"lat": None}, {"lat": 1.0}])
+    ]
+    place = StructType(NestedField(4, "lat", DoubleType(), required=False))
+    by_ids = {(4,): TableSchema.of(Schema(optional("place", place, 3)))}
+    assert positions(equality(dict(enumerate(found)), by_ids).of(file, [0, 1, 2])) == {0: [0], 1: [2], 2: [1, 3]}
+
+
+def test_binary_keys_of_every_kind_are_found(tmp_path: Path) -> None:
+    field = with_id(1, pa.field("key", pa.binary(16)))
+    keys = [bytes([number]) * 16 for number in range(3)]
+    file = data(tmp_path, [(key,) for key in keys], field)
+    delete_files = {0: deletes(tmp_path, 0, [(keys[1],)], field)}
+    by_ids = schemas((1,), columns=[optional("key", UUIDType(), 1)])
+    assert positions(equality(delete_files, by_ids).of(file, [0])) == {0: [1]}
+
+
+def test_a_delete_file_with_another_number_of_keys_than_the_metadata_says_is_refused(tmp_path: Path) -> None:
+    file = data(tmp_path, [(1, "a")])
+    short = write_equality_deletes(tmp_path / "d", arrow([(1,), (2,)], ID), [1])
+    arrow_rows = arrow([(1,)], ID)
+    write_equality_deletes(tmp_path / "d", arrow_rows, [1])
+    with pytest.raises(RecordCountError, match=r"delete file .*/d of table db.t holds 1 rows, but .* says 2"):
+        equality({0: short}, schemas((1,))).of(file, [0])
+
+
+@pytest.mark.parametrize(("gone", "noun"), [("data.parquet", "data file"), ("deletes-0.parquet", "delete file")])
+def test_a_missing_file_is_gone(tmp_path: Path, gone: str, noun: str) -> None:
+    file = data(tmp_path, [(1, "a")])
+    delete_files = {0: deletes(tmp_path, 0, [(1,)], ID)}
+    (tmp_path / gone).unlink()
+    with pytest.raises(FileGoneError, match=rf"{noun} .*{gone} of table db.t is gone"):
+        equality(delete_files, schemas((1,))).of(file, [0])
+
+
+def test_a_cut_delete_file_is_damaged(tmp_path: Path) -> None:
+    file = data(tmp_path, [(1, "a")])
+    delete_files = {0: deletes(tmp_path, 0, [(1,)], ID)}
+    path = Path(delete_files[0].path)
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(TerminalError, match=r"delete file .*deletes-0.parquet of table db.t cannot be decoded"):
+        equality(delete_files, schemas((1,))).of(file, [0])

@@ -1,0 +1,103 @@
+import io
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from icefloe.iceberg.files.parquet_file import ParquetRows
+
+
+def opened(rows: pa.Table, *, batch_rows: int = 100, dictionary_columns: bool = False, **written: Any) -> ParquetRows:
+    buffer = io.BytesIO()
+    pq.write_table(rows, buffer, **written)
+    return ParquetRows.open(buffer, batch_rows=batch_rows, pre_buffer=False, dictionary_columns=dictionary_columns)
+
+
+@pytest.mark.parametrize(
+    ("group", "runs"),
+    [
+        (1000, [(0, 1000, [0])]),
+        (400, [(0, 400, [0]), (400, 400, [1]), (800, 200, [2])]),
+        (60, [(n * 120, 120, [2 * n, 2 * n + 1]) for n in range(8)] + [(960, 40, [16])]),
+    ],
+)
+def test_small_row_groups_are_read_together(group: int, runs: list[tuple[int, int, list[int]]]) -> None:
+    assert list(opened(pa.table({"a": range(1000)}), row_group_size=group).group_runs()) == runs
+
+
+def test_row_groups_that_are_left_out_stand_apart_without_groups() -> None:
+    rows = opened(pa.table({"a": range(420)}), row_group_size=60)
+    assert list(rows.group_runs({0, 3, 4})) == [(0, 60, []), (60, 120, [1, 2]), (180, 120, []), (300, 120, [5, 6])]
+    assert [first for first, _, groups in rows.group_runs(range(7)) if not groups] == [0, 120, 240, 360]
+    assert list(rows.group_runs({6}))[-1] == (360, 60, [])
+
+
+def test_no_columns_still_give_the_rows() -> None:
+    rows = opened(pa.table({"a": range(250)}))
+    names, places = rows.selection([])
+    assert (names, places) == ([], {})
+    assert [batch.num_rows for batch in rows.batches([0], names)] == [100, 100, 50]
+
+
+def test_selected_columns_stand_where_the_selection_says() -> None:
+    rows = opened(pa.table({"a": [1], "b": [2], "c": [3], "d": [4]}))
+    names, places = rows.selection([3, 1])
+    batch = next(rows.batches([0], names))
+    assert {position: batch.column(place)[0].as_py() for position, place in places.items()} == {1: 2, 3: 4}
+
+
+@pytest.mark.parametrize("names", [["s", "s.a", "b"], ["b", "x.y", "x"], ["a", "a", "b"]])
+def test_columns_that_names_cannot_tell_apart_are_all_read(names: list[str]) -> None:
+    struct = pa.array([{"a": 0}])
+    columns = [struct if name == "s" else pa.array([at]) for at, name in enumerate(names)]
+    rows = opened(pa.Table.from_arrays(columns, names=names))
+    selected, places = rows.selection([1])
+    batch = next(rows.batches([0], selected))
+    assert batch.column(places[1]).to_pylist() == [1]
+
+
+def test_struct_columns_are_selected_whole() -> None:
+    rows = opened(pa.table({"a": [1], "s": [{"x": 1, "y": {"z": 2}}]}))
+    names, places = rows.selection([1])
+    assert next(rows.batches([0], names)).to_pylist() == [{"s": {"x": 1, "y": {"z": 2}}}]
+    assert places == {1: 0}
+
+
+def test_offsets_are_64_bits_where_the_file_does_not_say_otherwise() -> None:
+    table = pa.table({"s": ["a"], "b": [b"a"], "l": [[1]]})
+    schema = opened(table, store_schema=False).schema
+    assert [field.type for field in schema][:2] == [pa.large_string(), pa.large_binary()]
+    assert pa.types.is_large_list(schema.field("l").type)
+
+
+def test_int96_timestamps_reach_the_year_9999() -> None:
+    instants = pa.array([253402300799999999, -62135596800000000], pa.timestamp("us"))
+    rows = opened(pa.table({"t": instants}), use_deprecated_int96_timestamps=True, store_schema=False)
+    assert next(rows.batches([0], None))["t"].view(pa.int64()).to_pylist() == instants.view(pa.int64()).to_pylist()
+
+
+def test_only_text_that_the_writer_encoded_throughout_stays_encoded() -> None:
+    few = ["few", "distinct", "values"] * 1000
+    many = [f"value number {n}" for n in range(3000)]
+    nested = [{"s": "a"}] * 3000
+    table = pa.table({"few": few, "many": many, "number": range(3000), "nested": nested, "list": [["a"]] * 3000})
+    rows = opened(table, dictionary_columns=True, dictionary_pagesize_limit=1024, store_schema=False)
+    assert [field.name for field in rows.schema if pa.types.is_dictionary(field.type)] == ["few"]
+    assert rows.schema.field("nested").type == pa.struct([("s", pa.string())])
+
+
+def test_encoded_text_decodes_to_the_same_values_whatever_the_row_groups_say() -> None:
+    values = [None if n % 11 == 0 else f"v{n % (3 + n // 400)}" for n in range(2000)]
+    for size in (2000, 300, 100):
+        rows = opened(pa.table({"s": values}), dictionary_columns=True, row_group_size=size, batch_rows=256)
+        assert pa.types.is_dictionary(rows.schema.field("s").type)
+        read = [batch for _, _, groups in rows.group_runs() for batch in rows.batches(groups, None)]
+        assert [value for batch in read for value in batch["s"].to_pylist()] == values
+
+
+def test_batches_of_large_rows_have_few_of_them() -> None:
+    rows = opened(pa.table({"s": [f"{n:04}" * 2**18 for n in range(80)]}), batch_rows=1000)
+    batches = list(rows.batches([0], None))
+    assert [batch.num_rows for batch in batches] == [63, 17]
+    assert pa.Table.from_batches(batches)["s"].to_pylist() == [f"{n:04}" * 2**18 for n in range(80)]

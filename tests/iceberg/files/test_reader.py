@@ -1,0 +1,247 @@
+from datetime import UTC, datetime, time
+from decimal import Decimal
+from pathlib import Path
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import (
+    DecimalType,
+    IcebergType,
+    ListType,
+    LongType,
+    NestedField,
+    StringType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UnknownType,
+    UUIDType,
+)
+
+from iceberg.written_tables import (
+    column,
+    create_table,
+    data_files,
+    describe,
+    local_io,
+    optional,
+    read_one,
+    read_table,
+    with_id,
+    write_file,
+)
+from icefloe.errors import NotBuiltError, TerminalError
+from icefloe.iceberg.catalog.file_io import FileGoneError
+from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.files.reader import RecordCountError, plain_batch, read_data_file, read_rows
+from icefloe.iceberg.schemas.table_schema import TableSchema
+
+ID = NestedField(1, "id", LongType(), required=True)
+LONGS = ListType(2, LongType(), element_required=False)
+NAME = NestedField(2, "name", StringType())
+ROWS = pa.table({"id": pa.array(range(1000)), "name": [None if n % 7 == 0 else f"name {n % 13}" for n in range(1000)]})
+
+
+def flights(folder: Path, **options: object) -> DataFile:
+    fields = [
+        pa.field("id", pa.int64(), nullable=False, metadata={"PARQUET:field_id": "1"}),
+        pa.field("name", pa.string(), metadata={"PARQUET:field_id": "2"}),
+    ]
+    return write_file(folder / "flights.parquet", ROWS.cast(pa.schema(fields)), **options)
+
+
+def schema() -> TableSchema:
+    return TableSchema.of(Schema(ID, NAME))
+
+
+def test_rows_come_in_order_with_the_position_of_each_batch_in_the_file(tmp_path: Path) -> None:
+    file = flights(tmp_path, row_group_size=300)
+    read = list(read_data_file(file, schema=schema(), io=local_io(), table="db.t", batch_rows=128))
+    assert [first for first, _ in read] == [0, 128, 256, 300, 428, 556, 600, 728, 856, 900]
+    assert all(batch["id"][0].as_py() == first for first, batch in read)
+    assert all(batch.schema.equals(schema().arrow, check_metadata=True) for _, batch in read)
+    assert pa.Table.from_batches([batch for _, batch in read]).to_pylist() == ROWS.to_pylist()
+
+
+def test_small_row_groups_are_read_together_and_positions_stay_right(tmp_path: Path) -> None:
+    file = flights(tmp_path, row_group_size=7)
+    read = list(read_data_file(file, schema=schema(), io=local_io(), table="db.t", batch_rows=100))
+    assert len(read) < 1000 / 7 / 5
+    assert all(batch["id"][0].as_py() == first for first, batch in read)
+    assert sum(batch.num_rows for _, batch in read) == 1000
+
+
+def test_reads_what_pyiceberg_writes(tmp_path: Path) -> None:
+    table = create_table(tmp_path, Schema(ID, NAME))
+    table.append(ROWS.cast(table.schema().as_arrow()))
+    assert read_table(table).equals(table.scan().to_arrow().cast(schema().arrow))
+
+
+@pytest.mark.parametrize("group", [1000, 100, 7])
+@pytest.mark.parametrize(
+    "positions", [[], [0], [999], [0, 1, 2], [5, 99, 100, 101, 500, 998], list(range(1000)), list(range(0, 1000, 3))]
+)
+def test_rows_at_positions_are_exactly_those(tmp_path: Path, group: int, positions: list[int]) -> None:
+    file = flights(tmp_path, row_group_size=group)
+    wanted = np.array(positions, np.int64)
+    read = list(read_rows(file, wanted, schema=schema(), io=local_io(), table="db.t", batch_rows=64))
+    rows = pa.Table.from_batches(read, schema().arrow)
+    assert rows.to_pylist() == ROWS.take(pa.array(wanted)).to_pylist()
+    assert all(batch.num_rows for batch in read)
+
+
+@pytest.mark.parametrize("positions", [[-1, 3], [3, 1000], [4, 3], [3, 3]])
+def test_positions_out_of_order_or_outside_the_file_are_refused(tmp_path: Path, positions: list[int]) -> None:
+    wanted = np.array(positions, np.int64)
+    with pytest.raises(ValueError, match="must be ascending from 0 to 1000"):
+        next(read_rows(flights(tmp_path), wanted, schema=schema(), io=local_io(), table="db.t"))
+
+
+def test_row_groups_without_wanted_rows_are_not_decoded(tmp_path: Path) -> None:
+    file = flights(tmp_path, row_group_size=250, compression="none", use_dictionary=False)
+    footer = pq.read_metadata(file.path)
+    chunk = footer.row_group(2).column(0)
+    data = bytearray(Path(file.path).read_bytes())
+    data[chunk.data_page_offset : chunk.data_page_offset + chunk.total_compressed_size] = (
+        b"\xff" * chunk.total_compressed_size
+    )
+    Path(file.path).write_bytes(data)
+    wanted = np.array([0, 260, 800], np.int64)
+    rows = list(read_rows(file, wanted, schema=schema(), io=local_io(), table="db.t", batch_rows=100))
+    assert [row["id"] for batch in rows for row in batch.to_pylist()] == [0, 260, 800]
+    with pytest.raises(TerminalError, match="cannot be decoded"):
+        list(read_data_file(file, schema=schema(), io=local_io(), table="db.t"))
+
+
+def test_a_file_with_another_number_of_rows_than_the_metadata_says_is_refused(tmp_path: Path) -> None:
+    file = describe(Path(flights(tmp_path).path), rows=999)
+    with pytest.raises(RecordCountError, match="holds 1000 rows, but the table's metadata says 999") as refused:
+        read_one(file, ID, NAME)
+    assert (refused.value.path, refused.value.table) == (file.path, "db.t")
+
+
+def test_a_missing_file_is_gone_for_good(tmp_path: Path) -> None:
+    file = flights(tmp_path)
+    Path(file.path).unlink()
+    with pytest.raises(FileGoneError, match=r"flights.parquet of table db.t is gone: its snapshot was expired"):
+        read_one(file, ID, NAME)
+
+
+@pytest.mark.parametrize("file_format", ["PUFFIN", "VORTEX"])
+def test_formats_that_nobody_reads_are_refused(file_format: str) -> None:
+    file = DataFile(path="/d/f", file_format=file_format, spec_id=0, record_count=1, file_size_bytes=1)
+    with pytest.raises(NotBuiltError, match=f"data file /d/f of table db.t is {file_format}"):
+        read_one(file, ID)
+
+
+def test_a_truncated_file_is_damaged(tmp_path: Path) -> None:
+    file = flights(tmp_path)
+    Path(file.path).write_bytes(Path(file.path).read_bytes()[:-20])
+    with pytest.raises(TerminalError, match=r"flights.parquet of table db.t cannot be decoded"):
+        read_one(file, ID, NAME)
+
+
+def test_a_file_without_rows_gives_no_batches(tmp_path: Path) -> None:
+    file = write_file(tmp_path / "empty.parquet", column("id", pa.array([], pa.int64())))
+    assert read_one(file, ID).num_rows == 0
+
+
+def test_errors_of_columns_name_file_and_table(tmp_path: Path) -> None:
+    file = write_file(tmp_path / "f.parquet", column("id", pa.array(["x"])))
+    with pytest.raises(TerminalError, match=r"data file .*f.parquet of table db.t cannot be read: column 'id'"):
+        read_one(file, ID)
+
+
+def test_dictionary_columns_stay_encoded_and_decode_to_the_same_rows(tmp_path: Path) -> None:
+    file = flights(tmp_path, row_group_size=300)
+    options = {"schema": schema(), "io": local_io(), "table": "db.t", "batch_rows": 128}
+    plain = [batch for _, batch in read_data_file(file, **options)]
+    encoded = [batch for _, batch in read_data_file(file, dictionary_columns=True, **options)]
+    assert encoded[0].schema.field("name").type == pa.dictionary(pa.int32(), pa.large_string())
+    decoded = [plain_batch(batch, schema()) for batch in encoded]
+    assert decoded == plain
+    taken = encoded[1].take(pa.array([3, 5]))
+    assert plain_batch(taken, schema()) == plain[1].take(pa.array([3, 5]))
+
+
+def test_text_that_the_writer_did_not_encode_is_read_plain(tmp_path: Path) -> None:
+    file = write_file(tmp_path / "f.parquet", column("s", pa.array([f"value {n}" for n in range(100)])))
+    rows = read_one(file, optional("s", StringType()), dictionary_columns=True)
+    assert rows.schema.field("s").type == pa.large_string()
+
+
+NOON = datetime(2024, 2, 29, 12, 0, 0, 123000)
+
+
+@pytest.mark.parametrize("store_schema", [True, False])
+@pytest.mark.parametrize(
+    ("array", "kind", "expected"),
+    [
+        (pa.array([NOON], pa.timestamp("us", "Asia/Tokyo")), TimestamptzType(), NOON.replace(tzinfo=UTC)),
+        (pa.array([NOON], pa.timestamp("ms")), TimestampType(), NOON),
+        (pa.array([NOON], pa.timestamp("us")), TimestamptzType(), NOON.replace(tzinfo=UTC)),
+        (pa.array([Decimal("1.23")], pa.decimal32(7, 2)), DecimalType(9, 2), Decimal("1.23")),
+        (pa.array([Decimal("1.23")], pa.decimal64(17, 2)), DecimalType(18, 2), Decimal("1.23")),
+        (pa.array([b"k" * 16], pa.binary(16)), UUIDType(), UUID(bytes=b"k" * 16)),
+        (pa.array([b"k" * 16], pa.uuid()), UUIDType(), UUID(bytes=b"k" * 16)),
+        (pa.array(["a"]).dictionary_encode(), StringType(), "a"),
+        (pa.array(["a"], pa.string_view()), StringType(), "a"),
+        (pa.array([[1, 2]], pa.list_(pa.int32(), 2)), LONGS, [1, 2]),
+        (pa.array([[1, 2]], pa.list_view(pa.int64())), LONGS, [1, 2]),
+        (pa.array([[1, 2]], pa.large_list_view(pa.int64())), LONGS, [1, 2]),
+        (pa.array([time(1, 2, 3)], pa.time32("ms")), TimeType(), time(1, 2, 3)),
+        (pa.array([None]), UnknownType(), None),
+        (pa.array([None]), StringType(), None),
+    ],
+    ids=str,
+)
+def test_what_other_writers_put_into_files_has_the_tables_type(
+    tmp_path: Path, array: pa.Array, kind: IcebergType, expected: object, store_schema: bool
+) -> None:
+    file = write_file(tmp_path / "f.parquet", column("c", array), store_schema=store_schema)
+    assert read_one(file, optional("c", kind))["c"].to_pylist() == [expected]
+
+
+def test_nanoseconds_of_v3_keep_every_digit(tmp_path: Path) -> None:
+    for kind, zone in ((TimestampNanoType(), None), (TimestamptzNanoType(), "UTC")):
+        array = pa.array([1_500_000_000_123_456_789], pa.timestamp("ns", zone))
+        file = write_file(tmp_path / "f.parquet", column("c", array))
+        assert read_one(file, optional("c", kind))["c"].combine_chunks().equals(array)
+
+
+def test_a_zone_in_the_files_own_schema_does_not_move_instants(tmp_path: Path) -> None:
+    instants = pa.array([0, 1, -1, None], pa.timestamp("us", "America/New_York"))
+    file = write_file(tmp_path / "f.parquet", column("c", instants))
+    read = read_one(file, optional("c", TimestamptzType()))["c"].combine_chunks()
+    assert read.type == pa.timestamp("us", "UTC")
+    assert read.view(pa.int64()).to_pylist() == [0, 1, -1, None]
+
+
+def test_a_column_with_a_dot_in_its_name_is_not_taken_for_a_path(tmp_path: Path) -> None:
+    fields = [
+        with_id(1, pa.field("s", pa.struct([with_id(2, pa.field("a", pa.int64()))]))),
+        with_id(3, pa.field("s.a", pa.int64())),
+    ]
+    rows = pa.Table.from_arrays([pa.array([{"a": 1}]), pa.array([2])], schema=pa.schema(fields))
+    file = write_file(tmp_path / "f.parquet", rows)
+    assert read_one(file, optional("s.a", LongType(), 3)).to_pylist() == [{"s.a": 2}]
+
+
+def test_only_the_columns_of_the_schema_are_read(tmp_path: Path) -> None:
+    file = flights(tmp_path)
+    assert read_one(file, NAME).to_pylist() == ROWS.select(["name"]).to_pylist()
+    added = optional("new", LongType(), 9)
+    assert read_one(file, added).to_pylist() == [{"new": None}] * 1000
+
+
+def test_every_live_file_of_the_table_is_described(tmp_path: Path) -> None:
+    table = create_table(tmp_path, Schema(ID, NAME))
+    table.append(ROWS.cast(table.schema().as_arrow()))
+    table.append(ROWS.cast(table.schema().as_arrow()))
+    assert [file.record_count for file in data_files(table)] == [1000, 1000]

@@ -1,0 +1,58 @@
+import pytest
+from pyiceberg.expressions import AlwaysFalse, AlwaysTrue
+from pyiceberg.expressions.parser import parse
+
+from icefloe.errors import TerminalError
+from icefloe.iceberg.filters.filter_syntax import parse_filter
+
+
+@pytest.mark.parametrize("text", ["a = 1", 'a.b in (1, 2) and "c d" is not null', "a like 'x%'", "a between 1 and 2"])
+def test_an_expression_is_what_pyiceberg_reads(text: str) -> None:
+    assert parse_filter(text) == parse(text)
+
+
+def test_true_and_false_are_filters() -> None:
+    assert (parse_filter("true"), parse_filter("FALSE")) == (AlwaysTrue(), AlwaysFalse())
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "rest"),
+    [
+        ("a = 1 or", 9, "its end"),
+        ("a = 1 and b > 2 and c likes 'x'", 21, "\"c likes 'x'\""),
+        ("a = 1e5", 6, "'e5'"),
+        ("a = ", 1, "'a = '"),
+        ("(a = 1", 7, "its end"),
+        ("a in ()", 1, "'a in \\(\\)'"),
+        ("a = null", 1, "'a = null'"),
+        ('"a.b" = 1', 1, ""),
+        ("a = 1; drop table t", 6, "'; drop"),
+    ],
+)
+def test_a_text_that_is_no_expression_is_refused_with_the_place(text: str, place: int, rest: str) -> None:
+    with pytest.raises(TerminalError, match=f"cannot be read at character {place}, .*{rest}") as refused:
+        parse_filter(text)
+    assert refused.value.place == place
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_an_empty_text_is_refused(text: str) -> None:
+    with pytest.raises(TerminalError, match="filter is empty"):
+        parse_filter(text)
+
+
+@pytest.mark.parametrize("text", ["a = 1 and true", "not false", "a = 1 or not true"])
+def test_true_inside_an_expression_is_refused(text: str) -> None:
+    with pytest.raises(TerminalError, match="uses true or false inside"):
+        parse_filter(text)
+
+
+@pytest.mark.parametrize("text", ["a like '%x'", "a not like 'x%y'"])
+def test_a_pattern_with_a_wildcard_inside_is_refused(text: str) -> None:
+    with pytest.raises(TerminalError, match="only a % at its end is a wildcard"):
+        parse_filter(text)
+
+
+def test_many_comparisons_are_read() -> None:
+    parse_filter(" or ".join(f"a = {value}" for value in range(2000)))

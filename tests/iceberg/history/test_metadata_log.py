@@ -1,0 +1,65 @@
+import gzip
+from pathlib import Path
+
+import pytest
+from pyiceberg.table.metadata import MetadataLogEntry
+
+from iceberg.planning_tables import edit_metadata, make_table, rows, snapshot_ids
+from icefloe.errors import TerminalError
+from icefloe.iceberg.history.metadata_log import MetadataLog, MetadataVersion
+
+
+def path(location: str) -> Path:
+    return Path(location.removeprefix("file://"))
+
+
+def test_every_version_tells_its_snapshots_and_branch_heads(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    table.append(rows(1))
+    table.append(rows(2))
+    first, second = snapshot_ids(table)
+    log = MetadataLog(table)
+    versions = [log.version(index) for index in range(len(log))]
+    assert [version.snapshot_ids for version in versions] == [set(), {first}, {first, second}]
+    assert [version.branch_heads for version in versions] == [{}, {"main": first}, {"main": second}]
+    assert [version.last_updated_ms for version in versions] == log.timestamps_ms
+
+
+def test_a_metadata_file_that_is_gone_is_a_version_nobody_knows(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    table.append(rows(1))
+    path(table.metadata.metadata_log[0].metadata_file).unlink()
+    log = MetadataLog(table)
+    log.prefetch(range(-3, 9))
+    assert log.version(0) is None
+    assert log.version(1) is not None
+
+
+def test_a_damaged_metadata_file_is_one_sentence(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    table.append(rows(1))
+    path(table.metadata.metadata_log[0].metadata_file).write_text("{")
+    with pytest.raises(TerminalError, match=r"the metadata file of table db\.events is damaged"):
+        MetadataLog(table).version(0)
+
+
+def test_compressed_metadata_files_are_read(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    table.append(rows(1))
+    packed = tmp_path / "v1.gz.metadata.json"
+    packed.write_bytes(gzip.compress(path(table.metadata_location).read_bytes()))
+    edit_metadata(table, metadata_log=[MetadataLogEntry(metadata_file=f"file://{packed}", timestamp_ms=1)])
+    version = MetadataLog(table).version(0)
+    assert version is not None
+    assert version.snapshot_ids == set(snapshot_ids(table))
+
+
+@pytest.mark.parametrize("current", [None, -1])
+def test_old_metadata_says_by_minus_one_that_there_is_no_snapshot(current: int | None) -> None:
+    version = MetadataVersion.of({"current-snapshot-id": current, "last-updated-ms": 3})
+    assert version == MetadataVersion(snapshot_ids=frozenset(), branch_heads={}, last_updated_ms=3)
+
+
+def test_metadata_without_refs_has_main() -> None:
+    metadata = {"current-snapshot-id": 7, "snapshots": [{"snapshot-id": 7}], "last-updated-ms": 3}
+    assert MetadataVersion.of(metadata).branch_heads == {"main": 7}

@@ -1,0 +1,80 @@
+from collections.abc import Sequence
+
+import pytest
+from pyiceberg.table.snapshots import Snapshot
+
+from icefloe.iceberg.history.history import BranchMove, History
+from icefloe.iceberg.history.rollback import landing_after
+
+
+def history(parents: dict[int, int | None], **options: object) -> History:
+    snapshots = {
+        snapshot_id: Snapshot(
+            snapshot_id=snapshot_id, parent_snapshot_id=parent, timestamp_ms=snapshot_id * 10, manifest_list=""
+        )
+        for snapshot_id, parent in parents.items()
+    }
+    return History(table_name="db.t", snapshots=snapshots, refs={}, **options)
+
+
+def moves(*ids: int) -> Sequence[BranchMove]:
+    return [BranchMove(snapshot_id=snapshot_id, timestamp_ms=1000 + at) for at, snapshot_id in enumerate(ids)]
+
+
+#     1 - 2 - 3
+#      \- 4 - 5 - 6
+FORKED = {1: None, 2: 1, 3: 2, 4: 1, 5: 4, 6: 5}
+
+
+@pytest.mark.parametrize(
+    ("log", "after", "up_to", "landing"),
+    [
+        ((1, 2, 3, 1), 3, 1, 1),
+        ((1, 2, 3, 1, 4, 5), 3, 5, 1),
+        ((1, 2, 3, 1, 4, 6, 4), 3, 4, 4),
+        ((1, 2, 3, 4, 6), 3, 6, 4),
+        ((1, 2, 3, 1, 6), 3, 5, 1),
+        ((1, 2, 3, 6), 3, 5, 1),
+        ((1, 2, 3, 1, 2, 1, 4), 2, 4, 1),
+    ],
+    ids=[
+        "a rollback alone",
+        "a rollback and commits since",
+        "the last of two rollbacks",
+        "set to the middle of another line",
+        "an end that the log leaves out",
+        "an end inside the commit it moved to",
+        "the last departure counts",
+    ],
+)
+def test_the_last_move_that_was_no_commit_says_where_the_branch_landed(
+    log: tuple[int, ...], after: int, up_to: int, landing: int
+) -> None:
+    found = landing_after(history(FORKED), moves(*log), branch="main", after_snapshot_id=after, up_to_snapshot_id=up_to)
+    assert found is not None
+    assert found.snapshot_id == landing
+
+
+def test_the_time_is_that_of_the_move() -> None:
+    found = landing_after(
+        history(FORKED), moves(1, 2, 3, 1, 4), branch="main", after_snapshot_id=3, up_to_snapshot_id=4
+    )
+    assert found == BranchMove(snapshot_id=1, timestamp_ms=1003)
+
+
+@pytest.mark.parametrize("log", [(), (1, 2, 4), (1, 4, 2, 3)])
+def test_main_must_have_been_at_the_start_before_it_was_at_the_end(log: tuple[int, ...]) -> None:
+    found = landing_after(history(FORKED), moves(*log), branch="main", after_snapshot_id=3, up_to_snapshot_id=4)
+    assert found is None
+
+
+def test_another_branch_of_which_nothing_is_known_landed_on_the_nearest_common_ancestor() -> None:
+    found = landing_after(history(FORKED), (), branch="audit", after_snapshot_id=3, up_to_snapshot_id=6)
+    assert found == BranchMove(snapshot_id=1, timestamp_ms=40)
+
+
+def test_without_a_common_ancestor_it_landed_on_the_end() -> None:
+    found = landing_after(
+        history({1: None, 2: None}, last_updated_ms=77), (), branch="audit", after_snapshot_id=1, up_to_snapshot_id=2
+    )
+    assert found == BranchMove(snapshot_id=2, timestamp_ms=77)

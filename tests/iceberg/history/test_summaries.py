@@ -1,0 +1,80 @@
+from pathlib import Path
+
+import pytest
+from pyiceberg.expressions import EqualTo
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
+
+from iceberg.planning_tables import edit_metadata, make_table, rows, snapshot_ids
+from icefloe.iceberg.history.summaries import (
+    changed_records,
+    deletes_added,
+    record_delta,
+    summary_row_delta,
+    total_records,
+)
+from icefloe.iceberg.steps.steps import plan_range
+
+
+def snapshot(**summary: str) -> Snapshot:
+    return Snapshot(
+        snapshot_id=1,
+        parent_snapshot_id=None,
+        timestamp_ms=0,
+        manifest_list="",
+        summary=Summary(Operation.OVERWRITE, **summary),
+    )
+
+
+@pytest.mark.parametrize(
+    ("summary", "delta"),
+    [
+        ({"added-records": "5", "deleted-records": "2"}, 3),
+        ({"added-records": "5", "added-data-files": "1"}, 5),
+        ({"deleted-records": "2", "deleted-data-files": "1", "total-records": "0"}, -2),
+        ({"total-records": "8"}, 0),
+        ({"added-data-files": "1"}, None),
+        ({"added-records": "5", "deleted-data-files": "1"}, None),
+        ({"added-records": "many", "total-records": "1"}, None),
+        ({}, None),
+    ],
+)
+def test_a_count_that_is_left_out_is_zero_only_where_its_files_are_left_out_too(
+    summary: dict[str, str], delta: int | None
+) -> None:
+    assert record_delta(snapshot(**summary)) == delta
+
+
+@pytest.mark.parametrize(
+    ("summary", "count"),
+    [
+        ({}, 0),
+        ({"added-position-deletes": "5"}, 5),
+        ({"added-position-deletes": "5", "removed-position-deletes": "3"}, 2),
+        ({"removed-position-deletes": "3", "added-equality-deletes": "4"}, 4),
+    ],
+)
+def test_deletes_that_were_only_rewritten_do_not_count(summary: dict[str, str], count: int) -> None:
+    assert deletes_added(snapshot(**summary)) == count
+
+
+def test_a_snapshot_that_is_gone_or_has_no_summary_says_nothing() -> None:
+    bare = Snapshot(snapshot_id=1, parent_snapshot_id=None, timestamp_ms=0, manifest_list="", summary=None)
+    assert changed_records(None) is None
+    assert changed_records(bare) is None
+    assert total_records(bare) is None
+
+
+def test_the_delta_of_a_step_is_what_its_rows_will_add_up_to(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    table.append(rows(1, 2, 3))
+    table.delete(EqualTo("id", 2))
+    table.upsert(rows(1, 8, 9, value="b"), ["id"])
+    table.append(rows())
+    assert [summary_row_delta(table, step) for step in plan_range(table).steps] == [3, -1, 2, 0]
+    assert [summary_row_delta(table, step) for step in plan_range(table, load="full").steps] == [4]
+    first, last = snapshot_ids(table)[0], snapshot_ids(table)[-1]
+    table.manage_snapshots().rollback_to_snapshot(first).commit()
+    (states,) = plan_range(table, after_snapshot_id=last, on_rollback="compensate").steps
+    assert summary_row_delta(table, states) == -1
+    edit_metadata(table, snapshots=[s for s in table.metadata.snapshots if s.snapshot_id != last])
+    assert summary_row_delta(table, states) is None

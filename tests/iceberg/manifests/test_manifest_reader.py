@@ -1,0 +1,164 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.avro.file import AvroOutputFile
+from pyiceberg.manifest import MANIFEST_ENTRY_SCHEMAS, MANIFEST_LIST_FILE_SCHEMAS
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.typedef import Record
+from pyiceberg.types import StructType
+
+from iceberg.planning_tables import edit_metadata, make_table, rows
+from icefloe.errors import TerminalError, TransientError
+from icefloe.iceberg.catalog.encryption import EncryptedError
+from icefloe.iceberg.catalog.metadata_errors import MissingMetadataError
+from icefloe.iceberg.manifests.manifest_entries import EntryStatus
+from icefloe.iceberg.manifests.manifest_reader import ManifestReader
+from icefloe.iceberg.scan.delete_file_index import FileContent
+
+
+def write_avro(table: Table, path: Path, schema: Schema, *records: dict[int, Any]) -> str:
+    """An Avro file of the V3 schemas, from values by field id; a nested dict is the data_file struct."""
+    location = f"file://{path}"
+    with AvroOutputFile(table.io.new_output(location), schema, "r", metadata={"format-version": "3"}) as file:
+        file.write_block([_record(schema.as_struct(), record) for record in records])
+    return location
+
+
+def _record(struct: StructType, values: dict[int, Any]) -> Record:
+    return Record(*(
+        _record(field.field_type, values[field.field_id]) if isinstance(values.get(field.field_id), dict) and
+        isinstance(field.field_type, StructType) else values.get(field.field_id)
+        for field in struct.fields
+    ))  # fmt: skip
+
+
+def v3_table(folder: Path, *, holds_deletes: bool, first_row_id: int | None, entries: list[dict[int, Any]]) -> Table:
+    """A table whose head is a hand-made V3 snapshot of one manifest."""
+    table = make_table(folder)
+    manifest = write_avro(table, folder / "m.avro", MANIFEST_ENTRY_SCHEMAS[3], *entries)
+    row = {
+        500: manifest, 501: 1, 502: 0, 517: int(holds_deletes), 515: 9, 516: 1, 503: 77, 504: 1, 505: 1, 506: 1,
+        512: 10, 513: 20, 514: 30, 520: first_row_id,
+    }  # fmt: skip
+    listed = write_avro(table, folder / "list.avro", MANIFEST_LIST_FILE_SCHEMAS[3], row)
+    snapshot = Snapshot(snapshot_id=77, parent_snapshot_id=None, timestamp_ms=1, manifest_list=listed)
+    edit_metadata(table, snapshots=[snapshot])
+    return table
+
+
+def file(path: str, count: int, **values: Any) -> dict[int, Any]:
+    facts = {134: 0, 100: path, 101: "PARQUET", 102: {}, 103: count, 104: 1}
+    return facts | {int(key.removeprefix("f")): value for key, value in values.items()}
+
+
+def head_manifest(table: Table, reader: ManifestReader) -> Any:
+    (manifest,) = reader.manifests(table.metadata.snapshots[-1])
+    return manifest
+
+
+def test_data_files_inherit_snapshot_sequence_number_and_first_row_id(tmp_path: Path) -> None:
+    entries = [
+        {0: 1, 1: None, 2: file("added", 10)},
+        {0: 0, 1: 5, 3: 3, 4: 3, 2: file("existing", 20, f142=500)},
+        {0: 2, 1: 77, 3: 2, 4: 2, 2: file("deleted", 30)},
+        {0: 1, 1: None, 2: file("added too", 1)},
+    ]
+    table = v3_table(tmp_path, holds_deletes=False, first_row_id=1000, entries=entries)
+    reader = ManifestReader(table)
+    found = reader.data_entries(head_manifest(table, reader))
+    assert [(e.status, e.snapshot_id, e.data_file.sequence_number, e.data_file.first_row_id) for e in found] == [
+        (EntryStatus.ADDED, 77, 9, 1000),
+        (EntryStatus.EXISTING, 5, 3, 500),
+        (EntryStatus.DELETED, 77, 2, None),
+        (EntryStatus.ADDED, 77, 9, 1010),
+    ]
+    assert reader.manifests_read == 1
+
+
+def test_without_a_first_row_id_in_the_manifest_list_no_file_has_one(tmp_path: Path) -> None:
+    entries = [{0: status, 1: 77, 3: 1, 4: 1, 2: file("a", 10)} for status in (1, 0, 2)]
+    table = v3_table(tmp_path, holds_deletes=False, first_row_id=None, entries=entries)
+    reader = ManifestReader(table)
+    assert {e.data_file.first_row_id for e in reader.data_entries(head_manifest(table, reader))} == {None}
+
+
+def test_delete_files_keep_what_tells_where_they_apply(tmp_path: Path) -> None:
+    bounds = {2147483546: b"file:///a"}
+    vector = file("dv.puffin", 2, f134=1, f101="PUFFIN", f143="file:///a", f144=4, f145=50)
+    position = file("p.parquet", 2, f134=1, f125=bounds, f128=bounds)
+    equality = file("e.parquet", 2, f134=2, f135=[1, 2])
+    entries = [
+        {0: 1, 1: None, 2: vector},
+        {0: 0, 1: 5, 3: 3, 4: 3, 2: position},
+        {0: 2, 1: 77, 3: 4, 4: 4, 2: equality},
+    ]
+    table = v3_table(tmp_path, holds_deletes=True, first_row_id=None, entries=entries)
+    reader = ManifestReader(table)
+    found = reader.delete_entries(head_manifest(table, reader))
+    first, _, third = (entry.delete_file for entry in found)
+    assert (first.referenced_data_file, first.content_offset, first.content_size_bytes) == ("file:///a", 4, 50)
+    assert (first.file_format, first.sequence_number) == ("PUFFIN", 9)
+    assert (found[1].lower_bounds, found[1].upper_bounds) == (bounds, bounds)
+    assert (third.content, third.equality_field_ids) == (FileContent.EQUALITY_DELETES, (1, 2))
+    assert found[2].is_unpartitioned
+
+
+def test_a_file_with_key_metadata_is_refused_by_its_name(tmp_path: Path) -> None:
+    entries = [
+        {0: 1, 1: 77, 2: file(name, 10, f131=key)} for name, key in (("a", b""), ("b", None), ("secret", b"key"))
+    ]
+    table = v3_table(tmp_path, holds_deletes=False, first_row_id=None, entries=entries)
+    reader = ManifestReader(table)
+    with pytest.raises(EncryptedError, match="file secret is encrypted"):
+        reader.data_entries(head_manifest(table, reader))
+
+
+def test_a_manifest_with_fewer_entries_than_its_list_says_is_damaged(tmp_path: Path) -> None:
+    entries = [{0: 1, 1: 77, 2: file("a", 10)}]
+    table = v3_table(tmp_path, holds_deletes=False, first_row_id=None, entries=entries)
+    reader = ManifestReader(table)
+    with pytest.raises(TerminalError, match="says that it has 3 entries, found 1"):
+        reader.data_entries(head_manifest(table, reader))
+
+
+def test_what_is_gone_damaged_or_out_of_reach_is_one_sentence_of_its_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make_table(tmp_path)
+    table.append(rows(1))
+    snapshot = table.current_snapshot()
+    path = Path(snapshot.manifest_list.removeprefix("file://"))
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(TerminalError, match=f"the manifest list of snapshot {snapshot.snapshot_id} of table db.events"):
+        ManifestReader(table).manifests(snapshot)
+    path.unlink()
+    with pytest.raises(MissingMetadataError, match="is not there"):
+        ManifestReader(table).manifests(snapshot)
+
+    def no_answer(_: str) -> None:
+        raise ConnectionResetError("reset")
+
+    monkeypatch.setattr(table.io, "new_input", no_answer)
+    with pytest.raises(TransientError, match="cannot read the manifest list"):
+        ManifestReader(table).manifests(snapshot)
+
+
+def test_an_unknown_partition_spec_is_one_sentence(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    table.append(rows(1))
+    reader = ManifestReader(table)
+    (manifest,) = reader.manifests(table.current_snapshot())
+    edit_metadata(table, partition_specs=[])
+    with pytest.raises(TerminalError, match="uses partition spec 0, which the table does not have"):
+        ManifestReader(table).data_entries(manifest)
+
+
+def test_a_manifest_list_is_read_once(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    table.append(rows(1))
+    reader = ManifestReader(table)
+    snapshot = table.current_snapshot()
+    assert reader.manifests(snapshot) is reader.manifests(snapshot)

@@ -1,0 +1,169 @@
+"""Manifests that are damaged, or made to do harm: PyIceberg's decoder alone ends the process at some of them."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from iceberg.avro_writing import SYNC, record, sized, varint, write_avro
+from icefloe.errors import TerminalError
+from icefloe.iceberg.catalog.metadata_errors import reading_metadata
+from icefloe.iceberg.manifests.metadata_decoder import MetadataDecoder
+
+HUGE: Final = 1 << 40
+READER: Final = """
+import json, sys
+from fakes.peak_memory import peak_kib
+from iceberg.manifests.test_metadata_decoder import entries_of
+from icefloe.errors import TerminalError
+for path in json.loads(sys.argv[1]):
+    try:
+        found = len(entries_of(path))
+    except TerminalError as error:
+        found = error.sentence
+    print(json.dumps([path, found, peak_kib()]), flush=True)
+"""
+BOUNDS: Final = {"type": "array", "logicalType": "map", "items": record(("key", "int", 126), ("value", "bytes", 127))}
+COUNTS: Final = {"type": "array", "logicalType": "map", "items": record(("key", "int", 119), ("value", "long", 120))}
+NOTHING: Final = {"type": "record", "name": "nothing", "fields": []}
+
+
+def manifest_schema(*further: tuple[str, Any, int]) -> dict[str, Any]:
+    file = record(
+        ("file_path", "string", 100), ("file_format", "string", 101),
+        ("partition", {"type": "record", "name": "r102", "fields": []}, 102),
+        ("record_count", "long", 103), ("file_size_in_bytes", "long", 104),
+        ("value_counts", COUNTS, 109), ("lower_bounds", BOUNDS, 125), *further, name="r2",
+    )  # fmt: skip
+    return record(("status", "int", 0), ("data_file", file, 2))
+
+
+FILE: Final = ("a path", "parquet", (), 7, 9, [(1, 7)] * 3, [(1, b"k"), (2, b"v" * 8)])
+BEFORE_COUNTS: Final = varint(1) + sized(b"p") + sized(b"avro") + varint(7) + varint(9)
+
+
+def entries_of(path: str) -> list[Any]:
+    """As the planner reads them."""
+    from iceberg.written_tables import local_io
+    from icefloe.iceberg.manifests.pyiceberg_avro import read_manifest_entries
+
+    with reading_metadata("db.t", "manifest", path):
+        return [
+            (entry.status, dict(entry.file[125] or {}), *(entry.file[key] for key in (100, 103)))
+            for entry in read_manifest_entries(local_io(), path)
+        ]
+
+
+def outcomes(paths: list[Path]) -> list[tuple[Any, int]]:
+    """What each came to, and the most memory until then in KiB, in a process of its own, which must not end early."""
+    code = f"import sys; sys.path[:0] = {[str(Path(__file__).parents[2]), *sys.path]!r}\n{READER}"
+    command = [sys.executable, "-c", code, json.dumps([str(path) for path in paths])]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert ended.returncode == 0, f"ended with {ended.returncode}: {ended.stderr[-500:]}"
+    return [(found, peak) for _, found, peak in map(json.loads, ended.stdout.splitlines())]
+
+
+def manifest(schema: Any, content: bytes, *, rows: int = 1, codec: str = "null") -> bytes:
+    metadata = {"avro.schema": json.dumps(schema).encode(), "avro.codec": codec.encode()}
+    parts = [b"Obj\x01", varint(len(metadata))]
+    parts += [sized(key.encode()) + sized(value) for key, value in metadata.items()]
+    return b"".join([*parts, b"\0", SYNC, varint(rows), sized(content), SYNC])
+
+
+def doubled() -> dict[str, Any]:
+    inner: list[tuple[str, Any, int]] = [("r0", record(("x", "int", 1000), name="n0"), 2000)]
+    inner += [
+        (f"r{n}", record(("a", f"n{n - 1}", 3000 + n), ("b", f"n{n - 1}", 4000 + n), name=f"n{n}"), 2000 + n)
+        for n in range(1, 60)
+    ]
+    return manifest_schema(*inner)
+
+
+HOSTILE: Final[dict[str, Callable[[], bytes]]] = {
+    "a path of 16 MiB in 12 bytes": lambda: manifest(manifest_schema(), varint(1) + varint(1 << 24) + b"path"),
+    "a path of a TiB": lambda: manifest(manifest_schema(), varint(1) + varint(HUGE) + b"path"),
+    "a path of negative length": lambda: manifest(manifest_schema(), varint(1) + varint(-9) + b"path"),
+    "bounds behind the end": lambda: manifest(
+        manifest_schema(), BEFORE_COUNTS + b"\0" + varint(1) + varint(1) + varint(1 << 26) + b"b"
+    ),
+    "a TiB of bounds": lambda: manifest(manifest_schema(), BEFORE_COUNTS + b"\0" + varint(HUGE)),
+    "millions of counts": lambda: manifest(manifest_schema(), BEFORE_COUNTS + varint(1 << 24)),
+    "more entries than bytes": lambda: manifest(manifest_schema(), b"", rows=HUGE),
+    "a block behind the end": lambda: manifest(manifest_schema(), b"")[:-18] + varint(1) + varint(1 << 26),
+    "elements of nothing": lambda: manifest(
+        manifest_schema(("x", {"type": "array", "items": NOTHING, "element-id": 901}, 900)),
+        BEFORE_COUNTS + b"\0\0" + varint(HUGE) + b"\0",
+    ),
+    "types that name each other twice": lambda: manifest(doubled(), b""),
+    "a schema nested 100,000 deep": lambda: manifest(manifest_schema(), b"").replace(
+        b'"long"', b'{"type":' * 100_000 + b'"long"' + b"}" * 100_000, 1
+    ),
+    "deflate": lambda: manifest(manifest_schema(), _deflated(bytes(300 << 20)), codec="deflate", rows=1 << 28),
+    "bytes that are not deflated": lambda: manifest(manifest_schema(), b"\xff" * 100, codec="deflate"),
+    "bytes that are not zstandard": lambda: manifest(manifest_schema(), b"\xff" * 100, codec="zstandard"),
+    "an unknown codec": lambda: manifest(manifest_schema(), b"", codec="unheard"),
+}
+
+
+def _deflated(content: bytes) -> bytes:
+    import zlib
+
+    return zlib.compress(content)[2:-4]
+
+
+def test_a_hostile_manifest_ends_in_one_sentence(tmp_path: Path) -> None:
+    paths = []
+    for number, make in enumerate(HOSTILE.values()):
+        paths.append(tmp_path / f"{number}.avro")
+        paths[-1].write_bytes(make())
+    found = dict(zip(HOSTILE, outcomes(paths), strict=True))
+    read = {name: outcome for name, (outcome, _) in found.items() if "is damaged or of an unknown" not in str(outcome)}
+    assert read == {}
+    assert max(peak for _, peak in found.values()) < 1_000_000
+
+
+@pytest.mark.parametrize("byte", [0x00, 0x7F, 0x80, 0xFF])
+def test_whatever_byte_of_a_manifest_is_damaged_the_process_goes_on(tmp_path: Path, byte: int) -> None:
+    write_avro(tmp_path / "good.avro", manifest_schema(), [(1, FILE)] * 3)
+    good = (tmp_path / "good.avro").read_bytes()
+    paths = [tmp_path / "good.avro"]
+    for at in range(good.index(SYNC) - 40, len(good)):
+        paths.append(tmp_path / f"{at}.avro")
+        paths[-1].write_bytes(good[:at] + bytes([byte]) + good[at + 1 :])
+    found = [outcome for outcome, _ in outcomes(paths)]
+    assert found[0] == 3
+    assert any("manifest of table db.t is damaged" in str(outcome) for outcome in found)
+
+
+def test_a_manifest_cut_anywhere_is_damaged_or_ends_behind_a_block(tmp_path: Path) -> None:
+    write_avro(tmp_path / "m.avro", manifest_schema(), [(1, FILE)] * 6, block_rows=2)
+    good = (tmp_path / "m.avro").read_bytes()
+    for size in range(good.index(SYNC), len(good)):
+        (tmp_path / "m.avro").write_bytes(good[:size])
+        try:
+            assert len(entries_of(str(tmp_path / "m.avro"))) in (0, 2, 4, 6)
+        except TerminalError as error:
+            assert "manifest of table db.t is damaged" in error.sentence  # noqa: PT017 - most sizes, not all
+
+
+def test_values_behind_the_last_byte_are_never_read() -> None:
+    for read in (
+        lambda decoder: decoder.read(3),
+        lambda decoder: decoder.read_bytes(),
+        lambda decoder: decoder.read_utf8(),
+        lambda decoder: decoder.read_ints(3),
+        lambda decoder: decoder.read_ints(HUGE),
+        lambda decoder: decoder.read_int_bytes_dict(2, {}),
+        lambda decoder: decoder.read_double(),
+        lambda decoder: decoder.skip(3),
+        lambda decoder: decoder.skip_bytes(),
+    ):
+        with pytest.raises((EOFError, ValueError)):
+            read(MetadataDecoder(b"\x06a"))
+    many = MetadataDecoder(b"\x02" * 9000)
+    assert many.read_ints(9000) == (1,) * 9000
+    assert many.is_at_end

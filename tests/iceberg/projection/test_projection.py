@@ -1,0 +1,265 @@
+import io
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.schema import Schema
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+from iceberg.evolving_schemas import Evolution, evolutions, with_relaxed_file
+from icefloe.iceberg.data_file import constant_to_json
+from icefloe.iceberg.projection.file_columns import file_columns
+from icefloe.iceberg.projection.projection import Projection, plan_projection
+from icefloe.iceberg.schemas.arrow_types import arrow_schema
+from icefloe.iceberg.unreadable import ColumnError
+
+
+def plan(file: pa.Schema, schema: Schema, constants: Mapping[str, Any] | None = None) -> Projection:
+    return plan_projection(file_columns(file, None), schema, constants or {})
+
+
+def project(batch: pa.RecordBatch, schema: Schema, constants: Mapping[str, Any] | None = None) -> pa.RecordBatch:
+    everything = {position: position for position in range(batch.num_columns)}
+    return plan(batch.schema, schema, constants).apply(batch, everything)
+
+
+def through_parquet(batch: pa.RecordBatch) -> pa.RecordBatch:
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_batches([batch]), buffer)
+    return pq.ParquetFile(buffer).read().combine_chunks().to_batches()[0]
+
+
+@given(evolutions(), st.booleans(), st.integers(0, 3))
+@settings(max_examples=150, deadline=None)
+def test_rows_of_any_file_come_out_as_the_later_schema_sees_them(evolution: Evolution, relax: bool, skip: int) -> None:
+    if relax:
+        evolution = with_relaxed_file(evolution)
+    rows = pa.RecordBatch.from_pylist(evolution.rows, schema_to_pyarrow(evolution.before))
+    for batch in (rows.slice(skip), through_parquet(rows) if rows.num_rows else rows):
+        seen = project(batch, evolution.after)
+        seen.validate(full=True)
+        assert seen.schema.equals(arrow_schema(evolution.after), check_metadata=True)
+        assert seen.to_pylist() == evolution.expected[rows.num_rows - batch.num_rows :]
+        if seen.num_rows and seen.num_columns:
+            again = seen.take(pa.array(range(seen.num_rows)))
+            assert through_parquet(again).to_pylist() == seen.to_pylist()
+
+
+def file_schema(*fields: NestedField) -> pa.Schema:
+    return schema_to_pyarrow(Schema(*fields))
+
+
+def one_row(row: Mapping[str, Any], *fields: NestedField) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([row], file_schema(*fields))
+
+
+def struct(field_id: int, name: str, *fields: NestedField, required: bool = False) -> NestedField:
+    return NestedField(field_id, name, StructType(*fields), required=required)
+
+
+ID = NestedField(1, "id", LongType(), required=True)
+NAME = NestedField(2, "name", StringType())
+
+
+def test_what_need_not_change_is_not_copied() -> None:
+    batch = pa.RecordBatch.from_pylist([{"id": 1, "name": "a"}, {"id": 2, "name": None}], file_schema(ID, NAME))
+    seen = project(batch, Schema(NAME, ID))
+    assert [buffer.address for buffer in seen["name"].buffers()] == [b.address for b in batch["name"].buffers()]
+    assert seen["id"].buffers()[1].address == batch["id"].buffers()[1].address
+
+
+def test_a_column_dropped_and_added_again_under_its_name_does_not_bring_old_values_back() -> None:
+    again = NestedField(7, "name", StringType())
+    assert project(one_row({"id": 1, "name": "old"}, ID, NAME), Schema(ID, again)).to_pylist() == [
+        {"id": 1, "name": None}
+    ]
+
+
+def test_null_lists_and_maps_of_structs_stay_null() -> None:
+    inner = StructType(NestedField(4, "x", LongType()))
+    tags = NestedField(3, "tags", ListType(5, inner, element_required=False))
+    by_key = NestedField(6, "by_key", MapType(7, StringType(), 8, inner, value_required=False))
+    rows = [{"tags": None, "by_key": None}, {"tags": [], "by_key": []}, {"tags": [None], "by_key": [("k", None)]}]
+    batch = pa.RecordBatch.from_pylist(rows, file_schema(tags, by_key))
+    assert project(batch, Schema(tags, by_key)).to_pylist() == rows
+
+
+def test_a_struct_without_any_wanted_field_in_the_file_keeps_its_nulls() -> None:
+    before = struct(1, "s", NestedField(2, "gone", LongType()))
+    after = struct(1, "s", NestedField(3, "added", LongType(), initial_default=7))
+    batch = pa.RecordBatch.from_pylist([{"s": {"gone": 1}}, {"s": None}], file_schema(before))
+    assert project(batch, Schema(after)).to_pylist() == [{"s": {"added": 7}}, {"s": None}]
+
+
+DEFAULTS: list[tuple[IcebergType, Any]] = [
+    (BooleanType(), False),
+    (IntegerType(), 0),
+    (LongType(), 2**40),
+    (FloatType(), 1.5),
+    (DoubleType(), -0.25),
+    (DecimalType(9, 2), Decimal("-12.34")),
+    (DateType(), date(2024, 2, 29)),
+    (TimeType(), time(13, 14, 15, 16)),
+    (TimestampType(), datetime(2024, 2, 29, 1, 2, 3, 4)),
+    (TimestamptzType(), datetime(2024, 2, 29, 1, 2, 3, 4, tzinfo=UTC)),
+    (StringType(), ""),
+    (UUIDType(), UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")),
+    (FixedType(3), b"abc"),
+    (BinaryType(), b""),
+]
+
+
+@pytest.mark.parametrize(("kind", "default"), DEFAULTS, ids=lambda value: str(value))
+def test_a_column_that_the_file_lacks_has_its_initial_default(kind: IcebergType, default: Any) -> None:
+    added = NestedField(9, "added", kind, required=True, initial_default=default)
+    stored = Schema.model_validate_json(Schema(ID, added).model_dump_json())
+    assert project(one_row({"id": 1}, ID), stored).to_pylist() == [{"id": 1, "added": default}]
+
+
+@pytest.mark.parametrize(("kind", "value"), DEFAULTS, ids=str)
+def test_a_column_that_the_file_lacks_has_the_constant_of_its_partition(kind: Any, value: Any) -> None:
+    constants = {"9": constant_to_json(kind, value)}
+    seen = project(one_row({"id": 1}, ID), Schema(NestedField(9, "added", kind)), constants)
+    assert seen.to_pylist() == [{"added": value}]
+
+
+def test_a_constant_in_nanoseconds_keeps_every_digit() -> None:
+    constants = {"9": constant_to_json(TimestampNanoType(), 1_500_000_000_123_456_789)}
+    seen = project(one_row({"id": 1}, ID), Schema(NestedField(9, "added", TimestampNanoType())), constants)
+    assert seen["added"].view(pa.int64()).to_pylist() == [1_500_000_000_123_456_789]
+
+
+def test_a_constant_outranks_a_default_and_a_column_in_the_file_outranks_both() -> None:
+    name = NestedField(2, "name", StringType(), initial_default="default")
+    assert project(one_row({"id": 1}, ID), Schema(name), {"2": "constant"}).to_pylist() == [{"name": "constant"}]
+    assert project(one_row({"id": 1}, ID), Schema(name), {"2": None}).to_pylist() == [{"name": None}]
+    assert project(one_row({"name": "own"}, NAME), Schema(name), {"2": "constant"}).to_pylist() == [{"name": "own"}]
+
+
+def test_a_constant_fills_a_field_inside_a_struct_too() -> None:
+    before = struct(1, "s", NestedField(2, "a", LongType()))
+    after = struct(1, "s", NestedField(2, "a", LongType()), NestedField(3, "day", DateType()))
+    batch = pa.RecordBatch.from_pylist([{"s": {"a": 1}}, {"s": None}], file_schema(before))
+    assert project(batch, Schema(after), {"3": "2024-02-29"}).to_pylist() == [
+        {"s": {"a": 1, "day": date(2024, 2, 29)}},
+        {"s": None},
+    ]
+
+
+def test_a_required_column_that_the_file_lacks_is_an_error_unless_it_has_a_default() -> None:
+    required = struct(3, "s", NestedField(4, "x", LongType(), required=True))
+    batch = one_row({"s": {"y": 1}}, struct(3, "s", NestedField(5, "y", LongType())))
+    with pytest.raises(ColumnError, match=r"required column 's\.x' is missing and has no initial default") as refused:
+        plan(batch.schema, Schema(required))
+    assert refused.value.column == "s.x"
+
+
+def test_columns_without_any_field_id_are_an_error_that_names_the_property() -> None:
+    with pytest.raises(ColumnError, match=r"no field ids, and no `schema\.name-mapping\.default`"):
+        plan(pa.schema([("id", pa.int64())]), Schema(ID))
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted"),
+    [
+        (StringType(), LongType()),
+        (DecimalType(9, 2), DecimalType(9, 3)),
+        (IntegerType(), DoubleType()),
+        (DateType(), TimestamptzType()),
+        (StructType(NestedField(2, "a", LongType())), LongType()),
+        (LongType(), StructType(NestedField(2, "a", LongType()))),
+        (ListType(2, LongType(), element_required=False), MapType(2, LongType(), 3, LongType())),
+        (FixedType(3), FixedType(4)),
+    ],
+    ids=str,
+)
+def test_a_type_that_may_not_become_the_tables_is_an_error_that_names_column_and_types(found: Any, wanted: Any) -> None:
+    with pytest.raises(ColumnError) as refused:
+        plan(file_schema(NestedField(1, "c", found)), Schema(NestedField(1, "c", wanted)))
+    sentence = refused.value.sentence
+    assert sentence.startswith("column 'c' is ")
+    assert f"cannot become the table's {wanted}" in sentence
+
+
+def test_a_null_in_a_required_column_is_an_error_that_names_it() -> None:
+    batch = one_row({"id": None}, NestedField(1, "id", LongType()))
+    with pytest.raises(ColumnError, match="required column 'id' holds a null"):
+        project(batch, Schema(ID))
+
+
+def test_a_null_in_a_required_field_of_a_struct_is_an_error_unless_the_struct_is_null() -> None:
+    after = struct(3, "s", NestedField(4, "x", LongType(), required=True))
+    before = struct(3, "s", NestedField(4, "x", LongType()))
+    rows = [{"s": {"x": 1}}, {"s": None}]
+    batch = pa.RecordBatch.from_pylist(rows, file_schema(before))
+    assert through_parquet(project(batch, Schema(after))).to_pylist() == rows
+    with pytest.raises(ColumnError, match=r"required column 's\.x' holds a null"):
+        project(one_row({"s": {"x": None}}, before), Schema(after))
+
+
+def test_a_null_is_no_error_where_a_required_parent_hides_that_its_own_parent_is_null() -> None:
+    def outer(*, leaf_required: bool) -> NestedField:
+        leaf = NestedField(3, "leaf", LongType(), required=leaf_required)
+        return struct(1, "outer", struct(2, "inner", leaf, required=True))
+
+    rows = [{"outer": {"inner": {"leaf": 1}}}, {"outer": None}]
+    batch = through_parquet(pa.RecordBatch.from_pylist(rows, file_schema(outer(leaf_required=False))))
+    assert batch["outer"].field(0).null_count == 0
+    assert through_parquet(project(batch, Schema(outer(leaf_required=True)))).to_pylist() == rows
+
+
+def test_only_the_columns_that_are_wanted_have_to_be_read() -> None:
+    wanted = plan(file_schema(ID, NAME, NestedField(3, "x", LongType())), Schema(NestedField(3, "y", LongType()), ID))
+    assert wanted.positions == {0, 2}
+
+
+def test_a_column_that_was_widened_after_the_schemas_snapshot_is_narrowed_where_its_values_fit() -> None:
+    wide = one_row({"id": 7}, NestedField(1, "id", LongType()))
+    narrow = Schema(NestedField(1, "id", IntegerType(), required=False))
+    assert project(wide, narrow).to_pylist() == [{"id": 7}]
+    with pytest.raises(ColumnError, match="column 'id' is int64 there and holds a value that does not fit int32"):
+        project(one_row({"id": 2**40}, NestedField(1, "id", LongType())), narrow)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        ListType(3, UUIDType(), element_required=False),
+        MapType(3, StringType(), 4, UUIDType(), value_required=False),
+        StructType(NestedField(3, "u", UUIDType(), required=False)),
+    ],
+    ids=str,
+)
+def test_a_column_with_uuids_inside_that_the_file_lacks_is_null(kind: Any) -> None:
+    batch = one_row({"id": 7}, NestedField(1, "id", LongType()))
+    found = project(batch, Schema(ID, NestedField(2, "added", kind, required=False)))
+    assert found.to_pylist() == [{"id": 7, "added": None}]

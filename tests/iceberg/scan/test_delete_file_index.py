@@ -1,0 +1,144 @@
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pyiceberg.types import LongType
+
+from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.delete_file import DeleteFile, FileContent
+from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, Partition
+from icefloe.iceberg.scan.delete_file_index import DeleteFiles
+from icefloe.iceberg.scan.key_bounds import KeyTypes
+
+HERE: Partition = (1, ("2020-01-01",))
+ELSEWHERE: Partition = (1, ("2020-01-02",))
+PATHS = 2147483546
+
+
+EQUALITY = {"sequence_number": 6, "equality_field_ids": (7,)}
+
+
+def long_key(lower: int, upper: int) -> dict[str, Any]:
+    """The metrics of column 7 without nulls."""
+    bounds = {name: {7: value.to_bytes(8, "little")} for name, value in (("lower", lower), ("upper", upper))}
+    return {"lower_bounds": bounds["lower"], "upper_bounds": bounds["upper"], "null_value_counts": {7: 0}}
+
+
+def data_entry(path: str = "s3://b/m.parquet", sequence_number: int = 5) -> DataEntry:
+    file = DataFile(
+        path=path, file_format="PARQUET", spec_id=1, record_count=1, file_size_bytes=1, sequence_number=sequence_number
+    )
+    return DataEntry(
+        status=EntryStatus.ADDED, snapshot_id=1, data_file=file, partition=HERE, lower_bounds={}, upper_bounds={}
+    )
+
+
+def delete_entry(
+    *, partition: Partition = HERE, is_unpartitioned: bool = False, lower: bytes = b"", upper: bytes = b"", **facts: Any
+) -> DeleteEntry:
+    known: dict[str, Any] = {
+        "path": "s3://b/d.parquet",
+        "content": FileContent.POSITION_DELETES,
+        "file_format": "PARQUET",
+        "spec_id": 1,
+        "record_count": 1,
+        "file_size_bytes": 1,
+        "sequence_number": 5,
+    }
+    return DeleteEntry(
+        status=EntryStatus.ADDED,
+        snapshot_id=1,
+        delete_file=DeleteFile(**(known | facts)),
+        partition=partition,
+        is_unpartitioned=is_unpartitioned,
+        lower_bounds={PATHS: lower} if lower else {},
+        upper_bounds={PATHS: upper} if upper else {},
+    )
+
+
+def reaching(data: DataEntry, *entries: DeleteEntry, key_types: KeyTypes | None = None) -> list[str]:
+    """The paths of the delete files that are in force on a data file where all of them are live."""
+    delete_files = DeleteFiles(key_types or {})
+    live = delete_files.numbers(entries)
+    return [delete_files[number].path for number in delete_files.in_force(data, live)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "applies"),
+    [
+        ({}, True),
+        ({"sequence_number": 4}, False),
+        ({"sequence_number": 6}, True),
+        ({"partition": ELSEWHERE}, False),
+        ({"partition": (2, HERE[1])}, False),
+        ({"referenced_data_file": "s3://b/m.parquet"}, True),
+        ({"referenced_data_file": "s3://b/n.parquet"}, False),
+        ({"lower": b"s3://b/m", "upper": b"s3://b/n"}, True),
+        ({"lower": b"s3://b/n", "upper": b"s3://b/z"}, False),
+        ({"lower": b"s3://b/a", "upper": b"s3://b/b"}, False),
+        ({"lower": b"s3://b/m.parquet", "upper": b"s3://b/m.parquet"}, True),
+    ],
+)
+def test_position_deletes_reach_files_of_their_partition_that_are_not_newer(changes: dict, applies: bool) -> None:
+    assert bool(reaching(data_entry(), delete_entry(**changes))) is applies
+
+
+@pytest.mark.parametrize(
+    ("changes", "applies"),
+    [
+        ({"sequence_number": 5}, False),
+        ({"sequence_number": 6}, True),
+        ({"sequence_number": 6, "partition": ELSEWHERE}, False),
+        ({"sequence_number": 6, "partition": (0, ()), "is_unpartitioned": True}, True),
+        ({"sequence_number": 5, "partition": (0, ()), "is_unpartitioned": True}, False),
+    ],
+)
+def test_equality_deletes_reach_older_files_of_their_partition_or_of_all(changes: dict, applies: bool) -> None:
+    entry = delete_entry(content=FileContent.EQUALITY_DELETES, **changes)
+    assert bool(reaching(data_entry(), entry)) is applies
+
+
+def test_a_deletion_vector_replaces_position_delete_files_and_no_equality_deletes() -> None:
+    vector = {"file_format": "PUFFIN", "referenced_data_file": "s3://b/m.parquet", "content_offset": 4}
+    entries = [
+        delete_entry(path="positions"),
+        delete_entry(path="vector", **vector),
+        delete_entry(path="equality", content=FileContent.EQUALITY_DELETES, sequence_number=6),
+    ]
+    assert reaching(data_entry(), *entries) == ["vector", "equality"]
+    assert reaching(data_entry("s3://b/n.parquet"), *entries) == ["positions", "equality"]
+
+
+def test_deletion_vectors_in_one_file_are_told_apart_by_their_place() -> None:
+    one, other = delete_entry(content_offset=4), delete_entry(content_offset=90)
+    assert one.identity != other.identity
+
+
+def test_what_is_in_force_follows_the_state_also_of_delete_files_that_are_seen_later() -> None:
+    delete_files = DeleteFiles({})
+    first = delete_files.numbers([delete_entry(path="first")])
+    assert delete_files.in_force(data_entry(), first) == first
+    both = delete_files.numbers([delete_entry(path="first"), delete_entry(path="second")])
+    elsewhere = delete_files.numbers([delete_entry(path="elsewhere", partition=ELSEWHERE)])
+    assert delete_files.in_force(data_entry(), both | elsewhere) == both
+    assert delete_files.in_force(data_entry(), both - first) == both - first
+    assert [delete_files[number].path for number in both] == ["first", "second"]
+
+
+def test_a_delete_file_of_two_sequence_numbers_reaches_what_the_one_in_the_state_reaches() -> None:
+    delete_files = DeleteFiles({})
+    earlier, later = (delete_files.numbers([delete_entry(sequence_number=number)]) for number in (4, 6))
+    assert not delete_files.in_force(data_entry(), earlier)
+    assert delete_files.in_force(data_entry(), later) == later
+
+
+def test_equality_deletes_whose_keys_a_data_file_cannot_hold_do_not_reach_it() -> None:
+    data = replace(data_entry(), **long_key(10, 19))
+    entries = [
+        replace(
+            delete_entry(path=f"{lower}", content=FileContent.EQUALITY_DELETES, **EQUALITY), **long_key(lower, upper)
+        )
+        for lower, upper in ((0, 9), (5, 10), (12, 15), (19, 30), (20, 30))
+    ]
+    assert reaching(data, *entries, key_types={7: LongType()}) == ["5", "12", "19"]
+    assert len(reaching(data, *entries)) == 5

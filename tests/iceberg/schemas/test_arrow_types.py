@@ -1,0 +1,41 @@
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import (
+    GeographyType,
+    GeometryType,
+    IcebergType,
+    ListType,
+    NestedField,
+    PrimitiveType,
+    StructType,
+    TimestampNanoType,
+    TimestamptzNanoType,
+    UnknownType,
+)
+
+from icefloe.errors import NotBuiltError
+from icefloe.iceberg.schemas.arrow_types import arrow_schema
+
+
+class UnheardOfType(PrimitiveType):
+    root: str = "unheard-of"
+
+
+@pytest.mark.parametrize("kind", [TimestampNanoType(), TimestamptzNanoType(), UnknownType()], ids=str)
+def test_the_types_of_v3_are_those_of_pyiceberg(kind: IcebergType) -> None:
+    schema = Schema(NestedField(1, "c", kind))
+    assert arrow_schema(schema).equals(schema.as_arrow())
+
+
+@pytest.mark.parametrize("kind", [GeometryType(), GeographyType()], ids=str)
+def test_geometries_are_refused(kind: IcebergType) -> None:
+    with pytest.raises(NotBuiltError, match=f"column 'place' has type {kind}, which this release cannot read"):
+        arrow_schema(Schema(NestedField(1, "place", kind)))
+
+
+def test_a_type_that_this_release_does_not_know_is_refused_with_the_columns_name() -> None:
+    inner = StructType(NestedField(3, "strange", UnheardOfType()))
+    schema = Schema(NestedField(1, "l", ListType(2, inner, element_required=False)))
+    with pytest.raises(NotBuiltError, match=r"column 'l\.element\.strange' has type unheard-of") as refused:
+        arrow_schema(schema)
+    assert refused.value.column == "l.element.strange"

@@ -1,0 +1,99 @@
+from pathlib import Path
+
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.types import (
+    DoubleType,
+    FloatType,
+    IntegerType,
+    ListType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+)
+
+from iceberg.written_tables import create_table, optional
+from icefloe.errors import TerminalError
+from icefloe.iceberg.schemas.equality_schema import equality_schema
+
+PLACE = StructType(
+    NestedField(6, "lat", FloatType(), required=False),
+    NestedField(7, "lon", FloatType(), required=False),
+    NestedField(8, "name", StringType(), required=True),
+)
+COLUMNS = Schema(
+    NestedField(1, "id", IntegerType(), required=True),
+    optional("name", StringType(), 2),
+    optional("amount", IntegerType(), 3),
+    optional("place", PLACE, 4),
+    optional("tags", ListType(9, StringType(), element_required=False), 5),
+)
+
+
+def evolve(table: Table) -> None:
+    with table.update_schema() as update:
+        update.update_column("id", LongType())
+        update.update_column(("place", "lat"), DoubleType())
+        update.delete_column("name")
+    with table.update_schema() as update:
+        update.add_column("name", LongType())
+        update.delete_column("amount")
+        update.delete_column(("place", "lon"))
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    """Field ids as PyIceberg gives them: in breadth-first order."""
+    table = create_table(tmp_path, COLUMNS)
+    evolve(table)
+    return table
+
+
+def named(table: Table, *field_ids: int) -> list[tuple[int, str, str, bool]]:
+    columns = equality_schema(table.metadata, field_ids).columns
+    return [(field.field_id, field.name, str(field.field_type), field.required) for field in columns.fields]
+
+
+def id_of(table: Table, name: str, schema_id: int = 0) -> int:
+    return table.schemas()[schema_id].find_field(name).field_id
+
+
+def test_a_column_has_the_type_of_the_newest_schema_and_is_optional(table: Table) -> None:
+    assert named(table, id_of(table, "id")) == [(1, "id", "long", False)]
+
+
+def test_a_dropped_column_is_found_in_the_schema_that_had_it_last(table: Table) -> None:
+    assert named(table, id_of(table, "amount")) == [(3, "amount", "int", False)]
+
+
+def test_a_column_whose_name_was_given_again_is_told_apart_by_its_id(table: Table) -> None:
+    old, new = id_of(table, "name"), id_of(table, "name", schema_id=2)
+    assert named(table, old) == [(old, "name", "string", False)]
+    assert named(table, new) == [(new, "name", "long", False)]
+
+
+def test_nested_columns_of_several_schemas_stand_in_one_struct(table: Table) -> None:
+    lat, lon = id_of(table, "place.lat"), id_of(table, "place.lon")
+    [(place, name, kind, required)] = named(table, lat, lon)
+    assert (place, name, required) == (id_of(table, "place"), "place", False)
+    assert kind == f"struct<{lat}: lat: optional double, {lon}: lon: optional float>"
+
+
+def test_a_struct_as_a_whole_is_a_column_too(table: Table) -> None:
+    [(_, _, kind, _)] = named(table, id_of(table, "place"))
+    assert "lat: optional double" in kind
+    assert "lon" not in kind
+
+
+def test_a_column_and_a_nested_one_come_together(table: Table) -> None:
+    assert [name for _, name, _, _ in named(table, id_of(table, "place.name"), id_of(table, "id"))] == ["id", "place"]
+
+
+@pytest.mark.parametrize("name", [None, "tags.element"])
+def test_a_field_that_is_no_column_is_an_error(table: Table, name: str | None) -> None:
+    field_id = 99 if name is None else id_of(table, name)
+    with pytest.raises(TerminalError, match=f"name field {field_id}, which no schema of the table has") as refused:
+        equality_schema(table.metadata, [1, field_id])
+    assert refused.value.field_id == field_id

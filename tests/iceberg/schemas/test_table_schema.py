@@ -1,0 +1,149 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
+from pyiceberg.types import (
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+)
+
+from iceberg.written_tables import create_table
+from icefloe.errors import TerminalError
+from icefloe.iceberg.schemas.table_schema import TableSchema
+
+PLACE = StructType(NestedField(4, "city", StringType(), required=True))
+COLUMNS = Schema(
+    NestedField(1, "name", StringType()),
+    NestedField(2, "id", LongType(), required=True),
+    NestedField(3, "place", PLACE, required=True),
+    NestedField(5, "day", DateType(), initial_default="2024-02-29"),
+    identifier_field_ids=[4, 2],
+)
+
+
+def evolved(folder: Path) -> Table:
+    """Two snapshots with a schema each, and a third schema that no snapshot has."""
+    table = create_table(folder, Schema(NestedField(1, "a", LongType())))
+    table.append(table.scan().to_arrow())
+    with table.update_schema() as update:
+        update.add_column("b", LongType())
+    table.append(table.scan().to_arrow())
+    with table.update_schema() as update:
+        update.add_column("c", LongType())
+    return table
+
+
+def edited(table: Table, **changes: Any) -> TableMetadata:
+    document = json.loads(table.metadata.model_dump_json())
+    document["snapshots"][0] |= changes
+    for key in [key for key, value in document["snapshots"][0].items() if value is None]:
+        del document["snapshots"][0][key]
+    return TableMetadataUtil.parse_obj(document)
+
+
+def test_a_snapshot_has_the_schema_it_was_written_with(tmp_path: Path) -> None:
+    table = evolved(tmp_path)
+    names = [TableSchema.at(table.metadata, s.snapshot_id).columns.column_names for s in table.snapshots()]
+    assert names == [["a"], ["a", "b"]]
+
+
+def test_a_table_without_snapshots_has_its_current_schema(tmp_path: Path) -> None:
+    assert TableSchema.at(evolved(tmp_path).metadata, None).columns.column_names == ["a", "b", "c"]
+
+
+def test_a_snapshot_without_schema_id_has_the_current_schema(tmp_path: Path) -> None:
+    table = evolved(tmp_path)
+    metadata = edited(table, **{"schema-id": None})
+    assert TableSchema.at(metadata, table.snapshots()[0].snapshot_id).columns.column_names == ["a", "b", "c"]
+
+
+def test_a_snapshot_that_the_table_does_not_have_is_an_error_that_names_it(tmp_path: Path) -> None:
+    with pytest.raises(TerminalError, match="snapshot 7 is not in the metadata") as refused:
+        TableSchema.at(evolved(tmp_path).metadata, 7)
+    assert refused.value.snapshot_id == 7
+
+
+def test_a_schema_that_the_metadata_does_not_have_is_an_error_that_names_it(tmp_path: Path) -> None:
+    table = evolved(tmp_path)
+    with pytest.raises(TerminalError, match="schema 99 of snapshot"):
+        TableSchema.at(edited(table, **{"schema-id": 99}), table.snapshots()[0].snapshot_id)
+
+
+def test_the_identifier_columns_are_the_tables_in_the_order_of_its_columns() -> None:
+    assert TableSchema.of(COLUMNS).identifier_columns == ("id", "place.city")
+    assert TableSchema.of(Schema(NestedField(1, "a", LongType()))).identifier_columns == ()
+
+
+@pytest.mark.parametrize("mapping", [None, COLUMNS.name_mapping])
+def test_a_schema_survives_the_plan(mapping: Any) -> None:
+    schema = TableSchema.of(COLUMNS, mapping)
+    document = json.loads(json.dumps([schema.schema_json, schema.name_mapping_json]))
+    again = TableSchema.from_json(document[0], name_mapping=document[1])
+    assert again == schema
+    assert again.columns.find_field("day").initial_default == COLUMNS.find_field("day").initial_default
+    assert again.identifier_columns == schema.identifier_columns
+
+
+def test_the_arrow_schema_carries_no_metadata() -> None:
+    arrow = TableSchema.of(COLUMNS).arrow
+    assert arrow.equals(arrow.remove_metadata(), check_metadata=True)
+    assert arrow.field("place").type.field("city").metadata is None
+
+
+def test_columns_are_as_wide_as_at_the_start_of_the_range(tmp_path: Path) -> None:
+    place = StructType(NestedField(4, "city", StringType(), required=True))
+    table = create_table(
+        tmp_path,
+        Schema(
+            NestedField(1, "id", LongType(), required=True), NestedField(2, "x", LongType(), required=True),
+            NestedField(3, "place", place, required=True), NestedField(5, "y", IntegerType(), required=True),
+            NestedField(6, "f", ListType(7, FloatType(), element_required=True)),
+            NestedField(8, "m", MapType(9, StringType(), 10, DecimalType(9, 2), value_required=True)),
+        ),
+    )  # fmt: skip
+    table.append(table.scan().to_arrow())
+    with table.update_schema() as update:
+        update.make_column_optional("x").make_column_optional(("place", "city")).rename_column("y", "z")
+        update.update_column("y", LongType()).update_column(("f", "element"), DoubleType())
+        update.update_column(("m", "value"), DecimalType(20, 2))
+    table.append(table.scan().to_arrow())
+    first, last = table.metadata.snapshots
+    narrow = TableSchema.at(table.metadata, first.snapshot_id)
+    assert narrow.columns == table.metadata.schemas[0]
+    schema = TableSchema.at(table.metadata, first.snapshot_id, after_snapshot_id=last.snapshot_id)
+    assert schema.arrow.names == narrow.arrow.names
+    assert schema.arrow.field("y").type == pa.int64()
+    assert schema.arrow.field("f").type.value_type == pa.float64()
+    assert schema.arrow.field("m").type.item_type == pa.decimal128(20, 2)
+    assert [field.nullable for field in schema.arrow] == [False, True, False, False, True, True]
+    assert schema.arrow.field("place").type.field("city").nullable
+    assert TableSchema.from_json(schema.schema_json, name_mapping=None).arrow == schema.arrow
+
+
+def test_identifier_fields_stay_required(tmp_path: Path) -> None:
+    place = StructType(NestedField(4, "city", StringType(), required=False), NestedField(5, "x", StringType()))
+    table = create_table(tmp_path, Schema(NestedField(3, "place", place, required=False)))
+    table.append(table.scan().to_arrow())
+    with table.update_schema(allow_incompatible_changes=True) as update:
+        update.update_column("place", required=True).update_column(("place", "city"), required=True)
+        update.update_column(("place", "x"), required=True).set_identifier_fields("place.city")
+    table.append(table.scan().to_arrow())
+    schema = TableSchema.at(table.metadata, table.metadata.current_snapshot_id)
+    assert schema.identifier_columns == ("place.city",)
+    assert not schema.arrow.field("place").nullable
+    inner = schema.arrow.field("place").type
+    assert (inner.field("city").nullable, inner.field("x").nullable) == (False, True)

@@ -1,0 +1,94 @@
+from pathlib import Path
+
+import pytest
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation, Summary
+
+from iceberg.planning_tables import edit_metadata, make_table, rows, snapshot_ids
+from icefloe.iceberg.history.history import ExpiredHistoryError, NotAnAncestorError, UnknownBranchError
+from icefloe.iceberg.step import StepKind
+from icefloe.iceberg.steps.tag_moves import plan_tag_move
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    """Four commits, the second of them tagged."""
+    made = make_table(tmp_path)
+    for number in range(4):
+        made.append(rows(number))
+    move(made, snapshot_ids(made)[1])
+    return made
+
+
+def move(table: Table, snapshot_id: int) -> int:
+    """Point the tag to a snapshot; when that was."""
+    changes = table.manage_snapshots()
+    if "v" in table.metadata.refs:
+        changes = changes.remove_tag("v")
+    changes.create_tag(snapshot_id, "v").commit()
+    return table.metadata.last_updated_ms
+
+
+def test_a_tag_that_was_not_moved_has_no_step(table: Table) -> None:
+    tagged = snapshot_ids(table)[1]
+    found = plan_tag_move(table, tag="v", after_snapshot_id=tagged, on_rollback="fail")
+    assert (found.steps, found.up_to_snapshot_id) == ((), tagged)
+
+
+@pytest.mark.parametrize("to", [0, 3], ids=["back", "forward"])
+def test_a_tag_that_was_moved_is_one_step_between_two_states_at_the_time_of_the_move(table: Table, to: int) -> None:
+    ids = snapshot_ids(table)
+    moved_ms = move(table, ids[to])
+    for number in range(12):
+        table.append(rows(100 + number))
+    found = plan_tag_move(table, tag="v", after_snapshot_id=ids[1], on_rollback="compensate")
+    [step] = found.steps
+    assert (step.kind, step.start_snapshot_id, step.end_snapshot_id) == (StepKind.STATES, ids[1], ids[to])
+    assert (step.commit_snapshot_id, step.commit_timestamp_us) == (ids[to], moved_ms * 1000)
+    assert (found.after_snapshot_id, found.up_to_snapshot_id) == (ids[1], ids[to])
+
+
+def test_only_where_a_tag_stands_now_counts(table: Table) -> None:
+    ids = snapshot_ids(table)
+    for to in (3, 0, 2):
+        moved_ms = move(table, ids[to])
+    [step] = plan_tag_move(table, tag="v", after_snapshot_id=ids[1], on_rollback="compensate").steps
+    assert (step.end_snapshot_id, step.commit_timestamp_us) == (ids[2], moved_ms * 1000)
+
+
+def test_a_tag_that_was_moved_back_stops_a_pipeline_that_wants_to_fail(table: Table) -> None:
+    ids = snapshot_ids(table)
+    move(table, ids[0])
+    with pytest.raises(NotAnAncestorError, match=f"{ids[1]} is not an ancestor of snapshot {ids[0]}, to which the tag"):
+        plan_tag_move(table, tag="v", after_snapshot_id=ids[1], on_rollback="fail")
+    move(table, ids[3])
+    assert plan_tag_move(table, tag="v", after_snapshot_id=ids[1], on_rollback="fail").steps
+
+
+def test_what_a_tag_pointed_to_may_have_expired(table: Table) -> None:
+    ids = snapshot_ids(table)
+    move(table, ids[3])
+    table.maintenance.expire_snapshots().by_ids(ids[:2]).commit()
+    with pytest.raises(ExpiredHistoryError, match=f"{ids[1]}, which expired .* still there is {ids[2]}"):
+        plan_tag_move(table, tag="v", after_snapshot_id=ids[1], on_rollback="compensate")
+
+
+def test_a_tag_that_was_moved_over_compactions_alone_has_no_step(table: Table) -> None:
+    ids = snapshot_ids(table)
+    table.append(rows())
+    compaction = snapshot_ids(table)[4]
+    snapshots = table.metadata.snapshots
+    summary = Summary(Operation.REPLACE, **snapshots[4].summary.additional_properties)
+    edit_metadata(table, snapshots=[*snapshots[:4], snapshots[4].model_copy(update={"summary": summary})])
+    edit_metadata(
+        table,
+        refs={**table.metadata.refs, "v": table.metadata.refs["v"].model_copy(update={"snapshot_id": compaction})},
+    )
+    found = plan_tag_move(table, tag="v", after_snapshot_id=ids[3], on_rollback="fail")
+    assert (found.steps, found.skipped_replace_snapshots, found.up_to_snapshot_id) == ((), 1, compaction)
+    assert plan_tag_move(table, tag="v", after_snapshot_id=ids[2], on_rollback="fail").steps
+
+
+def test_an_unknown_tag_is_refused(table: Table) -> None:
+    with pytest.raises(UnknownBranchError, match=r"'w', which does not exist; its branches are main, its tags v"):
+        plan_tag_move(table, tag="w", after_snapshot_id=snapshot_ids(table)[1], on_rollback="fail")

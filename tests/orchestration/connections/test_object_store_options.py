@@ -1,0 +1,60 @@
+import json
+
+import pytest
+from airflow.sdk import Connection
+
+from icefloe.errors import TerminalError
+from icefloe.orchestration.connections.object_store_options import object_store_options
+
+
+def test_aws_gives_keys_region_and_endpoint() -> None:
+    extra = json.dumps({"region_name": "eu-central-1", "endpoint_url": "https://s3.example", "aws_session_token": "t"})
+    connection = Connection(conn_id="s", conn_type="aws", login="key", password="secret", extra=extra)
+    assert object_store_options(connection) == {
+        "access_key_id": "key", "secret_access_key": "secret", "session_token": "t",
+        "region": "eu-central-1", "endpoint": "https://s3.example",
+    }  # fmt: skip
+
+
+def test_an_empty_connection_leaves_the_machines_own_identity() -> None:
+    assert object_store_options(Connection(conn_id="s", conn_type="aws")) == {}
+
+
+@pytest.mark.parametrize("key", [{"private_key": "k"}, '{"private_key": "k"}'])
+def test_google_gives_the_service_account_as_json(key: object) -> None:
+    connection = Connection(conn_id="g", conn_type="google_cloud_platform", extra=json.dumps({"keyfile_dict": key}))
+    assert object_store_options(connection) == {"service_account_key": '{"private_key": "k"}'}
+
+
+def test_azure_gives_an_account_and_its_key() -> None:
+    connection = Connection(conn_id="a", conn_type="wasb", login="lake", password="a2V5")
+    assert object_store_options(connection) == {"account_name": "lake", "account_key": "a2V5"}
+
+
+def test_azure_with_a_tenant_gives_a_service_principal() -> None:
+    connection = Connection(
+        conn_id="a", conn_type="adls", host="https://lake.dfs.core.windows.net", login="id", password="secret",
+        extra=json.dumps({"tenant_id": "t"}),
+    )  # fmt: skip
+    assert object_store_options(connection) == {
+        "tenant_id": "t", "client_id": "id", "client_secret": "secret", "account_name": "lake",
+    }  # fmt: skip
+
+
+def test_options_of_the_extra_are_added_as_they_stand() -> None:
+    extra = json.dumps({"object_store_options": {"virtual_hosted_style_request": "false"}})
+    connection = Connection(conn_id="s", conn_type="aws", extra=extra)
+    assert object_store_options(connection) == {"virtual_hosted_style_request": "false"}
+
+
+def test_a_generic_connection_opens_a_store_by_its_options_alone() -> None:
+    extra = json.dumps({"object_store_options": {"access_key_id": "key"}})
+    connection = Connection(conn_id="s", conn_type="generic", login="x", extra=extra)
+    assert object_store_options(connection) == {"access_key_id": "key"}
+    with pytest.raises(TerminalError, match="of type 'generic', which names no object store: expected aws"):
+        object_store_options(Connection(conn_id="s", conn_type="generic", login="x"))
+
+
+def test_another_type_is_refused() -> None:
+    with pytest.raises(TerminalError, match="'pg' is of type 'postgres', which names no object store"):
+        object_store_options(Connection(conn_id="pg", conn_type="postgres"))

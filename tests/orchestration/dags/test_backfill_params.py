@@ -1,0 +1,69 @@
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import ParamValidationError
+
+from icefloe.batch.open.range_request import RangeRequest
+from icefloe.errors import UsageError
+from icefloe.orchestration.dags.backfill_params import backfill_params, backfill_range, refuse_configuration
+
+NINETEEN_DIGITS = "9223372036854775806"
+
+
+def test_a_snapshot_id_keeps_all_its_digits() -> None:
+    found = backfill_range({"after_snapshot_id": NINETEEN_DIGITS, "up_to_snapshot_id": None})
+    assert found == RangeRequest(after_snapshot_id=9223372036854775806)
+
+
+def test_an_id_and_a_timestamp_may_bound_different_ends() -> None:
+    found = backfill_range({"after_snapshot_id": "7", "up_to_timestamp": "2013-02-01T00:00:00Z"})
+    assert found == RangeRequest(after_snapshot_id=7, up_to_timestamp=datetime(2013, 2, 1, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("conf", "sentence"),
+    [
+        ({}, "needs a range"),
+        ({"after_snapshot_id": "", "up_to_timestamp": None}, "needs a range"),
+        ({"after_snapshot_id": "1", "after_timestamp": "2013-02-01T00:00:00Z"}, "were both given"),
+        ({"up_to_snapshot_id": "1", "up_to_timestamp": "2013-02-01T00:00:00Z"}, "were both given"),
+        ({"after_snapshot": "1"}, "unknown key 'after_snapshot': a backfill takes after_snapshot_id"),
+        ({"after_snapshot_id": 1}, "after_snapshot_id is 1, expected a snapshot id as a string of digits"),
+        ({"after_snapshot_id": "-1"}, "expected a snapshot id"),
+        ({"after_snapshot_id": "9223372036854775808"}, "expected a snapshot id"),
+        ({"after_timestamp": "2013-02-01T00:00:00"}, "has no offset"),
+        ({"after_timestamp": "yesterday"}, "expected a date and time"),
+    ],
+)
+def test_what_is_no_range_is_refused(conf: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        backfill_range(conf)
+
+
+def test_a_run_of_the_following_dag_takes_no_configuration() -> None:
+    refuse_configuration({}, instead="none")
+    with pytest.raises(UsageError, match="unknown key 'after_snapshot_id': start x__backfill"):
+        refuse_configuration({"after_snapshot_id": "1"}, instead="start x__backfill")
+
+
+@pytest.mark.parametrize("value", [None, "7", NINETEEN_DIGITS])
+def test_the_form_takes_digits_or_nothing_for_an_id(value: str | None) -> None:
+    assert backfill_params()["after_snapshot_id"].resolve(value) == value
+
+
+@pytest.mark.parametrize("value", [7, "7a", "-7", NINETEEN_DIGITS + "0"])
+def test_the_form_refuses_what_is_no_id(value: object) -> None:
+    with pytest.raises(ParamValidationError):
+        backfill_params()["up_to_snapshot_id"].resolve(value)
+
+
+@pytest.mark.parametrize("value", [None, "2013-02-01T00:00:00Z", "2013-02-01T00:00:00.000+01:00"])
+def test_the_form_takes_timestamps_with_an_offset(value: str | None) -> None:
+    assert backfill_params()["after_timestamp"].resolve(value) == value
+
+
+@pytest.mark.parametrize("value", ["2013-02-01T00:00:00", "2013-02-01", "now"])
+def test_the_form_refuses_timestamps_without_one(value: str) -> None:
+    with pytest.raises(ParamValidationError):
+        backfill_params()["up_to_timestamp"].resolve(value)

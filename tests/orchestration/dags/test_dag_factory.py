@@ -1,0 +1,201 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowFailException
+from airflow.serialization.serialized_objects import DagSerialization
+
+from icefloe.orchestration.dags.dag_factory import make_dags
+from orchestration.pipelines import write_pipeline
+
+BATCH_TASKS = {
+    "plan", "route", "insert_only", "shuffle_write", "coalesce", "shuffle_read", "nothing_to_do", "commit", "cleanup",
+}  # fmt: skip
+
+
+@pytest.fixture
+def dags(tmp_path: Path) -> dict[str, DAG]:
+    write_pipeline(tmp_path)
+    return make_dags(tmp_path)
+
+
+def edges(dag: DAG) -> set[tuple[str, str]]:
+    return {(task.task_id, below) for task in dag.tasks for below in task.downstream_task_ids}
+
+
+def test_a_pipeline_file_makes_a_dag_that_follows_and_one_that_backfills(dags: dict[str, DAG]) -> None:
+    assert set(dags) == {"flights", "flights__backfill"}
+    assert set(dags["flights"].task_ids) == BATCH_TASKS | {"wait_for_snapshot"}
+    assert set(dags["flights__backfill"].task_ids) == BATCH_TASKS
+
+
+def test_the_routes_meet_at_commit(dags: dict[str, DAG]) -> None:
+    assert edges(dags["flights"]) == {
+        ("wait_for_snapshot", "plan"), ("plan", "route"),
+        ("route", "insert_only"), ("route", "shuffle_write"), ("route", "nothing_to_do"),
+        ("shuffle_write", "coalesce"), ("coalesce", "shuffle_read"),
+        ("insert_only", "commit"), ("shuffle_read", "commit"), ("nothing_to_do", "commit"), ("commit", "cleanup"),
+    }  # fmt: skip
+    assert dags["flights"].get_task("commit").trigger_rule == "none_failed_min_one_success"
+
+
+def test_both_dags_run_once_at_a_time(dags: dict[str, DAG]) -> None:
+    for dag in dags.values():
+        assert (dag.max_active_runs, dag.catchup) == (1, False)
+
+
+def test_failures_stop_the_dag_that_starts_by_itself_and_not_the_one_started_by_hand(dags: dict[str, DAG]) -> None:
+    assert dags["flights"].max_consecutive_failed_dag_runs == 3
+    assert dags["flights__backfill"].max_consecutive_failed_dag_runs == 0
+
+
+def test_a_backfill_that_is_started_never_waits_in_a_dag_that_was_new_and_paused(dags: dict[str, DAG]) -> None:
+    assert dags["flights__backfill"].is_paused_upon_creation is False
+    assert dags["flights"].is_paused_upon_creation is None, "following a table is the user's to begin"
+
+
+def test_lists_and_pages_say_what_a_dag_and_its_tasks_do(dags: dict[str, DAG]) -> None:
+    assert dags["flights"].description == "Row-level changes of nyc.flights, batch by batch"
+    assert dags["flights__backfill"].tags == {"icefloe", "backfill"}
+    for dag in dags.values():
+        assert all(task.doc_md for task in dag.tasks)
+
+
+def test_what_a_task_passes_on_is_one_mapping(dags: dict[str, DAG]) -> None:
+    # Airflow's page takes a string of digits for a number and rounds it, unless it stands inside a mapping.
+    for task_id in ("plan", "coalesce", "commit"):
+        assert dags["flights"].get_task(task_id).multiple_outputs is False
+
+
+def test_backfills_by_date_are_refused(dags: dict[str, DAG]) -> None:
+    for dag in dags.values():
+        assert "backfill" not in {run_type.value for run_type in dag.allowed_run_types}
+
+
+def test_the_backfill_is_started_by_hand_with_a_range(dags: dict[str, DAG]) -> None:
+    dag = dags["flights__backfill"]
+    assert dag.schedule is None
+    assert set(dag.params) == {"after_snapshot_id", "up_to_snapshot_id", "after_timestamp", "up_to_timestamp"}
+
+
+@pytest.mark.parametrize(
+    ("schedule", "waits"), [("@continuous", True), ("0 * * * *", False), ({"asset": "orders"}, False), (None, False)]
+)
+def test_only_a_continuous_schedule_waits(tmp_path: Path, schedule: object, waits: bool) -> None:
+    write_pipeline(tmp_path, schedule=schedule)
+    assert make_dags(tmp_path)["flights"].get_task("wait_for_snapshot").waits is waits
+
+
+def test_default_args_reach_every_task(tmp_path: Path) -> None:
+    write_pipeline(tmp_path, default_args={"retries": 7, "pool": "lake", "retry_delay": "90s"})
+    for task in make_dags(tmp_path)["flights"].tasks:
+        assert (task.retries, task.pool, task.retry_delay.total_seconds()) == (7, "lake", 90)
+
+
+def test_tasks_on_spark_may_have_a_pool_of_their_own(tmp_path: Path) -> None:
+    write_pipeline(tmp_path, default_args={"pool": "lake"}, spark={"pool": "heavy"})
+    for dag in make_dags(tmp_path).values():
+        pools = {task.task_id: task.pool for task in dag.tasks}
+        on_spark = {"insert_only", "shuffle_write", "shuffle_read"}
+        assert {task_id for task_id, pool in pools.items() if pool == "heavy"} == on_spark
+        assert {pool for task_id, pool in pools.items() if task_id not in on_spark} == {"lake"}
+
+
+def test_the_page_names_table_sink_schedule_and_file(dags: dict[str, DAG]) -> None:
+    for word in ("nyc.flights", "/changes", "@continuous", "flights.yaml"):
+        assert word in dags["flights"].doc_md
+
+
+def test_a_broken_file_is_one_dag_that_says_so_and_the_others_live(tmp_path: Path) -> None:
+    write_pipeline(tmp_path, "good")
+    write_pipeline(tmp_path, "bad one", tabel="nyc.flights")
+    dags = make_dags(tmp_path)
+    assert set(dags) == {"good", "good__backfill", "bad_one"}
+    broken = dags["bad_one"]
+    assert "broken" in broken.tags
+    assert "tabel" in broken.doc_md
+    assert f"icefloe validate {tmp_path / 'bad one.yaml'}" in broken.doc_md
+    assert broken.description == "bad one.yaml makes no DAG until it is corrected"
+    with pytest.raises(AirflowFailException, match=r"bad one\.yaml.*tabel"):
+        broken.tasks[0].python_callable()
+
+
+def test_the_sentence_of_a_broken_file_is_text_and_no_markdown(tmp_path: Path) -> None:
+    write_pipeline(tmp_path, "bad", name="flights__backfill")
+    assert r"flights\_\_backfill" in make_dags(tmp_path)["bad"].doc_md
+
+
+@pytest.mark.parametrize("text", ["a: [", "", "- 1", "version: 1"])
+def test_any_text_makes_a_dag(tmp_path: Path, text: str) -> None:
+    (tmp_path / "bad.yaml").write_text(text)
+    assert set(make_dags(tmp_path)) == {"bad"}
+
+
+def test_a_schedule_that_airflow_refuses_breaks_its_own_file_only(tmp_path: Path) -> None:
+    write_pipeline(tmp_path, "a", schedule="every noon")
+    write_pipeline(tmp_path, "b")
+    assert set(make_dags(tmp_path)) == {"a", "b", "b__backfill"}
+
+
+def test_what_is_not_built_yet_is_a_broken_dag(tmp_path: Path) -> None:
+    write_pipeline(tmp_path, pin=True)
+    dags = make_dags(tmp_path)
+    assert set(dags) == {"flights"}
+    assert "pin is true" in dags["flights"].doc_md
+
+
+def test_a_name_that_is_taken_breaks_the_second_file(tmp_path: Path) -> None:
+    write_pipeline(tmp_path, "a", name="b")
+    write_pipeline(tmp_path, "b")
+    dags = make_dags(tmp_path)
+    assert set(dags) == {"b", "b__backfill", "b__file"}
+    assert "taken" in dags["b__file"].doc_md
+
+
+def test_a_variable_that_is_missing_here_reddens_no_dag(tmp_path: Path) -> None:
+    write_pipeline(tmp_path, storage="s3://${BUCKET_THAT_IS_NOWHERE_SET}/icefloe", engine="${ENGINE_NOWHERE_SET}")
+    assert set(make_dags(tmp_path)) == {"flights", "flights__backfill"}
+
+
+def test_parsing_again_makes_no_new_version(tmp_path: Path) -> None:
+    write_pipeline(tmp_path)
+    write_pipeline(tmp_path, "bad", nonsense=1)
+    script = (
+        "import json, sys; from pathlib import Path;"
+        "from airflow.serialization.serialized_objects import DagSerialization;"
+        "from icefloe.orchestration.dags.dag_factory import make_dags;"
+        "dags = make_dags(Path(sys.argv[1]));"
+        "print(json.dumps([DagSerialization.serialize_dag(dag) for dag in dags.values()], sort_keys=True))"
+    )
+    outputs = [
+        subprocess.run(
+            [sys.executable, "-c", script, str(tmp_path)],
+            env={**os.environ, "PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": seed},
+            capture_output=True, text=True, check=True,
+        ).stdout.splitlines()[-1]
+        for seed in ("1", "2")
+    ]  # fmt: skip
+    assert outputs[0] == outputs[1]
+
+
+def test_a_serialized_dag_holds_no_credential(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", '{"conn_type": "aws", "login": "key", "password": "hunter2"}')
+    write_pipeline(tmp_path, storage_conn_id="lake")
+    for dag in make_dags(tmp_path).values():
+        assert "hunter2" not in json.dumps(DagSerialization.serialize_dag(dag))
+
+
+def test_the_dag_file_reaches_nothing_heavy() -> None:
+    script = (
+        "import sys; import icefloe.orchestration.dags.dag_factory;"
+        "print(sorted({'pyiceberg', 'pyarrow', 'pyspark', 'pandas', 'obstore', 'duckdb'} & set(sys.modules)))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": ":".join(sys.path)}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert found.stdout.splitlines()[-1] == "[]"

@@ -1,0 +1,85 @@
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from dags.lake import Lake
+from icefloe.orchestration.page.document_cache import Found
+from icefloe.orchestration.page.server import table_watch
+from icefloe.orchestration.page.server.table_watch import TableWatch, as_of_now
+from icefloe.pipeline.model import Pipeline
+from orchestration.pipelines import pipeline_from
+
+
+@pytest.fixture
+def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    (tmp_path / "pipelines").mkdir()
+    made = Lake.create(tmp_path, tmp_path / "pipelines")
+    monkeypatch.setenv("AIRFLOW_CONN_LAKEHOUSE", made.connection)
+    return made
+
+
+def answered(ask: Callable[[], Found]) -> Found:
+    deadline = time.monotonic() + 60
+    while (found := ask()) == Found():
+        assert time.monotonic() < deadline
+        Event().wait(0.02)
+    return found
+
+
+def pipeline_of(folder: Path, **keys: Any) -> Pipeline:
+    return pipeline_from(folder, **{"catalog": "lakehouse", "table": "nyc.flights", **keys})
+
+
+def test_commits_after_the_cursor_are_seen_without_a_run(lake: Lake, tmp_path: Path) -> None:
+    first, second = lake.append((1, "AA")), lake.append((2, "UA"))
+    status = Found(value={"cursor_snapshot_id": str(first), "lag_snapshots": 0, "updated_at": "2026-01-01T00:00:00"})
+    watch, pipeline = TableWatch(), pipeline_of(tmp_path)
+    look = answered(lambda: watch.looks({"flights": (pipeline, status)})["flights"])
+    now = as_of_now(status, look).value
+    assert (now["lag_snapshots"], now["head_snapshot_id"]) == (1, str(second))
+    assert now["updated_at"] > "2026-01-01"
+    assert json.loads(json.dumps(now))["waiting_since"] is not None
+
+
+def test_a_status_that_was_written_after_the_look_counts(tmp_path: Path) -> None:
+    status = Found(value={"lag_snapshots": 0, "updated_at": "2026-01-01T00:00:01"})
+    assert as_of_now(status, Found(value={"lag_snapshots": 3, "updated_at": "2026-01-01T00:00:00"})) == status
+
+
+def test_a_catalog_that_does_not_answer_leaves_the_status_and_says_why(lake: Lake, tmp_path: Path) -> None:
+    status = Found(value={"cursor_snapshot_id": "1", "lag_snapshots": 0})
+    watch, pipeline = TableWatch(), pipeline_of(tmp_path, catalog="nowhere")
+    look = answered(lambda: watch.looks({"flights": (pipeline, status)})["flights"])
+    assert "nowhere" in (look.sentence or "")
+    assert as_of_now(status, look) == status
+
+
+def test_one_catalog_that_hangs_holds_up_neither_the_page_nor_another(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cursor = lake.append((1, "AA"))
+    release, real = Event(), table_watch.open_table
+
+    def slow(catalog: Any, *arguments: Any, **keys: Any) -> Any:
+        if catalog == "slow":
+            release.wait(60)
+        return real(catalog, *arguments, **keys)
+
+    monkeypatch.setattr(table_watch, "open_table", slow)
+    watch, status = TableWatch(), Found(value={"cursor_snapshot_id": str(cursor)})
+    pipelines = {f"slow{number}": (pipeline_of(tmp_path, catalog="slow"), status) for number in range(20)}
+    pipelines["flights"] = (pipeline_of(tmp_path), status)
+    started = time.monotonic()
+    assert watch.looks(pipelines)["slow1"] == Found()
+    assert time.monotonic() - started < 10
+    assert answered(lambda: watch.looks(pipelines)["flights"]).value["lag_snapshots"] == 0
+    release.set()
+
+
+def test_without_a_readable_status_nobody_looks(tmp_path: Path) -> None:
+    assert TableWatch().looks({"flights": (pipeline_of(tmp_path), Found(sentence="access is denied"))}) == {}

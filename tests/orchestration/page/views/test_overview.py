@@ -1,0 +1,38 @@
+from datetime import UTC, datetime
+from pathlib import Path
+
+from icefloe.orchestration.page.document_cache import Found
+from icefloe.orchestration.page.views.dag_state import DagState, RunState, TaskState
+from icefloe.orchestration.page.views.overview import overview_document
+from icefloe.orchestration.tasks.pipeline_facts import PipelineFacts
+from orchestration.pipelines import pipeline_from
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def dag(folder: Path, dag_id: str, state: str = "success") -> DagState:
+    tasks = {"plan": TaskState(task_id="plan", state=state)}
+    runs = (RunState(run_id="r", state=state, tasks=tasks),)
+    return DagState(dag_id=dag_id, facts=PipelineFacts(pipeline=pipeline_from(folder, dag_id)), runs=runs)
+
+
+def test_those_in_trouble_come_first_and_backfills_not_at_all(tmp_path: Path) -> None:
+    broken = DagState(dag_id="z", facts=PipelineFacts(sentence="no table"), is_broken=True)
+    backfill = DagState(dag_id="a__backfill", facts=PipelineFacts(), is_backfill=True)
+    document = overview_document(
+        [dag(tmp_path, "a"), dag(tmp_path, "b", "failed"), broken, backfill], {"a": Found(value={})}, {}, now=NOW
+    )
+    assert [row["dag_id"] for row in document["pipelines"]] == ["z", "b", "a"]
+    assert document["counts"]["failed"] == document["counts"]["broken file"] == 1
+
+
+def test_snapshot_ids_stay_strings(tmp_path: Path) -> None:
+    status = {"cursor_snapshot_id": "8469617726076128762", "head_snapshot_id": 8469617726076128763, "lag_snapshots": 1}
+    [row] = overview_document([dag(tmp_path, "a")], {"a": Found(value=status)}, {}, now=NOW)["pipelines"]
+    assert row["cursor"]["snapshot_id"] == "8469617726076128762"
+    assert row["head"]["snapshot_id"] == "8469617726076128763"
+
+
+def test_a_checkpoint_that_does_not_answer_is_told(tmp_path: Path) -> None:
+    [row] = overview_document([dag(tmp_path, "a")], {"a": Found(sentence="access is denied")}, {}, now=NOW)["pipelines"]
+    assert row["checkpoint_sentence"] == "access is denied"

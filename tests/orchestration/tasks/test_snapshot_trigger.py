@@ -1,0 +1,195 @@
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow._shared.module_loading import import_string
+from airflow.providers.apache.iceberg.triggers.iceberg import IcebergTableSnapshotTrigger
+
+from fakes.unanswering import keep_silent, serving
+from iceberg.planning_tables import make_table
+from icefloe.batch.open.open_batch import Work
+from icefloe.errors import TerminalError, TransientError
+from icefloe.orchestration.tasks import calls as use_cases
+from icefloe.orchestration.tasks.pipeline_mapping import pipeline_to_mapping
+from icefloe.orchestration.tasks.snapshot_trigger import PipelineSnapshotTrigger
+from icefloe.orchestration.telemetry import metrics
+from icefloe.pipeline.model import Pipeline
+from orchestration.pipelines import pipeline_from
+
+QUIET = Work(has_open_batch=False, has_new_snapshot=False, head_snapshot_id=3)
+NEWS = Work(has_open_batch=False, has_new_snapshot=True, head_snapshot_id=4)
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., PipelineSnapshotTrigger]:
+    """A trigger whose polls find what is given, the last of it for ever."""
+
+    def make(*found: Work | Exception, seconds: float = 60) -> PipelineSnapshotTrigger:
+        left = list(found)
+
+        def work_of(_: Any) -> Work:
+            next_one = left.pop(0) if len(left) > 1 else left[0]
+            if isinstance(next_one, Exception):
+                raise next_one
+            return next_one
+
+        monkeypatch.setattr(use_cases, "work_of", work_of)
+        pipeline = pipeline_from(tmp_path, poll_interval="1ms")
+        deadline = datetime.now(UTC) + timedelta(seconds=seconds)
+        return PipelineSnapshotTrigger(pipeline=pipeline_to_mapping(pipeline), deadline=deadline.isoformat())
+
+    return make
+
+
+def only_event(trigger: PipelineSnapshotTrigger) -> Any:
+    async def events() -> list[Any]:
+        return [event.payload async for event in trigger.run()]
+
+    [payload] = asyncio.run(events())
+    return payload
+
+
+def test_it_fires_once_when_there_is_a_snapshot_the_checkpoint_has_not_seen(make: Callable[..., Any]) -> None:
+    assert only_event(make(QUIET, QUIET, NEWS)) == {
+        "table": "nyc.flights", "branch": "main", "snapshot_id": 4, "previous_snapshot_id": None,
+    }  # fmt: skip
+
+
+def test_nothing_is_looked_at_before_the_first_look(
+    make: Callable[..., PipelineSnapshotTrigger], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, arguments = make(NEWS).serialize()
+    first_look = datetime.now(UTC) + timedelta(milliseconds=200)
+    looked: list[datetime] = []
+
+    def work_of(_: Any) -> Work:
+        looked.append(datetime.now(UTC))
+        return NEWS
+
+    monkeypatch.setattr(use_cases, "work_of", work_of)
+    only_event(PipelineSnapshotTrigger(**{**arguments, "first_look": first_look.isoformat()}))
+    assert len(looked) == 1
+    assert looked[0] >= first_look
+
+
+def test_a_trigger_that_an_older_release_stored_looks_at_once(make: Callable[..., Any]) -> None:
+    path, arguments = make(NEWS).serialize()
+    del arguments["first_look"]
+    assert only_event(import_string(path)(**arguments))["snapshot_id"] == 4
+
+
+def test_an_open_batch_is_work_too(make: Callable[..., Any]) -> None:
+    work = Work(has_open_batch=True, has_new_snapshot=False, head_snapshot_id=3)
+    assert only_event(make(work))["snapshot_id"] == 3
+
+
+def test_a_quiet_table_ends_at_the_deadline(make: Callable[..., Any]) -> None:
+    assert only_event(make(QUIET, seconds=0.05))["snapshot_id"] is None
+
+
+def test_a_deadline_that_passed_while_no_triggerer_ran_ends_at_once(make: Callable[..., Any]) -> None:
+    assert only_event(make(QUIET, seconds=-1))["snapshot_id"] is None
+
+
+def test_a_terminal_error_ends_the_wait_with_its_sentence(make: Callable[..., Any]) -> None:
+    event = only_event(make(TerminalError("the table nyc.flights does not exist")))
+    assert event == {"error": "the table nyc.flights does not exist", "is_terminal": True}
+
+
+def test_a_catalog_that_comes_back_is_waited_for(make: Callable[..., Any]) -> None:
+    assert only_event(make(TransientError("down"), TransientError("down"), NEWS))["snapshot_id"] == 4
+
+
+def test_a_catalog_that_stays_down_ends_the_wait(make: Callable[..., Any]) -> None:
+    assert only_event(make(TransientError("down"))) == {"error": "down", "is_terminal": False}
+
+
+def test_the_triggerer_makes_an_equal_trigger_from_what_is_stored(make: Callable[..., Any]) -> None:
+    trigger = make(NEWS)
+    path, arguments = trigger.serialize()
+    again = import_string(path)(**arguments)
+    assert isinstance(again, PipelineSnapshotTrigger)
+    assert again.serialize() == (path, arguments)
+    assert (again.table, again.branch, again.poll_interval) == ("nyc.flights", "main", 0.001)
+
+
+def test_a_triggerer_that_makes_the_trigger_imports_nothing_heavy_of_ours() -> None:
+    module, heavy = "icefloe.orchestration.tasks.snapshot_trigger", "icefloe.batch.plan.open_and_plan"
+    script = f"import sys; import {module}; print({heavy!r} in sys.modules)"
+    found = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": ":".join(sys.path)}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert found.stdout.splitlines()[-1] == "False"
+
+
+def test_the_event_is_that_of_the_provider(make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    provider = IcebergTableSnapshotTrigger(table="nyc.flights")
+    monkeypatch.setattr(provider, "_head_snapshot_id", lambda: 4)
+
+    async def first_event() -> Any:
+        return (await anext(provider.run())).payload
+
+    assert only_event(make(NEWS)) == asyncio.run(first_event())
+
+
+@pytest.mark.timeout(55)  # no look at a dead catalog comes back before
+@pytest.mark.parametrize("has_one_catalog", [False, True], ids=["50 catalogs", "one catalog"])
+def test_catalogs_that_never_answer_hold_up_no_healthy_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_one_catalog: bool
+) -> None:
+    make_table(tmp_path)
+    healthy = pipeline_from(
+        tmp_path,
+        "healthy",
+        catalog={"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/warehouse"},
+        table="db.events",
+        initial_load="full",
+        poll_interval="10ms",
+    )
+    looks: list[str] = []
+    asked = asyncio.Event()
+
+    async def look_at_all(dead: list[Pipeline]) -> None:
+        loop = asyncio.get_running_loop()
+
+        def send_poll(name: str, table: str, *, outcome: str) -> None:
+            looks.append(f"{name} {outcome}")
+            if looks.count("healthy empty") >= 10:
+                loop.call_soon_threadsafe(asked.set)
+
+        monkeypatch.setattr(metrics, "send_poll", send_poll)
+        deadline = (datetime.now(UTC) + timedelta(minutes=10)).isoformat()
+        triggers = [
+            PipelineSnapshotTrigger(pipeline=pipeline_to_mapping(each), deadline=deadline) for each in [*dead, healthy]
+        ]
+        waiting = [asyncio.ensure_future(anext(trigger.run())) for trigger in triggers]
+        await asked.wait()
+        for each in waiting:
+            each.cancel()
+
+    with serving(keep_silent) as port:
+        dead = [
+            pipeline_from(
+                tmp_path,
+                f"dead_{number}",
+                catalog={"type": "rest", "uri": f"http://127.0.0.1:{port}/{0 if has_one_catalog else number}"},
+                poll_interval="10ms",
+            )
+            for number in range(50)
+        ]
+        asyncio.run(look_at_all(dead))
+    assert {look for look in looks if "healthy" in look} == {"healthy empty"}
+
+
+def test_every_look_is_counted(make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    polls: list[str] = []
+    monkeypatch.setattr(metrics, "send_poll", lambda name, table, *, outcome: polls.append(f"{name} {table} {outcome}"))
+    only_event(make(QUIET, TransientError("the catalog timed out"), NEWS))
+    assert polls == [f"flights nyc.flights {outcome}" for outcome in ("empty", "failed", "due")]

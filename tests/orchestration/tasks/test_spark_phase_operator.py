@@ -1,0 +1,210 @@
+import json
+import os
+import shutil
+import stat
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from batch.workshop import Workshop
+from icefloe.batch.context.job_error import JobError
+from icefloe.engines.spark.application import SPARK_JOBS
+from icefloe.errors import TransientError
+from icefloe.orchestration.tasks import calls as use_cases
+from icefloe.orchestration.tasks.spark_phase_operator import SparkPhaseOperator
+from missing import require_package
+from orchestration.pipelines import pipeline_from
+
+SECRET = "hunter2hunter2"
+PLAN_URI = "file:///var/icefloe/shuffle/flights/7/plan.json"
+PREPARED = {"plan_uri": PLAN_URI, "batch_number": 7, "backfill_id": None}
+CONTEXT = {"ti": SimpleNamespace(xcom_pull=lambda task_ids: {"plan": PREPARED}[task_ids])}
+
+
+@pytest.fixture(autouse=True)
+def connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]"}')
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps({"conn_type": "aws", "login": "key", "password": SECRET}))
+
+
+@pytest.fixture
+def submitted(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What reached spark-submit: its command and environment."""
+    calls: list[dict[str, Any]] = []
+
+    def submit(self: SparkSubmitHook, application: str, *, env: dict[str, str]) -> None:
+        command = self._build_spark_submit_command(application)
+        zipped = command[command.index("--py-files") + 1]
+        calls.append({"command": command, "env": env, "zip_exists": Path(zipped).is_file(), "zip": Path(zipped).name})
+
+    monkeypatch.setattr(SparkSubmitHook, "submit", submit)
+    return calls
+
+
+def operator(folder: Path, **keys: Any) -> SparkPhaseOperator:
+    made = SparkPhaseOperator(task_id="insert_only", phase="insert_only", pipeline=pipeline_from(folder, **keys))
+    made.application_args = [PLAN_URI]
+    return made
+
+
+def test_the_job_gets_the_plans_uri_and_the_library(tmp_path: Path, submitted: list[dict[str, Any]]) -> None:
+    operator(tmp_path).execute(CONTEXT)
+    [call] = submitted
+    assert call["command"][-2:] == [str(SPARK_JOBS / "insert_only.py"), PLAN_URI]
+    assert call["command"][1:3] == ["--master", "local[2]"]
+    assert call["zip"].startswith("icefloe-")
+    assert call["zip_exists"]
+
+
+def test_secrets_are_in_the_environment_and_nowhere_else(tmp_path: Path, submitted: list[dict[str, Any]]) -> None:
+    task = operator(tmp_path, storage_conn_id="lake")
+    task.execute(CONTEXT)
+    [call] = submitted
+    assert SECRET in call["env"]["ICEFLOE_CREDENTIALS"]
+    assert SECRET not in " ".join(call["command"])
+    assert SECRET not in os.environ.get("ICEFLOE_CREDENTIALS", "")
+    assert SECRET not in repr([getattr(task, field) for field in SparkPhaseOperator.template_fields])
+
+
+def test_only_the_plans_uri_is_rendered() -> None:
+    assert SparkPhaseOperator.template_fields == ("application_args",)
+
+
+def test_the_plans_uri_comes_from_the_plan_task(tmp_path: Path) -> None:
+    task = SparkPhaseOperator(task_id="insert_only", phase="insert_only", pipeline=pipeline_from(tmp_path))
+
+    task.render_template_fields(CONTEXT)
+    assert task.application_args == [PLAN_URI]
+
+
+@pytest.mark.parametrize("value", [None, "spark://local[2]", "spark://master:7077?deploy-mode=cluster"])
+def test_a_connection_that_would_mislead_airflow_fails_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, submitted: list[dict[str, Any]], value: str | None
+) -> None:
+    monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT")
+    if value:
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", value)
+    with pytest.raises(AirflowFailException, match="insert_only: the Spark connection 'spark_default'"):
+        operator(tmp_path).execute(CONTEXT)
+    assert submitted == []
+
+
+def test_a_disk_of_one_machine_is_refused_for_a_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, submitted: list[dict[str, Any]]
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", "spark://master:7077")
+    with pytest.raises(AirflowFailException, match="a disk of one machine"):
+        operator(tmp_path).execute(CONTEXT)
+    operator(tmp_path, storage_is_shared=True).execute(CONTEXT)
+    assert len(submitted) == 1
+
+
+def fail_with(monkeypatch: pytest.MonkeyPatch, error: JobError | None) -> None:
+    def submit(self: SparkSubmitHook, application: str, *, env: dict[str, str]) -> None:
+        raise AirflowException("exit code 1")
+
+    monkeypatch.setattr(SparkSubmitHook, "submit", submit)
+    monkeypatch.setattr(use_cases, "read_job_error", lambda *_: error)
+
+
+def test_an_error_of_the_job_that_stays_fails_the_task_with_its_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_with(monkeypatch, JobError(family="terminal", sentence="a column is gone", facts={}))
+    with pytest.raises(AirflowFailException, match="insert_only: a column is gone"):
+        operator(tmp_path).execute(CONTEXT)
+
+
+def test_an_error_of_the_job_that_passes_is_left_to_retries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_with(monkeypatch, JobError(family="transient", sentence="the store timed out", facts={}))
+    with pytest.raises(TransientError, match="the store timed out"):
+        operator(tmp_path).execute(CONTEXT)
+
+
+def test_a_job_that_died_without_a_word_is_left_to_retries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_with(monkeypatch, None)
+    with pytest.raises(AirflowException, match="exit code 1"):
+        operator(tmp_path).execute(CONTEXT)
+
+
+def test_each_attempt_has_a_name_of_its_own(tmp_path: Path, submitted: list[dict[str, Any]]) -> None:
+    operator(tmp_path).execute(CONTEXT)
+    operator(tmp_path).execute(CONTEXT)
+    assert submitted[0]["env"]["ICEFLOE_ATTEMPT"] != submitted[1]["env"]["ICEFLOE_ATTEMPT"]
+
+
+def test_the_local_engine_runs_the_phase_in_this_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, submitted: list[dict[str, Any]]
+) -> None:
+    ran: list[tuple[str, Any]] = []
+    monkeypatch.setattr(use_cases, "run_phase_here", lambda _, phase, prepared: ran.append((phase, prepared)))
+    task = operator(tmp_path, engine="local")
+    task.execute(CONTEXT)
+    task.on_kill()
+    assert (ran, submitted) == ([("insert_only", PREPARED)], [])
+
+
+def test_a_spark_submit_beside_the_interpreter_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = tmp_path / "bin" / "spark-submit"
+    fake.parent.mkdir()
+    fake.write_text(f'#!/bin/sh\nenv > {tmp_path}/env; echo "$@" > {tmp_path}/arguments\n')
+    fake.chmod(fake.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setattr("sys.executable", str(fake.parent / "python"))
+    operator(tmp_path, storage_conn_id="lake").execute(CONTEXT)
+    assert SECRET in (tmp_path / "env").read_text()
+    assert SECRET not in (tmp_path / "arguments").read_text()
+
+
+def test_a_missing_spark_submit_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = shutil.which("java")
+    assert java is not None
+    monkeypatch.setenv("JAVA_HOME", os.environ.get("JAVA_HOME", str(Path(java).resolve().parents[1])))
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(AirflowFailException, match="spark-submit is found neither beside"):
+        operator(tmp_path).execute(CONTEXT)
+
+
+def test_a_missing_java_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(AirflowFailException, match="needs Java, but JAVA_HOME is not set and the path has none"):
+        operator(tmp_path).execute(CONTEXT)
+
+
+def test_every_phase_has_its_application() -> None:
+    for phase in ("insert_only", "shuffle_write", "shuffle_read"):
+        text = (SPARK_JOBS / f"{phase}.py").read_text()
+        assert len(text.splitlines()) <= 25
+
+
+@pytest.mark.spark
+def test_a_real_job_tells_why_it_failed(tmp_path: Path) -> None:
+    task = operator(tmp_path)
+    plan_uri = f"file://{tmp_path}/shuffle/7/plan.json"
+    task.application_args = [plan_uri]
+    context = {"ti": SimpleNamespace(xcom_pull=lambda task_ids: {"plan": {**PREPARED, "plan_uri": plan_uri}}[task_ids])}
+    with pytest.raises(AirflowFailException, match=r"insert_only: there is no plan at file://.*/shuffle/7/plan\.json"):
+        task.execute(context)
+
+
+@pytest.mark.parametrize(("phase", "is_delivering"), [("insert_only", True), ("shuffle_write", False)])
+def test_openlineage_is_told_the_table_and_the_sink(tmp_path: Path, phase: str, is_delivering: bool) -> None:
+    require_package("airflow.providers.openlineage", "apache-airflow-providers-openlineage")
+    workshop = Workshop.create(tmp_path)
+    workshop.append([1])
+    task = SparkPhaseOperator(task_id=phase, phase=phase, pipeline=workshop.session().pipeline)
+    prepared = {**PREPARED, "plan_uri": workshop.open().plan_url}
+    lineage = task.get_openlineage_facets_on_complete(
+        SimpleNamespace(xcom_pull=lambda task_ids: {"plan": prepared}[task_ids])
+    )
+    [table] = lineage.inputs
+    assert (table.namespace, table.name) == ("file", workshop.table.location().removeprefix("file://"))
+    assert [(each.namespace, each.name) for each in lineage.outputs] == (
+        [("file", f"{tmp_path}/changes")] if is_delivering else []
+    )

@@ -1,0 +1,152 @@
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.observability import stats
+from airflow.sdk.observability.metrics import stats_utils
+
+from batch.workshop import Workshop
+from icefloe.batch.commit.report import BatchReport
+from icefloe.batch.status.pipeline_status import Expiry, PipelineStatus, Trouble
+from icefloe.batch.status.publish_status import publish_status
+from icefloe.orchestration.telemetry.metrics import (
+    report_metrics,
+    send_failure,
+    send_report,
+    send_status,
+    status_metrics,
+)
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+OPERATIONS = Path(__file__).parents[3] / "docs/operations.md"
+
+
+class Recorder:
+    """A backend of Airflow's Stats that remembers."""
+
+    def __init__(self) -> None:
+        self.sent: dict[str, tuple[str, Any, dict[str, str]]] = {}
+
+    def incr(self, stat: str, count: int = 1, *, tags: dict[str, str]) -> None:
+        self.sent[stat] = ("counter", count, tags)
+
+    def gauge(self, stat: str, value: float, *, tags: dict[str, str]) -> None:
+        self.sent[stat] = ("gauge", value, tags)
+
+    def timing(self, stat: str, dt: timedelta, *, tags: dict[str, str]) -> None:
+        self.sent[stat] = ("timing", dt, tags)
+
+
+@pytest.fixture
+def recorder() -> Iterator[Recorder]:
+    made = Recorder()
+    stats.initialize(factory=lambda: made, export_legacy_names=True)
+    yield made
+    stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=True)
+
+
+@pytest.fixture
+def workshop(tmp_path: Path) -> Workshop:
+    return Workshop.create(tmp_path)
+
+
+@pytest.fixture
+def report(workshop: Workshop) -> BatchReport:
+    """Of a shuffled batch."""
+    workshop.append(range(50))
+    workshop.deliver()
+    workshop.update([1, 2], value=2.0)
+    made = workshop.deliver()
+    assert made is not None
+    return made
+
+
+def gauges(status: PipelineStatus) -> dict[str, float]:
+    return {metric.name: metric.value for metric in status_metrics(status, now=NOW)}
+
+
+def status(**fields: Any) -> PipelineStatus:
+    return PipelineStatus(pipeline="flights", table="nyc.flights", branch="main", updated_at=NOW.isoformat(), **fields)
+
+
+def before(**ago: float) -> str:
+    return (NOW - timedelta(**ago)).isoformat()
+
+
+def test_a_pipeline_that_is_up_to_date_is_not_behind() -> None:
+    assert gauges(status(lag_snapshots=0, lag_rows=0)) == {
+        "lag.snapshots": 0, "lag.rows": 0, "lag.seconds": 0.0, "open_batch.seconds": 0.0, "trouble": 0,
+    }  # fmt: skip
+
+
+def test_waiting_open_batches_trouble_and_expiry_are_told_in_seconds() -> None:
+    told = gauges(
+        status(
+            lag_snapshots=3, waiting_since=before(minutes=5), open_batch=7, open_since=before(minutes=2),
+            trouble=Trouble(sentence="", phase="plan", at="", is_final=True),
+            next_expiry=Expiry(snapshot_id=1, at=before(hours=-1)),
+        )
+    )  # fmt: skip
+    assert told == {
+        "lag.snapshots": 3, "lag.seconds": 300, "open_batch.seconds": 120, "trouble": 1, "expiry.seconds": 3600,
+    }  # fmt: skip
+
+
+def test_a_lag_that_is_not_known_is_not_told_as_none() -> None:
+    assert gauges(status()).keys() == {"open_batch.seconds", "trouble"}
+
+
+def test_a_batch_is_told_with_tags_and_under_the_name_of_its_pipeline(recorder: Recorder, report: BatchReport) -> None:
+    send_report(report)
+    tags = {"pipeline": "events", "table": "db.events"}
+    assert recorder.sent["icefloe.batch.committed.shuffle"] == ("counter", 1, tags)
+    assert recorder.sent["icefloe.events.batch.committed.shuffle"] == ("counter", 1, tags)
+    assert recorder.sent["icefloe.changes.update_after"] == ("counter", 2, tags)
+    assert recorder.sent["icefloe.rows.carried_over_ratio"] == ("gauge", 96 / 100, tags)
+    kind, time, _ = recorder.sent["icefloe.phase.shuffle_read.time"]
+    assert (kind, time > timedelta(0)) == ("timing", True)
+
+
+def test_a_status_and_a_failure_are_sent(recorder: Recorder, workshop: Workshop) -> None:
+    workshop.append([1])
+    published = publish_status(workshop.session(), phase="plan")
+    assert published is not None
+    send_status(published)
+    send_failure("events", "db.events", "plan", is_final=True)
+    assert recorder.sent["icefloe.events.lag.snapshots"][1] == 1
+    assert recorder.sent["icefloe.task.failed.final"][1] == recorder.sent["icefloe.task.failed.plan"][1] == 1
+
+
+def test_a_backend_that_fails_stops_nothing(
+    recorder: Recorder, report: BatchReport, caplog: pytest.LogCaptureFixture
+) -> None:
+    stats.initialize(factory=lambda: object(), export_legacy_names=True)  # type: ignore[arg-type, return-value]
+    send_report(report)
+    assert "metrics of events could not be sent" in caplog.text
+
+
+def test_every_metric_stands_in_the_table_of_the_docs(report: BatchReport) -> None:
+    documented = set(re.findall(r"`([a-z_.<>]+)`", OPERATIONS.read_text()))
+    full = status(
+        lag_snapshots=1, lag_rows=1, waiting_since=before(days=1), next_expiry=Expiry(snapshot_id=1, at=before())
+    )
+    sent = [*report_metrics(report), *status_metrics(full, now=NOW)]
+    for name in {metric.name for metric in sent}:
+        generic = re.sub(r"^phase\.[a-z_]+\.", "phase.<phase>.", name)
+        generic = re.sub(r"^requests\.(?!failed|again|time|found_there).*", "requests.<kind>", generic)
+        generic = re.sub(r"^changes\..*", "changes.<type>", generic)
+        assert re.sub(r"^batch\.committed\..*", "batch.committed.<route>", generic) in documented, json.dumps(name)
+
+
+def test_every_name_that_others_are_compared_with_stands_in_a_table_of_metrics() -> None:
+    text = OPERATIONS.read_text()
+    compared = text[text.index("### What others call them") :].partition("\n## ")[0]
+    ours = {name for line in compared.splitlines() for name in re.findall(r"`([a-z_.<>]+)`", line)}
+    first_cells = [line.split("|")[1] for line in text.replace(compared, "").splitlines() if line.startswith("| `")]
+    metrics = {name for cell in first_cells for name in re.findall(r"`([a-z_.<>]+)`", cell)}
+    assert len(ours) > 20
+    assert ours <= metrics

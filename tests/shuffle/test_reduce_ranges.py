@@ -1,0 +1,35 @@
+import pytest
+
+from icefloe.documents import dump_document, load_document
+from icefloe.errors import TerminalError
+from icefloe.shuffle.reduce_ranges import CoalescePlan, ReduceRange, create_coalesce_plan
+from shuffle.memory_store import MemoryStore
+
+
+def plan(*bounds, num_partitions=8):
+    ranges = tuple(ReduceRange(range_id=i, start=start, stop=stop) for i, (start, stop) in enumerate(bounds))
+    return CoalescePlan(num_partitions=num_partitions, target_size_bytes=100, ranges=ranges)
+
+
+def test_a_plan_is_created_once_and_a_second_one_gives_way():
+    store = MemoryStore()
+    first = create_coalesce_plan(store, "ranges.json", plan((0, 3), (5, 8)))
+    assert create_coalesce_plan(store, "ranges.json", plan((0, 8))) == first == plan((0, 3), (5, 8))
+
+
+@pytest.mark.parametrize("bounds", [[(0, 3), (2, 8)], [(4, 8), (0, 2)], [(0, 9)]])
+def test_ranges_that_overlap_or_leave_the_partitions_are_refused(bounds):
+    with pytest.raises(ValueError, match="overlaps"):
+        plan(*bounds)
+
+
+@pytest.mark.parametrize(("start", "stop"), [(3, 3), (4, 3), (-1, 2)])
+def test_an_empty_range_is_refused(start, stop):
+    with pytest.raises(ValueError, match="start < stop"):
+        ReduceRange(range_id=0, start=start, stop=stop)
+
+
+def test_a_damaged_plan_is_one_clear_error():
+    data = dump_document(plan((0, 3))).replace(b'"stop": 3', b'"stop": 30')
+    with pytest.raises(TerminalError, match="CoalescePlan"):
+        load_document(CoalescePlan, data, what="ranges.json")

@@ -1,0 +1,197 @@
+import contextlib
+import errno
+import logging
+import os
+import resource
+import traceback
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from obstore.exceptions import GenericError
+
+from icefloe.errors import TerminalError, TransientError
+from icefloe.storage import clients
+from icefloe.storage.location import open_store
+from icefloe.storage.store import KeyMissingError
+from icefloe.storage.store_errors import Place
+from missing import require_linux
+from storage.answering_server import answering_server
+
+KEY_ID, SECRET = "AKIAVERYSECRET", "s3cr3t-s3cr3t"
+DATE = "Sat, 21 Nov 2026 07:00:00 GMT"
+
+
+@pytest.fixture(autouse=True)
+def _short_retries(monkeypatch):
+    backoff = {"init_backoff": timedelta(milliseconds=1), "max_backoff": timedelta(milliseconds=2), "base": 2}
+    short = {"max_retries": 2, "retry_timeout": timedelta(seconds=5), "backoff": backoff}
+    monkeypatch.setattr(clients, "_RETRIES", short)
+
+
+def bucket(endpoint):
+    options = {"access_key_id": KEY_ID, "secret_access_key": SECRET, "endpoint": endpoint, "region": "us-east-1"}
+    return open_store("s3://lake/icefloe", options=options)
+
+
+def refusal(status):
+    body = f"<Error><Code>No</Code><AWSAccessKeyId>{KEY_ID}</AWSAccessKeyId><Sent>{SECRET}</Sent></Error>".encode()
+    return lambda _: (status, {"Content-Type": "application/xml"}, body)
+
+
+ATTEMPTS = {
+    "get": lambda store: store.get("a/key"),
+    "get_ranges": lambda store: store.get_ranges("a/key", [(0, 10)]),
+    "put": lambda store: store.put("a/key", b"value"),
+    "create": lambda store: store.create("a/key", b"value"),
+    "size": lambda store: store.size("a/key"),
+    "delete": lambda store: store.delete(["a/key"]),
+    "list": lambda store: list(store.list("a")),
+}
+
+
+@pytest.mark.parametrize("operation", ATTEMPTS)
+def test_a_server_that_fails_is_tried_again_and_then_a_transient_error_without_secrets(operation, caplog):
+    caplog.set_level(logging.DEBUG)
+    with (
+        answering_server(refusal(503)) as (endpoint, asked),
+        pytest.raises(TransientError, match=r"cannot \w+ s3://lake.*try again") as caught,
+    ):
+        ATTEMPTS[operation](bucket(endpoint))
+    assert len(asked) >= 3
+    told = "".join(traceback.format_exception(caught.value)) + repr(bucket(endpoint)) + caplog.text
+    assert not [secret for secret in (KEY_ID, SECRET, endpoint, "127.0.0.1") if secret in told]
+    assert "\n" not in str(caught.value)
+
+
+# Listing and bulk deletion tell a refusal from a failure by its text only, so theirs stays transient.
+@pytest.mark.parametrize("operation", sorted(set(ATTEMPTS) - {"delete", "list"}))
+def test_a_server_that_denies_is_a_terminal_error_at_once(operation):
+    with (
+        answering_server(refusal(403)) as (endpoint, asked),
+        pytest.raises(TerminalError, match=r"cannot \w+ s3://lake/icefloe/a.* access is denied; check the cred"),
+    ):
+        ATTEMPTS[operation](bucket(endpoint))
+    assert len(asked) <= 2
+
+
+def test_nobody_listening_is_a_transient_error():
+    with answering_server(refusal(500)) as (endpoint, _):
+        pass
+    with pytest.raises(TransientError, match=r"cannot read s3://lake/icefloe/a/key"):
+        bucket(endpoint).get("a/key")
+
+
+def test_a_missing_object_and_a_missing_bucket_are_told_apart():
+    with answering_server(refusal(404)) as (endpoint, _):
+        store = bucket(endpoint)
+        assert store.size("a/key") is None
+        with pytest.raises(KeyMissingError):
+            store.get("a/key")
+        with pytest.raises(TerminalError, match=r"cannot write s3://lake/icefloe/a/key: there is no such bucket"):
+            store.put("a/key", b"value")
+
+
+def test_an_answer_that_broke_off_is_transient_and_never_taken_for_the_range():
+    def short(request):
+        headers = {"ETag": '"1"', "Last-Modified": DATE}
+        if request.command == "HEAD":
+            return 200, {**headers, "Content-Length": "100"}, b""
+        return 206, {**headers, "Content-Range": "bytes 0-4/100"}, b"short"
+
+    with (
+        answering_server(short) as (endpoint, _),
+        pytest.raises(TransientError, match=r"s3://lake/icefloe/key broke off|cannot read s3://lake/icefloe/key"),
+    ):
+        bucket(endpoint).get_ranges("key", [(0, 10)])
+
+
+def test_a_create_whose_answer_was_lost_is_decided_by_what_stands_there():
+    def lossy(request):
+        if request.command == "PUT":
+            return 500, {}, b""
+        return 200, {"ETag": '"1"', "Last-Modified": DATE, "Content-Length": "5"}, b""
+
+    with answering_server(lossy) as (endpoint, _):
+        assert bucket(endpoint).create("key", b"value") is False
+
+
+@pytest.mark.parametrize("status", [409, 412])
+def test_a_create_that_is_refused_lost(status):
+    def refuse(request):
+        if request.command == "PUT":
+            return status, {}, b""
+        return 200, {"ETag": '"1"', "Last-Modified": DATE, "Content-Length": "5"}, b""
+
+    with answering_server(refuse) as (endpoint, asked):
+        assert bucket(endpoint).create("key", b"value") is False
+    assert asked == ["PUT", "HEAD"]
+
+
+def test_a_local_error_keeps_its_cause(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(TerminalError) as caught:
+        open_store(tmp_path.as_uri()).put("file/key", b"")
+    assert "Not a directory" in str(caught.value.__cause__)
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("file:///dev/null/x/", "Not a directory; see that"),
+        ("file:///proc/icefloe", "there is no such bucket or folder; make it, or correct the URL"),
+        ("file:///proc/self/stat", "Not a directory; see that"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_one_readable_sentence(url, reason):
+    require_linux()
+    reason = reason.replace("see that", "see that this folder can be written by this user and that its disk has room")
+    for operation, verb in (("put", "write"), ("create", "create")):
+        with pytest.raises(TerminalError) as caught:
+            ATTEMPTS[operation](open_store(url))
+        assert str(caught.value) == f"cannot {verb} {url.removesuffix('/')}/a/key: {reason}"
+        assert (caught.value.url, caught.value.key) == (url.removesuffix("/"), "a/key")
+
+
+def test_a_place_that_cannot_be_read_is_not_said_to_be_full(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(TerminalError) as caught:
+        open_store(tmp_path.as_uri()).get("file/key")
+    url = f"{tmp_path.as_uri()}/file/key"
+    assert str(caught.value) == f"cannot read {url}: Not a directory; see that this folder can be read by this user"
+
+
+@pytest.mark.parametrize("name", ["EMFILE", "ENFILE", "EIO", "ENOSPC", "ESTALE"])
+@pytest.mark.parametrize("is_of_obstore", [False, True])
+def test_a_fault_of_the_local_disk_that_may_pass_is_tried_again(name, is_of_obstore):
+    number = getattr(errno, name)
+    text = os.strerror(number)
+    fault = GenericError(f"Generic LocalFileSystem error: {text} (os error {number})\n\nDebug source:")
+    place = Place(url="file:///data", is_local=True)
+    with (
+        pytest.raises(TransientError, match=rf"cannot read file:///data/key: {text}; try again"),
+        place.faults("read", "key"),
+    ):
+        raise fault if is_of_obstore else OSError(number, text)
+
+
+@pytest.mark.parametrize("error", [NotADirectoryError(errno.ENOTDIR, "x"), PermissionError(errno.EACCES, "x")])
+def test_a_fault_of_the_local_disk_that_stays_is_final(error):
+    with pytest.raises(TerminalError), Place(url="file:///data", is_local=True).faults("write", "key"):
+        raise error
+
+
+def test_a_process_without_file_descriptors_is_told_to_try_again(tmp_path):
+    store = open_store(tmp_path.as_uri())
+    store.put("key", b"value")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.ExitStack() as opened:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (len(list(Path("/proc/self/fd").iterdir())) + 5, limits[1]))
+        opened.callback(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+        with contextlib.suppress(OSError):
+            while True:
+                opened.enter_context(Path(os.devnull).open())
+        for call in (lambda: store.get("key"), lambda: store.put("other", b"value")):
+            with pytest.raises(TransientError, match="Too many open files; try again"):
+                call()
+    assert store.get("key") == b"value"

@@ -1,0 +1,67 @@
+"""Each package is a room: its ``__init__`` is the map, and ``__all__`` names the modules that others may import."""
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LIBRARY = ROOT / "plugins" / "icefloe"
+LINE = re.compile(r"^- `(\w+)`: \S.*$", re.MULTILINE)
+
+ROOMS = {
+    ".".join(file.parent.relative_to(ROOT / "plugins").parts): file.parent
+    for file in sorted(LIBRARY.rglob("__init__.py"))
+    if file.parent != LIBRARY
+}
+ENTRIES = [*(ROOT / "plugins").glob("*.py"), *(ROOT / "dags").glob("*.py"), *(ROOT / "spark_jobs").glob("*.py")]
+FURTHER = [*(ROOT / "demo").glob("*.py"), *(ROOT / "benchmarks").glob("*.py")]
+
+
+def modules_of(room: str) -> set[str]:
+    return {file.stem for file in ROOMS[room].glob("*.py")} - {"__init__"}
+
+
+def shown_by(room: str) -> set[str]:
+    return set(getattr(importlib.import_module(room), "__all__", ())) & modules_of(room)
+
+
+def entered_by(file: Path) -> Iterator[tuple[str, str]]:
+    """The modules of other rooms that a file imports, as (room, module)."""
+    own = ".".join(file.parent.relative_to(ROOT / "plugins").parts) if file.is_relative_to(LIBRARY) else ""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if not isinstance(node, ast.ImportFrom) or node.module is None:
+            continue
+        modules = [f"{node.module}.{alias.name}" for alias in node.names] if node.module in ROOMS else [node.module]
+        for room, _, module in (each.rpartition(".") for each in modules):
+            # What all rooms of a package share lies in the package itself.
+            if room in ROOMS and module in modules_of(room) and not f"{own}.".startswith(f"{room}."):
+                yield room, module
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_map_names_each_module_of_its_room_once(room: str) -> None:
+    assert sorted(LINE.findall(importlib.import_module(room).__doc__ or "")) == sorted(modules_of(room))
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_what_a_room_shows_is_sorted(room: str) -> None:
+    shown = list(getattr(importlib.import_module(room), "__all__", ()))
+    assert shown == sorted(shown)
+
+
+def test_no_room_imports_what_another_keeps_to_itself() -> None:
+    assert [
+        f"{file.relative_to(ROOT)} imports {room}.{module}"
+        for file in [*sorted(LIBRARY.rglob("*.py")), *ENTRIES]
+        for room, module in entered_by(file)
+        if module not in shown_by(room)
+    ] == []
+
+
+def test_no_room_shows_what_nobody_enters_for() -> None:
+    entered = {found for file in [*LIBRARY.rglob("*.py"), *ENTRIES, *FURTHER] for found in entered_by(file)}
+    assert {(room, module) for room in ROOMS for module in shown_by(room)} - entered == set()
