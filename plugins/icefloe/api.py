@@ -19,7 +19,6 @@ from icefloe.batch.open.cores import local_cores
 from icefloe.batch.open.identity import choose_identity, has_row_ids
 from icefloe.batch.open.range_request import RangeRequest, plan_request
 from icefloe.batch.plan.make_plan import DraftPlan, Places, draft_plan
-from icefloe.batch.plan_document import Route
 from icefloe.batch.reduce.coalesce_map_outputs import coalesce_map_outputs
 from icefloe.batch.reduce.extents import load_extents
 from icefloe.batch.reduce.read_range import range_changes
@@ -30,6 +29,7 @@ from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.documents import dump_document
 from icefloe.engines.local import LocalEngine
 from icefloe.errors import UsageError
+from icefloe.flow import Route
 from icefloe.iceberg.catalog.encryption import refuse_encrypted
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import Table

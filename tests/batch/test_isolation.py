@@ -11,10 +11,10 @@ import pytest
 from batch.workshop import Workshop
 from icefloe.batch.plan.recorded_plan import ForeignPlanError, OtherPlanError
 from icefloe.batch.plan_document import MapTask
-from icefloe.batch.run.phases import Phase
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.documents import dump_document
 from icefloe.errors import TerminalError
+from icefloe.flow import Phase
 
 
 def staging(workshop: Workshop) -> Workshop:

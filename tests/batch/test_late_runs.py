@@ -16,13 +16,14 @@ from icefloe.batch.open.open_batch import next_batch, record_batch
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.open.recorded_pipeline import pipeline_record
 from icefloe.batch.plan.open_and_plan import prepare
-from icefloe.batch.run.phases import Phase, run_phase
+from icefloe.batch.run.phases import run_phase
 from icefloe.batch.status.publish_status import publish_status
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.log import BatchNotOpenError
 from icefloe.checkpoint.ownership import OtherOwnerError
 from icefloe.checkpoint.records import Identity, Writer
 from icefloe.errors import TerminalError
+from icefloe.flow import Phase
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from batch.workshop import OpenBatch, Workshop
 from icefloe.batch.keys import plan_url
-from icefloe.batch.run.phases import Phase
+from icefloe.flow import Phase
 
 GOLDEN = Path(__file__).parents[1] / "checkpoint/golden/format-1"
 

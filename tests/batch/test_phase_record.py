@@ -6,8 +6,8 @@ from batch.workshop import InOrder, OpenBatch, Workshop
 from icefloe.batch.context.batch_context import BatchCommittedError
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.phase_record import PhaseRecord, TrackedApplication, load_phases, recorded_phase
-from icefloe.batch.run.phases import Phase
 from icefloe.errors import TransientError
+from icefloe.flow import Phase
 from icefloe.shuffle.map_output_log import MissingMapOutputError
 from icefloe.storage.location import open_store
 from icefloe.storage.store import Store

@@ -13,10 +13,11 @@ from batch.workshop import InOrder, Workshop
 from fakes.rest_server import rest_server
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.plan_document import Plan
-from icefloe.batch.run.phases import Phase, run_phase
+from icefloe.batch.run.phases import run_phase
 from icefloe.batch.run.renew_credentials import run_phase_on_files
 from icefloe.batch.table_access import TableFiles, table_files
 from icefloe.documents import dump_document, load_document
+from icefloe.flow import Phase
 from icefloe.iceberg.catalog.confined_io import FileElsewhereError
 from icefloe.iceberg.catalog.file_places import FilePlaces, Place
 

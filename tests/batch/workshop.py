@@ -32,11 +32,12 @@ from icefloe.batch.credentials import Credentials
 from icefloe.batch.keys import split_plan_url
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.plan.open_and_plan import Prepared, prepare
-from icefloe.batch.plan_document import Plan, Route
+from icefloe.batch.plan_document import Plan
 from icefloe.batch.reduce.coalesce_map_outputs import Coalesced, coalesce_map_outputs
-from icefloe.batch.run.phases import Engine, Phase, run_phase
+from icefloe.batch.run.phases import Engine, run_phase
 from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.table_access import table_files
+from icefloe.flow import Phase, Route
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.sinks.files import FilesSink

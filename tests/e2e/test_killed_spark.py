@@ -20,9 +20,9 @@ from icefloe import read_changes
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.plan.open_and_plan import prepare
-from icefloe.batch.run.phases import Phase
 from icefloe.engines.run_batch import run_batch
 from icefloe.engines.spark.submit import SparkSubmit
+from icefloe.flow import Phase
 from icefloe.pipeline.pipeline_file import load_pipeline
 
 pytestmark = pytest.mark.spark

@@ -10,11 +10,11 @@ from icefloe.batch.context.batch_context import TaskReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.open.range_request import RangeRequest
-from icefloe.batch.run.phases import Phase
 from icefloe.batch.status.publish_status import load_status
 from icefloe.engines.run_batch import LocalPhases, phase_runner, run_batch
 from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.errors import TerminalError, TransientError
+from icefloe.flow import Phase
 from icefloe.pipeline.pipeline_file import load_pipeline
 
 

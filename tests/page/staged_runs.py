@@ -22,13 +22,12 @@ from icefloe.batch.keys import phase_key
 from icefloe.batch.phase_record import PhaseRecord
 from icefloe.batch.status.publish_status import publish_status
 from icefloe.documents import dump_document
+from icefloe.flow import FlowTask
 from icefloe.orchestration.connections.airflow_connections import resolve_credentials
 from icefloe.orchestration.tasks.owner import current_writer
 from icefloe.pipeline.pipeline_file import load_pipeline
 
 __all__ = ["StagedRuns"]
-
-_ORDER = ("wait_for_snapshot", "plan", "route", "shuffle_write", "coalesce", "shuffle_read", "commit", "cleanup")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +88,13 @@ class StagedRuns:
         offset = session.checkpoint.offset(batch)
         assert offset is not None
         session.open_storage(session.batch_url(offset)).put(phase_key(at), dump_document(begun))
-        done = _ORDER[: _ORDER.index(at)]
+        done = [task.value for task in FlowTask][: list(FlowTask).index(FlowTask(at))]
         with create_session() as session:
             run = session.scalars(select(DagRun).where(DagRun.dag_id == name).order_by(DagRun.id.desc())).first()
             run._state, run.end_date = "running", None
             mine = (TaskInstance.dag_id == name, TaskInstance.run_id == run.run_id)
             later = update(TaskInstance).where(
-                *mine, TaskInstance.task_id.not_in([*done, "insert_only", "nothing_to_do"])
+                *mine, TaskInstance.task_id.not_in([*done, FlowTask.NOTHING_TO_DO.value])
             )
             session.execute(later.values(state=None, start_date=None, end_date=None, try_number=0))
             now = update(TaskInstance).where(*mine, TaskInstance.task_id == at)

@@ -21,11 +21,11 @@ from cli.workspace import Workspace, icefloe_process, properties_of
 from icefloe.batch.context.batch_context import TaskReference
 from icefloe.batch.context.job_error import save_job_error
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.run.phases import Phase
 from icefloe.batch.run_settings import RunSettings
 from icefloe.cli import main
 from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.errors import TerminalError, TransientError
+from icefloe.flow import Phase
 from icefloe.orchestration.tasks import calls as use_cases
 from icefloe.orchestration.tasks import failures
 from icefloe.orchestration.tasks.failures import clear_failures

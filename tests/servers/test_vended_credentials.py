@@ -15,11 +15,11 @@ from pyiceberg.catalog import load_catalog
 from icefloe.batch.context.batch_context import TaskReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.run.phases import Phase
 from icefloe.batch.run.renew_credentials import run_phase_on_files
 from icefloe.engines.local import LocalEngine
 from icefloe.engines.run_batch import BatchRun, run_batch
 from icefloe.engines.spark.submit import SparkSubmit
+from icefloe.flow import Phase
 from icefloe.iceberg.catalog.file_io import FileUnansweredError
 from icefloe.pipeline.pipeline_file import load_pipeline
 from servers.planted_secrets import files_with

@@ -11,9 +11,9 @@ import pytest
 from batch.workshop import Workshop
 from icefloe.batch.open.batch_bounds import ScanTooLargeError, steps_within
 from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
-from icefloe.batch.plan_document import Route
 from icefloe.batch.verify.replay_batches import verify
 from icefloe.errors import TerminalError
+from icefloe.flow import Route
 from icefloe.iceberg.history.history import ExpiredHistoryError, NotAnAncestorError, UnknownBranchError, is_replace
 from icefloe.iceberg.scan.scan_tasks import plan_scan_tasks
 from icefloe.iceberg.step import StepKind

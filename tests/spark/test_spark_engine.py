@@ -3,10 +3,10 @@ import os
 import pytest
 
 from batch.workshop import InOrder, Workshop
-from icefloe.batch.run.phases import Phase
 from icefloe.engines.spark.engine import SparkEngine
 from icefloe.engines.spark.package_zip import build_package_zip
 from icefloe.errors import TransientError
+from icefloe.flow import Phase
 from icefloe.storage.local_folders import local_folders
 from spark.spark_lab import SparkLab
 

@@ -23,7 +23,6 @@ __all__ = [
     "fenced_store",
     "keys",
     "phase_record",
-    "plan_document",
     "run_settings",
     "table_access",
 ]

@@ -12,6 +12,7 @@ from pydantic import ConfigDict
 from icefloe.batch.keys import phase_key
 from icefloe.documents import STRICT, dump_document, load_document
 from icefloe.errors import IcefloeError, TerminalError
+from icefloe.flow import WORKING_TASKS, FlowTask
 from icefloe.storage.requests import Requests, RequestTotals
 from icefloe.storage.store import KeyMissingError, Store
 
@@ -19,7 +20,8 @@ __all__ = ["PHASES", "PhaseRecord", "PhaseTally", "TrackedApplication", "load_ph
 
 logger = logging.getLogger(__name__)
 
-PHASES: Final = ("plan", "insert_only", "shuffle_write", "coalesce", "shuffle_read")
+PHASES: Final = WORKING_TASKS[: WORKING_TASKS.index(FlowTask.COMMIT)]
+"""The tasks that leave a record; commit writes the report instead."""
 _COUNTS: Final = (
     "tasks_found", "tasks_run", "tasks_failed", "tasks_adopted", "map_tasks_run_again", "map_outputs_void",
     "map_outputs_missing",

@@ -3,26 +3,18 @@
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
 from icefloe.checkpoint.records import Identity
 from icefloe.documents import STRICT, SnapshotId, document_digest
+from icefloe.flow import Route
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.step import Step
 
-__all__ = ["DeleteState", "FileWork", "MapTask", "Plan", "Route"]
-
-
-class Route(StrEnum):
-    """Which way a batch goes through the DAG."""
-
-    INSERT_ONLY = "insert_only"
-    SHUFFLE = "shuffle"
-    NOTHING_TO_DO = "nothing_to_do"
+__all__ = ["DeleteState", "FileWork", "MapTask", "Plan"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,6 @@ from icefloe.batch.open.identity import identity_text
 from icefloe.batch.open.open_batch import NextBatch, next_batch
 from icefloe.batch.plan.make_plan import DraftPlan
 from icefloe.batch.plan.open_and_plan import draft, refuse_excessive_scan
-from icefloe.batch.plan_document import Route
 from icefloe.cli.ids import id_json, id_text
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session
 from icefloe.cli.range_arguments import range_request
@@ -16,6 +15,7 @@ from icefloe.cli.screen import Screen
 from icefloe.cli.times import time_of_us
 from icefloe.engines.run_batch import phase_runner
 from icefloe.errors import IcefloeError
+from icefloe.flow import Route
 from icefloe.iceberg.history.lag import lag
 from icefloe.units import format_bytes
 

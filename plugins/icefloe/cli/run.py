@@ -8,7 +8,6 @@ from typing import Any, Final
 from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.range_request import RangeRequest
-from icefloe.batch.plan_document import Route
 from icefloe.checkpoint.owner_variable import OWNER, owner_of
 from icefloe.cli.activity import Activity
 from icefloe.cli.ids import batch_text, id_json, id_text
@@ -17,6 +16,7 @@ from icefloe.cli.range_arguments import range_request
 from icefloe.cli.screen import Screen
 from icefloe.engines.run_batch import BatchRun, LocalPhases, phase_runner, run_batch
 from icefloe.errors import UsageError
+from icefloe.flow import Route
 from icefloe.iceberg.catalog.catalogs import UnknownTableError
 from icefloe.iceberg.history.history import UnknownBranchError
 from icefloe.iceberg.history.lag import lag

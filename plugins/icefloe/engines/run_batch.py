@@ -15,9 +15,7 @@ from icefloe.batch.context.finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.plan.open_and_plan import prepare
-from icefloe.batch.plan_document import Route
 from icefloe.batch.reduce.coalesce_map_outputs import coalesce_map_outputs
-from icefloe.batch.run.phases import Phase
 from icefloe.batch.run.renew_credentials import run_phase_on_files
 from icefloe.batch.status.pipeline_status import Trouble
 from icefloe.batch.status.publish_status import publish_status, publish_trouble
@@ -25,6 +23,7 @@ from icefloe.batch.table_access import table_files
 from icefloe.engines.local import LocalEngine
 from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.errors import IcefloeError, TerminalError
+from icefloe.flow import ROUTE_TASKS, FlowTask, Phase, Route, phase_of
 from icefloe.patience import answer_within, brief_seconds, patience_seconds
 from icefloe.pipeline.model import Pipeline
 
@@ -137,7 +136,7 @@ def run_batch(
     is_backfill = request is not None
     if not is_backfill:
         observe = _telling_trouble(session, observe)
-    with observe("plan"):
+    with observe(FlowTask.PLAN):
         runner.check()
         runner.check_table(session.table.location())
         prepared = prepare(session, request, cores=runner.cores)
@@ -153,7 +152,7 @@ def run_batch(
         return BatchRun(report=load_report(reference.checkpoint, reference.batch_number), was_committed_before=True)
     if not is_backfill:
         publish_status(session, phase="commit", report=report, is_stale=True)
-    with observe("cleanup"):
+    with observe(FlowTask.CLEANUP):
         _clean_up(reference)
     return BatchRun(report=report)
 
@@ -195,24 +194,21 @@ def _deliver(
         with observe(name), ends_well_if_finished(reference):
             yield
 
-    _run_route(route, reference, runner, environ, task)
-    with task("commit"):
+    for each in ROUTE_TASKS[route]:
+        if each is not FlowTask.NOTHING_TO_DO:
+            with task(each):
+                _run_task(each, reference, runner, environ)
+    with task(FlowTask.COMMIT):
         return commit_batch(reference.open())
 
 
-def _run_route(
-    route: Route, reference: TaskReference, runner: PhaseRunner, environ: Mapping[str, str], observe: Observer
-) -> None:
-    if route is Route.INSERT_ONLY:
-        with observe("insert_only"):
-            runner.run(Phase.INSERT_ONLY, reference)
-    elif route is Route.SHUFFLE:
-        with observe("shuffle_write"):
-            runner.run(Phase.SHUFFLE_WRITE, reference)
-        with observe("coalesce"):
-            coalesce_map_outputs(_with_files(reference, environ).open())
-        with observe("shuffle_read"):
-            runner.run(Phase.SHUFFLE_READ, reference)
+def _run_task(task: FlowTask, reference: TaskReference, runner: PhaseRunner, environ: Mapping[str, str]) -> None:
+    """A task of a route: of an engine, or coalesce."""
+    phase = phase_of(task)
+    if phase is None:
+        coalesce_map_outputs(_with_files(reference, environ).open())
+    else:
+        runner.run(phase, reference)
 
 
 def _clean_up(reference: TaskReference) -> None:

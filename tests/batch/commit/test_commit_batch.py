@@ -9,8 +9,7 @@ import pytest
 from batch.workshop import OpenBatch, Workshop, rows
 from icefloe.audit.sums import AuditError
 from icefloe.batch.commit.delivered_batch import UndeliveredError
-from icefloe.batch.plan_document import Route
-from icefloe.batch.run.phases import Phase
+from icefloe.flow import Phase, Route
 
 Edit = Callable[[dict[str, Any]], None]
 

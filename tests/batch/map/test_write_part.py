@@ -5,7 +5,7 @@ import pytest
 from batch.workshop import OpenBatch, Workshop
 from icefloe.batch.context.batch_context import BatchCommittedError
 from icefloe.batch.map.write_part import write_part
-from icefloe.batch.run.phases import Phase
+from icefloe.flow import Phase
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pyiceberg.table import Table
 from batch.workshop import Workshop
 from icefloe.batch.open.open_batch import find_work
 from icefloe.batch.open.range_request import RangeRequest
-from icefloe.batch.plan_document import Route
 from icefloe.batch.verify.replay_batches import verify
+from icefloe.flow import Route
 from icefloe.iceberg.history.history import ExpiredHistoryError
 from icefloe.iceberg.step import StepKind
 

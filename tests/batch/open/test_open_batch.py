@@ -12,8 +12,8 @@ from batch.workshop import NAME, SCHEMA, Workshop, catalog_properties, rows
 from icefloe.batch.open.open_batch import find_work, next_batch, record_batch
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
-from icefloe.batch.plan_document import Route
 from icefloe.errors import TerminalError
+from icefloe.flow import Route
 from icefloe.iceberg.history.history import NotAnAncestorError
 from icefloe.iceberg.step import StepKind
 

@@ -9,10 +9,10 @@ from icefloe.batch.open.batch_bounds import ScanTooLargeError
 from icefloe.batch.open.open_batch import next_batch
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.plan.open_and_plan import draft, prepare
-from icefloe.batch.plan_document import Route
 from icefloe.checkpoint.records import Writer
 from icefloe.documents import TornDocumentError
 from icefloe.errors import NotBuiltError, TerminalError
+from icefloe.flow import Route
 from icefloe.sinks.claim import PathClaimedError
 from icefloe.sinks.files import FilesSink
 

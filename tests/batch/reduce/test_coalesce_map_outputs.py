@@ -3,7 +3,7 @@ import pytest
 from batch.workshop import OpenBatch, Workshop
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
 from icefloe.batch.reduce.extents import load_extents
-from icefloe.batch.run.phases import Phase
+from icefloe.flow import Phase
 from icefloe.shuffle.map_output_log import MissingMapOutputError
 
 

@@ -15,9 +15,9 @@ from icefloe.batch.keys import reidentified_key
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.reduce.find_identity_moves import load_reidentified
 from icefloe.batch.reduce.repair import UnreliableStoreError
-from icefloe.batch.run.phases import Phase
 from icefloe.batch.verify.replay_batches import verify
 from icefloe.errors import TerminalError
+from icefloe.flow import Phase
 from spark.row_counts import Row, difference, weights_of
 
 SMALL = {"map_task_bytes": 1, "partitions": 8, "target_size_bytes": 1}

@@ -14,8 +14,8 @@ from icefloe.batch.reduce import range_rows
 from icefloe.batch.reduce import read_range as read_range_module
 from icefloe.batch.reduce.extents import load_extents
 from icefloe.batch.reduce.read_range import read_range
-from icefloe.batch.run.phases import Phase
 from icefloe.documents import dump_document
+from icefloe.flow import Phase
 from icefloe.storage.requests import Requests
 
 

@@ -6,9 +6,10 @@ import pytest
 from batch.workshop import InOrder, OpenBatch, Workshop
 from icefloe.batch.context.batch_context import BatchCommittedError
 from icefloe.batch.reduce.repair import MAX_ROUNDS, UnreliableStoreError
-from icefloe.batch.run.phases import Outcome, Phase, run_phase
+from icefloe.batch.run.phases import Outcome, run_phase
 from icefloe.engines.local import LocalEngine
 from icefloe.errors import TerminalError, TransientError
+from icefloe.flow import Phase
 from spark.row_counts import typed_changes_of
 
 SMALL = {"map_task_bytes": 1, "partitions": 4, "target_size_bytes": 1}

@@ -8,9 +8,9 @@ import pytest
 from batch.guarded_files import GuardedFiles
 from batch.workshop import InOrder, OpenBatch, Workshop
 from icefloe.batch.run import renew_credentials as file_access
-from icefloe.batch.run.phases import Phase
 from icefloe.batch.run.renew_credentials import run_phase_on_files
 from icefloe.batch.table_access import TableFiles
+from icefloe.flow import Phase
 from icefloe.iceberg.catalog.file_io import FileRefusedError
 
 TASKS = 5

@@ -3,9 +3,9 @@ import pytest
 from icefloe.batch.context.batch_context import PlanMissingError, TaskReference
 from icefloe.batch.context.job_error import load_job_error
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.run.phases import Phase
 from icefloe.batch.run_settings import RunSettings
 from icefloe.engines.spark.job import ATTEMPT_VARIABLE, run
+from icefloe.flow import Phase
 
 
 def test_anything_but_one_plan_url_is_a_wrong_call(capsys: pytest.CaptureFixture[str]) -> None:

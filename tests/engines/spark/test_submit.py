@@ -8,12 +8,12 @@ import pytest
 from cli.workspace import Workspace
 from icefloe.batch.context.batch_context import TaskReference
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.run.phases import Phase
 from icefloe.batch.run_settings import RunSettings
 from icefloe.engines.spark.application import refuse_missing_jobs
 from icefloe.engines.spark.master import SparkConnectionError
 from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.flow import Phase
 from icefloe.pipeline.pipeline_file import load_pipeline
 
 SECRET = "never-on-a-command-line"

@@ -9,10 +9,10 @@ from icefloe.batch.commit.report import BatchReport, keep_report, load_report
 from icefloe.batch.commit.summary_check import check_summaries
 from icefloe.batch.context.batch_context import BatchContext
 from icefloe.batch.phase_record import PhaseRecord, PhaseTally
-from icefloe.batch.plan_document import Route
 from icefloe.batch.stage.range_results import forget_delivered
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.errors import TerminalError
+from icefloe.flow import Route
 from icefloe.sinks.sink import BatchSummary, DamagedPartsError
 
 __all__ = ["commit_batch"]

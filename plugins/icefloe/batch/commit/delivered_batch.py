@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from icefloe.audit.sums import AuditError, Sums
 from icefloe.batch.context.batch_context import BatchContext
 from icefloe.batch.phase_record import PhaseRecord, load_phases
-from icefloe.batch.plan_document import Plan, Route
+from icefloe.batch.plan_document import Plan
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
 from icefloe.batch.stage.deliver import CHANGE_WEIGHTS
 from icefloe.batch.stage.range_results import RangeResult, range_results
 from icefloe.changes.columns import ChangeType
 from icefloe.documents import load_document
 from icefloe.errors import TransientError
+from icefloe.flow import Route
 from icefloe.shuffle.map_output_log import MissingMapOutputError
 from icefloe.shuffle.map_output_record import MapOutputRecord
 from icefloe.shuffle.ordinal_sums import OrdinalSums

@@ -12,10 +12,10 @@ from icefloe.batch.commit.delivered_batch import DeliveredBatch
 from icefloe.batch.commit.distribution import Distribution
 from icefloe.batch.commit.summary_check import SummaryCheck
 from icefloe.batch.phase_record import PhaseRecord
-from icefloe.batch.plan_document import Route
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.documents import STRICT, Hash128, SnapshotId, dump_document, load_document
 from icefloe.errors import TerminalError
+from icefloe.flow import Route
 
 __all__ = ["BatchReport", "keep_report", "load_report"]
 

@@ -8,12 +8,13 @@ from typing import Any, Literal
 from icefloe.batch.equality_schemas import equality_schemas, equality_schemas_to_json
 from icefloe.batch.plan.map_tasks import PlannedFile, map_tasks
 from icefloe.batch.plan.partition_count import partition_count
-from icefloe.batch.plan_document import MapTask, Plan, Route
+from icefloe.batch.plan_document import MapTask, Plan
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.task_documents import map_task_document
 from icefloe.changes.columns import refuse_reserved_columns
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.documents import digest_of, dump_document
+from icefloe.flow import Route
 from icefloe.iceberg.history.summaries import summary_row_delta
 from icefloe.iceberg.manifests.bounds import comparable_bounds
 from icefloe.iceberg.manifests.manifest_entries import DataEntry

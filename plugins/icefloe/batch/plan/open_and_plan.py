@@ -19,12 +19,13 @@ from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.phase_record import PhaseTally, record_phase
 from icefloe.batch.plan.make_plan import DraftPlan, Places, draft_plan
 from icefloe.batch.plan.recorded_plan import refuse_foreign_plan, refuse_other_plan
-from icefloe.batch.plan_document import MapTask, Plan, Route
+from icefloe.batch.plan_document import MapTask, Plan
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.checkpoint.view import CheckpointView
 from icefloe.documents import document_digest, dump_document
 from icefloe.errors import IcefloeError, TransientError
+from icefloe.flow import Route
 from icefloe.pipeline.lines import with_lines
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.not_built import refuse_unbuilt

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from enum import StrEnum
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -16,22 +15,15 @@ from icefloe.batch.reduce.read_range import read_range
 from icefloe.batch.reduce.repair import MAX_ROUNDS, unreliable_store, void_damaged, whole_outputs
 from icefloe.batch.stage.range_results import range_results
 from icefloe.errors import IcefloeError, TransientError
+from icefloe.flow import Phase
 from icefloe.shuffle.map_output import new_attempt
 from icefloe.shuffle.map_output_record import CorruptMapOutputError
 from icefloe.shuffle.reduce_ranges import CoalescePlan
 from icefloe.storage.requests import RequestTotals
 
-__all__ = ["Engine", "Outcome", "Phase", "run_phase"]
+__all__ = ["Engine", "Outcome", "run_phase"]
 
 logger = logging.getLogger(__name__)
-
-
-class Phase(StrEnum):
-    """The tasks of the DAG that an engine runs."""
-
-    INSERT_ONLY = "insert_only"
-    SHUFFLE_WRITE = "shuffle_write"
-    SHUFFLE_READ = "shuffle_read"
 
 
 class Engine(Protocol):

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 
 from icefloe.batch.context.batch_context import TaskReference
 from icefloe.batch.phase_record import TrackedApplication
-from icefloe.batch.run.phases import Engine, Phase, run_phase
+from icefloe.batch.run.phases import Engine, run_phase
 from icefloe.batch.table_access import TableFiles, table_files
+from icefloe.flow import Phase
 from icefloe.iceberg.catalog.file_io import FileRefusedError, FileUnansweredError
 
 __all__ = ["run_phase_on_files"]

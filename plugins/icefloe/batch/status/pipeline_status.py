@@ -9,14 +9,13 @@ from pydantic import ConfigDict
 
 from icefloe.batch.commit.report import BatchReport
 from icefloe.documents import STRICT, SnapshotId
+from icefloe.flow import FlowTask
 from icefloe.iceberg.load_part import LoadPart
 
 __all__ = ["Expiry", "PipelineStatus", "RecentBatch", "Trouble", "with_batch"]
 
 _RECENT: Final = 50
-_PHASES: Final = (
-    "wait_for_snapshot", "plan", "insert_only", "shuffle_write", "coalesce", "shuffle_read", "commit", "cleanup",
-)  # fmt: skip
+_TASKS: Final = tuple(FlowTask)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +48,9 @@ class Trouble:
         >>> trouble.is_over_after("plan"), trouble.is_over_after("commit")
         (False, True)
         """
-        if self.phase not in _PHASES or phase not in _PHASES:
+        if self.phase not in _TASKS or phase not in _TASKS:
             return True
-        return _PHASES.index(self.phase) <= _PHASES.index(phase)
+        return _TASKS.index(FlowTask(self.phase)) <= _TASKS.index(FlowTask(phase))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from icefloe.audit.change_promises import ChangePromises
 from icefloe.audit.identity_runs import IdentityRuns
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.plan_document import Route
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.changes.hash_slice import HashSlice
 from icefloe.checkpoint.records import CommitRecord, Identity, OffsetRecord
 from icefloe.errors import TerminalError
+from icefloe.flow import Route
 from icefloe.iceberg.schemas.identifier_columns import ColumnPath
 from icefloe.iceberg.schemas.table_schema import TableSchema
 

@@ -9,12 +9,12 @@ from icefloe.batch.context.batch_context import TaskReference
 from icefloe.batch.context.job_error import save_job_error
 from icefloe.batch.keys import split_plan_url
 from icefloe.batch.phase_record import TrackedApplication
-from icefloe.batch.run.phases import Phase
 from icefloe.batch.run.renew_credentials import run_phase_on_files
 from icefloe.engines.spark.application import ATTEMPT_VARIABLE
 from icefloe.engines.spark.engine import SparkEngine
 from icefloe.engines.spark.worker_libraries import refuse_other_libraries
 from icefloe.errors import IcefloeError
+from icefloe.flow import Phase
 from icefloe.outgoing import outgoing_errors, outgoing_logs
 
 __all__ = ["run"]

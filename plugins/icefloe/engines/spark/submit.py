@@ -13,7 +13,6 @@ from typing import Final, Self
 
 from icefloe.batch.context.batch_context import TaskReference
 from icefloe.batch.context.job_error import load_job_error
-from icefloe.batch.run.phases import Phase
 from icefloe.engines.spark.application import (
     SparkApplication,
     refuse_missing_jobs,
@@ -24,6 +23,7 @@ from icefloe.engines.spark.java import refuse_other_java
 from icefloe.engines.spark.master import SparkMaster, configured_master
 from icefloe.engines.spark.settings import driver_environment, refuse_missing_archives, spark_conf
 from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.flow import Phase
 from icefloe.pipeline.model import Pipeline
 from icefloe.redaction.hidden import redacted_foreign
 

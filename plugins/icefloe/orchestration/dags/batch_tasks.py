@@ -9,6 +9,7 @@ from airflow.sdk import BaseOperator, get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from icefloe.errors import TerminalError
+from icefloe.flow import ROUTE_TASKS, FlowTask, Phase, Route, phase_of, route_edges
 from icefloe.orchestration.dags.assets import changes_alias, changes_asset
 from icefloe.orchestration.dags.documentation import TASK_PAGES
 from icefloe.orchestration.tasks.batch_link import BatchLink
@@ -39,26 +40,27 @@ def add_batch_tasks(pipeline: Pipeline, range_of_run: RangeOfRun, *, asset_name:
         asset_name: of the asset that tells consumers of a batch with changes.
     """
     plan = _plan(pipeline, range_of_run)
-    route = _route(plan)
-    insert_only = _phase(pipeline, "insert_only")
-    shuffle_write = _phase(pipeline, "shuffle_write")
-    coalesce = _coalesce(pipeline)
-    shuffle_read = _phase(pipeline, "shuffle_read")
-    nothing_to_do = EmptyOperator(task_id="nothing_to_do", doc_md=TASK_PAGES["nothing_to_do"])
-    commit = _commit(pipeline, asset_name)
-    cleanup = _cleanup(pipeline)
-
-    route >> [insert_only, shuffle_write, nothing_to_do]
-    shuffle_write >> coalesce >> shuffle_read
-    [insert_only, shuffle_read, nothing_to_do] >> commit >> cleanup
-    for made in (plan, coalesce, commit, cleanup):
-        made.operator.operator_extra_links = (BatchLink(),)
+    made = {
+        FlowTask.ROUTE: _route(plan),
+        **{task: _phase(pipeline, phase) for task in FlowTask if (phase := phase_of(task))},
+        FlowTask.COALESCE: _coalesce(pipeline),
+        FlowTask.NOTHING_TO_DO: EmptyOperator(task_id="nothing_to_do", doc_md=TASK_PAGES[FlowTask.NOTHING_TO_DO]),
+        FlowTask.COMMIT: _commit(pipeline, asset_name),
+        FlowTask.CLEANUP: _cleanup(pipeline),
+    }
+    for before, after in (edge for route in Route for edge in route_edges(route)):
+        made[before] >> made[after]
+    made[FlowTask.COMMIT] >> made[FlowTask.CLEANUP]
+    for task_of_ours in (plan, made[FlowTask.COALESCE], made[FlowTask.COMMIT], made[FlowTask.CLEANUP]):
+        task_of_ours.operator.operator_extra_links = (BatchLink(),)
     return plan.operator
 
 
-def _phase(pipeline: Pipeline, phase: str) -> BaseOperator:
+def _phase(pipeline: Pipeline, phase: Phase) -> BaseOperator:
     pool = {"pool": pipeline.spark.pool} if pipeline.spark.pool else {}
-    return SparkPhaseOperator(task_id=phase, doc_md=TASK_PAGES[phase], pipeline=pipeline, phase=phase, **pool)
+    return SparkPhaseOperator(
+        task_id=phase.value, doc_md=TASK_PAGES[phase], pipeline=pipeline, phase=phase.value, **pool
+    )
 
 
 def _plan(pipeline: Pipeline, range_of_run: RangeOfRun) -> Any:
@@ -76,7 +78,7 @@ def _plan(pipeline: Pipeline, range_of_run: RangeOfRun) -> Any:
 def _route(plan: Any) -> Any:
     @task.branch(doc_md=TASK_PAGES["route"])
     def route(prepared: dict[str, Any]) -> str:
-        return "shuffle_write" if prepared["route"] == "shuffle" else prepared["route"]
+        return ROUTE_TASKS[Route(prepared["route"])][0].value
 
     return route(plan)
 

@@ -18,9 +18,7 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.open_batch import Work, find_work
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.plan.open_and_plan import Prepared, prepare
-from icefloe.batch.plan_document import Route
 from icefloe.batch.reduce.coalesce_map_outputs import coalesce_map_outputs
-from icefloe.batch.run.phases import Phase
 from icefloe.batch.run.renew_credentials import run_phase_on_files
 from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.status.pipeline_status import PipelineStatus, Trouble
@@ -31,6 +29,7 @@ from icefloe.checkpoint.records import Writer
 from icefloe.engines.local import LocalEngine
 from icefloe.engines.spark.application import refuse_unshared_table
 from icefloe.errors import IcefloeError, one_line
+from icefloe.flow import Phase, Route
 from icefloe.iceberg.catalog.catalogs import UnknownTableError
 from icefloe.iceberg.history.history import UnknownBranchError
 from icefloe.orchestration.connections.airflow_connections import resolve_credentials

@@ -22,7 +22,7 @@ export function batchView(found) {
     crumbs(place, batch ? `batch ${batch.batch}` : (run?.run_id ?? "")),
     heading(found, batch),
     notice(found),
-    batch ? picture(batch, tasks) : waiting(found),
+    batch ? picture(batch, tasks, found.routes) : waiting(found),
     batch ? figures(batch, found.details) : null,
     spreads(found.details),
     batch?.warnings?.length ? warnings(batch.warnings) : null,
@@ -62,9 +62,9 @@ function waiting(found) {
   return h("p", { class: "said" }, "This run has opened no batch.");
 }
 
-function picture(batch, tasks) {
+function picture(batch, tasks, routes) {
   const frame = h("div", { class: "picture" });
-  const draw = () => frame.replaceChildren(routePicture(batch, tasks, { isNarrow: document.documentElement.clientWidth < NARROW }));
+  const draw = () => frame.replaceChildren(routePicture(batch, tasks, routes, { isNarrow: document.documentElement.clientWidth < NARROW }));
   new ResizeObserver(draw).observe(frame);
   draw();
   return h("section", {}, frame);

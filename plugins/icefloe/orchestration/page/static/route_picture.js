@@ -12,14 +12,15 @@ const NARROW = {
   at: { plan: [94, 6], insert_only: [184, 146], shuffle_write: [4, 146], coalesce: [4, 286], shuffle_read: [4, 426], commit: [94, 566] },
 };
 const BOX = { width: 152, height: 68 };
-const EDGES = [["plan", "insert_only"], ["insert_only", "commit"], ["plan", "shuffle_write"], ["shuffle_write", "coalesce"], ["coalesce", "shuffle_read"], ["shuffle_read", "commit"]];
-const ON_SHUFFLE = ["shuffle_write", "coalesce", "shuffle_read"];
-
-export function routePicture(batch, tasks, { isNarrow }) {
+// `routes` has the tasks of each route, as the library's flow.py lists them.
+export function routePicture(batch, tasks, routes, { isNarrow }) {
   const plan = isNarrow ? NARROW : WIDE;
   const figures = figuresOf(batch);
-  const used = (name) => name === "plan" || name === "commit" || (batch.route === "insert_only" ? name === "insert_only" : batch.route === "shuffle" && ON_SHUFFLE.includes(name));
-  const edges = EDGES.map(([from, to]) => edge(plan.at[from], plan.at[to], used(from) && used(to) && !(batch.route === "nothing_to_do"), figures[`${from} ${to}`], isNarrow));
+  const shown = Object.values(routes).map((names) => ["plan", ...names, "commit"]).filter((names) => names.every((name) => name in plan.at));
+  const used = (name) => name === "plan" || name === "commit" || (routes[batch.route] ?? []).includes(name);
+  const edges = shown
+    .flatMap((names) => names.slice(1).map((to, place) => [names[place], to]))
+    .map(([from, to]) => edge(plan.at[from], plan.at[to], used(from) && used(to) && batch.route !== "nothing_to_do", figures[`${from} ${to}`], isNarrow));
   const boxes = Object.entries(plan.at).map(([name, place]) => box(name, place, used(name), tasks[name], figures[name]));
   return svg(
     "svg",

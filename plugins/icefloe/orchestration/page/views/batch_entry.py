@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from icefloe.flow import WORKING_TASKS, FlowTask
 from icefloe.orchestration.page.views.dag_state import RunState, TaskState
 
 __all__ = ["committed_entry", "open_entry", "phase_seconds", "runs_by_batch", "task_rows"]
 
-_PHASES: Final = ("plan", "insert_only", "shuffle_write", "coalesce", "shuffle_read", "commit", "cleanup")
-_FLOW: Final = ("wait_for_snapshot", "plan", "route", *_PHASES[1:5], "nothing_to_do", *_PHASES[5:])
 _FIGURES: Final = (
     "committed_at", "route", "changes", "steps", "skipped_replace_snapshots", "rows_read", "carried_over_rows",
     "counts", "bytes_read", "decoded_bytes", "shuffled_bytes", "shuffled_rows", "written_bytes", "map_tasks",
@@ -69,16 +68,16 @@ def phase_seconds(runs: Sequence[RunState]) -> list[dict[str, Any]]:
     """How long each task took on the clock, over all runs of a batch; the last try of each counts."""
     totals: dict[str, float] = {}
     for run in runs:
-        for name in _PHASES:
+        for name in WORKING_TASKS:
             seconds = _seconds(run.tasks.get(name))
             if seconds is not None:
                 totals[name] = totals.get(name, 0.0) + seconds
-    return [{"name": name, "seconds": round(totals[name], 3)} for name in _PHASES if name in totals]
+    return [{"name": name.value, "seconds": round(totals[name], 3)} for name in WORKING_TASKS if name in totals]
 
 
 def task_rows(run: RunState) -> list[dict[str, Any]]:
     """The tasks of a run in the order of the flow, those that have no place in it first."""
-    order = {name: place for place, name in enumerate(_FLOW)}
+    order: dict[str, int] = {name: place for place, name in enumerate(FlowTask)}
     tasks = sorted(run.tasks.values(), key=lambda task: (order.get(task.task_id, -1), task.task_id))
     return [
         {

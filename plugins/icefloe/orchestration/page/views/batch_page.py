@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from icefloe.flow import ROUTE_TASKS
 from icefloe.orchestration.page.document_cache import Found
 from icefloe.orchestration.page.views.batch_entry import committed_entry, open_entry, runs_by_batch, task_rows
 from icefloe.orchestration.page.views.dag_state import DagState, RunState
@@ -75,6 +76,7 @@ def _document(
         "batch": None if number is None else _entry(number, runs, status, report),
         "report_sentence": report.sentence if report.value is None else None,
         "run": None if run is None else _run(run),
+        "routes": {route.value: [task.value for task in tasks] for route, tasks in ROUTE_TASKS.items()},
         "earlier_runs": [_run(each) for each in runs[1:]],
         "trouble": _trouble(dag, run, status, now),
         "summary_checks": [] if report.value is None else list(report.value.get("summary_checks") or ()),

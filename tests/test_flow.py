@@ -1,0 +1,25 @@
+from icefloe.flow import ROUTE_TASKS, WORKING_TASKS, FlowTask, Phase, Route, phase_of, route_edges
+
+
+def test_every_task_is_on_all_routes_or_on_one() -> None:
+    on_routes = [task for tasks in ROUTE_TASKS.values() for task in tasks]
+    assert len(on_routes) == len(set(on_routes))
+    assert set(FlowTask) - set(on_routes) == {
+        FlowTask.WAIT_FOR_SNAPSHOT, FlowTask.PLAN, FlowTask.ROUTE, FlowTask.COMMIT, FlowTask.CLEANUP,
+    }  # fmt: skip
+
+
+def test_tasks_run_in_the_order_in_which_they_are_listed() -> None:
+    order = list(FlowTask)
+    for route in Route:
+        assert all(order.index(before) < order.index(after) for before, after in route_edges(route))
+
+
+def test_an_engine_runs_the_tasks_that_are_called_like_a_phase() -> None:
+    assert [phase_of(task) for task in FlowTask if phase_of(task)] == list(Phase)
+
+
+def test_working_tasks_are_those_of_the_records() -> None:
+    assert [task.value for task in WORKING_TASKS] == [
+        "plan", "insert_only", "shuffle_write", "coalesce", "shuffle_read", "commit", "cleanup",
+    ]  # fmt: skip
