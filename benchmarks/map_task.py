@@ -8,7 +8,7 @@ from icefloe.batch.context.batch_context import BatchContext
 from icefloe.batch.fenced_store import FencedStore
 from icefloe.batch.keys import task_key
 from icefloe.batch.map.write_map_output import write_map_output
-from icefloe.batch.plan.make_plan import Places, draft_plan
+from icefloe.batch.plan.make_plan import Places, make_plan
 from icefloe.batch.run_settings import RunSettings
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.identity import Identity
@@ -46,11 +46,13 @@ def map_task_context(table: Table, attempt: int) -> BatchContext:
         identity=Identity(policy="pipeline", columns=("flight_id",)),
         cores=1,
     )
-    draft = draft_plan(table, spec, Places(pipeline="benchmark", table=".".join(table.name())), cores=1)
+    planned_batch = make_plan(table, spec, Places(pipeline="benchmark", table=".".join(table.name())), cores=1)
     store = FencedStore(open_store(f"memory://benchmark-{attempt}"))
-    [task] = draft.tasks
-    store.put(task_key(task.map_id, draft.plan.map_task_digests[0]), dump_document(task))
-    return BatchContext(plan=draft.plan, store=store, checkpoint=None, io=table.io, sink=None, settings=RunSettings())
+    [task] = planned_batch.tasks
+    store.put(task_key(task.map_id, planned_batch.plan.map_task_digests[0]), dump_document(task))
+    return BatchContext(
+        plan=planned_batch.plan, store=store, checkpoint=None, io=table.io, sink=None, settings=RunSettings()
+    )
 
 
 def run_map_task(context: BatchContext) -> BatchContext:

@@ -18,7 +18,7 @@ from icefloe.batch.map.write_part import inserted_rows
 from icefloe.batch.open.cores import local_cores
 from icefloe.batch.open.identity import choose_identity, has_row_ids
 from icefloe.batch.open.range_request import RangeRequest, plan_request
-from icefloe.batch.plan.make_plan import DraftPlan, Places, draft_plan
+from icefloe.batch.plan.make_plan import Places, PlannedBatch, make_plan
 from icefloe.batch.reduce.coalesce_map_outputs import coalesce_map_outputs
 from icefloe.batch.reduce.extents import load_extents
 from icefloe.batch.reduce.read_range import range_changes
@@ -95,7 +95,7 @@ def read_changes(
     )
     snapshots = plan_request(table, request, branch=branch, on_rollback="compensate", commit_groups=commit_groups)
     schema = TableSchema.at(table.metadata, snapshots.up_to_snapshot_id, after_snapshot_id=snapshots.after_snapshot_id)
-    draft = draft_plan(
+    planned_batch = make_plan(
         table,
         BatchSpec(
             after_snapshot_id=snapshots.after_snapshot_id,
@@ -118,20 +118,22 @@ def read_changes(
         ),
         cores=local_cores(),
     )
-    for warning in draft.plan.warnings:
+    for warning in planned_batch.plan.warnings:
         logger.warning("%s", warning)
     delivered = schema if columns is None else schema.select(columns)
-    return pa.RecordBatchReader.from_batches(change_schema(delivered.arrow, with_batch=False), _read(draft, table))
+    return pa.RecordBatchReader.from_batches(
+        change_schema(delivered.arrow, with_batch=False), _read(planned_batch, table)
+    )
 
 
-def _read(draft: DraftPlan, table: Table) -> Iterator[pa.RecordBatch]:
+def _read(planned_batch: PlannedBatch, table: Table) -> Iterator[pa.RecordBatch]:
     """Both phases in this process, delivered as they come; the folder between them lives as long as the reading."""
-    plan = draft.plan
+    plan = planned_batch.plan
     with tempfile.TemporaryDirectory(prefix="icefloe-changes-", ignore_cleanup_errors=True) as folder:
         store = FencedStore(open_store(Path(folder).as_uri()))
         settings = RunSettings(filter=plan.filter)
         context = BatchContext(plan=plan, store=store, checkpoint=None, io=table.io, sink=None, settings=settings)
-        for task, digest in zip(draft.tasks, plan.map_task_digests, strict=True):
+        for task, digest in zip(planned_batch.tasks, plan.map_task_digests, strict=True):
             store.put(task_key(task.map_id, digest), dump_document(task))
         if plan.route is Route.INSERT_ONLY:
             for map_id in range(plan.num_map_tasks):

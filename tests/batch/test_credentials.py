@@ -6,7 +6,7 @@ import pytest
 from batch.workshop import OpenBatch, Workshop
 from icefloe.batch.context.job_error import save_job_error
 from icefloe.batch.credentials import CREDENTIALS_VARIABLE, Credentials
-from icefloe.batch.plan.open_and_plan import prepare
+from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.errors import TransientError
 
 SECRET = "s3cr3t-of-the-lake"
@@ -32,7 +32,7 @@ def test_no_secret_is_in_anything_that_is_stored_or_logged(
     for change in (None, lambda: workshop.update([1], value=2.0)):
         if change is not None:
             change()
-        prepared = prepare(workshop.session(credentials))
+        prepared = open_and_plan(workshop.session(credentials))
         assert prepared.plan is not None
         assert prepared.reference is not None
         reference = prepared.reference

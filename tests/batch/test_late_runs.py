@@ -15,7 +15,7 @@ from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.open.open_batch import next_batch, record_batch
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.open.recorded_pipeline import pipeline_record
-from icefloe.batch.plan.open_and_plan import prepare
+from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.run.phases import run_phase
 from icefloe.batch.status.publish_status import publish_status
 from icefloe.checkpoint.batch_spec import BatchSpec
@@ -82,7 +82,7 @@ def test_memory_that_is_raised_helps_the_batch_that_died_of_it(workshop: Worksho
 def test_status_and_offset_tell_owner_and_run(workshop: Workshop) -> None:
     workshop.append([1])
     session = replace(workshop.session(), writer=Writer(owner="us", run="run 1"))
-    prepare(session)
+    open_and_plan(session)
     status = publish_status(session, phase="plan")
     assert status is not None
     assert (status.owner, status.open_run) == ("us", "run 1")
@@ -119,7 +119,7 @@ def test_a_checkpoint_that_lost_its_owners_goes_on_with_its_id(
     record = json.loads((checkpoint / "pipeline.json").read_text())
     del record["checkpoint_id"]
     (checkpoint / "pipeline.json").write_text(json.dumps({**record, "version": 1}))  # as a release before wrote it
-    prepared = prepare(replace(workshop.session(), writer=Writer(owner="us"), takes_over=takes_over))
+    prepared = open_and_plan(replace(workshop.session(), writer=Writer(owner="us"), takes_over=takes_over))
     assert prepared.plan is not None
     assert prepared.plan.checkpoint_id == checkpoint_id
     assert workshop.session().checkpoint.look().checkpoint_id == checkpoint_id
@@ -152,8 +152,8 @@ def test_a_first_batch_is_planned_with_the_identity_that_another_run_recorded(wo
 def test_a_backfill_belongs_to_the_owner_of_its_pipeline(workshop: Workshop) -> None:
     head = workshop.append(range(10))
     ours = replace(workshop.session(), writer=Writer(owner="us"))
-    prepare(ours)
+    open_and_plan(ours)
     theirs = replace(workshop.session(), writer=Writer(owner="them"))
     with pytest.raises(OtherOwnerError, match="belongs to owner us"):
-        prepare(theirs, RangeRequest(up_to_snapshot_id=head))
-    assert prepare(ours, RangeRequest(up_to_snapshot_id=head)).plan is not None
+        open_and_plan(theirs, RangeRequest(up_to_snapshot_id=head))
+    assert open_and_plan(ours, RangeRequest(up_to_snapshot_id=head)).plan is not None

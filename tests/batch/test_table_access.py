@@ -15,11 +15,11 @@ from icefloe.batch.credentials import Credentials
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.run.phases import run_phase
 from icefloe.batch.run.renew_credentials import run_phase_on_files
-from icefloe.batch.table_access import TableFiles, table_files
+from icefloe.batch.table_access import TableAccess, table_files
 from icefloe.documents import dump_document, load_document
 from icefloe.flow import Phase
 from icefloe.iceberg.catalog.confined_io import FileElsewhereError
-from icefloe.iceberg.catalog.file_places import FilePlaces, Place
+from icefloe.iceberg.catalog.file_places import FilePlace, FilePlaces
 
 
 def test_every_task_opens_files_in_the_places_of_the_table_only(workshop: Workshop) -> None:
@@ -27,7 +27,7 @@ def test_every_task_opens_files_in_the_places_of_the_table_only(workshop: Worksh
     batch = workshop.open()
     files = batch.reference.files
     assert files is not None
-    others = FilePlaces(places=(Place(scheme="s3", authority="others"),))
+    others = FilePlaces(places=(FilePlace(scheme="s3", authority="others"),))
     confined = batch.reference.with_files(replace(files, places=others))
     with pytest.raises(FileElsewhereError, match=r"names the file file://.*, which is outside s3://others: "):
         run_phase(Phase.INSERT_ONLY, confined, InOrder())
@@ -36,7 +36,7 @@ def test_every_task_opens_files_in_the_places_of_the_table_only(workshop: Worksh
 
 def test_what_travels_to_tasks_shows_no_secret(workshop: Workshop) -> None:
     workshop.append([1])
-    files = TableFiles(properties={"s3.secret-access-key": "hidden"}, places=FilePlaces(places=()))
+    files = TableAccess(properties={"s3.secret-access-key": "hidden"}, places=FilePlaces(places=()))
     assert "hidden" not in repr(files)
     assert pickle.loads(pickle.dumps(files)) == files
 

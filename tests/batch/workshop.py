@@ -31,7 +31,7 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.keys import split_plan_url
 from icefloe.batch.open.range_request import RangeRequest
-from icefloe.batch.plan.open_and_plan import Prepared, prepare
+from icefloe.batch.plan.open_and_plan import Prepared, open_and_plan
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.reduce.coalesce_map_outputs import Coalesced, coalesce_map_outputs
 from icefloe.batch.run.phases import Engine, run_phase
@@ -142,7 +142,7 @@ class Workshop:
         return path
 
     def prepare(self, request: RangeRequest | None = None, **options: Any) -> Prepared:
-        return prepare(self.session(), request, **options)
+        return open_and_plan(self.session(), request, **options)
 
     def open(self, request: RangeRequest | None = None, **options: Any) -> "OpenBatch":
         prepared = self.prepare(request, **options)

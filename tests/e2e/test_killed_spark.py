@@ -19,7 +19,7 @@ from pyiceberg.table import Table
 from icefloe import read_changes
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.plan.open_and_plan import prepare
+from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.engines.run_batch import run_batch
 from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.flow import Phase
@@ -88,7 +88,7 @@ def test_the_rerun_of_a_killed_driver_redoes_only_what_is_missing(tmp_path: Path
     assert 0 < len(kept) < FILES
 
     session = session_of(pipeline)
-    prepared = prepare(session)
+    prepared = open_and_plan(session)
     assert prepared.reference is not None
     SparkSubmit.of(session.pipeline, environ=os.environ).run(Phase.SHUFFLE_WRITE, prepared.reference)
     assert kept == {name: content for name, content in records(next(iter(kept)).parents[2]).items() if name in kept}

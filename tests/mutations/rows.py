@@ -14,7 +14,7 @@ ROWS: Final = (
         after="here = touched.among(positions + 1)",
     ),
     Mutation(
-        name="rows that are read again are looked for by their number among the candidates",
+        name="rows that are read again are looked for by their number among the hashed_rows",
         path="batch/map/hashed_rows.py",
         before="wanted if self.places is None else self.places[wanted]",
         after="wanted",

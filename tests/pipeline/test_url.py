@@ -1,6 +1,6 @@
 import pytest
 
-from icefloe.pipeline.url import holds_password, join_url, location_fault, url_fault
+from icefloe.pipeline.url import holds_password, location_fault, url_below, url_fault
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,8 @@ def test_a_checkpoint_may_be_a_dynamodb_table():
 
 
 def test_a_folder_is_joined_with_one_slash():
-    assert join_url("s3://lake/", "a", "b") == join_url("s3://lake", "a", "b") == "s3://lake/a/b"
-    assert join_url("file:///", "a") == "file:///a"
+    assert url_below("s3://lake/", "a", "b") == url_below("s3://lake", "a", "b") == "s3://lake/a/b"
+    assert url_below("file:///", "a") == "file:///a"
 
 
 @pytest.mark.parametrize(

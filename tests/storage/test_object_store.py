@@ -13,7 +13,7 @@ from icefloe.storage import object_store
 from icefloe.storage.location import open_store
 from icefloe.storage.object_store import ObjectStore
 from icefloe.storage.requests import Requests, RequestTotals
-from icefloe.storage.store_errors import Place
+from icefloe.storage.store_errors import StorePlace
 from missing import missing
 from storage.contract import Behind, StoreContract
 
@@ -73,7 +73,7 @@ class TestMemory(StoreContract):
 
     @pytest.fixture
     def store(self, objects):
-        return ObjectStore(Place(url="memory://test", is_local=True), lambda: objects)
+        return ObjectStore(StorePlace(url="memory://test", is_local=True), lambda: objects)
 
     @pytest.fixture
     def behind(self, objects):
@@ -83,7 +83,7 @@ class TestMemory(StoreContract):
 class TestChild(TestMemory):
     @pytest.fixture
     def store(self, objects):
-        return ObjectStore(Place(url="memory://test", is_local=True), lambda: objects).child("x").child("y z/")
+        return ObjectStore(StorePlace(url="memory://test", is_local=True), lambda: objects).child("x").child("y z/")
 
     @pytest.fixture
     def behind(self, objects):

@@ -3,7 +3,7 @@ import pytest
 from icefloe.errors import TerminalError
 from icefloe.storage.location import open_store
 from icefloe.storage.options import usable_options
-from icefloe.storage.store_errors import Place
+from icefloe.storage.store_errors import StorePlace
 
 SECRET = "xhq8v2-Lk7TnWz3RbYd5"
 
@@ -55,7 +55,7 @@ class PanicException(BaseException):
 
 
 def test_a_panic_of_obstore_is_an_error_of_ours() -> None:
-    place = Place(url="s3://lake", is_local=False)
+    place = StorePlace(url="s3://lake", is_local=False)
     sentence = "cannot read s3://lake/a: the client of this store gave up"
     with pytest.raises(TerminalError, match=sentence) as caught, place.faults("read", "a"):
         raise PanicException("called `Result::unwrap()` on an `Err` value: InvalidHeaderValue")

@@ -14,7 +14,7 @@ from icefloe.errors import TerminalError, TransientError
 from icefloe.storage import clients
 from icefloe.storage.location import open_store
 from icefloe.storage.store import KeyMissingError
-from icefloe.storage.store_errors import Place
+from icefloe.storage.store_errors import StorePlace
 from missing import require_linux
 from storage.answering_server import answering_server
 
@@ -167,7 +167,7 @@ def test_a_fault_of_the_local_disk_that_may_pass_is_tried_again(name, is_of_obst
     number = getattr(errno, name)
     text = os.strerror(number)
     fault = GenericError(f"Generic LocalFileSystem error: {text} (os error {number})\n\nDebug source:")
-    place = Place(url="file:///data", is_local=True)
+    place = StorePlace(url="file:///data", is_local=True)
     with (
         pytest.raises(TransientError, match=rf"cannot read file:///data/key: {text}; try again"),
         place.faults("read", "key"),
@@ -177,7 +177,7 @@ def test_a_fault_of_the_local_disk_that_may_pass_is_tried_again(name, is_of_obst
 
 @pytest.mark.parametrize("error", [NotADirectoryError(errno.ENOTDIR, "x"), PermissionError(errno.EACCES, "x")])
 def test_a_fault_of_the_local_disk_that_stays_is_final(error):
-    with pytest.raises(TerminalError), Place(url="file:///data", is_local=True).faults("write", "key"):
+    with pytest.raises(TerminalError), StorePlace(url="file:///data", is_local=True).faults("write", "key"):
         raise error
 
 

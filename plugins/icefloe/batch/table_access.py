@@ -14,11 +14,11 @@ from icefloe.iceberg.catalog.file_places import FilePlaces
 from icefloe.iceberg.table import Table
 from icefloe.pipeline.environment import expand
 
-__all__ = ["TableFiles", "open_table", "table_files"]
+__all__ = ["TableAccess", "open_table", "table_files"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableFiles:
+class TableAccess:
     """What travels to tasks, inside closures only, so that they can open the files of the table.
 
     Attributes:
@@ -69,7 +69,7 @@ def open_table(
 
 def table_files(
     plan: Plan, credentials: Credentials, environ: Mapping[str, str], *, allowed_locations: Sequence[str]
-) -> TableFiles:
+) -> TableAccess:
     """What opens the table's files, fresh from the catalog, vended credentials among it. Never stored.
 
     Args:
@@ -82,4 +82,4 @@ def table_files(
         plan.catalog, plan.table,
         credentials=credentials, environ=environ, allowed_locations=allowed_locations,
     )  # fmt: skip
-    return TableFiles.of(table)
+    return TableAccess.of(table)

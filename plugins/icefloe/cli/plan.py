@@ -6,8 +6,8 @@ from typing import Any
 
 from icefloe.batch.open.identity import identity_text
 from icefloe.batch.open.open_batch import NextBatch, next_batch
-from icefloe.batch.plan.make_plan import DraftPlan
-from icefloe.batch.plan.open_and_plan import draft, refuse_excessive_scan
+from icefloe.batch.plan.make_plan import PlannedBatch
+from icefloe.batch.plan.open_and_plan import plan_of, refuse_excessive_scan
 from icefloe.cli.ids import id_json, id_text
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session
 from icefloe.cli.range_arguments import range_request
@@ -29,13 +29,13 @@ def plan(arguments: Namespace, screen: Screen) -> int:
         session = open_session(load_named_pipeline(arguments))
         cores = phase_runner(session.pipeline, os.environ).cores
         batch = next_batch(session, request, cores=cores)
-        drafted = None if batch is None or _is_committed(batch) else draft(batch)
-    if batch is None or drafted is None:
+        planned_batch = None if batch is None or _is_committed(batch) else plan_of(batch)
+    if batch is None or planned_batch is None:
         screen.say(f"{session.pipeline.name}: " + ("nothing to do" if batch is None else "delivered before"))
     else:
-        _show(session.pipeline.name, batch, drafted, screen)
+        _show(session.pipeline.name, batch, planned_batch, screen)
     if arguments.json:
-        screen.json(_nothing() if drafted is None or batch is None else _document(batch, drafted))
+        screen.json(_nothing() if planned_batch is None or batch is None else _document(batch, planned_batch))
     return 0
 
 
@@ -43,8 +43,8 @@ def _is_committed(batch: NextBatch) -> bool:
     return batch.is_resumed and batch.session.checkpoint.committed(batch.offset.batch_number) is not None
 
 
-def _show(name: str, batch: NextBatch, drafted: DraftPlan, screen: Screen) -> None:
-    planned = drafted.plan
+def _show(name: str, batch: NextBatch, planned_batch: PlannedBatch, screen: Screen) -> None:
+    planned = planned_batch.plan
     if batch.is_resumed:
         screen.say(f"{name}: batch {planned.batch_number} is open since {batch.offset.opened_at}; a run resumes it")
     screen.table(
@@ -72,14 +72,14 @@ def _show(name: str, batch: NextBatch, drafted: DraftPlan, screen: Screen) -> No
             ("after snapshot", id_text(planned.after_snapshot_id)),
             ("up to snapshot", id_text(planned.up_to_snapshot_id)),
             ("replace snapshots skipped", f"{planned.skipped_replace_snapshots:,}"),
-            ("snapshots after it", "-" if (rest := _rest(batch, drafted)) is None else f"{rest:,}"),
-            ("data files", f"{_files(drafted):,}"),
-            ("delete files", f"{_delete_files(drafted):,}"),
+            ("snapshots after it", "-" if (rest := _rest(batch, planned_batch)) is None else f"{rest:,}"),
+            ("data files", f"{_files(planned_batch):,}"),
+            ("delete files", f"{_delete_files(planned_batch):,}"),
             *(("of the initial load", str(step.load_part)) for step in planned.steps if step.load_part),
             ("rows", f"{planned.input_rows:,}"),
             ("bytes", format_bytes(sum(planned.map_task_bytes))),
             ("map tasks", f"{planned.num_map_tasks:,}"),
-            ("reduce partitions", _partitions(drafted)),
+            ("reduce partitions", _partitions(planned_batch)),
             ("identity", identity_text(planned.identity)),
             ("columns", "all" if planned.columns is None else ", ".join(planned.columns)),
             ("filter", planned.filter or "none"),
@@ -88,7 +88,7 @@ def _show(name: str, batch: NextBatch, drafted: DraftPlan, screen: Screen) -> No
     )
     for warning in planned.warnings:
         screen.say(f"warning: {warning}")
-    refusal = _refusal(batch, drafted)
+    refusal = _refusal(batch, planned_batch)
     if refusal is not None:
         screen.say(f"a run refuses this: {refusal}")
 
@@ -97,17 +97,17 @@ def _nothing() -> dict[str, Any]:
     return {"batch": None, "route": Route.NOTHING_TO_DO.value, "steps": [], "files": 0, "rows": 0, "bytes": 0}
 
 
-def _refusal(batch: NextBatch, drafted: DraftPlan) -> str | None:
+def _refusal(batch: NextBatch, planned_batch: PlannedBatch) -> str | None:
     """Why a run would not deliver what was planned."""
     try:
-        refuse_excessive_scan(batch, drafted)
+        refuse_excessive_scan(batch, planned_batch)
     except IcefloeError as error:
         return error.sentence
     return None
 
 
-def _document(batch: NextBatch, drafted: DraftPlan) -> dict[str, Any]:
-    planned = drafted.plan
+def _document(batch: NextBatch, planned_batch: PlannedBatch) -> dict[str, Any]:
+    planned = planned_batch.plan
     return {
         "batch": planned.batch_number,
         "is_open": batch.is_resumed,
@@ -127,9 +127,9 @@ def _document(batch: NextBatch, drafted: DraftPlan) -> dict[str, Any]:
             for step in planned.steps
         ],
         "skipped_replace_snapshots": planned.skipped_replace_snapshots,
-        "snapshots_after": _rest(batch, drafted),
-        "files": _files(drafted),
-        "delete_files": _delete_files(drafted),
+        "snapshots_after": _rest(batch, planned_batch),
+        "files": _files(planned_batch),
+        "delete_files": _delete_files(planned_batch),
         "rows": planned.input_rows,
         "bytes": sum(planned.map_task_bytes),
         "map_tasks": planned.num_map_tasks,
@@ -139,28 +139,28 @@ def _document(batch: NextBatch, drafted: DraftPlan) -> dict[str, Any]:
         "columns": None if planned.columns is None else list(planned.columns),
         "filter": planned.filter,
         "warnings": list(planned.warnings),
-        "refusal": _refusal(batch, drafted),
+        "refusal": _refusal(batch, planned_batch),
     }
 
 
-def _files(drafted: DraftPlan) -> int:
-    return sum(len(task.files) for task in drafted.tasks)
+def _files(planned_batch: PlannedBatch) -> int:
+    return sum(len(task.files) for task in planned_batch.tasks)
 
 
-def _delete_files(drafted: DraftPlan) -> int:
+def _delete_files(planned_batch: PlannedBatch) -> int:
     """Deletion vectors too, each of them."""
-    return len({(file.path, file.content_offset) for task in drafted.tasks for file in task.delete_files})
+    return len({(file.path, file.content_offset) for task in planned_batch.tasks for file in task.delete_files})
 
 
-def _rest(batch: NextBatch, drafted: DraftPlan) -> int | None:
+def _rest(batch: NextBatch, planned_batch: PlannedBatch) -> int | None:
     """How many snapshots are left to later batches; None for a backfill, and where the branch went elsewhere."""
-    if drafted.plan.backfill_id is not None:
+    if planned_batch.plan.backfill_id is not None:
         return None
-    session, up_to = batch.session, drafted.plan.up_to_snapshot_id
+    session, up_to = batch.session, planned_batch.plan.up_to_snapshot_id
     return lag(session.table, branch=session.pipeline.branch, cursor_snapshot_id=up_to).snapshots
 
 
-def _partitions(drafted: DraftPlan) -> str:
-    if drafted.plan.route is not Route.SHUFFLE:
+def _partitions(planned_batch: PlannedBatch) -> str:
+    if planned_batch.plan.route is not Route.SHUFFLE:
         return "none: nothing is shuffled"
-    return f"{drafted.plan.num_partitions:,} ({drafted.plan.partitions_reason})"
+    return f"{planned_batch.plan.num_partitions:,} ({planned_batch.plan.partitions_reason})"

@@ -14,7 +14,7 @@ from icefloe.batch.context.batch_context import TaskReference
 from icefloe.batch.context.finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.range_request import RangeRequest
-from icefloe.batch.plan.open_and_plan import prepare
+from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.reduce.coalesce_map_outputs import coalesce_map_outputs
 from icefloe.batch.run.renew_credentials import run_phase_on_files
 from icefloe.batch.status.pipeline_status import Trouble
@@ -139,7 +139,7 @@ def run_batch(
     with observe(FlowTask.PLAN):
         runner.check()
         runner.check_table(session.table.location())
-        prepared = prepare(session, request, cores=runner.cores)
+        prepared = open_and_plan(session, request, cores=runner.cores)
     if not is_backfill:
         publish_status(session, phase="plan" if prepared.plan else "cleanup")
     if prepared.plan is None or prepared.reference is None:

@@ -16,7 +16,7 @@ from icefloe.pipeline.settings import (
     read_size,
     read_url,
 )
-from icefloe.pipeline.url import join_url
+from icefloe.pipeline.url import url_below
 from icefloe.pipeline.validation import checked_data
 from icefloe.pipeline.yaml_file import YamlFile
 from icefloe.units import parse_seconds
@@ -135,9 +135,9 @@ class Pipeline:
     @property
     def checkpoint_url(self) -> str:
         """Where the checkpoint is kept."""
-        return self.checkpoint or join_url(self.storage, "checkpoints", self.name)
+        return self.checkpoint or url_below(self.storage, "checkpoints", self.name)
 
     @property
     def shuffle_url(self) -> str:
         """Where the shuffle files of this pipeline are kept."""
-        return join_url(self.storage, "shuffle", self.name)
+        return url_below(self.storage, "shuffle", self.name)

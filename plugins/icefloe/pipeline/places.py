@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from icefloe.errors import TerminalError
 from icefloe.pipeline.authority import one_store
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.url import join_url
+from icefloe.pipeline.url import url_below
 
 __all__ = ["NestedPlacesError", "place_parts", "refuse_nested_places"]
 
@@ -64,7 +64,7 @@ def _places(pipeline: Pipeline, table_location: str | None) -> dict[str, tuple[s
     places: dict[str, tuple[str | None, str]] = {
         "sink.path": ("sink", pipeline.sink.path or ""),
         "the checkpoint": ("checkpoint" if pipeline.checkpoint else storage_key, pipeline.checkpoint_url),
-        "the shuffle folder": (storage_key, join_url(pipeline.storage, "shuffle")),
+        "the shuffle folder": (storage_key, url_below(pipeline.storage, "shuffle")),
         f"the location of table {pipeline.table}": (None, table_location or ""),
     }
     return {name: (key, url) for name, (key, url) in places.items() if url and not url.startswith("dynamodb://")}

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-__all__ = ["SCHEMES", "holds_password", "join_url", "location_fault", "url_fault"]
+__all__ = ["SCHEMES", "holds_password", "location_fault", "url_below", "url_fault"]
 
 SCHEMES: Final = ("file", "s3", "gs", "abfs", "abfss", "memory")
 """The schemes that storage knows."""
@@ -69,10 +69,10 @@ def location_fault(text: str) -> str | None:
     return _place_fault(text, match[1], match[3], match[4])
 
 
-def join_url(base: str, *parts: str) -> str:
+def url_below(base: str, *parts: str) -> str:
     """A URL below another one.
 
-    >>> join_url("s3://lake/", "shuffle", "flights"), join_url("file:///", "x")
+    >>> url_below("s3://lake/", "shuffle", "flights"), url_below("file:///", "x")
     ('s3://lake/shuffle/flights', 'file:///x')
     """
     return "/".join((base.removesuffix("/"), *parts))

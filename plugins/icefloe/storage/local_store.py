@@ -13,7 +13,7 @@ from icefloe.errors import TransientError
 from icefloe.storage.keys import join_url
 from icefloe.storage.object_store import ObjectStore
 from icefloe.storage.requests import Requests
-from icefloe.storage.store_errors import Place
+from icefloe.storage.store_errors import StorePlace
 from icefloe.storage.synced_files import make_synced_folder, sync_folder, synced_file
 from icefloe.storage.unfinished import remove_unfinished
 
@@ -36,7 +36,7 @@ class LocalStore(ObjectStore):
         requests: counts what is asked.
     """
 
-    def __init__(self, place: Place, folder: Path, requests: Requests | None = None) -> None:
+    def __init__(self, place: StorePlace, folder: Path, requests: Requests | None = None) -> None:
         super().__init__(place, self._opened, requests)
         self._folder = folder
         self._ready: set[Path] = set()

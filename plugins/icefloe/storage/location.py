@@ -20,7 +20,7 @@ from icefloe.storage.object_store import ObjectStore
 from icefloe.storage.options import usable_options
 from icefloe.storage.requests import Requests
 from icefloe.storage.store import Store
-from icefloe.storage.store_errors import Place
+from icefloe.storage.store_errors import StorePlace
 
 __all__ = ["open_store"]
 
@@ -80,13 +80,13 @@ def open_store(
 def _local(path: str, requests: Requests | None) -> LocalStore:
     decoded = unquote(path, errors="surrogateescape")
     folder = Path("/") / (check_folder(decoded) if decoded else "")
-    place = Place(url=f"file:///{path}".removesuffix("/"), is_local=True)
+    place = StorePlace(url=f"file:///{path}".removesuffix("/"), is_local=True)
     return LocalStore(place, folder, requests)
 
 
 def _memory(name: str, requests: Requests | None) -> ObjectStore:
     root = _memory_root(name)
-    return ObjectStore(Place(url=f"memory://{name}", is_local=True), lambda: root, requests)
+    return ObjectStore(StorePlace(url=f"memory://{name}", is_local=True), lambda: root, requests)
 
 
 @cache
@@ -99,7 +99,7 @@ def _remote(url: str, options: Mapping[str, str], requests: Requests | None, pat
     hide(options)
     hide_environment(os.environ)
     options = usable_options(url.partition("://")[0], options, os.environ)
-    place = Place(url=url, is_local=False)
+    place = StorePlace(url=url, is_local=False)
     client: Any = {**_client_options(url, os.environ), **_picked(options, _CLIENT_OPTIONS)}
     if any("endpoint" in key and value.startswith("http://") for key, value in options.items()):
         client.setdefault("allow_http", "true")

@@ -19,7 +19,7 @@ from icefloe.storage.local_file import file_size, mapped_file
 from icefloe.storage.ranges import ByteRange, coalesce_ranges, cut_ranges
 from icefloe.storage.requests import RequestKind, Requests, RequestTotals
 from icefloe.storage.store import KeyMissingError, RangeMissingError, Store, StoredObject
-from icefloe.storage.store_errors import Place
+from icefloe.storage.store_errors import StorePlace
 
 __all__ = ["ObjectStore"]
 
@@ -46,7 +46,7 @@ class ObjectStore(Store):
 
     def __init__(
         self,
-        place: Place,
+        place: StorePlace,
         connect: Callable[[], Any | None],
         requests: Requests | None = None,
         clients: RemoteClients | None = None,

@@ -16,7 +16,7 @@ from icefloe.redaction.hidden import redacted_foreign
 from icefloe.storage.keys import join_url
 from icefloe.storage.store import KeyMissingError
 
-__all__ = ["Place"]
+__all__ = ["StorePlace"]
 
 _DENIED: Final = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, PermissionError)
 _OURS: Final = (IcefloeError, exceptions.AlreadyExistsError)
@@ -35,7 +35,7 @@ _PANIC: Final = "PanicException"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Place:
+class StorePlace:
     """Where a store is, as far as its errors must know.
 
     Attributes:

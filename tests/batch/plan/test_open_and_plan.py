@@ -8,7 +8,7 @@ from batch.workshop import OpenBatch, Workshop
 from icefloe.batch.open.batch_bounds import ScanTooLargeError
 from icefloe.batch.open.open_batch import next_batch
 from icefloe.batch.open.range_request import RangeRequest
-from icefloe.batch.plan.open_and_plan import draft, prepare
+from icefloe.batch.plan.open_and_plan import open_and_plan, plan_of
 from icefloe.checkpoint.records import Writer
 from icefloe.documents import TornDocumentError
 from icefloe.errors import NotBuiltError, TerminalError
@@ -47,7 +47,7 @@ def test_a_draft_writes_nothing(workshop: Workshop) -> None:
     workshop.append(range(10))
     batch = next_batch(workshop.session())
     assert batch is not None
-    assert draft(batch).plan.route is Route.INSERT_ONLY
+    assert plan_of(batch).plan.route is Route.INSERT_ONLY
     assert workshop.stored_objects() == {}
 
 
@@ -157,7 +157,7 @@ def test_a_path_of_another_pipeline_is_refused_before_anything_is_written(worksh
     before = workshop.stored_objects()
     theirs = workshop.set(name="another").session()
     with pytest.raises(PathClaimedError, match=r"belongs to pipeline events .* of pipeline another; give each"):
-        prepare(replace(theirs, writer=Writer(owner="them"), takes_over=takes_over))
+        open_and_plan(replace(theirs, writer=Writer(owner="them"), takes_over=takes_over))
     assert workshop.stored_objects() == before
     elsewhere = workshop.set(sink={"type": "files", "path": f"file://{workshop.folder}/other"})
     assert elsewhere.prepare().plan is not None, "nobody owns its checkpoint"
@@ -198,7 +198,7 @@ def test_of_two_pipelines_with_storages_of_their_own_and_one_path_at_once_the_se
     with pytest.raises(
         PathClaimedError, match=r"belongs to pipeline events for table db\.events .* of pipeline second;"
     ):
-        prepare(second)
+        open_and_plan(second)
     assert second.checkpoint.open_batch() is None
     if not is_planned:
         delivered[0].deliver()

@@ -8,7 +8,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.rows.shuffled_rows import ShuffledRows
-from icefloe.batch.rows.weighted_rows import ChangedRows
+from icefloe.batch.rows.weighted_rows import WeightedRows
 from icefloe.changes.row_hash.row_hashes import row_hashes, row_hashes_of_batch
 from icefloe.checkpoint.records import Identity
 from icefloe.iceberg.schemas.row_lineage import ROW_ID
@@ -30,10 +30,10 @@ def shuffled(policy: str = "none", identity: Sequence[str] = (), columns: Sequen
     return ShuffledRows(shape=RowShape.of(SCHEMA, identity=given, columns=columns, filter_text=None, table="db.t"))
 
 
-def changed(rows: ShuffledRows) -> ChangedRows:
+def changed(rows: ShuffledRows) -> WeightedRows:
     compared = rows.shape.compared(READ.select(rows.shape.read.arrow.names))
     count = compared.num_rows
-    return ChangedRows(
+    return WeightedRows(
         batch=compared,
         row_hashes=row_hashes_of_batch(compared),
         change_ordinals=np.zeros(count, np.int32),

@@ -9,7 +9,7 @@ from batch.guarded_files import GuardedFiles
 from batch.workshop import InOrder, OpenBatch, Workshop
 from icefloe.batch.run import renew_credentials as file_access
 from icefloe.batch.run.renew_credentials import run_phase_on_files
-from icefloe.batch.table_access import TableFiles
+from icefloe.batch.table_access import TableAccess
 from icefloe.flow import Phase
 from icefloe.iceberg.catalog.file_io import FileRefusedError
 
@@ -32,7 +32,7 @@ def tokens(batch: OpenBatch, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     handed_out: list[str] = []
     numbers = count()
 
-    def files(*_: object, **__: object) -> TableFiles:
+    def files(*_: object, **__: object) -> TableAccess:
         GuardedFiles.valid = str(next(numbers))
         handed_out.append(GuardedFiles.valid)
         return guarded(batch, GuardedFiles.valid)
@@ -41,7 +41,7 @@ def tokens(batch: OpenBatch, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return handed_out
 
 
-def guarded(batch: OpenBatch, token: str) -> TableFiles:
+def guarded(batch: OpenBatch, token: str) -> TableAccess:
     files = batch.reference.files
     assert files is not None
     return replace(files, properties={"py-io-impl": "batch.guarded_files.GuardedFiles", "token": token})

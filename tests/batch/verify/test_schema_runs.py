@@ -1,7 +1,7 @@
 from pyiceberg.types import LongType
 
 from batch.workshop import Workshop
-from icefloe.batch.verify.schema_runs import segments, since_last_start
+from icefloe.batch.verify.schema_runs import schema_runs, since_last_start
 from icefloe.checkpoint.records import CommitRecord
 
 
@@ -13,7 +13,7 @@ def commit(number: int, after: int | None, up_to: int | None, *, steps: int = 1)
 
 
 def numbers(workshop: Workshop, *batches: CommitRecord) -> list[list[int]]:
-    return [[batch.batch_number for batch in each.batches] for each in segments(workshop.table.refresh(), batches)]
+    return [[batch.batch_number for batch in each.batches] for each in schema_runs(workshop.table.refresh(), batches)]
 
 
 def test_what_counts_begins_with_the_last_batch_that_had_no_snapshot_before_it() -> None:

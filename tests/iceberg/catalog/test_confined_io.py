@@ -7,10 +7,12 @@ from iceberg.planning_tables import make_table, rows
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.catalogs import load_table, reload_table
 from icefloe.iceberg.catalog.confined_io import ConfinedIO, FileElsewhereError, refuse_elsewhere
-from icefloe.iceberg.catalog.file_places import FilePlaces, Place
+from icefloe.iceberg.catalog.file_places import FilePlace, FilePlaces
 from icefloe.pipeline.url import location_fault
 
-LAKE = FilePlaces(places=(Place(scheme="s3", authority="lake"), Place(scheme="file", authority="", path="mnt/old")))
+LAKE = FilePlaces(
+    places=(FilePlace(scheme="s3", authority="lake"), FilePlace(scheme="file", authority="", path="mnt/old"))
+)
 
 
 class Unreachable(PyArrowFileIO):
@@ -62,7 +64,7 @@ def test_no_line_is_proposed_that_would_allow_a_whole_disk_or_that_a_pipeline_fi
 
 def test_files_are_opened_where_they_may_lie_with_the_properties_of_the_opener(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"rows")
-    here = FilePlaces(places=(Place(scheme="file", authority="", path=str(tmp_path).strip("/")),))
+    here = FilePlaces(places=(FilePlace(scheme="file", authority="", path=str(tmp_path).strip("/")),))
     io = ConfinedIO(PyArrowFileIO({"s3.region": "x"}), here, table="db.events")
     assert io.properties == {"s3.region": "x"}
     assert io.new_input(f"file://{tmp_path}/a").open().read() == b"rows"
@@ -74,7 +76,7 @@ def test_a_file_of_localhost_is_opened_where_it_was_judged_to_be(tmp_path: Path,
     below.mkdir(parents=True)
     (below / "a").write_bytes(b"what PyIceberg opens: a path relative to the working directory")
     monkeypatch.chdir(tmp_path / "cwd")
-    here = FilePlaces(places=(Place(scheme="file", authority="", path=str(tmp_path).strip("/")),))
+    here = FilePlaces(places=(FilePlace(scheme="file", authority="", path=str(tmp_path).strip("/")),))
     for host in ("localhost", "LOCALHOST"):
         io = ConfinedIO(PyArrowFileIO(), here, table="db.events")
         assert io.new_input(f"file://{host}{tmp_path}/a").open().read() == b"rows"

@@ -1,6 +1,6 @@
 import pytest
 
-from icefloe.iceberg.catalog.file_places import FilePlaces, Place
+from icefloe.iceberg.catalog.file_places import FilePlace, FilePlaces
 
 
 @pytest.mark.parametrize(
@@ -19,8 +19,8 @@ from icefloe.iceberg.catalog.file_places import FilePlaces, Place
     ],
 )  # fmt: skip
 def test_one_place_in_several_forms_is_one_place(forms: tuple[str, ...]) -> None:
-    assert len({Place.of(form) for form in forms}) == 1
-    assert None not in {Place.of(form) for form in forms}
+    assert len({FilePlace.of(form) for form in forms}) == 1
+    assert None not in {FilePlace.of(form) for form in forms}
 
 
 @pytest.mark.parametrize(
@@ -34,8 +34,8 @@ def test_one_place_in_several_forms_is_one_place(forms: tuple[str, ...]) -> None
     ],
 )
 def test_names_of_buckets_containers_and_folders_count_with_their_case(one: str, other: str) -> None:
-    assert Place.of(one) is not None
-    assert Place.of(one) != Place.of(other)
+    assert FilePlace.of(one) is not None
+    assert FilePlace.of(one) != FilePlace.of(other)
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def test_names_of_buckets_containers_and_folders_count_with_their_case(one: str,
     ],
 )  # fmt: skip
 def test_a_location_that_can_be_read_in_two_ways_is_no_place(location: str) -> None:
-    assert Place.of(location) is None
-    assert not FilePlaces(places=(Place(scheme="s3", authority="lake"),)).hold(location)
+    assert FilePlace.of(location) is None
+    assert not FilePlaces(places=(FilePlace(scheme="s3", authority="lake"),)).hold(location)
 
 
 def places(
@@ -149,5 +149,5 @@ def test_a_file_that_is_allowed_by_its_name_is_read_and_its_neighbours_are_not()
 def test_a_name_in_a_held_folder_is_judged_like_any_location(name: str) -> None:
     found = places("s3://lake/t", allowed=("file:///mnt/old",))
     for folder in ("s3://lake/t/data", "file:///mnt/old", "/mnt/old"):
-        place = Place.of(f"{folder}/{name}")
+        place = FilePlace.of(f"{folder}/{name}")
         assert found.hold(f"{folder}/{name}") is (place is not None and any(p.holds(place) for p in found.places))

@@ -13,7 +13,7 @@ from iceberg.far_io import FAR, FarIO
 from iceberg.written_deletes import blob_of, write_blob, write_deletion_vector
 from icefloe.errors import TerminalError
 from icefloe.iceberg.delete_file import DeleteFile, FileContent
-from icefloe.iceberg.deletes.vector_prefetch import DeletionVectors, neighbours, windows
+from icefloe.iceberg.deletes.vector_prefetch import VectorPrefetch, neighbours, windows
 
 MIB = 1 << 20
 
@@ -42,7 +42,7 @@ def test_the_vectors_of_a_shared_file_are_read_at_once_and_each_once(tmp_path: P
     bitmaps = {f"data-{number}": BitMap64([number, 7 * number, 2**33 + number]) for number in range(50)}
     io = CountingIO()
     vectors = shared_puffin(tmp_path / "dv.puffin", bitmaps)
-    held = DeletionVectors(vectors, data_files=list(bitmaps), io=io, table="db.t", memory_bytes=MIB)
+    held = VectorPrefetch(vectors, data_files=list(bitmaps), io=io, table="db.t", memory_bytes=MIB)
     assert not io.opened
     assert [held[number] for number in vectors] == list(bitmaps.values())
     assert dict(io.opened) == {"dv.puffin": 1}
@@ -53,7 +53,7 @@ def test_no_more_vectors_are_held_than_fit_and_each_is_still_right(tmp_path: Pat
     io = CountingIO()
     vectors = shared_puffin(tmp_path / "dv.puffin", bitmaps)
     size_bytes = vectors[0].size_bytes
-    held = DeletionVectors(vectors, data_files=list(bitmaps), io=io, table="db.t", memory_bytes=3 * size_bytes)
+    held = VectorPrefetch(vectors, data_files=list(bitmaps), io=io, table="db.t", memory_bytes=3 * size_bytes)
     assert [held[number] for number in vectors] == list(bitmaps.values())
     assert dict(io.opened) == {"dv.puffin": 3}
     assert held[0] == bitmaps["data-0"]
@@ -67,7 +67,7 @@ def test_requests_go_out_together_where_storage_is_far(tmp_path: Path) -> None:
         for number in range(8)
     }
     far = {number: replace(each, path=FAR + each.path) for number, each in vectors.items()}
-    held = DeletionVectors(far, data_files=["a"], io=io, table="db.t", memory_bytes=1)
+    held = VectorPrefetch(far, data_files=["a"], io=io, table="db.t", memory_bytes=1)
     assert [held[number] for number in far] == [BitMap64([number]) for number in far]
     assert len(io.opened) == 8
 
@@ -75,11 +75,11 @@ def test_requests_go_out_together_where_storage_is_far(tmp_path: Path) -> None:
 def test_the_vector_that_is_damaged_is_named_also_where_others_were_asked_for(tmp_path: Path) -> None:
     vectors = shared_puffin(tmp_path / "dv.puffin", {name: BitMap64([1, 2]) for name in "abc"})
     damaged = vectors | {1: replace(vectors[1], record_count=3)}
-    held = DeletionVectors(damaged, data_files=["a", "b", "c"], io=CountingIO(), table="db.t", memory_bytes=MIB)
+    held = VectorPrefetch(damaged, data_files=["a", "b", "c"], io=CountingIO(), table="db.t", memory_bytes=MIB)
     with pytest.raises(TerminalError, match=r"of data file b in table db.t is damaged: it holds 2 positions where"):
         held[0]
     outside = vectors | {2: replace(vectors[2], content_offset=1 << 60)}
-    held = DeletionVectors(outside, data_files=["a", "b", "c"], io=CountingIO(), table="db.t", memory_bytes=MIB)
+    held = VectorPrefetch(outside, data_files=["a", "b", "c"], io=CountingIO(), table="db.t", memory_bytes=MIB)
     with pytest.raises(TerminalError, match=r"of data file c in table db.t is damaged: it lies at"):
         held[0]
 

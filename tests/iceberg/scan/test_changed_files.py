@@ -9,7 +9,7 @@ from pyiceberg.types import IntegerType, PrimitiveType
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile, FileContent
 from icefloe.iceberg.history.history import History, UnknownSnapshotError
-from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, Manifest
+from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, ManifestFile
 from icefloe.iceberg.manifests.pyiceberg_avro import FieldSummary
 from icefloe.iceberg.scan.changed_files import StepFiles
 from icefloe.iceberg.step import Step, StepKind
@@ -21,30 +21,30 @@ ADDED, EXISTING, DELETED = EntryStatus.ADDED, EntryStatus.EXISTING, EntryStatus.
 class FakeReader:
     """Manifests by snapshot and entries by manifest, without files."""
 
-    lists: dict[int, list[Manifest]] = field(default_factory=dict)
+    lists: dict[int, list[ManifestFile]] = field(default_factory=dict)
     entries: dict[str, list[Any]] = field(default_factory=dict)
     read: list[str] = field(default_factory=list)
     key_types: dict[int, PrimitiveType] = field(default_factory=dict)
     partition_types: dict[int, list[PrimitiveType]] = field(default_factory=dict)
 
-    def manifests(self, snapshot: Snapshot) -> tuple[Manifest, ...]:
+    def manifests(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
         return tuple(self.lists[snapshot.snapshot_id])
 
-    def data_entries(self, manifest: Manifest, paths: Collection[str] | None = None) -> list[DataEntry]:
+    def data_entries(self, manifest: ManifestFile, paths: Collection[str] | None = None) -> list[DataEntry]:
         self.read.append(manifest.path)
         return [entry for entry in self.entries[manifest.path] if paths is None or entry.data_file.path in paths]
 
-    def delete_entries(self, manifest: Manifest) -> tuple[DeleteEntry, ...]:
+    def delete_entries(self, manifest: ManifestFile) -> tuple[DeleteEntry, ...]:
         self.read.append(manifest.path)
         return tuple(self.entries[manifest.path])
 
     def in_parallel(self, read: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
         return [read(item) for item in items]
 
-    def write(self, path: str, snapshot_id: int, *entries: DataEntry | DeleteEntry) -> Manifest:
+    def write(self, path: str, snapshot_id: int, *entries: DataEntry | DeleteEntry) -> ManifestFile:
         counts = {status: sum(entry.status is status for entry in entries) for status in EntryStatus}
         self.entries[path] = list(entries)
-        return Manifest(
+        return ManifestFile(
             path=path,
             spec_id=0,
             holds_deletes=any(isinstance(entry, DeleteEntry) for entry in entries),
@@ -294,7 +294,7 @@ def in_partition(entry: Any, value: int) -> Any:
     return replace(entry, partition=(1, (value,)))
 
 
-def days(manifest: Manifest, first: int, last: int) -> Manifest:
+def days(manifest: ManifestFile, first: int, last: int) -> ManifestFile:
     lower, upper = (day.to_bytes(4, "little") for day in (first, last))
     summary = FieldSummary(contains_null=False, lower_bound=lower, upper_bound=upper)
     return replace(manifest, spec_id=1, partitions=(summary,))
@@ -328,7 +328,7 @@ def test_entries_of_files_that_no_changed_delete_file_names_are_not_built() -> N
     asked = []
 
     class AskedReader(FakeReader):
-        def data_entries(self, manifest: Manifest, paths: Collection[str] | None = None) -> list[DataEntry]:
+        def data_entries(self, manifest: ManifestFile, paths: Collection[str] | None = None) -> list[DataEntry]:
             asked.append((manifest.path, paths))
             return super().data_entries(manifest, paths)
 

@@ -7,7 +7,7 @@ from pyiceberg.types import LongType
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile, FileContent
 from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, Partition
-from icefloe.iceberg.scan.delete_file_index import DeleteFiles
+from icefloe.iceberg.scan.delete_file_index import DeleteFileIndex
 from icefloe.iceberg.scan.key_bounds import KeyTypes
 
 HERE: Partition = (1, ("2020-01-01",))
@@ -58,7 +58,7 @@ def delete_entry(
 
 def reaching(data: DataEntry, *entries: DeleteEntry, key_types: KeyTypes | None = None) -> list[str]:
     """The paths of the delete files that are in force on a data file where all of them are live."""
-    delete_files = DeleteFiles(key_types or {})
+    delete_files = DeleteFileIndex(key_types or {})
     live = delete_files.numbers(entries)
     return [delete_files[number].path for number in delete_files.in_force(data, live)]
 
@@ -115,7 +115,7 @@ def test_deletion_vectors_in_one_file_are_told_apart_by_their_place() -> None:
 
 
 def test_what_is_in_force_follows_the_state_also_of_delete_files_that_are_seen_later() -> None:
-    delete_files = DeleteFiles({})
+    delete_files = DeleteFileIndex({})
     first = delete_files.numbers([delete_entry(path="first")])
     assert delete_files.in_force(data_entry(), first) == first
     both = delete_files.numbers([delete_entry(path="first"), delete_entry(path="second")])
@@ -126,7 +126,7 @@ def test_what_is_in_force_follows_the_state_also_of_delete_files_that_are_seen_l
 
 
 def test_a_delete_file_of_two_sequence_numbers_reaches_what_the_one_in_the_state_reaches() -> None:
-    delete_files = DeleteFiles({})
+    delete_files = DeleteFileIndex({})
     earlier, later = (delete_files.numbers([delete_entry(sequence_number=number)]) for number in (4, 6))
     assert not delete_files.in_force(data_entry(), earlier)
     assert delete_files.in_force(data_entry(), later) == later

@@ -15,11 +15,17 @@ from iceberg.planning_tables import make_catalog
 from iceberg.written_tables import optional
 from icefloe.iceberg.data_file import Constant
 from icefloe.iceberg.delete_file import DeleteFile, FileContent
-from icefloe.iceberg.manifests.manifest_entries import DELETED_FILE_PATH, DataEntry, DeleteEntry, EntryStatus, Manifest
+from icefloe.iceberg.manifests.manifest_entries import (
+    DELETED_FILE_PATH,
+    DataEntry,
+    DeleteEntry,
+    EntryStatus,
+    ManifestFile,
+)
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.iceberg.manifests.partition_values import partition_types
 from icefloe.iceberg.manifests.pyiceberg_avro import FieldSummary
-from icefloe.iceberg.scan.manifest_pruning import DeleteReach
+from icefloe.iceberg.scan.manifest_pruning import ManifestPruning
 
 EQUALITY = {"content": FileContent.EQUALITY_DELETES}
 SCHEMA = Schema(
@@ -56,9 +62,9 @@ def deletes(
     )  # fmt: skip
 
 
-def manifest(spec_id: int, *summaries: FieldSummary, knows: bool = True) -> Manifest:
+def manifest(spec_id: int, *summaries: FieldSummary, knows: bool = True) -> ManifestFile:
     partitions = summaries if knows else None
-    return Manifest(
+    return ManifestFile(
         path=f"{summaries}", spec_id=spec_id, holds_deletes=False, added_snapshot_id=1, partitions=partitions
     )
 
@@ -70,7 +76,7 @@ def between(lower: int, upper: int, *, contains_null: bool = False) -> FieldSumm
 
 def written_manifests(
     folder: Path, column: str, transform: Any
-) -> Iterator[tuple[Manifest, list[DataEntry], ManifestReader]]:
+) -> Iterator[tuple[ManifestFile, list[DataEntry], ManifestReader]]:
     """A manifest of PyIceberg for each value, and one for all of them."""
     spec = PartitionSpec(PartitionField(SCHEMA.find_field(column).field_id, 1000, transform, "part"), spec_id=0)
     table = make_catalog(folder).create_table("db.t", SCHEMA, partition_spec=spec)
@@ -94,7 +100,7 @@ def test_a_manifest_is_read_where_it_lists_files_of_the_partition_and_few_others
     for values in {entry.partition[1] for _, entries, _ in manifests for entry in entries}:
         for found, entries, reader in manifests:
             is_needed = any(entry.partition[1] == values for entry in entries)
-            is_included = DeleteReach([deletes(0, values)], reader.partition_types).includes(found)
+            is_included = ManifestPruning([deletes(0, values)], reader.partition_types).includes(found)
             assert is_included or not is_needed
             unneeded, skipped = unneeded + (not is_needed), skipped + (not is_included)
     assert skipped > unneeded / 2
@@ -118,29 +124,29 @@ INTEGERS = {3: [IntegerType(), IntegerType()]}
     ],
 )
 def test_summaries_leave_out_what_no_partition_lies_in(
-    reached: tuple[Constant, ...], found: Manifest, includes: bool
+    reached: tuple[Constant, ...], found: ManifestFile, includes: bool
 ) -> None:
-    assert DeleteReach([deletes(3, reached)], INTEGERS).includes(found) is includes
-    assert DeleteReach([deletes(3, reached, **EQUALITY)], INTEGERS).includes(found) is includes
-    assert DeleteReach([deletes(9), deletes(3, reached)], INTEGERS).includes(found) is includes
+    assert ManifestPruning([deletes(3, reached)], INTEGERS).includes(found) is includes
+    assert ManifestPruning([deletes(3, reached, **EQUALITY)], INTEGERS).includes(found) is includes
+    assert ManifestPruning([deletes(9), deletes(3, reached)], INTEGERS).includes(found) is includes
 
 
 @pytest.mark.parametrize(("value", "includes"), [("NaN", True), (1.0, True), (3.0, False), ("Infinity", False)])
 def test_bounds_of_partitions_leave_nan_out(value: Constant, includes: bool) -> None:
     lower, upper = (pack("<d", number) for number in (1.0, 2.0))
     found = manifest(3, FieldSummary(contains_null=False, lower_bound=lower, upper_bound=upper))
-    assert DeleteReach([deletes(3, (value,))], {3: [DoubleType()]}).includes(found) is includes
+    assert ManifestPruning([deletes(3, (value,))], {3: [DoubleType()]}).includes(found) is includes
 
 
 def test_global_equality_deletes_reach_every_manifest_and_no_others_do() -> None:
     elsewhere = manifest(3, between(1, 1), between(1, 1))
-    assert DeleteReach([deletes(0, is_unpartitioned=True, **EQUALITY)], INTEGERS).includes(elsewhere)
-    assert not DeleteReach([deletes(0, is_unpartitioned=True)], INTEGERS).includes(elsewhere)
-    assert not DeleteReach([], INTEGERS).includes(elsewhere)
+    assert ManifestPruning([deletes(0, is_unpartitioned=True, **EQUALITY)], INTEGERS).includes(elsewhere)
+    assert not ManifestPruning([deletes(0, is_unpartitioned=True)], INTEGERS).includes(elsewhere)
+    assert not ManifestPruning([], INTEGERS).includes(elsewhere)
 
 
 def paths(*entries: DeleteEntry) -> Iterable[str] | None:
-    return DeleteReach(entries, INTEGERS).paths(3)
+    return ManifestPruning(entries, INTEGERS).paths(3)
 
 
 def test_only_the_named_files_are_reached_where_every_delete_file_names_one() -> None:

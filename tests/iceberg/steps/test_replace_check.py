@@ -6,7 +6,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from iceberg.scan.test_changed_files import ADDED, DELETED, EXISTING, FakeReader, data, delete
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.history import History
-from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, Manifest
+from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, ManifestFile
 from icefloe.iceberg.steps.replace_check import check_replace
 
 REPLACE = 2
@@ -32,7 +32,7 @@ class Tables:
         self.reader = FakeReader()
         self._says_counts = says_counts
 
-    def manifest(self, path: str, snapshot_id: int, *entries: DataEntry | DeleteEntry) -> Manifest:
+    def manifest(self, path: str, snapshot_id: int, *entries: DataEntry | DeleteEntry) -> ManifestFile:
         written = self.reader.write(path, snapshot_id, *entries)
         if not self._says_counts or written.holds_deletes:
             return written
@@ -42,7 +42,7 @@ class Tables:
         }
         return replace(written, added_rows_count=counts[ADDED], existing_rows_count=counts[EXISTING])
 
-    def check(self, before: list[Manifest] | None, after: list[Manifest]) -> str | None:
+    def check(self, before: list[ManifestFile] | None, after: list[ManifestFile]) -> str | None:
         self.reader.lists = {REPLACE: after} | ({} if before is None else {1: before})
         summary = Summary(Operation.REPLACE)
         there = {

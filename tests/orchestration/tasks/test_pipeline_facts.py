@@ -1,18 +1,18 @@
 from pathlib import Path
 
-from icefloe.orchestration.tasks.pipeline_facts import PipelineFacts, broken_document, pipeline_document
+from icefloe.orchestration.tasks.pipeline_facts import PipelineFacts, broken_document, pipeline_facts_document
 from orchestration.pipelines import pipeline_from
 
 
 def test_what_a_dag_says_of_its_pipeline_is_read_back(tmp_path: Path) -> None:
     pipeline = pipeline_from(tmp_path, storage_conn_id="lake_s3")
-    facts = PipelineFacts.of({"plan": pipeline_document(pipeline), "other": "no JSON"})
+    facts = PipelineFacts.of({"plan": pipeline_facts_document(pipeline), "other": "no JSON"})
     assert facts.pipeline == pipeline
     assert facts.path == pipeline.path
 
 
 def test_the_environment_stays_unexpanded(tmp_path: Path) -> None:
-    text = pipeline_document(pipeline_from(tmp_path, storage="${LAKE}/x"))
+    text = pipeline_facts_document(pipeline_from(tmp_path, storage="${LAKE}/x"))
     assert "${LAKE}/x" in text
 
 

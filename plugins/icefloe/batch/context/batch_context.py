@@ -16,7 +16,7 @@ from icefloe.batch.rows.file_effects import FileRows, task_file_rows
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.run_settings import RunSettings
-from icefloe.batch.table_access import TableFiles
+from icefloe.batch.table_access import TableAccess
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.documents import TornDocumentError, digest_of, load_document
 from icefloe.errors import TerminalError
@@ -155,7 +155,7 @@ class TaskReference:
     plan_url: str
     credentials: Credentials
     settings: RunSettings
-    files: TableFiles | None = None
+    files: TableAccess | None = None
 
     def open(self) -> BatchContext:
         """The context of the batch in this process.
@@ -209,11 +209,11 @@ class TaskReference:
         """Whether the batch is committed; known without its plan, which is gone when it is cleaned up."""
         return self.checkpoint.committed(self.batch_number) is not None
 
-    def with_files(self, files: TableFiles) -> Self:
+    def with_files(self, files: TableAccess) -> Self:
         """The same reference with what opens the table's files."""
         return replace(self, files=files)
 
-    def for_tasks(self, files: TableFiles) -> Self:
+    def for_tasks(self, files: TableAccess) -> Self:
         """What a task needs to read and write files: nothing that opens the catalog."""
         return replace(self.with_files(files), credentials=replace(self.credentials, catalog_properties={}))
 

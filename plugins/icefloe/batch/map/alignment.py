@@ -5,7 +5,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from icefloe.batch.map.hashed_rows import Candidates
+from icefloe.batch.map.hashed_rows import HashedRows
 from icefloe.batch.map.memory_budget import MemoryBudget
 from icefloe.batch.map.read_tally import FileTally
 from icefloe.batch.rows.file_effects import FileRows
@@ -42,7 +42,7 @@ def _likeness(file: FileRows) -> tuple[int, int]:
 
 def align(
     removed: FileRows, added: FileRows, reader: TableRowReader, *, budget: MemoryBudget
-) -> tuple[Candidates, Candidates] | None:
+) -> tuple[HashedRows, HashedRows] | None:
     """The rows of two files that differ by position, kept in memory.
 
     Args:
@@ -71,7 +71,7 @@ def align(
             return None
     budget.take(kept_bytes)
     first, second = (
-        Candidates(
+        HashedRows(
             tally=tally,
             effects=tally.file.effects,
             hashes=RowHashes.concat([row_hashes_of_batch(batch) for batch in side]),

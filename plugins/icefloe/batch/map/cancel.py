@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from icefloe.batch.map.hashed_rows import Candidates
+from icefloe.batch.map.hashed_rows import HashedRows
 from icefloe.batch.rows.file_effects import FileRows
 from icefloe.batch.rows.row_set import RowSet
 from icefloe.batch.rows.weighted_rows import Effect
@@ -27,13 +27,13 @@ def contended_ordinals(files: Sequence[FileRows]) -> frozenset[int]:
     return frozenset(ordinal for ordinal, found in weights.items() if found == {-1, 1})
 
 
-def effects_left(candidates: Sequence[Candidates], contended: frozenset[int]) -> list[list[Effect]]:
+def effects_left(hashed_rows: Sequence[HashedRows], contended: frozenset[int]) -> list[list[Effect]]:
     """For each file its effects: in contended ordinals on the candidates that survive, in others as they were."""
-    effects = [[effect for effect in file.effects if effect.change_ordinal not in contended] for file in candidates]
+    effects = [[effect for effect in file.effects if effect.change_ordinal not in contended] for file in hashed_rows]
     for ordinal in sorted(contended):
-        sides = [[*_rows_of(candidates, ordinal, weight)] for weight in (-1, 1)]
+        sides = [[*_rows_of(hashed_rows, ordinal, weight)] for weight in (-1, 1)]
         surviving = surviving_rows(
-            *(RowHashes.concat([candidates[index].hashes.take(rows) for index, rows in side]) for side in sides)
+            *(RowHashes.concat([hashed_rows[index].hashes.take(rows) for index, rows in side]) for side in sides)
         )
         for side, weight, positions in zip(sides, (-1, 1), surviving, strict=True):
             bounds = np.cumsum([0, *(len(rows) for _, rows in side)])
@@ -44,11 +44,11 @@ def effects_left(candidates: Sequence[Candidates], contended: frozenset[int]) ->
     return effects
 
 
-def _rows_of(candidates: Sequence[Candidates], ordinal: int, weight: int) -> list[tuple[int, np.ndarray]]:
+def _rows_of(hashed_rows: Sequence[HashedRows], ordinal: int, weight: int) -> list[tuple[int, np.ndarray]]:
     """(file, its candidates) of one step and sign."""
     return [
         (index, effect.rows.among(np.arange(len(file.hashes))))
-        for index, file in enumerate(candidates)
+        for index, file in enumerate(hashed_rows)
         for effect in file.effects
         if (effect.change_ordinal, effect.weight) == (ordinal, weight)
     ]

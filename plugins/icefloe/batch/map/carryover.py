@@ -5,12 +5,12 @@ from typing import Final
 
 from icefloe.batch.map.alignment import align, alignable_pairs
 from icefloe.batch.map.cancel import contended_ordinals, effects_left
-from icefloe.batch.map.hashed_rows import Candidates, hash_file
+from icefloe.batch.map.hashed_rows import HashedRows, hash_file
 from icefloe.batch.map.memory_budget import MemoryBudget
 from icefloe.batch.map.read_tally import FileTally, ReadTally
 from icefloe.batch.rows.file_effects import FileRows
 from icefloe.batch.rows.row_reader import TableRowReader
-from icefloe.batch.rows.weighted_rows import ChangedRows
+from icefloe.batch.rows.weighted_rows import WeightedRows
 from icefloe.changes.hash_slice import HashSlice
 from icefloe.changes.row_hash.row_hashes import row_hashes_of_batch
 
@@ -47,7 +47,7 @@ class CarryOver:
         """What was decoded of the files until now."""
         return self._reader.decoded.total
 
-    def changed_rows(self) -> Iterator[ChangedRows]:
+    def changed_rows(self) -> Iterator[WeightedRows]:
         """The rows whose weights do not cancel, file by file."""
         contended = contended_ordinals(self._files)
         waiting: list[FileRows] = []
@@ -59,15 +59,15 @@ class CarryOver:
         if waiting:
             yield from self._consolidated(waiting, contended)
 
-    def _every_row(self, file: FileRows) -> Iterator[ChangedRows]:
+    def _every_row(self, file: FileRows) -> Iterator[WeightedRows]:
         tally = FileTally(file)
         for rows in self._reader.read(file):
             tally.add(rows)
             plain, hashes = self._reader.plain(rows.batch), row_hashes_of_batch(rows.batch)
-            yield ChangedRows.of(plain, hashes, rows.positions, file.effects)
+            yield WeightedRows.of(plain, hashes, rows.positions, file.effects)
         self.tally.add_file(tally)
 
-    def _consolidated(self, files: Sequence[FileRows], contended: frozenset[int]) -> Iterator[ChangedRows]:
+    def _consolidated(self, files: Sequence[FileRows], contended: frozenset[int]) -> Iterator[WeightedRows]:
         budget = MemoryBudget(self._memory_bytes)
         aligned = self._aligned(files, budget)
         done = {each.tally.file.key for each in aligned}
@@ -76,16 +76,16 @@ class CarryOver:
         slice_rows = max(_MIN_SLICE_ROWS, budget.free_bytes // _BYTES_PER_CANDIDATE)
         budget.take(min(budget.free_bytes, rows * _BYTES_PER_CANDIDATE))
         for part in HashSlice.slices(-(-rows // slice_rows)):
-            candidates = [each.within(part) for each in aligned]
-            candidates += [hash_file(file, self._reader, budget=budget, part=part) for file in rest]
-            for each in candidates:
+            hashed_rows = [each.within(part) for each in aligned]
+            hashed_rows += [hash_file(file, self._reader, budget=budget, part=part) for file in rest]
+            for each in hashed_rows:
                 self.tally.add_file(each.tally)
-            effects = effects_left(candidates, contended)
-            while candidates:
-                yield from candidates.pop(0).rows(effects.pop(0), self._reader)
+            effects = effects_left(hashed_rows, contended)
+            while hashed_rows:
+                yield from hashed_rows.pop(0).rows(effects.pop(0), self._reader)
 
-    def _aligned(self, files: Sequence[FileRows], budget: MemoryBudget) -> list[Candidates]:
+    def _aligned(self, files: Sequence[FileRows], budget: MemoryBudget) -> list[HashedRows]:
         if self._reader.shape.row_filter is not None:
             return []  # of which rows the filter leaves, other ones stand at equal positions
         pairs = (align(removed, added, self._reader, budget=budget) for removed, added in alignable_pairs(files))
-        return [candidates for pair in pairs if pair is not None for candidates in pair]
+        return [hashed_rows for pair in pairs if pair is not None for hashed_rows in pair]

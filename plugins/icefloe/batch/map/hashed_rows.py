@@ -14,15 +14,15 @@ from icefloe.batch.map.read_tally import FileTally
 from icefloe.batch.rows.file_effects import FileRows
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.row_set import Positions, RowSet
-from icefloe.batch.rows.weighted_rows import ChangedRows, Effect
+from icefloe.batch.rows.weighted_rows import Effect, WeightedRows
 from icefloe.changes.hash_slice import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 
-__all__ = ["Candidates", "hash_file"]
+__all__ = ["HashedRows", "hash_file"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidates:
+class HashedRows:
     """Rows of one file.
 
     Attributes:
@@ -51,7 +51,7 @@ class Candidates:
             places=here if self.places is None else self.places[here],
         )
 
-    def rows(self, effects: Sequence[Effect], reader: TableRowReader) -> Iterator[ChangedRows]:
+    def rows(self, effects: Sequence[Effect], reader: TableRowReader) -> Iterator[WeightedRows]:
         """The candidates that effects touch."""
         touched = reduce(RowSet.union, (effect.rows for effect in effects), RowSet(positions=np.zeros(0, np.int64)))
         wanted = touched.among(np.arange(len(self.hashes)))
@@ -59,7 +59,7 @@ class Candidates:
         for batch in self._rows_at(wanted if self.places is None else self.places[wanted], reader):
             here = wanted[start : start + batch.num_rows]
             start += batch.num_rows
-            yield ChangedRows.of(batch, self.hashes.take(here), here, effects)
+            yield WeightedRows.of(batch, self.hashes.take(here), here, effects)
 
     def _rows_at(self, wanted: Positions, reader: TableRowReader) -> Iterator[pa.RecordBatch]:
         if not len(wanted):
@@ -74,7 +74,7 @@ class Candidates:
                 yield reader.plain(batch.take(pa.array(wanted[first:last] - (stop - batch.num_rows))))
 
 
-def hash_file(file: FileRows, reader: TableRowReader, *, budget: MemoryBudget, part: HashSlice) -> Candidates:
+def hash_file(file: FileRows, reader: TableRowReader, *, budget: MemoryBudget, part: HashSlice) -> HashedRows:
     """Every touched row of a file as a candidate, or those of a slice of the hashes.
 
     Args:
@@ -102,7 +102,7 @@ def hash_file(file: FileRows, reader: TableRowReader, *, budget: MemoryBudget, p
     if kept is not None:
         budget.take(kept_bytes)
     in_file = np.concatenate(places)
-    return Candidates(
+    return HashedRows(
         tally=tally,
         effects=seen_from(file.effects, in_file),
         hashes=RowHashes.concat(hashes),

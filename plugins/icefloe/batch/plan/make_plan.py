@@ -25,7 +25,7 @@ from icefloe.iceberg.step import Step
 from icefloe.iceberg.table import Table
 from icefloe.version import VERSION
 
-__all__ = ["DraftPlan", "Places", "draft_plan"]
+__all__ = ["Places", "PlannedBatch", "make_plan"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,20 +49,20 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DraftPlan:
+class PlannedBatch:
     """A plan and its map tasks before anything is written."""
 
     plan: Plan
     tasks: tuple[MapTask, ...]
 
 
-def draft_plan(
+def make_plan(
     table: Table,
     spec: BatchSpec,
     places: Places,
     *,
     cores: int,
-) -> DraftPlan:
+) -> PlannedBatch:
     """The plan of a batch; reads metadata and manifests only.
 
     Args:
@@ -129,7 +129,7 @@ def draft_plan(
         allowed_locations=places.allowed_locations,
         planned_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
     )
-    return DraftPlan(plan=plan, tasks=tasks)
+    return PlannedBatch(plan=plan, tasks=tasks)
 
 
 def _files(scan: ScanPlan, schema: TableSchema) -> Sequence[PlannedFile]:

@@ -17,7 +17,7 @@ from icefloe.batch.open.occupied_sink import refuse_occupied_sink
 from icefloe.batch.open.open_batch import NextBatch, next_batch, record_batch
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.phase_record import PhaseTally, record_phase
-from icefloe.batch.plan.make_plan import DraftPlan, Places, draft_plan
+from icefloe.batch.plan.make_plan import Places, PlannedBatch, make_plan
 from icefloe.batch.plan.recorded_plan import refuse_foreign_plan, refuse_other_plan
 from icefloe.batch.plan_document import MapTask, Plan
 from icefloe.checkpoint.batch_spec import BatchSpec
@@ -32,7 +32,7 @@ from icefloe.pipeline.not_built import refuse_unbuilt
 from icefloe.storage.probe import probe
 from icefloe.storage.store import Store
 
-__all__ = ["Prepared", "draft", "prepare", "refuse_excessive_scan", "refuse_unfit"]
+__all__ = ["Prepared", "open_and_plan", "plan_of", "refuse_excessive_scan", "refuse_unfit"]
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +72,9 @@ class Prepared:
         return Route.NOTHING_TO_DO if self.plan is None else self.plan.route
 
 
-def prepare(session: PipelineSession, request: RangeRequest | None = None, *, cores: int | None = None) -> Prepared:
+def open_and_plan(
+    session: PipelineSession, request: RangeRequest | None = None, *, cores: int | None = None
+) -> Prepared:
     """Opens or resumes a batch and writes its plan.
 
     Other runs may finish the batch meanwhile, and the next ones too, while this process is stopped for an hour. So an
@@ -164,8 +166,8 @@ def _write(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
         The offset that counts, and the plan; None where the batch was finished by another run meanwhile.
     """
     tally, session, checkpoint = PhaseTally(), batch.session, batch.session.checkpoint
-    drafted = draft(batch)
-    refuse_excessive_scan(batch, drafted)
+    planned_batch = plan_of(batch)
+    refuse_excessive_scan(batch, planned_batch)
     if not batch.is_resumed:
         probe(session.open_storage(session.pipeline.shuffle_url))
         if checkpoint.pipeline() is None:
@@ -173,19 +175,23 @@ def _write(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
     session.sink.check()
     refuse_occupied_sink(batch)
 
-    def drafted_for(spec: BatchSpec) -> DraftPlan:
-        return drafted if spec == batch.offset.spec else draft(replace(batch, offset=replace(batch.offset, spec=spec)))
+    def planned_for(spec: BatchSpec) -> PlannedBatch:
+        return (
+            planned_batch
+            if spec == batch.offset.spec
+            else plan_of(replace(batch, offset=replace(batch.offset, spec=spec)))
+        )
 
-    offset = record_batch(batch, digest_of=lambda spec: drafted_for(spec).plan.digest)
-    drafted = drafted_for(offset.spec)
-    refuse_other_plan(drafted.plan, offset)
+    offset = record_batch(batch, digest_of=lambda spec: planned_for(spec).plan.digest)
+    planned_batch = planned_for(offset.spec)
+    refuse_other_plan(planned_batch.plan, offset)
     store = FencedStore(session.open_storage(session.batch_url(offset)))
 
     def is_over() -> bool:
         return checkpoint.committed(offset.batch_number) is not None
 
     with taken_back_if_over(store, is_over):
-        _write_documents(store, drafted, offset, session)
+        _write_documents(store, planned_batch, offset, session)
         tally.requests = session.requests.taken()
         record_phase(store, "plan", tally)
     if is_over():
@@ -196,10 +202,10 @@ def _write(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
     return offset, plan
 
 
-def _write_documents(store: Store, drafted: DraftPlan, offset: OffsetRecord, session: PipelineSession) -> None:
+def _write_documents(store: Store, planned_batch: PlannedBatch, offset: OffsetRecord, session: PipelineSession) -> None:
     """The documents of the tasks first, each under a name of its content; then the plan, which names them."""
     plan = replace(
-        drafted.plan,
+        planned_batch.plan,
         checkpoint_id=offset.checkpoint_id,
         offset_digest=document_digest(offset),
         settings_digest=session.settings.digest,
@@ -209,29 +215,29 @@ def _write_documents(store: Store, drafted: DraftPlan, offset: OffsetRecord, ses
         store.put(task_key(task.map_id, plan.map_task_digests[task.map_id]), dump_document(task))
 
     with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
-        list(pool.map(write, drafted.tasks))
+        list(pool.map(write, planned_batch.tasks))
     store.create(PLAN, dump_document(plan))
 
 
 def refuse_unfit(batch: NextBatch) -> None:
-    """Stops where ``prepare`` would for what only the batch shows; plans it where ``max_scan_bytes`` asks for it.
+    """Stops where ``open_and_plan`` would for what only the batch shows; plans it where ``max_scan_bytes`` asks for it.
 
     Raises:
         TerminalError: its sink is occupied, or it would read too much.
     """
     refuse_occupied_sink(batch)
     if batch.session.pipeline.max_scan_bytes is not None and not batch.is_resumed:
-        refuse_excessive_scan(batch, draft(batch))
+        refuse_excessive_scan(batch, plan_of(batch))
 
 
-def refuse_excessive_scan(batch: NextBatch, drafted: DraftPlan) -> None:
+def refuse_excessive_scan(batch: NextBatch, planned_batch: PlannedBatch) -> None:
     """Stops a batch that is not open yet where it would read more than ``max_scan_bytes``; once open, it stays open.
 
     Raises:
         ScanTooLargeError: with both numbers.
     """
     if not batch.is_resumed:
-        pipeline, plan = batch.session.pipeline, drafted.plan
+        pipeline, plan = batch.session.pipeline, planned_batch.plan
         what = f"batch {plan.batch_number}" if plan.backfill_id is None else f"backfill {plan.backfill_id}"
         refuse_large_scan(
             sum(plan.map_task_bytes),
@@ -240,12 +246,12 @@ def refuse_excessive_scan(batch: NextBatch, drafted: DraftPlan) -> None:
         )
 
 
-def draft(batch: NextBatch) -> DraftPlan:
+def plan_of(batch: NextBatch) -> PlannedBatch:
     """The plan of a pipeline's batch, as its offset specifies it."""
     offset, session = batch.offset, batch.session
     pipeline = session.pipeline
     with with_lines(pipeline):
-        return draft_plan(
+        return make_plan(
             session.table,
             offset.spec,
             Places(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from icefloe.batch.context.batch_context import BatchContext
 from icefloe.batch.keys import reidentified_key
 from icefloe.batch.reduce.extents import load_extents
-from icefloe.batch.reduce.identity_moves import Reidentified, ReidentifiedFiles
+from icefloe.batch.reduce.identity_moves import IdentityMoves, ReidentifiedFiles
 from icefloe.batch.reduce.range_rows import RangeRows
 from icefloe.batch.rows.shuffled_rows import ShuffledRows
 from icefloe.changes.consolidate import consolidate
@@ -74,7 +74,7 @@ def write_reidentified(context: BatchContext, plan: CoalescePlan, epoch: int) ->
     logger.info("batch %d: %d rows changed their identity only", context.plan.batch_number, cancelled_rows // 2)
 
 
-def load_reidentified(context: BatchContext, range_id: int) -> Reidentified:
+def load_reidentified(context: BatchContext, range_id: int) -> IdentityMoves:
     """What is cancelled of a range's rows.
 
     Raises:
@@ -83,7 +83,7 @@ def load_reidentified(context: BatchContext, range_id: int) -> Reidentified:
     key = reidentified_key(range_id)
     what = f"{context.store.url}/{key}, which says what range {range_id} has in common with other ranges,"
     try:
-        return Reidentified.from_bytes(context.store.get(key))
+        return IdentityMoves.from_bytes(context.store.get(key))
     except KeyMissingError as cause:
         raise TerminalError(f"{what} is not there: run coalesce again", url=context.store.url, key=key) from cause
     except CorruptBlockError as cause:
@@ -102,7 +102,7 @@ def _create(context: BatchContext, range_id: int, found: ReidentifiedFiles) -> N
     context.store.create(reidentified_key(range_id), found.of(range_id).to_bytes())
 
 
-def _cancelled(rows: Reidentified) -> Reidentified:
+def _cancelled(rows: IdentityMoves) -> IdentityMoves:
     positions, changes = cancelled_elsewhere(
         row_hashes=rows.row_hashes,
         identity_hashes=rows.identity_hashes,
@@ -112,7 +112,7 @@ def _cancelled(rows: Reidentified) -> Reidentified:
     return replace(rows.take(positions), weights=changes)
 
 
-def _rows(context: BatchContext, extents: RangeExtents) -> Iterator[Reidentified]:
+def _rows(context: BatchContext, extents: RangeExtents) -> Iterator[IdentityMoves]:
     """The rows of a range, consolidated by row and identity, piece by piece."""
     shuffled = ShuffledRows(shape=context.shape)
     pieces = RangeRows(context.store, extents, shuffled=shuffled, memory_bytes=context.settings.memory_bytes).pieces()
@@ -123,7 +123,7 @@ def _rows(context: BatchContext, extents: RangeExtents) -> Iterator[Reidentified
         rows = piece.select(range(piece.num_columns - 2))
         hashes, identities = row_hashes(shuffled.delivered(rows).columns), shuffled.identities(rows)
         positions, weights = consolidate(combined_hashes(hashes, identities), ordinals, weights)
-        yield Reidentified(
+        yield IdentityMoves(
             row_hashes=hashes.take(positions),
             identity_hashes=identities.take(positions),
             change_ordinals=ordinals[positions],

@@ -17,7 +17,7 @@ from icefloe.errors import TransientError, one_line
 from icefloe.shuffle.blocks import decode_block, encode_block
 from icefloe.shuffle.reduce_ids import order_by_reduce_id, reduce_ids
 
-__all__ = ["Reidentified", "ReidentifiedFiles"]
+__all__ = ["IdentityMoves", "ReidentifiedFiles"]
 
 _MAX_BYTES: Final = 1 << 31
 _SCHEMA: Final = pa.schema(
@@ -31,7 +31,7 @@ _RECORD: Final = np.dtype([(field.name, field.type.to_pandas_dtype()) for field 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Reidentified:
+class IdentityMoves:
     """Rows by their hashes, and their weights; all arrays have one length.
 
     Attributes:
@@ -145,16 +145,16 @@ class ReidentifiedFiles:
         """Removes the files."""
         self._folder.cleanup()
 
-    def add(self, rows: Reidentified, numbers: NDArray[np.int32], count: int) -> None:
+    def add(self, rows: IdentityMoves, numbers: NDArray[np.int32], count: int) -> None:
         """Adds rows under the number that each has, below ``count``."""
         with _local_disk():
             for number, part in rows.split(numbers, count).items():
                 part.append_to(self._path(number))
 
-    def of(self, number: int) -> Reidentified:
+    def of(self, number: int) -> IdentityMoves:
         """All rows of a number."""
         path = self._path(number)
-        return Reidentified.from_file(path) if path.exists() else Reidentified.none()
+        return IdentityMoves.from_file(path) if path.exists() else IdentityMoves.none()
 
     def _path(self, number: int) -> Path:
         return Path(self._folder.name) / str(number)

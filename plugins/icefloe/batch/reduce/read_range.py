@@ -13,7 +13,7 @@ from icefloe.batch.context.batch_context import BatchContext
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.reduce.extents import load_extents
 from icefloe.batch.reduce.find_identity_moves import load_reidentified
-from icefloe.batch.reduce.identity_moves import Reidentified
+from icefloe.batch.reduce.identity_moves import IdentityMoves
 from icefloe.batch.reduce.range_rows import RangeRows
 from icefloe.batch.rows.shuffled_rows import ShuffledRows
 from icefloe.batch.stage.deliver import Delivery, deliver
@@ -100,7 +100,7 @@ def range_changes(context: BatchContext, extents: RangeExtents, delivery: Delive
 class _RangeChanges:
     """Turns the rows of pieces, in which every identity stands with all its rows, into changes."""
 
-    def __init__(self, plan: Plan, shuffled: ShuffledRows, cancelled: Mapping[int, Reidentified] | None) -> None:
+    def __init__(self, plan: Plan, shuffled: ShuffledRows, cancelled: Mapping[int, IdentityMoves] | None) -> None:
         self._plan = plan
         self._shuffled = shuffled
         self._cancelled = cancelled
@@ -146,7 +146,7 @@ class _RangeChanges:
         left, weights = self._without(cancelled, keys.take(positions), ordinals, weights)
         return positions[left], weights, ordinals[left]
 
-    def _cancelled_of(self, identities: RowHashes | None) -> Reidentified | None:
+    def _cancelled_of(self, identities: RowHashes | None) -> IdentityMoves | None:
         """What is cancelled in the reduce partition of a piece's rows, which is one."""
         if not self._cancelled or not identities:
             return None
@@ -155,7 +155,7 @@ class _RangeChanges:
 
     def _without(
         self,
-        cancelled: Reidentified,
+        cancelled: IdentityMoves,
         keys: RowHashes,
         ordinals: NDArray[np.int32],
         weights: NDArray[np.int64],

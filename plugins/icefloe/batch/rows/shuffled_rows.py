@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from icefloe.batch.rows.row_shape import RowShape
-from icefloe.batch.rows.weighted_rows import ChangedRows
+from icefloe.batch.rows.weighted_rows import WeightedRows
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes, row_hashes_of_batch
 from icefloe.iceberg.schemas.identifier_columns import identity_columns
 
@@ -35,7 +35,7 @@ class ShuffledRows:
         """Whether there is an identity besides the whole row."""
         return bool(self.shape.identity)
 
-    def of(self, rows: ChangedRows) -> tuple[pa.RecordBatch, RowHashes, RowHashes]:
+    def of(self, rows: WeightedRows) -> tuple[pa.RecordBatch, RowHashes, RowHashes]:
         """The rows to write, the hashes of what is delivered of them, and the hashes that route them."""
         delivered, hashes = self.delivered_of(rows)
         if not self.shape.identity:
@@ -47,7 +47,7 @@ class ShuffledRows:
         columns = [*delivered.columns, _to_binary(identities)]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema), hashes, identities
 
-    def delivered_of(self, rows: ChangedRows) -> tuple[pa.RecordBatch, RowHashes]:
+    def delivered_of(self, rows: WeightedRows) -> tuple[pa.RecordBatch, RowHashes]:
         """What is delivered of changed rows, and its hashes."""
         if not self.shape.is_identity_carried:
             return rows.batch, rows.row_hashes

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from icefloe.batch.rows.row_set import Positions, RowSet
 from icefloe.changes.row_hash.row_hashes import RowHashes
 
-__all__ = ["ChangedRows", "Effect"]
+__all__ = ["Effect", "WeightedRows"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangedRows:
+class WeightedRows:
     """Rows with weights.
 
     Attributes:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from icefloe.batch.context.batch_context import TaskReference
 from icefloe.batch.phase_record import TrackedApplication
 from icefloe.batch.run.phases import Engine, run_phase
-from icefloe.batch.table_access import TableFiles, table_files
+from icefloe.batch.table_access import TableAccess, table_files
 from icefloe.flow import Phase
 from icefloe.iceberg.catalog.file_io import FileRefusedError, FileUnansweredError
 
@@ -38,7 +38,7 @@ def run_phase_on_files(
     """
     context = reference.open()
 
-    def files() -> TableFiles:
+    def files() -> TableAccess:
         return table_files(
             context.plan, reference.credentials, environ, allowed_locations=reference.settings.allowed_locations
         )

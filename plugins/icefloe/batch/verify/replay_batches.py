@@ -20,7 +20,7 @@ from icefloe.batch.stage.deliver import CHANGE_WEIGHTS
 from icefloe.batch.task_documents import map_task_document
 from icefloe.batch.verify.batch_promises import BatchPromises, delivered_shape
 from icefloe.batch.verify.continuity import breaks_between
-from icefloe.batch.verify.schema_runs import Segment, segments, since_last_start
+from icefloe.batch.verify.schema_runs import SchemaRun, schema_runs, since_last_start
 from icefloe.changes.columns import CHANGE_TYPE, ChangeType, change_schema
 from icefloe.changes.hash_slice import HashSlice
 from icefloe.changes.row_hash.row_hashes import row_hashes, row_hashes_of_batch
@@ -97,7 +97,7 @@ def verify(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_SLICE) -
     committed = _committed(session)
     batches = since_last_start(committed)
     with with_lines(session.pipeline):
-        replays = [_SegmentReplay(session, sink, segment) for segment in segments(session.table, batches)]
+        replays = [_SchemaRunReplay(session, sink, schema_run) for schema_run in schema_runs(session.table, batches)]
     found = [replay.run(rows_per_slice) for replay in replays]
     return VerifyReport(
         batches=sum(each.batches for each in found),
@@ -127,24 +127,24 @@ def _committed(session: PipelineSession) -> list[CommitRecord]:
     return [commit for _, commit in commits if commit is not None]
 
 
-class _SegmentReplay:
+class _SchemaRunReplay:
     """Replays one segment: its start state, its changes, its end state."""
 
-    def __init__(self, session: PipelineSession, sink: FilesSink, segment: Segment) -> None:
+    def __init__(self, session: PipelineSession, sink: FilesSink, schema_run: SchemaRun) -> None:
         self._session = session
         self._sink = sink
-        self._segment = segment
-        self._shape = delivered_shape(session, segment.schema, Identity(policy="none"))
+        self._schema_run = schema_run
+        self._shape = delivered_shape(session, schema_run.schema, Identity(policy="none"))
         self._schema = change_schema(self._shape.delivered.arrow, with_batch=True)
         self._sentences: dict[str, None] = {}
         """In order, each once: every slice of the hashes finds most of them again."""
 
     def run(self, rows_per_slice: int) -> VerifyReport:
-        segment = self._segment
-        start = self._state(segment.after_snapshot_id)
-        end = self._state(segment.up_to_snapshot_id, segment.load_part)
-        manifests = [(batch.batch_number, self._manifest(batch.batch_number)) for batch in segment.batches]
-        promises = [BatchPromises(self._session, batch, segment.schema) for batch in segment.batches]
+        schema_run = self._schema_run
+        start = self._state(schema_run.after_snapshot_id)
+        end = self._state(schema_run.up_to_snapshot_id, schema_run.load_part)
+        manifests = [(batch.batch_number, self._manifest(batch.batch_number)) for batch in schema_run.batches]
+        promises = [BatchPromises(self._session, batch, schema_run.schema) for batch in schema_run.batches]
         changes = sum(manifest.batch.rows for _, manifest in manifests)
         rows = max(start.record_count, end.record_count) + changes
         differing_rows = 0
@@ -155,9 +155,9 @@ class _SegmentReplay:
                 self._add_batch(batch_number, manifest, replay, batch_promises, part_of_hashes)
             self._add_state(end, -1, replay)
             differing_rows += replay.differing_rows()
-        logger.info("verified batches up to %d: %d rows differ", segment.batches[-1].batch_number, differing_rows)
+        logger.info("verified batches up to %d: %d rows differ", schema_run.batches[-1].batch_number, differing_rows)
         return VerifyReport(
-            batches=len(segment.batches),
+            batches=len(schema_run.batches),
             changes=changes,
             rows=end.record_count,
             differing_rows=differing_rows,
@@ -192,12 +192,12 @@ class _SegmentReplay:
     def _difference(self, differing_rows: int) -> Sequence[str]:
         if not differing_rows:
             return ()
-        segment, pipeline = self._segment, self._session.pipeline
-        first, last = segment.batches[0].batch_number, segment.batches[-1].batch_number
-        start = "an empty table" if segment.after_snapshot_id is None else f"snapshot {segment.after_snapshot_id}"
+        schema_run, pipeline = self._schema_run, self._session.pipeline
+        first, last = schema_run.batches[0].batch_number, schema_run.batches[-1].batch_number
+        start = "an empty table" if schema_run.after_snapshot_id is None else f"snapshot {schema_run.after_snapshot_id}"
         sentence = (
             f"batches {first} to {last} of {pipeline.name} do not lead from {start} to snapshot "
-            f"{segment.up_to_snapshot_id} of {pipeline.table}: {differing_rows} rows are missing or too many"
+            f"{schema_run.up_to_snapshot_id} of {pipeline.table}: {differing_rows} rows are missing or too many"
         )
         return (sentence,)
 

@@ -9,11 +9,11 @@ from icefloe.iceberg.load_part import LoadPart
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import Table
 
-__all__ = ["Segment", "segments", "since_last_start"]
+__all__ = ["SchemaRun", "schema_runs", "since_last_start"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
+class SchemaRun:
     """Batches of one schema.
 
     Attributes:
@@ -50,21 +50,21 @@ def since_last_start(batches: Sequence[CommitRecord]) -> Sequence[CommitRecord]:
     return batches[starts[-1] :] if starts else batches
 
 
-def segments(table: Table, batches: Sequence[CommitRecord]) -> list[Segment]:
+def schema_runs(table: Table, batches: Sequence[CommitRecord]) -> list[SchemaRun]:
     """The segments of batches that follow one another, in order.
 
     A first batch that only placed the cursor (``from_now``) is in none. A batch whose snapshot expired is taken to have
     the schema of the next one.
     """
     only_places_cursor = batches and batches[0].steps == 0 and batches[0].after_snapshot_id is None
-    found: list[Segment] = []
+    found: list[SchemaRun] = []
     for batch in reversed(batches[1:] if only_places_cursor else batches):
         following = found[-1] if found else None
         schema = _schema_after(table, batch)
         if following is not None and (schema is None or _fields(schema) == _fields(following.schema)):
-            found[-1] = Segment(schema=following.schema, batches=(batch, *following.batches))
+            found[-1] = SchemaRun(schema=following.schema, batches=(batch, *following.batches))
         else:
-            found.append(Segment(schema=schema or _schema(table, batch), batches=(batch,)))
+            found.append(SchemaRun(schema=schema or _schema(table, batch), batches=(batch,)))
     return found[::-1]
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.changes.row_hash.canonical import null_mask
-from icefloe.changes.row_hash.mixing import K1, Mixer, Seed, Sums, Words
+from icefloe.changes.row_hash.mixing import K1, HashSums, Mixer, Seed, Words
 from icefloe.changes.row_hash.sequences import Rows, add_sequences
 
 __all__ = ["byte_words", "is_bytes", "repeats_long_values"]
@@ -40,7 +40,7 @@ def byte_words(array: pa.Array, seed: Seed, mixer: Mixer) -> Words:
         return Words(low=low, high=lengths, nulls=null_mask(array))
     low &= _TAIL[np.minimum(text.lengths, 8)]
     low += lengths * _LENGTH
-    sums = Sums(low=low, high=lengths.copy())
+    sums = HashSums(low=low, high=lengths.copy())
     counts = np.maximum((text.lengths - 1) >> 3, 0)
     add_sequences(counts, text.further_words, seed=seed.child(0), mixer=mixer, sums=sums, is_ordered=True)
     return Words(low=sums.low, high=sums.high, nulls=null_mask(array))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from icefloe.changes.row_hash.byte_hash import byte_words, is_bytes, repeats_long_values
 from icefloe.changes.row_hash.canonical import fixed_width_words, is_fixed_width, null_mask
-from icefloe.changes.row_hash.mixing import K1, Mixer, Seed, Sums, Words
+from icefloe.changes.row_hash.mixing import K1, HashSums, Mixer, Seed, Words
 from icefloe.changes.row_hash.sequences import Rows, add_sequences
 from icefloe.errors import TerminalError
 
@@ -20,7 +20,7 @@ _LIST_VIEWS: Final = {pa.lib.Type_LIST_VIEW, pa.lib.Type_LARGE_LIST_VIEW}
 _LISTS: Final = {pa.lib.Type_LIST, pa.lib.Type_LARGE_LIST, pa.lib.Type_FIXED_SIZE_LIST, *_LIST_VIEWS}
 
 
-def add_column(array: pa.Array, seed: Seed, mixer: Mixer, sums: Sums) -> None:
+def add_column(array: pa.Array, seed: Seed, mixer: Mixer, sums: HashSums) -> None:
     """Adds the contribution of each value to the sum at its place.
 
     Raises:
@@ -66,9 +66,9 @@ def _words(array: pa.Array, seed: Seed, mixer: Mixer) -> Words:
     raise TerminalError(f"values of type {kind} have no row hash; Iceberg has no such type, cast the column", type=kind)
 
 
-def _add_dictionary(array: pa.Array, seed: Seed, mixer: Mixer, sums: Sums) -> None:
+def _add_dictionary(array: pa.Array, seed: Seed, mixer: Mixer, sums: HashSums) -> None:
     """Each distinct value is hashed once; a null may stand in the indices or in the dictionary."""
-    distinct = Sums.zeros(len(array.dictionary) + 1)
+    distinct = HashSums.zeros(len(array.dictionary) + 1)
     add_column(array.dictionary, seed, mixer, distinct.slice(0, len(array.dictionary)))
     distinct.low[-1], distinct.high[-1] = seed.null
     indices = fixed_width_words(array.indices)
@@ -80,7 +80,7 @@ def _add_dictionary(array: pa.Array, seed: Seed, mixer: Mixer, sums: Sums) -> No
 
 
 def _struct_words(array: pa.Array, seed: Seed, mixer: Mixer) -> Words:
-    parts = Sums.zeros(len(array))
+    parts = HashSums.zeros(len(array))
     for index in range(array.type.num_fields):
         add_column(array.field(index), seed.child(index), mixer, parts)
     return Words(low=parts.low, high=parts.high, nulls=null_mask(array))
@@ -103,13 +103,13 @@ def _map_words(array: pa.Array, seed: Seed, mixer: Mixer) -> Words:
     return Words(low=sums.low, high=sums.high, nulls=null_mask(array))
 
 
-def _sequence_sums(elements: Sums, extents: "_Extents", seed: Seed, mixer: Mixer, *, is_ordered: bool) -> Sums:
+def _sequence_sums(elements: HashSums, extents: "_Extents", seed: Seed, mixer: Mixer, *, is_ordered: bool) -> HashSums:
     def fetch(rows: Rows, positions: NDArray[np.int64] | int) -> Words:
         places = extents.starts[rows] + positions
         return Words(low=elements.low[places], high=elements.high[places])
 
     lengths = extents.counts.astype(np.uint64)
-    sums = Sums(low=lengths * np.uint64(K1), high=lengths)
+    sums = HashSums(low=lengths * np.uint64(K1), high=lengths)
     add_sequences(extents.counts, fetch, seed=seed, mixer=mixer, sums=sums, is_ordered=is_ordered)
     return sums
 
@@ -137,9 +137,9 @@ class _Extents:
         end = int((starts + counts).max(initial=begin))
         return cls(begin=begin, end=end, starts=starts - begin, counts=counts)
 
-    def nothing(self) -> Sums:
+    def nothing(self) -> HashSums:
         """Sums for the elements."""
-        return Sums.zeros(self.end - self.begin)
+        return HashSums.zeros(self.end - self.begin)
 
     def cut(self, values: pa.Array) -> pa.Array:
         """The elements, of a child array of all."""

@@ -19,9 +19,9 @@ __all__ = [
     "K1",
     "K2",
     "NULL",
+    "HashSums",
     "Mixer",
     "Seed",
-    "Sums",
     "Words",
     "column_seed",
     "scramble",
@@ -52,20 +52,20 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sums:
+class HashSums:
     """Sums of contributions, lane by lane mod 2^64."""
 
     low: NDArray[np.uint64]
     high: NDArray[np.uint64]
 
     @classmethod
-    def zeros(cls, length: int) -> "Sums":
+    def zeros(cls, length: int) -> "HashSums":
         """Sums of nothing yet."""
         return cls(low=np.zeros(length, np.uint64), high=np.zeros(length, np.uint64))
 
-    def slice(self, start: int, stop: int) -> "Sums":
+    def slice(self, start: int, stop: int) -> "HashSums":
         """A view of the sums from ``start`` to ``stop``."""
-        return Sums(low=self.low[start:stop], high=self.high[start:stop])
+        return HashSums(low=self.low[start:stop], high=self.high[start:stop])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +120,7 @@ class Mixer:
     def __init__(self) -> None:
         self._scratch = [np.empty(BLOCK_ROWS, np.uint64) for _ in range(3)]
 
-    def add(self, words: Words, seed: Seed, sums: Sums) -> None:
+    def add(self, words: Words, seed: Seed, sums: HashSums) -> None:
         """Adds the contribution of each value to the sum at its place."""
         for start in range(0, len(words.low), BLOCK_ROWS):
             block = slice(start, start + BLOCK_ROWS)

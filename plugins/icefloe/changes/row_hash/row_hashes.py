@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.changes.row_hash.column_hash import add_column
-from icefloe.changes.row_hash.mixing import BLOCK_ROWS, Mixer, Seed, Sums, column_seed
+from icefloe.changes.row_hash.mixing import BLOCK_ROWS, HashSums, Mixer, Seed, column_seed
 
 __all__ = ["RowHashes", "row_hashes", "row_hashes_of_batch"]
 
@@ -120,7 +120,7 @@ def row_hashes(columns: Sequence[pa.Array | pa.ChunkedArray]) -> RowHashes:
     lengths = {len(column) for column in columns}
     if len(lengths) != 1:
         raise ValueError(f"columns of one length were expected, found {len(columns)} with the lengths {lengths}")
-    sums = Sums.zeros(lengths.pop())
+    sums = HashSums.zeros(lengths.pop())
     mixer = Mixer()
     seeds = [column_seed(position) for position in range(len(columns))]
     with np.errstate(over="ignore", invalid="ignore"):  # numbers wrap around; a NaN may be a signalling one
@@ -137,7 +137,7 @@ def row_hashes_of_batch(batch: pa.RecordBatch | pa.Table, names: Sequence[str] |
     return row_hashes(batch.columns if names is None else [batch.column(name) for name in names])
 
 
-def _add_chunks(column: pa.Array | pa.ChunkedArray, seed: Seed, mixer: Mixer, sums: Sums) -> None:
+def _add_chunks(column: pa.Array | pa.ChunkedArray, seed: Seed, mixer: Mixer, sums: HashSums) -> None:
     start = 0
     for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
         if len(chunk):
@@ -145,7 +145,7 @@ def _add_chunks(column: pa.Array | pa.ChunkedArray, seed: Seed, mixer: Mixer, su
         start += len(chunk)
 
 
-def _finish(sums: Sums) -> None:
+def _finish(sums: HashSums) -> None:
     """Three Feistel rounds in place: a bijection after which no sum of hashes is linear in the columns."""
     left, right = sums.low, sums.high
     for first, second in _ROUNDS:

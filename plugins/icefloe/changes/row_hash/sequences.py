@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from icefloe.changes.row_hash.mixing import BLOCK_ROWS, K1, K2, Mixer, Seed, Sums, Words
+from icefloe.changes.row_hash.mixing import BLOCK_ROWS, K1, K2, HashSums, Mixer, Seed, Words
 
 __all__ = ["Fetch", "Rows", "add_sequences"]
 
@@ -20,7 +20,7 @@ _K1, _K2 = np.uint64(K1), np.uint64(K2)
 
 
 def add_sequences(
-    counts: NDArray[np.int64], fetch: Fetch, *, seed: Seed, mixer: Mixer, sums: Sums, is_ordered: bool
+    counts: NDArray[np.int64], fetch: Fetch, *, seed: Seed, mixer: Mixer, sums: HashSums, is_ordered: bool
 ) -> None:
     """Adds to each row's sum the mixed words of its elements.
 
@@ -54,7 +54,7 @@ def _add_long(
     *,
     seed: Seed,
     mixer: Mixer,
-    sums: Sums,
+    sums: HashSums,
     is_ordered: bool,
 ) -> None:
     """Few rows, perhaps of many elements: their elements from position ``first``, end to end, block by block."""
@@ -87,7 +87,7 @@ def _placed(words: Words, positions: NDArray[np.uint64] | np.uint64) -> Words:
     return Words(low=words.low + step, high=words.high + shift)
 
 
-def _mixed(words: Words, seed: Seed, mixer: Mixer) -> Sums:
-    mixed = Sums.zeros(len(words.low))
+def _mixed(words: Words, seed: Seed, mixer: Mixer) -> HashSums:
+    mixed = HashSums.zeros(len(words.low))
     mixer.add(words, seed, mixed)
     return mixed

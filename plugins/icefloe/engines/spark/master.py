@@ -30,7 +30,7 @@ class SparkConnectionError(TerminalError):
     """A Spark connection that is missing, names no Spark master, or asks for a deploy mode we refuse."""
 
 
-class Connection(Protocol):
+class SparkConnection(Protocol):
     """The little of an Airflow connection that names a Spark master."""
 
     conn_type: str
@@ -57,7 +57,7 @@ class SparkMaster:
     cores: int | None = None
 
 
-def spark_master(conn_id: str, connection: Connection | None, *, conf: Mapping[str, str]) -> SparkMaster:
+def spark_master(conn_id: str, connection: SparkConnection | None, *, conf: Mapping[str, str]) -> SparkMaster:
     """The master a connection names.
 
     Args:
@@ -157,7 +157,7 @@ def greedy_advice(master: SparkMaster, conf: Mapping[str, str]) -> str | None:
     )
 
 
-def _master_url(connection: Connection) -> str:
+def _master_url(connection: SparkConnection) -> str:
     # The rule of SparkSubmitHook, held to it by a test; the hook keeps its result private.
     host = connection.host
     if connection.conn_type == "spark" and host and ("://" in host or not connection.port):

@@ -12,7 +12,7 @@ __all__ = ["found_libraries", "refuse_other_libraries"]
 _LIBRARIES: Final = ("pyarrow", "numpy", "obstore", "lz4", "pyroaring", "pyiceberg", "pydantic")
 
 
-class Engine(Protocol):
+class ProbingEngine(Protocol):
     """Hands numbers to a function on the workers."""
 
     def map(self, function: Callable[[int], Any], numbers: Sequence[int]) -> list[Any]:
@@ -20,7 +20,7 @@ class Engine(Protocol):
         ...
 
 
-def refuse_other_libraries(engine: Engine) -> None:
+def refuse_other_libraries(engine: ProbingEngine) -> None:
     """Rows and documents pass between driver and workers: their libraries must agree.
 
     One task asks one worker: all of them unpack the same archive or run the same image, and an error of an odd one out

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from icefloe.pipeline.authority import one_store
 
-__all__ = ["FilePlaces", "Place", "folder_to_allow", "without_localhost"]
+__all__ = ["FilePlace", "FilePlaces", "folder_to_allow", "without_localhost"]
 
 _PLAIN_NAME: Final = re.compile(r"\w[\w.=-]*", re.ASCII)
 """The name of a file that every parser of URLs takes as it is."""
@@ -23,7 +23,7 @@ _STRIPPED: Final = re.compile(r"^[\x00-\x20]|[\t\r\n]|[\x00-\x20]$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class FilePlace:
     """A folder of a store, or all of a bucket.
 
     Attributes:
@@ -40,11 +40,11 @@ class Place:
     def of(cls, location: str) -> Self | None:
         """The place that a location names; None for one that PyIceberg's FileIOs may read in several ways.
 
-        >>> Place.of("s3a://lake/a/b/") == Place.of("s3://lake/a/b")
+        >>> FilePlace.of("s3a://lake/a/b/") == FilePlace.of("s3://lake/a/b")
         True
-        >>> Place.of("/data/t") == Place.of("file:/data/t") == Place.of("file:///data/x/../t")
+        >>> FilePlace.of("/data/t") == FilePlace.of("file:/data/t") == FilePlace.of("file:///data/x/../t")
         True
-        >>> Place.of("s3://lake/t/../../other/t") is None
+        >>> FilePlace.of("s3://lake/t/../../other/t") is None
         True
         """
         if not location or _STRIPPED.search(location):
@@ -68,11 +68,11 @@ class Place:
         return cls(scheme=scheme, authority=authority, path=url.path.strip("/"))
 
     @property
-    def bucket(self) -> "Place":
+    def bucket(self) -> "FilePlace":
         """All of the bucket, container or server; of a local file system the folder itself."""
-        return self if self.scheme == "file" else Place(scheme=self.scheme, authority=self.authority)
+        return self if self.scheme == "file" else FilePlace(scheme=self.scheme, authority=self.authority)
 
-    def holds(self, other: "Place") -> bool:
+    def holds(self, other: "FilePlace") -> bool:
         """Whether the other place is this one or below it."""
         is_below = not self.path or other.path == self.path or other.path.startswith(f"{self.path}/")
         return (self.scheme, self.authority) == (other.scheme, other.authority) and is_below
@@ -90,7 +90,7 @@ class FilePlaces:
         places: none of them below another.
     """
 
-    places: tuple[Place, ...]
+    places: tuple[FilePlace, ...]
 
     @classmethod
     def of_table(
@@ -111,7 +111,7 @@ class FilePlaces:
         """
         trusted = (*_of_table(location, metadata_location), _of_warehouse(warehouse))
         places = [place.bucket for place in trusted if place is not None]
-        places += [place for place in map(Place.of, allowed_locations) if place is not None]
+        places += [place for place in map(FilePlace.of, allowed_locations) if place is not None]
         unique = tuple(dict.fromkeys(places))
         return cls(places=tuple(each for each in unique if not any(o != each and o.holds(each) for o in unique)))
 
@@ -139,19 +139,19 @@ def folder_to_allow(location: str) -> str | None:
     ('s3://archive/t/data', None)
     """
     folder, _, _ = location.rpartition("/")
-    place = Place.of(_LAID_OUT.sub("", folder)) if Place.of(location) is not None else None
+    place = FilePlace.of(_LAID_OUT.sub("", folder)) if FilePlace.of(location) is not None else None
     return None if place is None or (place.scheme == "file" and not place.path) else str(place)
 
 
 @lru_cache(maxsize=4096)
-def _hold(places: tuple[Place, ...], location: str) -> bool:
-    found = Place.of(location)
+def _hold(places: tuple[FilePlace, ...], location: str) -> bool:
+    found = FilePlace.of(location)
     return found is not None and any(place.holds(found) for place in places)
 
 
-def _of_table(location: str, metadata_location: str) -> Iterator[Place | None]:
-    claimed, metadata = Place.of(location), Place.of(metadata_location)
-    folder = Place.of(metadata_location.rpartition("/")[0]) if metadata is not None else None
+def _of_table(location: str, metadata_location: str) -> Iterator[FilePlace | None]:
+    claimed, metadata = FilePlace.of(location), FilePlace.of(metadata_location)
+    folder = FilePlace.of(metadata_location.rpartition("/")[0]) if metadata is not None else None
     yield folder
     if claimed is not None and claimed.scheme == "file":
         # By the name of the folder a table's location is told from one of its parents, such as the root of the disk.
@@ -166,8 +166,8 @@ def _absolute(path: str) -> str:
     return os.path.abspath(path)  # noqa: PTH100
 
 
-def _of_warehouse(warehouse: str | None) -> Place | None:
+def _of_warehouse(warehouse: str | None) -> FilePlace | None:
     is_location = warehouse is not None and ("://" in warehouse or warehouse.startswith(("/", "file:/")))
-    place = Place.of(warehouse) if warehouse is not None and is_location else None
+    place = FilePlace.of(warehouse) if warehouse is not None and is_location else None
     # All of a local disk is no warehouse.
     return None if place is not None and place.scheme == "file" and not place.path else place

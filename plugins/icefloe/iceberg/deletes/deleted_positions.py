@@ -12,7 +12,7 @@ from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile, FileContent
 from icefloe.iceberg.deletes.equality_deletes import EqualityDeletes
 from icefloe.iceberg.deletes.position_deletes import read_position_deletes
-from icefloe.iceberg.deletes.vector_prefetch import DeletionVectors
+from icefloe.iceberg.deletes.vector_prefetch import VectorPrefetch
 from icefloe.iceberg.schemas.table_schema import TableSchema
 
 __all__ = ["DeletedPositions"]
@@ -61,7 +61,7 @@ class DeletedPositions:
             table=table,
             memory_bytes=memory_bytes // 2,
         )
-        self._vectors = DeletionVectors(
+        self._vectors = VectorPrefetch(
             {
                 delete_id: delete_file
                 for delete_id, delete_file in enumerate(delete_files)

@@ -11,7 +11,7 @@ from icefloe.iceberg.catalog.file_io import is_local
 from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.deletes.deletion_vector import read_deletion_vectors
 
-__all__ = ["DeletionVectors", "neighbours", "windows"]
+__all__ = ["VectorPrefetch", "neighbours", "windows"]
 
 _PARALLEL_READS: Final = 8
 _GAP_BYTES: Final = 1 << 20
@@ -20,7 +20,7 @@ _READ_BYTES: Final = 8 << 20
 """What one request fetches at most, unless one vector is larger."""
 
 
-class DeletionVectors:
+class VectorPrefetch:
     """Deletion vectors by number, a window of data files at a time.
 
     The first vector that is asked for brings those of the data files behind its own, as many as fit into memory:

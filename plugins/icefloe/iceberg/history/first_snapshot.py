@@ -5,7 +5,7 @@ from enum import Enum
 from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.iceberg.history.history import is_replace
-from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, Manifest
+from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, ManifestFile
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 
 __all__ = ["Origin", "origin_of"]
@@ -38,11 +38,11 @@ def origin_of(snapshot: Snapshot, reader: ManifestReader) -> Origin:
     return Origin.ROOT if len(live) == len(entries) else Origin.FRESH
 
 
-def _shows_older_files(manifest: Manifest, snapshot_id: int) -> bool:
+def _shows_older_files(manifest: ManifestFile, snapshot_id: int) -> bool:
     if manifest.added_snapshot_id != snapshot_id:
         return bool(manifest.added_files_count or manifest.existing_files_count)
     return bool(manifest.existing_files_count)
 
 
-def _entries(manifest: Manifest, reader: ManifestReader) -> list[DataEntry] | tuple[DeleteEntry, ...]:
+def _entries(manifest: ManifestFile, reader: ManifestReader) -> list[DataEntry] | tuple[DeleteEntry, ...]:
     return reader.delete_entries(manifest) if manifest.holds_deletes else reader.data_entries(manifest)

@@ -21,7 +21,7 @@ __all__ = [
     "DeleteEntry",
     "DeleteId",
     "EntryStatus",
-    "Manifest",
+    "ManifestFile",
     "Partition",
     "data_entries",
     "delete_entries",
@@ -59,7 +59,7 @@ class EntryStatus(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class ManifestFile:
     """One line of a manifest list; counts are None where a V1 writer left them out.
 
     Attributes:
@@ -176,7 +176,7 @@ class DeleteEntry:
 
 
 def data_entries(
-    manifest: Manifest, raw_entries: Iterable[RawEntry], spec: PartitionSpec, paths: Collection[str] | None = None
+    manifest: ManifestFile, raw_entries: Iterable[RawEntry], spec: PartitionSpec, paths: Collection[str] | None = None
 ) -> Iterator[DataEntry]:
     """The entries of a data manifest, in its order, with inherited ids and numbers.
 
@@ -216,7 +216,9 @@ def data_entries(
         )
 
 
-def delete_entries(manifest: Manifest, raw_entries: Iterable[RawEntry], spec: PartitionSpec) -> Iterator[DeleteEntry]:
+def delete_entries(
+    manifest: ManifestFile, raw_entries: Iterable[RawEntry], spec: PartitionSpec
+) -> Iterator[DeleteEntry]:
     """The entries of a delete manifest, in its order, with inherited ids and numbers."""
     sources = _identity_sources(spec)
     for raw in raw_entries:
@@ -262,11 +264,11 @@ def _partition_values(raw: RawEntry) -> dict[int, Any]:
     return {field_id: constant_to_json(value_type, value) for field_id, value_type, value in raw.partition}
 
 
-def _snapshot_id(manifest: Manifest, raw: RawEntry) -> int:
+def _snapshot_id(manifest: ManifestFile, raw: RawEntry) -> int:
     return manifest.added_snapshot_id if raw.snapshot_id is None else raw.snapshot_id
 
 
-def _sequence_number(manifest: Manifest, raw: RawEntry) -> int:
+def _sequence_number(manifest: ManifestFile, raw: RawEntry) -> int:
     # Only added files may inherit; for others 0 is the cautious answer: every delete file applies.
     may_inherit = raw.status == EntryStatus.ADDED or manifest.sequence_number == 0
     inherited = manifest.sequence_number if may_inherit else 0

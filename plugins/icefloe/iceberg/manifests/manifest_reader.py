@@ -13,7 +13,13 @@ from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.encryption import encrypted_file
 from icefloe.iceberg.catalog.metadata_errors import reading_metadata
 from icefloe.iceberg.manifests.bounds import KeyTypes, key_types
-from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, Manifest, data_entries, delete_entries
+from icefloe.iceberg.manifests.manifest_entries import (
+    DataEntry,
+    DeleteEntry,
+    ManifestFile,
+    data_entries,
+    delete_entries,
+)
 from icefloe.iceberg.manifests.partition_values import PartitionTypes, partition_types
 from icefloe.iceberg.manifests.pyiceberg_avro import RawEntry, read_manifest_entries, read_manifest_list
 from icefloe.iceberg.table_name import table_name
@@ -40,14 +46,14 @@ class ManifestReader:
         self._io = table.io
         self._specs = table.metadata.specs()
         self._table_name = table_name(table)
-        self._lists: dict[int, tuple[Manifest, ...]] = {}
+        self._lists: dict[int, tuple[ManifestFile, ...]] = {}
         self._delete_entries: dict[str, tuple[DeleteEntry, ...]] = {}
         self._lock = Lock()
         self.manifests_read = 0
         self.key_types: KeyTypes = key_types(table.metadata.schemas)
         self.partition_types: PartitionTypes = partition_types(self._specs, table.metadata.schemas)
 
-    def manifests(self, snapshot: Snapshot) -> tuple[Manifest, ...]:
+    def manifests(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
         """The manifests of a snapshot, in the order of its manifest list.
 
         Raises:
@@ -63,12 +69,12 @@ class ManifestReader:
             self._lists[snapshot.snapshot_id] = found
         return found
 
-    def data_entries(self, manifest: Manifest, paths: Collection[str] | None = None) -> list[DataEntry]:
+    def data_entries(self, manifest: ManifestFile, paths: Collection[str] | None = None) -> list[DataEntry]:
         """Every entry of a data manifest, DELETED ones too, or those of some data files; raises as ``manifests``."""
         with reading_metadata(self._table_name, "manifest", manifest.path):
             return list(data_entries(manifest, self._raw_entries(manifest), self._spec(manifest), paths))
 
-    def delete_entries(self, manifest: Manifest) -> tuple[DeleteEntry, ...]:
+    def delete_entries(self, manifest: ManifestFile) -> tuple[DeleteEntry, ...]:
         """Every entry of a delete manifest, DELETED ones too; raises as ``manifests``."""
         found = self._delete_entries.get(manifest.path)
         if found is None:
@@ -85,7 +91,7 @@ class ManifestReader:
         with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="icefloe-manifests") as pool:
             return list(pool.map(read, work))
 
-    def _raw_entries(self, manifest: Manifest) -> Sequence[RawEntry]:
+    def _raw_entries(self, manifest: ManifestFile) -> Sequence[RawEntry]:
         raw_entries = list(read_manifest_entries(self._io, manifest.path))
         with self._lock:
             self.manifests_read += 1
@@ -102,7 +108,7 @@ class ManifestReader:
                 raise encrypted_file(raw.file[_FILE_PATH])
         return raw_entries
 
-    def _spec(self, manifest: Manifest) -> PartitionSpec:
+    def _spec(self, manifest: ManifestFile) -> PartitionSpec:
         try:
             return self._specs[manifest.spec_id]
         except KeyError:
@@ -113,8 +119,8 @@ class ManifestReader:
             ) from None  # fmt: skip
 
 
-def _manifest(snapshot_id: int, fields: dict[str, Any]) -> Manifest:
-    return Manifest(
+def _manifest(snapshot_id: int, fields: dict[str, Any]) -> ManifestFile:
+    return ManifestFile(
         path=fields.pop("manifest_path"),
         spec_id=fields.pop("partition_spec_id"),
         holds_deletes=bool(fields.pop("content")),

@@ -7,10 +7,10 @@ import pyarrow as pa
 
 from icefloe.iceberg.projection.null_arrays import null_array
 
-__all__ = ["KEEP", "ArrayStep", "Cast", "Chain", "Decode", "Keep", "KeepDictionary", "Nulls", "Unwrap", "View"]
+__all__ = ["KEEP", "Cast", "Chain", "Conversion", "Decode", "Keep", "KeepDictionary", "Nulls", "Unwrap", "View"]
 
 
-class ArrayStep(Protocol):
+class Conversion(Protocol):
     """Turns an array into another of the same length; knows nothing of files."""
 
     def apply(self, array: Any) -> Any:
@@ -74,7 +74,7 @@ class Decode:
 class KeepDictionary:
     """A dictionary-encoded array that stays one; its distinct values get the table's type."""
 
-    values: ArrayStep
+    values: Conversion
     index_type: pa.DataType
 
     def apply(self, array: Any) -> Any:
@@ -99,8 +99,8 @@ class Nulls:
 class Chain:
     """Two steps, one after the other."""
 
-    first: ArrayStep
-    second: ArrayStep
+    first: Conversion
+    second: Conversion
 
     def apply(self, array: Any) -> Any:
         """The second step of the first's result."""

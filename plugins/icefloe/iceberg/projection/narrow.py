@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.iceberg.projection.conversions import ArrayStep, Nulls
+from icefloe.iceberg.projection.conversions import Conversion, Nulls
 from icefloe.iceberg.unreadable import ColumnError
 
 __all__ = ["Narrow", "plan_narrowing"]
 
 
-def plan_narrowing(source: pa.DataType, target: pa.DataType, *, column: str) -> ArrayStep | None:
+def plan_narrowing(source: pa.DataType, target: pa.DataType, *, column: str) -> Conversion | None:
     """What turns values back that Iceberg's promotion widened; None where the type is not a wider one.
 
     Args:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.iceberg.projection.conversions import ArrayStep
+from icefloe.iceberg.projection.conversions import Conversion
 from icefloe.iceberg.projection.null_arrays import null_array, without_nulls
 from icefloe.iceberg.unreadable import ColumnError
 
@@ -45,7 +45,7 @@ class TakenField:
     """
 
     position: int
-    step: ArrayStep
+    step: Conversion
     is_required: bool = False
     checked_name: str | None = None
 
@@ -121,7 +121,7 @@ class MapStep:
     """A map with the table's keys and values; null maps stay null, empty ones empty."""
 
     target: pa.DataType
-    key: ArrayStep
+    key: Conversion
     value: Field
 
     def apply(self, array: Any) -> Any:

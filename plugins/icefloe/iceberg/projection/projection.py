@@ -9,7 +9,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
 from icefloe.iceberg.data_file import Constant, constant_from_json
-from icefloe.iceberg.projection.conversions import ArrayStep, KeepDictionary
+from icefloe.iceberg.projection.conversions import Conversion, KeepDictionary
 from icefloe.iceberg.projection.file_columns import FileColumn, is_list
 from icefloe.iceberg.projection.narrow import plan_narrowing
 from icefloe.iceberg.projection.nested import Field, FilledField, ListStep, MapStep, Parent, StructStep, TakenField
@@ -151,7 +151,7 @@ class _Planner:
         # Arrow makes no null of a type that holds uuids inside.
         return pa.nulls(1, kind)[0] if field.initial_default is None else pa.scalar(field.initial_default, kind)
 
-    def _step(self, column: FileColumn, kind: IcebergType, place: _Place) -> ArrayStep:
+    def _step(self, column: FileColumn, kind: IcebergType, place: _Place) -> Conversion:
         children = column.children
         match kind:
             case StructType() if pa.types.is_struct(column.type):
@@ -174,7 +174,7 @@ class _Planner:
             )
         return step
 
-    def _primitive(self, column: FileColumn, target: pa.DataType, place: _Place) -> ArrayStep | None:
+    def _primitive(self, column: FileColumn, target: pa.DataType, place: _Place) -> Conversion | None:
         if self._keep_dictionaries and len(place.path) == 1:
             kept = plan_kept_dictionary(column.type, target)
             if kept is not None:

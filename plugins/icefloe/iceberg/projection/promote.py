@@ -6,9 +6,9 @@ import pyarrow as pa
 
 from icefloe.iceberg.projection.conversions import (
     KEEP,
-    ArrayStep,
     Cast,
     Chain,
+    Conversion,
     Decode,
     KeepDictionary,
     Nulls,
@@ -28,7 +28,7 @@ _TEXT: Final = (
 )
 
 
-def plan_promotion(source: pa.DataType, target: pa.DataType) -> ArrayStep | None:
+def plan_promotion(source: pa.DataType, target: pa.DataType) -> Conversion | None:
     """What turns values of a file into values of the table; None where Iceberg allows no such promotion.
 
     Args:
@@ -56,7 +56,7 @@ def plan_promotion(source: pa.DataType, target: pa.DataType) -> ArrayStep | None
     return _number(source, target) or _time(source, target) or _text(source, target)
 
 
-def plan_kept_dictionary(source: pa.DataType, target: pa.DataType) -> ArrayStep | None:
+def plan_kept_dictionary(source: pa.DataType, target: pa.DataType) -> Conversion | None:
     """The step that leaves a dictionary-encoded text column encoded; None for other columns.
 
     >>> plan_kept_dictionary(pa.dictionary(pa.int32(), pa.string()), pa.large_string())
@@ -68,7 +68,7 @@ def plan_kept_dictionary(source: pa.DataType, target: pa.DataType) -> ArrayStep 
     return None if values is None else KeepDictionary(values, source.index_type)
 
 
-def _number(source: pa.DataType, target: pa.DataType) -> ArrayStep | None:
+def _number(source: pa.DataType, target: pa.DataType) -> Conversion | None:
     types = pa.types
     for family in (types.is_integer, types.is_floating):
         if family(source) and family(target):
@@ -80,7 +80,7 @@ def _number(source: pa.DataType, target: pa.DataType) -> ArrayStep | None:
     return None
 
 
-def _time(source: pa.DataType, target: pa.DataType) -> ArrayStep | None:
+def _time(source: pa.DataType, target: pa.DataType) -> Conversion | None:
     types = pa.types
     if types.is_int64(source) and types.is_time(target):
         return View(target)  # ORC has no time of day: Iceberg keeps its microseconds there as they are
@@ -95,7 +95,7 @@ def _time(source: pa.DataType, target: pa.DataType) -> ArrayStep | None:
     return Cast(target) if types.is_date(source) and target.tz is None else None
 
 
-def _timestamp(source: pa.DataType, target: pa.DataType) -> ArrayStep:
+def _timestamp(source: pa.DataType, target: pa.DataType) -> Conversion:
     """Parquet stores instants in UTC and local times as they are: zones are labels, so only the unit changes values."""
     if source.unit == target.unit:
         return View(target)
@@ -103,7 +103,7 @@ def _timestamp(source: pa.DataType, target: pa.DataType) -> ArrayStep:
     return Chain(View(pa.timestamp(source.unit)), Chain(plain, View(target)))
 
 
-def _text(source: pa.DataType, target: pa.DataType) -> ArrayStep | None:
+def _text(source: pa.DataType, target: pa.DataType) -> Conversion | None:
     if pa.types.is_binary(source) and pa.types.is_fixed_size_binary(target):
         return Cast(target)  # nor has it binaries of one length
     if any(is_kind(source) for is_kind in _TEXT) and any(is_kind(target) for is_kind in _TEXT):
@@ -111,7 +111,7 @@ def _text(source: pa.DataType, target: pa.DataType) -> ArrayStep | None:
     return None
 
 
-def _after(first: ArrayStep | None, second: ArrayStep | None) -> ArrayStep | None:
+def _after(first: Conversion | None, second: Conversion | None) -> Conversion | None:
     if first is None or second is None:
         return None
     return first if second is KEEP else second if first is KEEP else Chain(first, second)

@@ -7,10 +7,10 @@ from itertools import chain
 from icefloe.errors import TerminalError
 from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.history.history import History
-from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, Manifest
+from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, ManifestFile
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
-from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteFiles, DeleteNumbers
-from icefloe.iceberg.scan.manifest_pruning import DeleteReach
+from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteFileIndex, DeleteNumbers
+from icefloe.iceberg.scan.manifest_pruning import ManifestPruning
 from icefloe.iceberg.step import Step, StepKind
 
 __all__ = ["FileTerm", "StepFiles"]
@@ -52,10 +52,10 @@ class StepFiles:
         self._history = history
         self._reader = reader
         self._reached: dict[tuple[str, int | None], list[DataEntry]] = {}
-        self._deletes = DeleteFiles(reader.key_types)
+        self._deletes = DeleteFileIndex(reader.key_types)
         self._live_in: dict[str, DeleteNumbers] = {}
         self._changed = NO_DELETES.union(*(self._changed_deletes(step) for step in steps))
-        self._reach = DeleteReach(self._deletes.entries(self._changed), reader.partition_types)
+        self._reach = ManifestPruning(self._deletes.entries(self._changed), reader.partition_types)
         self.warnings: list[str] = []
 
     def delete_file(self, number: int) -> DeleteFile:
@@ -142,11 +142,11 @@ class StepFiles:
             for entry in chain(self._live(alone), self._reached_entries(kept)):
                 yield self._term(entry, weight, deletes[snapshot_id])
 
-    def _live(self, manifests: Iterable[Manifest]) -> Iterator[DataEntry]:
+    def _live(self, manifests: Iterable[ManifestFile]) -> Iterator[DataEntry]:
         for entries in self._read(_live_data(manifests)):
             yield from (entry for entry in entries if entry.status is not EntryStatus.DELETED)
 
-    def _reached_entries(self, manifests: Iterable[Manifest]) -> Iterator[DataEntry]:
+    def _reached_entries(self, manifests: Iterable[ManifestFile]) -> Iterator[DataEntry]:
         """The live files of some manifests that a delete file which the batch adds or removes can reach."""
         wanted = [manifest for manifest in _live_data(manifests) if self._reach.includes(manifest)]
         unread = [manifest for manifest in wanted if _content(manifest) not in self._reached]
@@ -156,7 +156,7 @@ class StepFiles:
         for manifest in wanted:
             yield from self._reached[_content(manifest)]
 
-    def _reached_of(self, manifest: Manifest) -> list[DataEntry]:
+    def _reached_of(self, manifest: ManifestFile) -> list[DataEntry]:
         return self._reader.data_entries(manifest, self._reach.paths(manifest.spec_id))
 
     def _changed_deletes(self, step: Step) -> DeleteNumbers:
@@ -185,13 +185,13 @@ class StepFiles:
             self._live_in[manifest.path] = self._deletes.numbers(live)
         return NO_DELETES.union(*(self._live_in[manifest.path] for manifest in manifests))
 
-    def _own_manifests(self, snapshot_id: int) -> list[Manifest]:
+    def _own_manifests(self, snapshot_id: int) -> list[ManifestFile]:
         return [manifest for manifest in self._manifests(snapshot_id) if manifest.added_snapshot_id == snapshot_id]
 
-    def _manifests(self, snapshot_id: int) -> tuple[Manifest, ...]:
+    def _manifests(self, snapshot_id: int) -> tuple[ManifestFile, ...]:
         return self._reader.manifests(self._history.snapshot(snapshot_id))
 
-    def _read(self, manifests: Iterable[Manifest]) -> list[list[DataEntry]]:
+    def _read(self, manifests: Iterable[ManifestFile]) -> list[list[DataEntry]]:
         return self._reader.in_parallel(self._reader.data_entries, manifests)
 
 
@@ -199,12 +199,12 @@ def _is_own(entry: DataEntry | DeleteEntry, snapshot_id: int) -> bool:
     return entry.status is EntryStatus.ADDED and entry.snapshot_id == snapshot_id
 
 
-def _content(manifest: Manifest) -> tuple[str, int | None]:
+def _content(manifest: ManifestFile) -> tuple[str, int | None]:
     """What entries follow from: a snapshot may give row ids to the files of a manifest that an earlier one wrote."""
     return manifest.path, manifest.first_row_id
 
 
-def _live_data(manifests: Iterable[Manifest]) -> list[Manifest]:
+def _live_data(manifests: Iterable[ManifestFile]) -> list[ManifestFile]:
     return [manifest for manifest in manifests if not manifest.holds_deletes and manifest.may_list_live_files]
 
 

@@ -17,10 +17,10 @@ from icefloe.iceberg.manifests.bounds import KeyTypes
 from icefloe.iceberg.manifests.manifest_entries import DELETED_FILE_PATH, DataEntry, DeleteEntry, DeleteId, Partition
 from icefloe.iceberg.scan.key_bounds import key_ranges, may_share_key
 
-__all__ = ["NO_DELETES", "DeleteFiles", "DeleteNumbers"]
+__all__ = ["NO_DELETES", "DeleteFileIndex", "DeleteNumbers"]
 
 DeleteNumbers = FrozenBitMap
-"""Some of the delete files of a batch, by the numbers that `DeleteFiles` gave them."""
+"""Some of the delete files of a batch, by the numbers that `DeleteFileIndex` gave them."""
 NO_DELETES: Final = FrozenBitMap()
 
 
@@ -33,7 +33,7 @@ class _Reach:
     key_ranges: dict[tuple[int, ...], Sequence[ColumnRange]] = field(default_factory=dict)
 
 
-class DeleteFiles:
+class DeleteFileIndex:
     """The delete files of all states that a batch compares, found by data file.
 
     Whether one can remove rows of a data file is the same in every state and found out once for each pair; what is in

@@ -9,15 +9,15 @@ from icefloe.iceberg.data_file import Constant
 from icefloe.iceberg.delete_file import FileContent
 from icefloe.iceberg.filters.column_range import ColumnRange
 from icefloe.iceberg.manifests.bounds import decoded_bound
-from icefloe.iceberg.manifests.manifest_entries import DeleteEntry, Manifest
+from icefloe.iceberg.manifests.manifest_entries import DeleteEntry, ManifestFile
 from icefloe.iceberg.manifests.partition_values import PartitionTypes, partition_range
 from icefloe.iceberg.manifests.pyiceberg_avro import FieldSummary
 from icefloe.iceberg.scan.key_bounds import may_meet
 
-__all__ = ["DeleteReach"]
+__all__ = ["ManifestPruning"]
 
 
-class DeleteReach:
+class ManifestPruning:
     """Where the data files lie that some delete files can remove rows of.
 
     Args:
@@ -43,7 +43,7 @@ class DeleteReach:
             else:
                 self._reaches_partitions.add(spec_id)
 
-    def includes(self, manifest: Manifest) -> bool:
+    def includes(self, manifest: ManifestFile) -> bool:
         """Whether a data manifest may list a file that is reached; False only where none is."""
         if self._is_global:
             return True
@@ -57,7 +57,7 @@ class DeleteReach:
             return None
         return self._paths.get(spec_id, ())
 
-    def _may_list(self, manifest: Manifest) -> bool:
+    def _may_list(self, manifest: ManifestFile) -> bool:
         types, summaries = self._types.get(manifest.spec_id, ()), manifest.partitions
         wanted = self._wanted_ranges(manifest.spec_id)
         if summaries is None or len(summaries) != len(types):

@@ -21,7 +21,7 @@ from pyiceberg.types import (
     UnknownType,
 )
 
-__all__ = ["relaxed_schema"]
+__all__ = ["covering_schema"]
 
 _PROMOTED: Final[Mapping[type[IcebergType], tuple[type[IcebergType], ...]]] = {
     IntegerType: (LongType,),
@@ -31,7 +31,7 @@ _PROMOTED: Final[Mapping[type[IcebergType], tuple[type[IcebergType], ...]]] = {
 """Iceberg spec, "Schema Evolution"."""
 
 
-def relaxed_schema(schema: Schema, others: Iterable[Schema]) -> Schema:
+def covering_schema(schema: Schema, others: Iterable[Schema]) -> Schema:
     """The same columns, optional or of a promoted type where another schema has them so.
 
     A batch delivers rows of several states, and what one of them allowed must pass: nulls of a column that was required
@@ -40,7 +40,7 @@ def relaxed_schema(schema: Schema, others: Iterable[Schema]) -> Schema:
 
     >>> id, x = NestedField(1, "id", LongType(), required=True), NestedField(2, "x", IntegerType(), required=True)
     >>> later = Schema(id, NestedField(2, "y", LongType(), required=False))
-    >>> print(relaxed_schema(Schema(id, x), [later]))
+    >>> print(covering_schema(Schema(id, x), [later]))
     table {
       1: id: required long
       2: x: optional long

@@ -11,7 +11,7 @@ from pyiceberg.table.name_mapping import NameMapping
 
 from icefloe.errors import NotBuiltError, TerminalError
 from icefloe.iceberg.schemas.arrow_types import arrow_schema
-from icefloe.iceberg.schemas.covering_schema import relaxed_schema
+from icefloe.iceberg.schemas.covering_schema import covering_schema
 from icefloe.iceberg.schemas.selected_schema import selected_schema
 
 __all__ = ["TableSchema"]
@@ -47,7 +47,7 @@ class TableSchema:
             TerminalError: the table has no such snapshot, or its schema is gone.
             NotBuiltError: a column of a type that this release cannot read.
         """
-        columns = relaxed_schema(
+        columns = covering_schema(
             _schema_at(metadata, snapshot_id), _schemas_before(metadata, (snapshot_id, after_snapshot_id))
         )
         try:

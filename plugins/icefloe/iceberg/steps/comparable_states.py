@@ -5,7 +5,7 @@ from pyiceberg.table import Table
 from pyiceberg.types import IcebergType
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.schemas.covering_schema import relaxed_schema
+from icefloe.iceberg.schemas.covering_schema import covering_schema
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table_name import table_name
 
@@ -22,8 +22,8 @@ def require_comparable_states(table: Table, start_snapshot_id: int, end_snapshot
         NotBuiltError: a column of a type that this release cannot read.
     """
     start, end = (TableSchema.at(table.metadata, each).columns for each in (start_snapshot_id, end_snapshot_id))
-    before = index_by_id(relaxed_schema(start, [end]))
-    after = index_by_id(relaxed_schema(end, [start]))
+    before = index_by_id(covering_schema(start, [end]))
+    after = index_by_id(covering_schema(end, [start]))
     for field_id in before.keys() & after.keys():
         was, now = before[field_id].field_type, after[field_id].field_type
         if _kind(was) != _kind(now):

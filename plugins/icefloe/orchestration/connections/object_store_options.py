@@ -12,7 +12,7 @@ _AWS: Final = {"aws_session_token": "session_token", "region_name": "region", "e
 _AZURE: Final = {"sas_token": "sas_token", "tenant_id": "tenant_id"}
 
 
-class Connection(Protocol):
+class StoreConnection(Protocol):
     """The little of an Airflow connection that opens an object store."""
 
     conn_id: str
@@ -26,7 +26,7 @@ class Connection(Protocol):
         """The connection's extra, parsed."""
 
 
-def object_store_options(connection: Connection) -> dict[str, str]:
+def object_store_options(connection: StoreConnection) -> dict[str, str]:
     """The obstore options of a connection; values that are not set are left out.
 
     ======================  =======================================================================
@@ -64,7 +64,7 @@ def object_store_options(connection: Connection) -> dict[str, str]:
     return {name: str(value) for name, value in options.items() if value}
 
 
-def _aws(connection: Connection, extra: Mapping[str, Any]) -> dict[str, Any]:
+def _aws(connection: StoreConnection, extra: Mapping[str, Any]) -> dict[str, Any]:
     options = {option: extra.get(key) for key, option in _AWS.items()}
     return options | {"access_key_id": connection.login, "secret_access_key": connection.password}
 
@@ -77,7 +77,7 @@ def _google(extra: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _azure(connection: Connection, extra: Mapping[str, Any]) -> dict[str, Any]:
+def _azure(connection: StoreConnection, extra: Mapping[str, Any]) -> dict[str, Any]:
     host = (connection.host or "").removeprefix("https://").partition(".")[0]
     options = {option: extra.get(key) for key, option in _AZURE.items()}
     if options["tenant_id"]:

@@ -12,7 +12,7 @@ from icefloe.orchestration.dags.backfill_params import backfill_params, backfill
 from icefloe.orchestration.dags.batch_tasks import add_batch_tasks
 from icefloe.orchestration.dags.documentation import TASK_PAGES, backfill_page, pipeline_page
 from icefloe.orchestration.tasks.lost_tasks import LostTask
-from icefloe.orchestration.tasks.pipeline_facts import pipeline_document
+from icefloe.orchestration.tasks.pipeline_facts import pipeline_facts_document
 from icefloe.orchestration.tasks.snapshot_sensor import TableSnapshotSensor
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.settings import AssetSchedule
@@ -53,7 +53,7 @@ def pipeline_dag(pipeline: Pipeline, path: Path) -> DAG:
             check_configuration=next_batch,
         )
         plan = add_batch_tasks(pipeline, next_batch, asset_name=dag.dag_id)
-        plan.doc_json = pipeline_document(pipeline)
+        plan.doc_json = pipeline_facts_document(pipeline)
         wait_for_snapshot >> plan
     return dag
 
@@ -75,7 +75,7 @@ def backfill_dag(pipeline: Pipeline, path: Path) -> DAG:
         tags=[_TAG, "backfill"],
     ) as dag:
         plan = add_batch_tasks(pipeline, backfill_range, asset_name=dag.dag_id)
-        plan.doc_json = pipeline_document(pipeline)
+        plan.doc_json = pipeline_facts_document(pipeline)
     # Each task that is made while they are there takes deep copies: half the time of parsing many pipeline files.
     dag.params = backfill_params()
     return dag

@@ -17,7 +17,7 @@ from icefloe.batch.context.job_error import JobError, load_job_error
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.open_batch import Work, find_work
 from icefloe.batch.open.range_request import RangeRequest
-from icefloe.batch.plan.open_and_plan import Prepared, prepare
+from icefloe.batch.plan.open_and_plan import Prepared, open_and_plan
 from icefloe.batch.reduce.coalesce_map_outputs import coalesce_map_outputs
 from icefloe.batch.run.renew_credentials import run_phase_on_files
 from icefloe.batch.run_settings import RunSettings
@@ -92,7 +92,7 @@ def plan_batch(pipeline: Pipeline, request: RangeRequest | None, *, dag_id: str 
     try:
         session = _session(pipeline, current_writer())
         cores = None if session.pipeline.engine == "local" else _cores_on_spark(session)
-        prepared = prepare(session, request, cores=cores)
+        prepared = open_and_plan(session, request, cores=cores)
     except (UnknownTableError, UnknownBranchError):
         if not pipeline.wait_for_table:
             raise

@@ -10,7 +10,7 @@ from icefloe.errors import IcefloeError
 from icefloe.orchestration.tasks.pipeline_mapping import pipeline_from_mapping, pipeline_to_mapping
 from icefloe.pipeline.model import Pipeline
 
-__all__ = ["PipelineFacts", "broken_document", "pipeline_document"]
+__all__ = ["PipelineFacts", "broken_document", "pipeline_facts_document"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class PipelineFacts:
         return cls()
 
 
-def pipeline_document(pipeline: Pipeline) -> str:
+def pipeline_facts_document(pipeline: Pipeline) -> str:
     """What the file says, ``${ENV}`` unexpanded; a pipeline file holds no secrets."""
     return json.dumps({"version": 1, "pipeline": pipeline_to_mapping(pipeline)}, sort_keys=True)
 
