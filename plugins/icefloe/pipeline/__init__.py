@@ -15,7 +15,7 @@ Read in this order:
 - `places`: places that must not contain each other
 - `secret`: keys that look like secrets, refused
 - `expanded_text`: a text resolved, next to the text as written
-- `schedule`: cron expressions
+- `schedule`: schedules
 - `not_built`: keys for later releases
 - `configuration`: what the checkpoint records of a pipeline
 - `yaml_file`: YAML with line numbers
