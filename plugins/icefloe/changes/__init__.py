@@ -1,4 +1,4 @@
-"""What a change is: rows with weights, hashed, added up and paired. Pure functions on Arrow arrays.
+"""Changes: rows with weights, hashed, added up and paired. Pure functions on Arrow arrays.
 
 Read in this order:
 
@@ -8,7 +8,7 @@ Read in this order:
 - `updates`: update pairs, in the order of delivery
 - `grouping`: rows grouped by all 128 bits of their hash
 - `alignment`: equal rows at equal positions, found without a hash
-- `hash_slice`: a slice of the hashes, for what is too large at once
+- `hash_slice`: a slice of the hashes, for more rows than fit at once
 - `hash_index`: hashes found again among others
 - `identity_moves`: equal rows of different identities that cancel
 """

@@ -48,8 +48,8 @@ def aligned_batches(
 def differing_rows(removed: pa.RecordBatch, added: pa.RecordBatch) -> NDArray[np.int64]:
     """The positions at which two batches of one schema and length do not hold the same row, ascending.
 
-    Equal values are never mistaken for each other; values that are equal by the change model but not by Arrow (NaNs,
-    the entries of maps in another order) may count as different, so what differs must still be consolidated.
+    Different values never count as equal. Values that are equal by the change model but not by Arrow (NaNs, the entries
+    of maps in another order) may count as different, so differing rows must still be consolidated.
 
     >>> one, other = (pa.record_batch({"a": [1, 2, None], "b": list(text)}) for text in ("xyz", "xqz"))
     >>> differing_rows(one, other).tolist()
@@ -64,7 +64,7 @@ def differing_rows(removed: pa.RecordBatch, added: pa.RecordBatch) -> NDArray[np
 
 
 def _differs(one: pa.Array, other: pa.Array) -> NDArray[np.bool_] | bool | None:
-    """Where two columns differ; None: nowhere; True: anywhere, as far as can be told cheaply."""
+    """Mask of the rows in which two columns differ; None: no rows; True: any row may differ (no cheap check)."""
     if pa.types.is_dictionary(one.type) or pa.types.is_dictionary(other.type):
         one, other = _comparable_codes(one, other)
     if one.equals(other):
@@ -80,7 +80,7 @@ def _differs(one: pa.Array, other: pa.Array) -> NDArray[np.bool_] | bool | None:
 
 
 def _comparable_codes(one: pa.Array, other: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """The codes of two dictionary columns where their dictionaries are the same, else their values."""
+    """The codes of two dictionary columns if their dictionaries are the same, otherwise their values."""
     both = pa.types.is_dictionary(one.type) and pa.types.is_dictionary(other.type)
     if both and one.dictionary.equals(other.dictionary):
         return one.indices, other.indices

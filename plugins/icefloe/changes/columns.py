@@ -29,7 +29,7 @@ CHANGE_ORDINAL: Final = "_change_ordinal"
 COMMIT_SNAPSHOT_ID: Final = "_commit_snapshot_id"
 COMMIT_TIMESTAMP: Final = "_commit_timestamp"
 WEIGHT: Final = "_weight"
-"""Stands beside the rows in the shuffle, never in the changes."""
+"""Added to the rows in the shuffle, never to the changes."""
 
 _RESERVED: Final = (BATCH, CHANGE_TYPE, CHANGE_ORDINAL, COMMIT_SNAPSHOT_ID, COMMIT_TIMESTAMP, WEIGHT)
 _FIELDS: Final = (
@@ -55,7 +55,7 @@ def change_schema(table_schema: pa.Schema, *, with_batch: bool) -> pa.Schema:
 
     Args:
         table_schema: of the table's columns.
-        with_batch: whether ``_batch`` comes first: in delivered changes, not in those of ``read_changes``.
+        with_batch: True if ``_batch`` comes first, as in delivered changes; the changes of ``read_changes`` have none.
     """
     return pa.schema([*_FIELDS[0 if with_batch else 1 :], *table_schema])
 
@@ -77,7 +77,7 @@ def change_batch(
         change_ordinals: of the rows.
         snapshot_ids: of the steps of the batch, by change ordinal.
         timestamps_us: of the steps, in microseconds since 1970 in UTC.
-        batch_number: what ``_batch`` holds; None leaves the column out.
+        batch_number: value of ``_batch``; None leaves the column out.
     """
     names = pa.array([kind.name for kind in ChangeType])
     columns = [
@@ -93,7 +93,7 @@ def change_batch(
 
 
 def refuse_reserved_columns(names: Iterable[str], *, table: str) -> None:
-    """Refuses a table that has a column of our names, in any case, as readers such as Spark ignore case.
+    """Refuse a table with a column of one of our names. Case is ignored, as readers such as Spark ignore it.
 
     Raises:
         TerminalError: names the column and the table.

@@ -15,17 +15,17 @@ Positions = NDArray[np.int64]
 _LIMB: Final = np.uint64(0xFFFF_FFFF)
 _ROWS_PER_BUCKET: Final = 8
 _MAX_BUCKET_BITS: Final = 18
-"""A table of this many buckets stays in the caches."""
+"""Bits of the largest table of buckets that stays in the caches."""
 _PART_ROWS: Final = 1 << 17
-"""About how many rows to compare at a time: it bounds the memory, and small sorts are faster."""
+"""Approximate number of rows that are compared at a time: it bounds the memory, and small sorts are faster."""
 _MIN_ROWS: Final = 4_096
-"""Below, looking at every row costs less than looking for those that matter."""
+"""With fewer rows, comparing every row costs less than finding the rows that matter."""
 
 
 def consolidate(
     hashes: RowHashes, change_ordinals: NDArray[np.int32], weights: NDArray[np.int64]
 ) -> tuple[Positions, NDArray[np.int64]]:
-    """Adds up the weights of equal rows of one change ordinal.
+    """Add up the weights of equal rows of one change ordinal.
 
     Args:
         hashes: row hashes.
@@ -50,12 +50,12 @@ def consolidate(
 def surviving_rows(removed: RowHashes, added: RowHashes) -> tuple[Positions, Positions]:
     """The rows that remain when each removed row cancels one equal added row.
 
-    Of equal rows the first of the side that has more of them survive. Nearly free where nearly all rows cancel: rows
-    fall into buckets by their hash; buckets whose two sides sum to the same are taken as cancelled, the rest is
-    compared row by row. That what was taken as cancelled is equal on both sides is then proven by its sums over all
-    128 bits; where they differ, everything is compared.
+    Of equal rows, the first ones of the side that has more of them survive. This is nearly free if nearly all rows
+    cancel. Rows fall into buckets by their hash. Buckets whose two sides have the same sum are taken as cancelled, the
+    rest is compared row by row. Sums over all 128 bits then prove that the cancelled rows are equal on both sides. If
+    these sums differ, everything is compared.
 
-    Needs at most 20 bytes per row, where the hashes themselves have 16, and 32 MiB.
+    Needs at most 20 bytes per row, in addition to the 16 bytes of its hash, and 32 MiB.
 
     Args:
         removed: row hashes of one side.
@@ -85,7 +85,7 @@ def surviving_rows(removed: RowHashes, added: RowHashes) -> tuple[Positions, Pos
 
 
 def _compare(removed: RowHashes, added: RowHashes) -> tuple[Positions, Positions]:
-    """The surviving rows, every row compared with its like, part by part of the range of hashes."""
+    """The surviving rows by comparing every row, one part of the range of hashes after the other."""
     bits = min(max((len(removed) + len(added)) // _PART_ROWS, 1).bit_length() - 1, 8)
     if bits == 0:
         return _compare_part(removed, added)
@@ -113,7 +113,7 @@ def _compare_part(removed: RowHashes, added: RowHashes) -> tuple[Positions, Posi
 
 
 def _first_of(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """``starts[i]`` and the ``counts[i] - 1`` numbers after it, for each i; nothing where the count is not positive."""
+    """``starts[i]`` and the ``counts[i] - 1`` numbers after it, for each i; nothing if the count is not positive."""
     some = np.flatnonzero(counts > 0)
     starts, counts = starts[some], counts[some]
     ends = np.cumsum(counts)
@@ -126,7 +126,7 @@ def _bucket_shift(rows: int) -> np.uint64:
 
 
 def _bucket_sums(lane: NDArray[np.uint64], shift: np.uint64) -> NDArray[np.float64]:
-    """The lower 32 bits added up by bucket, the upper bits of the lane; exact below 2^53, and checked in any case."""
+    """Sums of the lower 32 bits by bucket (the upper bits of the lane); exact below 2^53, and checked in any case."""
     limbs = (lane & _LIMB).astype(np.float64)
     buckets = (lane >> shift).view(np.int64)
     return np.bincount(buckets, weights=limbs, minlength=1 << (64 - int(shift)))  # type: ignore[return-value]

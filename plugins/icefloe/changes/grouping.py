@@ -1,4 +1,4 @@
-"""Rows grouped by their row hash, exactly: by all 128 bits, and by change ordinal where one is given."""
+"""Rows grouped by their row hash, exactly: by all 128 bits, and by change ordinal if one is given."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -29,10 +29,10 @@ class HashGroups:
 
 
 def group_by_hash(hashes: RowHashes, change_ordinals: NDArray[np.int32] | None = None) -> HashGroups:
-    """Groups rows with the same hash, and the same change ordinal where given.
+    """Group rows with the same hash, and with the same change ordinal if given.
 
-    One stable sort by one lane, then proof that rows which share it share all the rest; else a sort by everything.
-    Needs about 40 bytes per row beyond the hashes.
+    One stable sort by one lane, then a proof that rows with an equal lane are equal in everything; without the proof, a
+    sort by everything. Needs about 40 bytes per row in addition to the hashes.
     """
     key = hashes.low
     if change_ordinals is not None:
@@ -58,7 +58,7 @@ def _runs(order: NDArray[np.int64], *keys: NDArray[np.generic]) -> HashGroups:
 
 
 def _agree(groups: HashGroups, values: NDArray[np.generic]) -> bool:
-    """Whether the value is one and the same within each group."""
+    """True if the value is the same within each group."""
     changes = np.flatnonzero(_changes(values[groups.order])) + 1
     return len(changes) <= len(groups.starts) and bool(np.isin(changes, groups.starts, assume_unique=True).all())
 

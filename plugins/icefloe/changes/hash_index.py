@@ -15,21 +15,21 @@ __all__ = ["HashIndex", "distinct_hashes", "is_in"]
 
 _BLOCK_ROWS: Final = 1 << 16
 _BLOCK_PAIRS: Final = 1 << 18
-"""About how many candidates are compared at a time; bounds the memory where each row has many."""
+"""Approximate number of candidates that are compared at a time; bounds the memory if each row has many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HashIndex:
-    """Row hashes with a number each, laid out to be found.
+    """Row hashes with a number each, laid out for look-ups.
 
-    They fall into buckets by the upper bits of one lane: hashes are even, so that a bucket holds one or none, and what
-    a row may equal is found by one look, not by a search. Needs at most 28 bytes for each hash.
+    They fall into buckets by the upper bits of one lane. Hashes are evenly distributed, so a bucket holds one or none,
+    and one look finds the hashes that a row may equal, without a search. Needs at most 28 bytes for each hash.
 
     Attributes:
         low: one lane, ascending.
-        high: the other one.
-        numbers: what each hash stands for; equal hashes may stand for several.
-        starts: where each bucket begins, and the end of the last.
+        high: the other lane.
+        numbers: the number of each hash; equal hashes may have several.
+        starts: start of each bucket, and the end of the last.
     """
 
     low: NDArray[np.uint64]
@@ -39,7 +39,7 @@ class HashIndex:
 
     @classmethod
     def of(cls, hashes: RowHashes, numbers: NDArray[np.int32]) -> Self:
-        """An index of hashes; of the same hash with the same number one is enough.
+        """An index of hashes; a hash need not be given twice with the same number.
 
         Raises:
             ValueError: there is not one number for each hash.
@@ -56,7 +56,7 @@ class HashIndex:
 
     @property
     def nbytes(self) -> int:
-        """What it holds in memory."""
+        """Bytes that it takes in memory."""
         return self.low.nbytes + self.high.nbytes + self.numbers.nbytes + self.starts.nbytes
 
     def matches(self, hashes: RowHashes) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int32]]]:
@@ -98,7 +98,7 @@ def distinct_hashes(hashes: RowHashes) -> RowHashes:
 
 
 def is_in(hashes: RowHashes, members: RowHashes) -> NDArray[np.bool_]:
-    """Which rows have a hash that is among the members.
+    """Mask of the rows whose hash is among the members.
 
     >>> hashes, members = (RowHashes(np.zeros(2, np.uint64), np.array(low, np.uint64)) for low in ([1, 2], [2, 2]))
     >>> is_in(hashes, members).tolist()
@@ -114,6 +114,6 @@ def is_in(hashes: RowHashes, members: RowHashes) -> NDArray[np.bool_]:
 def _expand(
     rows: NDArray[np.int64], firsts: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Each row as often as it has entries, beside the numbers of those entries."""
+    """Each row once for each of its entries, and the numbers of those entries."""
     ends = np.cumsum(counts)
     return np.repeat(rows, counts), np.repeat(firsts - (ends - counts), counts) + np.arange(counts.sum())

@@ -1,4 +1,4 @@
-"""A slice of the row hashes: those that begin with given bits, so that what is too large is worked on in slices."""
+"""A slice of the row hashes: those that begin with given bits. Rows that do not fit at once are done in slices."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -15,7 +15,7 @@ _MAX_BITS: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HashSlice:
-    """The hashes whose first ``bits`` bits are ``number``; those of no bits are all.
+    """The hashes whose first ``bits`` bits are ``number``; all hashes if ``bits`` is 0.
 
     Slices in the order of their numbers hold the hashes in ascending order, and equal hashes are in one slice.
     """
@@ -24,7 +24,7 @@ class HashSlice:
     number: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what is no slice."""
+        """Refuse numbers that make no slice."""
         if not (0 <= self.bits <= _MAX_BITS and 0 <= self.number < 1 << self.bits):
             raise ValueError(f"expected a number below 2^bits of 0 to {_MAX_BITS} bits, found {self}")
 
@@ -40,7 +40,7 @@ class HashSlice:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it holds every hash."""
+        """True if it holds every hash."""
         return self.bits == 0
 
     def halves(self) -> tuple["HashSlice", "HashSlice"]:
@@ -53,7 +53,7 @@ class HashSlice:
         return lower, upper
 
     def positions(self, hashes: RowHashes) -> NDArray[np.int64]:
-        """Where the hashes of this slice stand, ascending."""
+        """Positions of the hashes of this slice, ascending."""
         if self.is_whole:
             return np.arange(len(hashes))
         return np.flatnonzero(hashes.high >> np.uint64(_MAX_BITS - self.bits) == np.uint64(self.number))

@@ -1,4 +1,4 @@
-"""Equal rows of different identities: what of them cancels although no identity sees it."""
+"""Rows whose selected columns stayed the same but whose identity changed: they cancel across identities."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +25,9 @@ def cancelled_elsewhere(
     change_ordinals: NDArray[np.int32],
     weights: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """What to add to weights so that of equal rows of one ordinal only one sign is left.
+    """Amounts to add to weights so that equal rows of one ordinal have weights of one sign only.
 
-    Which of the identities keep their rows follows from their hashes alone.
+    The hashes of the identities alone decide which of them keep their rows.
 
     Args:
         row_hashes: of rows that are consolidated by row, identity and ordinal.
@@ -36,7 +36,7 @@ def cancelled_elsewhere(
         weights: of each row, never 0.
 
     Returns:
-        Positions of rows that change, and what to add to their weights; these sum to zero over equal rows.
+        Positions of rows that change, and the amounts to add to their weights; these sum to zero over equal rows.
 
     >>> rows, zero = np.array([7, 7, 7, 8], np.uint64), np.zeros(4, np.uint64)
     >>> found = cancelled_elsewhere(
@@ -69,7 +69,7 @@ def _first_of_each(
     weights: NDArray[np.int64],
     common: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """How much of each row cancels: of each group as much as it has in common, by the order of identities."""
+    """Weight of each row that cancels: each group's common weight, taken from its rows in the order of identities."""
     identities = identity_hashes.take(rows)
     order = np.lexsort((identities.low, identities.high, groups))
     sizes = np.abs(weights[rows[order]])

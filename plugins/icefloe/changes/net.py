@@ -16,15 +16,15 @@ def net_changes(
     change_ordinals: NDArray[np.int32],
     weights: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
-    """Adds up the weights of equal rows over all change ordinals.
+    """Add up the weights of equal rows over all change ordinals.
 
-    The ordinal of what is left is the last one in which a row of the same identity stands: rows are consolidated, so
-    that is the last step that changed the identity, whatever became of the rows it changed. All rows of an identity
-    must be there.
+    The remaining rows get the last ordinal that has a row of the same identity. Rows are consolidated, so that is the
+    last step that changed the identity, whatever became of the rows that it changed. All rows of an identity must
+    be among the given rows.
 
     Args:
-        row_hashes: of consolidated rows: each (row hash, change ordinal) stands once, its weight is not zero.
-        identity_hashes: row hashes of the identity columns, the same for equal rows; None where a row is its own
+        row_hashes: of consolidated rows: each (row hash, change ordinal) appears once, its weight is not zero.
+        identity_hashes: row hashes of the identity columns, the same for equal rows; None if a row is its own
             identity.
         change_ordinals: of each row.
         weights: of each row.

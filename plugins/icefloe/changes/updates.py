@@ -16,7 +16,7 @@ Keys = Sequence[NDArray[np.integer]]
 _CODES: Final = np.array(
     [[ChangeType.DELETE, ChangeType.INSERT], [ChangeType.UPDATE_BEFORE, ChangeType.UPDATE_AFTER]], np.uint8
 )
-"""By whether a row is paired, and whether it is an insert."""
+"""Codes by (is the row paired, is it an insert)."""
 
 
 def pair_updates(
@@ -26,18 +26,18 @@ def pair_updates(
     change_ordinals: NDArray[np.int32],
     weights: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Expands consolidated rows by their weights, pairs deletes with inserts of their identity, and orders them.
+    """Expand consolidated rows by their weights, pair deletes with inserts of their identity, and order them.
 
-    Of d deletes and i inserts with one identity and change ordinal the first min(d, i) of each, in the order of their
-    row hashes, become UPDATE_BEFORE and UPDATE_AFTER; the others stay DELETE or INSERT. Rows come by identity hash and
-    change ordinal: pairs side by side, then the others by row hash. Without identities nothing is paired, and rows come
-    by row hash and change ordinal. Any order of the input gives the same rows in the same order.
+    Of d deletes and i inserts with one identity and change ordinal, the first min(d, i) of each, in the order of their
+    row hashes, become UPDATE_BEFORE and UPDATE_AFTER. The others stay DELETE or INSERT. Rows are ordered by identity
+    hash and change ordinal: pairs side by side, then the others by row hash. Without identities no rows are paired, and
+    rows are ordered by row hash and change ordinal. Any order of the input gives the same rows in the same order.
 
     Args:
-        row_hashes: of consolidated rows: each (row hash, change ordinal) stands once.
-        identity_hashes: row hashes of the identity columns; None where rows have no identity.
+        row_hashes: of consolidated rows: each (row hash, change ordinal) appears once.
+        identity_hashes: row hashes of the identity columns; None if rows have no identity.
         change_ordinals: of each row.
-        weights: of each row; weight +k or -k stands for k rows.
+        weights: of each row; weight +k or -k means k rows.
 
     Returns:
         The positions of the rows to take, and their ``ChangeType`` codes.
@@ -86,8 +86,8 @@ def _pair(is_insert: NDArray[np.bool_], starts: NDArray[np.int64]) -> tuple[NDAr
 def _sorted_by(short: Keys, full: Keys) -> NDArray[np.int64]:
     """The order by the ``full`` keys, most significant first.
 
-    Sorting by the ``short`` ones, upper halves of hashes, gives the same order unless two different hashes share an
-    upper half.
+    Sorting by the ``short`` keys, which are upper halves of hashes, gives the same order unless two different hashes
+    share an upper half.
     """
     order = np.lexsort(tuple(reversed(short)))
     return order if _is_sorted(order, full) else np.lexsort(tuple(reversed(full)))
@@ -103,7 +103,7 @@ def _is_sorted(order: NDArray[np.int64], keys: Keys) -> bool:
 
 
 def _starts(take: NDArray[np.int64], keys: Keys) -> NDArray[np.int64]:
-    """Where the groups of neighbours with equal keys begin."""
+    """Starts of the groups of neighbours with equal keys."""
     is_start = np.zeros(len(take), np.bool_)
     is_start[:1] = True
     for key in keys:

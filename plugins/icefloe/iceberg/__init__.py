@@ -11,7 +11,7 @@ Read in this order:
 - `delete_file`: a delete file as a task needs it
 - `table`: PyIceberg's table, under a name that others may import
 - `table_name`: the name of a table in errors and documents
-- `table_identity`: whether a table is the table it was
+- `table_identity`: the id that shows if a table was replaced
 - `unreadable`: errors of files, raised before their name is known
 """
 
@@ -19,6 +19,6 @@ from icefloe.iceberg.catalog.configuration import read_configuration
 
 __all__ = ["data_file", "delete_file", "load_part", "step", "table", "table_identity"]
 
-# PyIceberg reads its configuration as it is imported, and what it raises of a wrong one quotes the file. Only this
+# PyIceberg reads its configuration when it is imported, and its error of a wrong one quotes the file. Only this
 # package imports PyIceberg, so this is the one place that comes first.
 read_configuration()

@@ -1,4 +1,4 @@
-"""A data file as a task needs it: where it lies, and the values that stand in its manifest entry, not in the file."""
+"""A data file as a task needs it: its location, and the values that are in its manifest entry and not in the file."""
 
 import math
 from collections.abc import Mapping
@@ -29,9 +29,9 @@ class DataFile:
         record_count: its rows, before any delete.
         file_size_bytes: its size.
         constants: by source field id (as text) the value of each identity partition; fills a column the file lacks.
-        sequence_number: its data sequence number; 0 on V1 tables.
-        first_row_id: the ``_row_id`` of its first row on V3 tables in the steps that it is read for; None: it has none,
-            or some file of these steps has none.
+        sequence_number: its data sequence number; 0 in V1 tables.
+        first_row_id: the ``_row_id`` of its first row in V3 tables, in the steps that it is read for; None: this file
+            has none, or another file of these steps has none.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -47,7 +47,7 @@ class DataFile:
 
     @property
     def noun(self) -> str:
-        """What sentences call it."""
+        """Name of this kind of file in sentences."""
         return "data file"
 
 
@@ -73,10 +73,11 @@ def constant_to_json(value_type: PrimitiveType, value: Any) -> Constant:
 
 
 def constant_from_json(value_type: PrimitiveType, value: Constant) -> Any:
-    """The partition value behind ``constant_to_json``, as the type the column has now.
+    """The partition value that ``constant_to_json`` wrote, in the type that the column has now.
 
     Returns:
-        What PyIceberg's ``from_json`` gives: Python's own types; nanosecond timestamps are integers since the epoch.
+        The value as PyIceberg's ``from_json`` gives it: Python's own types; nanosecond timestamps are integers since
+        the epoch.
 
     >>> from pyiceberg.types import DateType, LongType
     >>> constant_from_json(DateType(), "2017-11-16"), constant_from_json(LongType(), 7)

@@ -1,4 +1,4 @@
-"""A delete file as a task needs it: where it lies and what it deletes."""
+"""A delete file as a task needs it: its location, and the rows that it deletes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ __all__ = ["DeleteFile", "FileContent"]
 
 
 class FileContent(IntEnum):
-    """What a content file holds, numbered as in the Iceberg spec."""
+    """The content of a file, numbered as in the Iceberg spec."""
 
     DATA = 0
     POSITION_DELETES = 1
@@ -30,12 +30,12 @@ class DeleteFile:
         content: POSITION_DELETES (deletion vectors too) or EQUALITY_DELETES.
         file_format: PARQUET, ORC, AVRO, or PUFFIN for a deletion vector.
         spec_id: the partition spec it was written with.
-        record_count: the positions or rows it names.
-        file_size_bytes: of the whole file, also where a deletion vector is a part of it.
+        record_count: number of positions or rows that it names.
+        file_size_bytes: of the whole file, also if a deletion vector is only a part of it.
         sequence_number: its data sequence number.
         referenced_data_file: the only data file it applies to, if it says so; a deletion vector always does.
-        content_offset: where a deletion vector starts in its file.
-        content_size_bytes: how long it is.
+        content_offset: offset of a deletion vector in its file.
+        content_size_bytes: length of the deletion vector.
         equality_field_ids: the columns of an equality delete file.
         constants: by source field id (as text) the value of each identity partition, as for a data file.
     """
@@ -57,15 +57,15 @@ class DeleteFile:
 
     @property
     def noun(self) -> str:
-        """What sentences call it."""
+        """Name of this kind of file in sentences."""
         return "deletion vector" if self.is_deletion_vector else "delete file"
 
     @property
     def is_deletion_vector(self) -> bool:
-        """Whether it is a bitmap in a Puffin file (V3)."""
+        """True if it is a bitmap in a Puffin file (V3)."""
         return self.file_format == "PUFFIN"
 
     @property
     def size_bytes(self) -> int:
-        """What is read of it."""
+        """Number of bytes to read for it."""
         return self.file_size_bytes if self.content_size_bytes is None else self.content_size_bytes

@@ -15,8 +15,8 @@ class LoadPart:
     """Files of a snapshot, by their order in its manifests, which never changes; part of the documents of a batch.
 
     Attributes:
-        first_file: the first of the part.
-        stop_file: behind its last one.
+        first_file: number of the first file of the part.
+        stop_file: number of the file after the last one.
         num_files: of the whole load.
     """
 
@@ -27,7 +27,7 @@ class LoadPart:
     num_files: int
 
     def __post_init__(self) -> None:
-        """Refuse what no planner makes."""
+        """Refuse a part that no planner makes."""
         if not 0 <= self.first_file < self.stop_file <= self.num_files:
             raise ValueError(
                 f"a load of {self.num_files} files has no part from file {self.first_file} to {self.stop_file}"
@@ -35,12 +35,12 @@ class LoadPart:
 
     @property
     def is_last(self) -> bool:
-        """Whether the load is complete with it."""
+        """True if the load is complete with it."""
         return self.stop_file == self.num_files
 
     @property
     def with_earlier(self) -> "LoadPart":
-        """What the load has delivered up to here."""
+        """The files that the load has delivered with this part."""
         return LoadPart(first_file=0, stop_file=self.stop_file, num_files=self.num_files)
 
     def __str__(self) -> str:

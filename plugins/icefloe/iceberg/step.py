@@ -14,13 +14,13 @@ __all__ = ["Step", "StepKind", "refuse_gaps_in_ordinals"]
 
 
 class StepKind(StrEnum):
-    """How the rows of a step are found."""
+    """Ways in which the rows of a step are found."""
 
     COMMIT = "commit"
-    """What the manifests added by ``snapshot_ids`` add and delete."""
+    """Rows that are added and deleted by the manifests that ``snapshot_ids`` added."""
 
     STATES = "states"
-    """The difference of two states: live at ``end_snapshot_id`` less live at ``start_snapshot_id``."""
+    """The difference of two states: rows live at ``end_snapshot_id`` less rows live at ``start_snapshot_id``."""
 
     INITIAL = "initial"
     """Every live row at ``end_snapshot_id``, as an insert."""
@@ -32,14 +32,15 @@ class Step:
 
     Attributes:
         change_ordinal: counts the steps of a batch from 0.
-        kind: how the step's rows are found.
-        start_snapshot_id: the state before; None where the table was empty, where the state before has expired
-            (a step of kind COMMIT needs nothing of it), and for INITIAL.
+        kind: the way in which the step's rows are found.
+        start_snapshot_id: the state before; None if the table was empty, if the state before has expired
+            (a step of kind COMMIT does not need it), and for INITIAL.
         end_snapshot_id: the state after.
-        snapshot_ids: of a COMMIT the snapshots whose changes it is, oldest first and without ``replace``; else the end.
+        snapshot_ids: for a COMMIT the snapshots that it consists of, oldest first and without ``replace``; otherwise
+            the end.
         commit_snapshot_id: delivered as ``_commit_snapshot_id``.
         commit_timestamp_us: delivered as ``_commit_timestamp``, microseconds since the epoch.
-        load_part: of an INITIAL step whose load takes several batches, the files of this one; None: all.
+        load_part: the files of this batch, for an INITIAL step whose load takes several batches; None: all files.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -67,7 +68,7 @@ class Step:
         )
 
     def __post_init__(self) -> None:
-        """Refuse what no planner makes."""
+        """Refuse a step that no planner makes."""
         if self.change_ordinal < 0:
             raise ValueError(f"change_ordinal counts from 0, found {self.change_ordinal}")
         if not self.snapshot_ids:
@@ -77,7 +78,7 @@ class Step:
 
 
 def refuse_gaps_in_ordinals(steps: Sequence[Step]) -> None:
-    """Raise ValueError unless the steps are numbered 0, 1, 2, ... in their order."""
+    """Raise ValueError unless the steps are numbered 0, 1, 2, ... in this order."""
     found = [step.change_ordinal for step in steps]
     if found != list(range(len(found))):
         raise ValueError(f"the steps of a batch are numbered from 0 without gaps, found {found}")

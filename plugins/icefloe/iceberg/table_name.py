@@ -1,4 +1,4 @@
-"""How errors, warnings and documents call a table."""
+"""The name of a table in errors, warnings and documents."""
 
 from pyiceberg.table import Table
 

@@ -1,4 +1,4 @@
-"""Errors of files that cannot be read, raised by code that does not know the file; whoever does adds its name."""
+"""Errors of unreadable files, raised by code that does not know the file; a caller that does adds its name."""
 
 from icefloe.errors import TerminalError
 
@@ -6,7 +6,7 @@ __all__ = ["ColumnError", "UndecodableError"]
 
 
 class ColumnError(TerminalError):
-    """A column of a data file cannot become that of the table."""
+    """A column of a data file cannot become the table's column."""
 
     def in_file(self, path: str, *, table: str, noun: str = "data file") -> "ColumnError":
         """The same error with the names of file and table."""
@@ -15,4 +15,4 @@ class ColumnError(TerminalError):
 
 
 class UndecodableError(Exception):
-    """The bytes of a file are not what its format demands."""
+    """The bytes of a file break the rules of its format."""

@@ -4,14 +4,14 @@ Read in this order:
 
 - `sink`: the contract
 - `open_sink`: from settings to a sink
-- `claim`: whose a path is
+- `claim`: the owner of a path
 - `files`: the files sink
 - `whole_batch`: a batch that is whole already when it is delivered again
-- `manifest`: which parts a batch has
+- `manifest`: the parts of a batch
 - `part_files`: the files of parts
 - `parquet_files`: Parquet files of changes
 - `row_groups`: batches cut into row groups
-- `same_rows`: whether two files hold the same rows
+- `same_rows`: the check whether two files hold the same rows
 """
 
 __all__ = ["files", "manifest", "open_sink", "sink"]

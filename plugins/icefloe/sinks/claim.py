@@ -1,4 +1,4 @@
-"""Whose a sink's path is: one document at its root, created by the first who writes there."""
+"""The owner of a sink's path: one document at its root, created by the first writer."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
@@ -13,7 +13,7 @@ from icefloe.storage.store import KeyMissingError, Store
 __all__ = ["CLAIM", "PathClaimedError", "SinkClaim", "claim_path", "refuse_claimed"]
 
 CLAIM: Final = "_icefloe.json"
-"""Spark and Arrow take no file for data whose name begins so."""
+"""Spark and Arrow do not take files for data whose names begin with an underscore."""
 
 
 class PathClaimedError(TerminalError):
@@ -22,11 +22,11 @@ class PathClaimedError(TerminalError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkClaim:
-    """``_icefloe.json``: who writes below a sink's path.
+    """``_icefloe.json``: the writer below a sink's path.
 
     Attributes:
         owner: the id of the checkpoint whose batches are delivered there.
-        pipeline: its name, for people, as is the table.
+        pipeline: its name; pipeline and table are for people.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -38,10 +38,10 @@ class SinkClaim:
 
 
 def claim_path(store: Store, claim: SinkClaim) -> None:
-    """Makes a path this owner's unless it is another's; of many callers with different owners one gets it.
+    """Claim a path for an owner unless another owner has it; if many owners claim it at once, one gets it.
 
     Raises:
-        PathClaimedError: it is another's.
+        PathClaimedError: the path is another owner's.
     """
     found = _found(store)
     if found is None and not store.create(CLAIM, dump_document(claim)):
@@ -50,7 +50,7 @@ def claim_path(store: Store, claim: SinkClaim) -> None:
 
 
 def refuse_claimed(store: Store, claim: SinkClaim) -> None:
-    """Stops where `claim_path` would, and writes nothing.
+    """Raise if `claim_path` would, without writing anything.
 
     Raises:
         PathClaimedError: the path is another owner's.

@@ -1,4 +1,4 @@
-"""The files sink: Parquet parts of a batch and the manifest that says the batch is whole."""
+"""The files sink: Parquet parts of a batch, and the manifest that makes the batch whole."""
 
 import os
 import tempfile
@@ -23,7 +23,7 @@ from icefloe.storage.probe import probe
 from icefloe.storage.store import KeyMissingError, Store
 
 _MOST_FILE_BYTES: Final = 4 * 2**30
-"""A file that is past it ends. Stores create at most 5 GB in one request, and no file in several."""
+"""Size at which a file ends. Stores create at most 5 GB in one request, and a file is created in one request."""
 
 __all__ = ["FilesSink", "Manifest", "MixedPartsError", "Part", "PathInUseError", "batch_prefix"]
 
@@ -31,12 +31,12 @@ __all__ = ["FilesSink", "Manifest", "MixedPartsError", "Part", "PathInUseError",
 class FilesSink(Sink):
     """Files under ``<path>/batch=<N>/``; a part's names and rows follow from its task alone.
 
-    A retry or a zombie finds a part that is there and keeps it, or replaces one that is damaged. Files that no manifest
-    names do not count.
+    A retry or a zombie keeps a part that exists already, or replaces a damaged one. Files that no manifest names do not
+    count.
 
     Args:
         store: the sink's path.
-        target_file_bytes: begin another file of the same part past this size; None: past 4 GiB, which is the most.
+        target_file_bytes: begin another file of the same part above this size; None: above 4 GiB, the largest size.
     """
 
     def __init__(self, store: Store, *, target_file_bytes: int | None = None) -> None:
@@ -48,15 +48,15 @@ class FilesSink(Sink):
         probe(self._store)
 
     def claim(self, *, owner: str, pipeline: str, table: str) -> None:
-        """Create ``_icefloe.json`` at the root of the path, unless it is there.
+        """Create ``_icefloe.json`` at the root of the path, unless it exists.
 
         Raises:
-            PathClaimedError: it is there, and another owner's.
+            PathClaimedError: it exists, and is another owner's.
         """
         claim_path(self._store, SinkClaim(owner=owner, pipeline=pipeline, table=table))
 
     def refuse_other_owner(self, *, owner: str, pipeline: str, table: str) -> None:
-        """Read ``_icefloe.json``, if it is there.
+        """Read ``_icefloe.json``, if it exists.
 
         Raises:
             PathClaimedError: it is another owner's.
@@ -75,7 +75,7 @@ class FilesSink(Sink):
         """Compare with the manifest of that number, if there is one.
 
         Raises:
-            PathInUseError: it is there, and of another range.
+            PathInUseError: there is one, and it is of another range.
         """
         whole = self._whole(batch_number)
         if whole is None:
@@ -89,7 +89,7 @@ class FilesSink(Sink):
     def write(self, *, batch_number: int, number: int, schema: pa.Schema, changes: Iterable[pa.RecordBatch]) -> Written:
         """Write the part to local disk until ``changes`` ends, then put each file in one atomic step.
 
-        A batch that is whole already stays as it is: a part that is cut otherwise than there is left out.
+        A batch that is whole already stays as it is: a part that is cut differently than in that batch is left out.
 
         Raises:
             TransientError: the store, or the local disk, failed.
@@ -107,14 +107,15 @@ class FilesSink(Sink):
         return Written(size_bytes=sum(sizes), details={"names": names, "sizes": sizes})
 
     def commit(self, summary: BatchSummary, messages: Sequence[CommitMessage]) -> None:
-        """Write the manifest unless it is there, once every file that it names is seen with its size.
+        """Write the manifest unless it exists, after checking the size of every file that it names.
 
-        A manifest that is there stays if it names the same changes, also in other parts.
+        An existing manifest stays if it names the same changes, even in other parts.
 
         Raises:
             DamagedPartsError: files of parts are missing, or are not as large as they were written.
-            PathInUseError: the manifest that is there is one of other changes.
-            MixedPartsError: it is one of the same changes, and files that it names are damaged or replaced.
+            PathInUseError: the existing manifest is of other changes.
+            MixedPartsError: the existing manifest is of the same changes, and files that it names are damaged or
+                replaced.
         """
         if any(map(is_left_out, messages)) and (whole := self._whole(summary.batch_number)) is not None:
             whole.require(summary, messages)
@@ -136,7 +137,7 @@ class FilesSink(Sink):
         return load_document(Manifest, self._store.get(key), what=f"the manifest {join_url(self._store.url, key)}")
 
     def read_part(self, batch_number: int, part: Part) -> Iterator[pa.RecordBatch]:
-        """The changes of one part, in the order of delivery; no more than one row group is held.
+        """The changes of one part, in the order of delivery; holds at most one row group.
 
         Raises:
             KeyMissingError: a file that the manifest names is gone.
@@ -159,16 +160,16 @@ class FilesSink(Sink):
             )
 
     def unnamed_files(self, batch_number: int, manifest: Manifest) -> int:
-        """How many files beside a manifest it does not name: a task that was killed may leave some."""
+        """Number of files next to a manifest that it does not name: a task that was killed may leave some."""
         prefix = batch_prefix(batch_number)
         named = {_manifest_key(batch_number), *(f"{prefix}/{name}" for part in manifest.parts for name in part.names)}
         return sum(found.key not in named for found in self._store.list(prefix))
 
     def _deliver_file(self, key: str, file: Path) -> int:
-        """Puts a file where none is, or a damaged one; returns the size of the one that counts.
+        """Put a file if there is none, or a damaged one; returns the size of the file that counts.
 
-        A whole one is never replaced: a reader may be in the middle of it, and an attempt that was stopped here for
-        hours, of another release with another PyArrow, would give the same rows in other bytes.
+        A whole file is never replaced: a reader may be in the middle of it. An attempt that was stopped here for hours,
+        of another release with another PyArrow, would give the same rows in other bytes.
         """
         size_bytes = file.stat().st_size
         found = self._store.size(key)
@@ -182,7 +183,7 @@ class FilesSink(Sink):
         return size_bytes
 
     def _whole(self, batch_number: int) -> WholeBatch | None:
-        """The batch as it was made whole before; None if it was not."""
+        """The batch if it was made whole before; None if it was not."""
         try:
             return WholeBatch(store=self._store, manifest=self.manifest(batch_number))
         except KeyMissingError:

@@ -14,11 +14,11 @@ __all__ = ["Manifest", "Part", "batch_prefix", "parts_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """The changes of one task, in one file or, past ``target_file_bytes``, several.
+    """The changes of one task, in one file or, above ``target_file_bytes``, in several.
 
     Attributes:
         names: of the files, in the order of the changes.
-        size_bytes: of all of them.
+        size_bytes: of all files together.
         hash_sum: the signed sum of the row hashes, deletes and before images negative, mod 2^128.
     """
 
@@ -32,7 +32,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """``_manifest.json``: written last, says the batch is whole, and is what readers trust."""
+    """``_manifest.json``: written last; readers trust it, because its existence means that the batch is whole."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 

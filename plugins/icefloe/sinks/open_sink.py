@@ -13,15 +13,15 @@ __all__ = ["open_sink"]
 
 
 def open_sink(settings: Mapping[str, Any], options: Mapping[str, str], requests: Requests | None = None) -> Sink:
-    """The sink a plan or a pipeline describes.
+    """The sink that a plan or a pipeline describes.
 
     Args:
         settings: the pipeline's ``sink``, ``${ENV}`` expanded; for a backfill its ``path`` is the backfill's own.
         options: credentials of the destination.
-        requests: counts what is asked of its store.
+        requests: counts the requests to its store.
 
     Raises:
-        NotBuiltError: a type or a format that this release does not have.
+        NotBuiltError: this release does not have the type or the format.
     """
     if settings["type"] != "files":
         raise NotBuiltError(f"sink.type {settings['type']} is not built yet: use files", sink_type=settings["type"])

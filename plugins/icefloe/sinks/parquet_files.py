@@ -18,7 +18,7 @@ __all__ = ["read_parquet", "write_parquet_files"]
 def write_parquet_files(
     folder: Path, schema: pa.Schema, groups: Iterator[pa.Table], *, target_file_bytes: int | None
 ) -> list[Path]:
-    """Writes row groups to as many files as they need, in their order; no groups give no file.
+    """Write row groups to as many files as they need, in their order; no files if there are no groups.
 
     The same groups give the same bytes, as long as PyArrow stays the same.
 
@@ -26,7 +26,7 @@ def write_parquet_files(
         folder: an empty local one.
         schema: of the groups.
         groups: none of them empty.
-        target_file_bytes: begin another file past this size; None: never.
+        target_file_bytes: begin another file above this size; None: never.
 
     Raises:
         TransientError: the local disk is full or fails.
@@ -41,11 +41,11 @@ def write_parquet_files(
 
 
 def read_parquet(store: Store, key: str) -> Iterator[pa.RecordBatch]:
-    """The rows of one stored file, a row group's at a time.
+    """The rows of one stored file, one row group at a time.
 
     Raises:
         KeyMissingError: there is no such file.
-        TerminalError: it is not a whole Parquet file, or a page is not what its checksum says.
+        TerminalError: it is not a whole Parquet file, or a page does not match its checksum.
         TransientError: the store did not answer.
     """
     try:
@@ -79,7 +79,7 @@ def _write_files(
 
 
 class _StoredFile(io.RawIOBase):
-    """What Parquet's reader needs of a file: seeks, and reads that become ranged reads of the store."""
+    """A stored file for Parquet's reader: seeks, and reads that become ranged reads of the store."""
 
     def __init__(self, store: Store, key: str) -> None:
         size_bytes = store.size(key)

@@ -1,4 +1,4 @@
-"""The files of delivered parts, held against what a folder shows of them."""
+"""The files of delivered parts, checked against the listing of a folder."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,15 +8,15 @@ __all__ = ["is_left_out", "part_damage"]
 
 
 def is_left_out(message: CommitMessage) -> bool:
-    """Whether a task wrote no file of its changes, because it found the batch whole in other parts."""
+    """True if a task wrote no file of its changes, because it found the batch whole in other parts."""
     return message.rows > 0 and not message.details["names"]
 
 
 def part_damage(message: CommitMessage, sizes: Mapping[str, int]) -> str | None:
-    """What is wrong with the files of one part; None where they are there with as many bytes as were written.
+    """Fault of the files of one part as a sentence; None if all files exist with as many bytes as were written.
 
     Args:
-        message: of the task that wrote them; earlier releases recorded the size of all its files only.
+        message: of the task that wrote them; earlier releases recorded only the size of all its files together.
         sizes: of every file in the batch's folder, by its name there.
     """
     if is_left_out(message):

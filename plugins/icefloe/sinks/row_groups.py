@@ -14,16 +14,16 @@ GROUP_BYTES: Final = 64 << 20
 def row_groups(
     schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, max_rows: int = GROUP_ROWS, max_bytes: int = GROUP_BYTES
 ) -> Iterator[pa.Table]:
-    """The rows of all batches in their order, in tables worth a row group each; none is empty.
+    """The rows of all batches in their order, in tables of one row group each; no table is empty.
 
-    Every table but the last is as large as a bound allows, whatever the batches were. One group and one batch are held
-    at a time.
+    Every table but the last is as large as a bound allows, whatever the sizes of the batches. One group and one batch
+    are held at a time.
 
     Args:
         schema: of every batch.
         batches: read only as far as the next group needs.
         max_rows: of a group.
-        max_bytes: of a group, in Arrow's memory; a guess where the sizes of a batch's rows differ much.
+        max_bytes: of a group, in Arrow's memory; an estimate if the sizes of a batch's rows differ much.
     """
     pending: list[pa.RecordBatch] = []
     rows = size_bytes = 0

@@ -1,4 +1,4 @@
-"""Whether a stored Parquet file holds the rows of a local one, however they were cut and encoded."""
+"""Checks whether a stored Parquet file holds the rows of a local one, however they were cut and encoded."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,9 +17,9 @@ _COMPARED_BYTES: Final = 8 * 2**20
 
 
 def holds_same_rows(store: Store, key: str, file: Path) -> bool:
-    """Whether the file under a key is whole and has the same rows in the same order; a row group of each is held.
+    """True if the file under a key is whole and has the same rows in the same order; holds one row group of each.
 
-    NaN counts as another value than NaN, unless all bytes of the files are the same.
+    NaN does not equal NaN, unless all bytes of the files are the same.
 
     Raises:
         TransientError: the store did not answer.

@@ -15,16 +15,16 @@ __all__ = ["BatchSummary", "CommitMessage", "DamagedPartsError", "Sink", "Writte
 
 
 class DamagedPartsError(TransientError):
-    """What tasks delivered is not there any more as they wrote it. Fact: ``numbers`` of the tasks, to be run again."""
+    """Files of tasks are missing or no longer as written. Fact: ``numbers`` of the tasks, to be run again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What a sink says of one task's write.
+    """The result of one task's write.
 
     Attributes:
         size_bytes: bytes written to the destination.
-        details: what the sink needs at commit, for example file names; JSON values only.
+        details: facts that the sink needs at commit, for example file names; JSON values only.
     """
 
     size_bytes: int
@@ -33,7 +33,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitMessage:
-    """One task's delivered changes: what its sink wrote, and what went in.
+    """One task's delivered changes: the facts of its sink, and the counts and hash sum of the changes.
 
     Attributes:
         number: of the task, a map id or a range id; a batch has each number at most once.
@@ -53,7 +53,7 @@ class CommitMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSummary:
-    """What a sink is told about a whole batch when it commits it."""
+    """Summary of a whole batch, for the sink that commits it."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
@@ -72,33 +72,33 @@ class Sink(ABC):
     """A destination of changes. Tasks write, one process commits.
 
     `write` runs in many processes at once, may be repeated for the same number, and may still run in a zombie after
-    the batch is committed; each sink says in docs/sinks.md what a reader may trust then.
+    the batch is committed. docs/sinks.md says for each sink what a reader may trust then.
     """
 
     @abstractmethod
     def check(self) -> None:
-        """Proves that the destination can be written; leaves nothing behind.
+        """Prove that the destination can be written; leaves nothing behind.
 
         Raises:
-            TerminalError: it cannot, and why.
+            TerminalError: it cannot be written; the error says why.
         """
 
     @abstractmethod
     def claim(self, *, owner: str, pipeline: str, table: str) -> None:
-        """Makes the destination this owner's, before its first batch is opened; repeating it has no further effect.
+        """Claim the destination for an owner before its first batch is opened; repeating it has no further effect.
 
         Args:
             owner: the id of the checkpoint whose batches are delivered.
-            pipeline: its name, for people.
-            table: likewise.
+            pipeline: name of the pipeline, for people.
+            table: name of the table, for people.
 
         Raises:
-            TerminalError: it is another owner's.
+            TerminalError: the destination is another owner's.
         """
 
     @abstractmethod
     def refuse_other_owner(self, *, owner: str, pipeline: str, table: str) -> None:
-        """Stops where `claim` would, and changes nothing: asked before the checkpoint of a new pipeline is begun.
+        """Raise if `claim` would, without changing anything; called before the checkpoint of a new pipeline is begun.
 
         Raises:
             TerminalError: the destination is another owner's.
@@ -114,17 +114,17 @@ class Sink(ABC):
         after_snapshot_id: int | None,
         up_to_snapshot_id: int | None,
     ) -> None:
-        """Stops a batch before it is opened, where the destination holds a whole one of its number already.
+        """Refuse a batch before it is opened, if the destination already holds a whole batch of its number.
 
-        One of the same range is let through: delivering it again changes nothing.
+        A batch of the same range is let through: delivering it again changes nothing.
 
         Raises:
-            TerminalError: it belongs to another pipeline, or to an earlier life of this one.
+            TerminalError: the batch there belongs to another pipeline, or to an earlier start of this one.
         """
 
     @abstractmethod
     def write(self, *, batch_number: int, number: int, schema: pa.Schema, changes: Iterable[pa.RecordBatch]) -> Written:
-        """Writes the changes of one task; an exception raised by ``changes`` leaves nothing visible.
+        """Write the changes of one task; an exception raised by ``changes`` leaves nothing visible.
 
         Args:
             batch_number: the batch.
@@ -135,8 +135,8 @@ class Sink(ABC):
 
     @abstractmethod
     def commit(self, summary: BatchSummary, messages: Sequence[CommitMessage]) -> None:
-        """Makes the batch whole for readers; repeating it has no further effect, also with the changes cut otherwise.
+        """Make the batch whole for readers; repeating it has no further effect, even with other parts.
 
         Raises:
-            DamagedPartsError: what some tasks delivered is gone or cut; nothing was made whole.
+            DamagedPartsError: files that some tasks delivered are missing or cut; nothing was made whole.
         """

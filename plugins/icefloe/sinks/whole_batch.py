@@ -1,8 +1,8 @@
 """A batch of the files sink that is whole already when its tasks deliver it again.
 
-The manifest of a batch is there before the checkpoint says that the batch is done. A run that was killed in between
-delivers again. If its shuffle folder was lost and `memory_bytes` is another one, it cuts the same changes into other
-parts. Readers trust the manifest, so the manifest and its files stay.
+The manifest of a batch exists before the checkpoint says that the batch is done. If a run is killed in between, the
+next run delivers again. If its shuffle folder was lost and `memory_bytes` has changed, it cuts the same changes into
+other parts. Readers trust the manifest, so the manifest and its files stay.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class MixedPartsError(TerminalError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeBatch:
-    """A batch whose manifest is there.
+    """A batch whose manifest exists.
 
     Attributes:
         store: the sink's path.
@@ -41,13 +41,13 @@ class WholeBatch:
     manifest: Manifest
 
     def kept_part(self, names: Sequence[str], files: Sequence[Path]) -> Written | None:
-        """The files that a task finds in place of its own; None if it must write its part again, which is damaged.
+        """The files that a task keeps instead of its own; None if the part is damaged and the task must write it again.
 
-        A task whose rows are cut otherwise than the manifest says has no part here: it names no files.
+        A task whose rows are cut differently than in the manifest has no part here: the result names no files.
 
         Args:
-            names: of its files.
-            files: on local disk, with its rows.
+            names: of the task's files.
+            files: on local disk, with the task's rows.
 
         Raises:
             TransientError: the store did not answer.
@@ -66,10 +66,10 @@ class WholeBatch:
         return Written(size_bytes=part.size_bytes, details={"names": list(names), "sizes": sizes})
 
     def require(self, summary: BatchSummary, messages: Sequence[CommitMessage]) -> None:
-        """Makes sure that the manifest is one of these changes, and that its files are there.
+        """Check that the manifest is of these changes, and that its files exist.
 
         Raises:
-            PathInUseError: the manifest is one of other changes.
+            PathInUseError: the manifest is of other changes.
             MixedPartsError: files that it names are missing, cut or replaced.
         """
         if self.manifest.batch != summary:
@@ -86,7 +86,7 @@ class WholeBatch:
             )
 
     def in_use(self) -> PathInUseError:
-        """The error that the batch is one of other changes."""
+        """The error that the batch holds other changes."""
         batch = self.manifest.batch
         return PathInUseError(
             f"{self.url} already holds a whole batch with other changes: those of pipeline {batch.pipeline} for table "
@@ -98,7 +98,7 @@ class WholeBatch:
 
     @property
     def url(self) -> str:
-        """The folder of the batch."""
+        """URL of the batch's folder."""
         return join_url(self.store.url, self._prefix)
 
     @property

@@ -3,7 +3,7 @@
 Read in this order:
 
 - `row_hashes`: the hash of rows
-- `column_hash`: what one column adds to it
+- `column_hash`: the contribution of one column to the hash
 - `canonical`: words of fixed-width values
 - `byte_hash`: words of strings and bytes
 - `sequences`: sums over strings, lists and maps

@@ -1,4 +1,4 @@
-"""Words of strings and bytes, by content: the first eight bytes plainly, the further ones as a sequence of words."""
+"""Words of strings and bytes, by content: the first eight bytes plainly, further bytes as a sequence of words."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,11 +21,11 @@ _LONG_BYTES: Final = 12
 _SAMPLE_ROWS: Final = 512
 _LENGTH: Final = np.uint64(K1)
 _TAIL: Final = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)
-"""What to keep of a word of which only the first ``count`` bytes count."""
+"""Masks that keep the first ``count`` bytes of a word."""
 
 
 def is_bytes(data_type: pa.DataType) -> bool:
-    """Whether ``byte_words`` knows the type."""
+    """True if ``byte_words`` knows the type."""
     return data_type.id in _TYPES
 
 
@@ -47,9 +47,9 @@ def byte_words(array: pa.Array, seed: Seed, mixer: Mixer) -> Words:
 
 
 def repeats_long_values(array: pa.Array) -> bool:
-    """Whether the values are long, and its first ones few distinct, so that they are better hashed by a dictionary.
+    """True if hashing by a dictionary is faster: the values are long, and the first ones have few distinct values.
 
-    Encoding takes about 20 ns a value, hashing 10 and for each further word another 20.
+    Encoding takes about 20 ns a value; hashing takes 10, and another 20 for each further word.
     """
     if array.type.id not in _ENCODABLE or len(array) < 4 * _SAMPLE_ROWS:
         return False

@@ -19,7 +19,7 @@ _MICROSECONDS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 1}
 
 
 def is_fixed_width(data_type: pa.DataType) -> bool:
-    """Whether ``fixed_width_words`` knows the type."""
+    """True if ``fixed_width_words`` knows the type."""
     return data_type.id in _WORDS
 
 
@@ -34,7 +34,7 @@ def fixed_width_words(array: pa.Array) -> Words:
 
 
 def null_mask(array: pa.Array) -> NDArray[np.bool_] | None:
-    """True where the value is null; None where none is."""
+    """Mask of the values that are null; None if there are none."""
     if array.null_count == 0:
         return None
     return _bits(array, 0) == 0

@@ -1,4 +1,4 @@
-"""The contribution of one column to the row hash: values by type, nested ones by their parts."""
+"""The contribution of one column to the row hash: values by type, nested values by their parts."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -21,10 +21,10 @@ _LISTS: Final = {pa.lib.Type_LIST, pa.lib.Type_LARGE_LIST, pa.lib.Type_FIXED_SIZ
 
 
 def add_column(array: pa.Array, seed: Seed, mixer: Mixer, sums: HashSums) -> None:
-    """Adds the contribution of each value to the sum at its place.
+    """Add the contribution of each value to the sum at its place.
 
     Raises:
-        TerminalError: a type that no Iceberg column has (union, interval), or a decimal of more than 38 digits.
+        TerminalError: no Iceberg column has the type (union, interval), or a decimal has more than 38 digits.
     """
     array = _plain(array)
     if repeats_long_values(array):
@@ -67,7 +67,7 @@ def _words(array: pa.Array, seed: Seed, mixer: Mixer) -> Words:
 
 
 def _add_dictionary(array: pa.Array, seed: Seed, mixer: Mixer, sums: HashSums) -> None:
-    """Each distinct value is hashed once; a null may stand in the indices or in the dictionary."""
+    """Add a dictionary column, each distinct value hashed once; nulls may be in the indices or in the dictionary."""
     distinct = HashSums.zeros(len(array.dictionary) + 1)
     add_column(array.dictionary, seed, mixer, distinct.slice(0, len(array.dictionary)))
     distinct.low[-1], distinct.high[-1] = seed.null
@@ -116,7 +116,7 @@ def _sequence_sums(elements: HashSums, extents: "_Extents", seed: Seed, mixer: M
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Extents:
-    """Where each row's elements stand: ``counts`` of them from ``starts``, counted from element ``begin`` of all."""
+    """Places of each row's elements: ``counts`` of them from ``starts``, counted from element ``begin`` of all."""
 
     begin: int
     end: int
@@ -142,7 +142,7 @@ class _Extents:
         return HashSums.zeros(self.end - self.begin)
 
     def cut(self, values: pa.Array) -> pa.Array:
-        """The elements, of a child array of all."""
+        """The elements, taken from a child array with all elements."""
         return values.slice(self.begin, self.end - self.begin)
 
 

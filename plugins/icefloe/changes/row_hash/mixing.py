@@ -32,19 +32,19 @@ GAMMA: Final = 0x9E3779B97F4A7C15
 K1: Final = 0xBF58476D1CE4E5B9
 K2: Final = 0x94D049BB133111EB
 NULL: Final = (0xD1B54A32D192ED03, 0x9E3779B97F4A7C15)
-"""The words of a null. No other value of a column has this v: that of fixed-width values is 0, that of decimals lies
-within 10^38 / 2^64 of 0, that of bytes of at most 8 is their length."""
+"""The words of a null. No other value of a column has this v. Fixed-width values have a v of 0, decimals have a v
+within 10^38 / 2^64 of 0, and byte strings of at most 8 bytes have their length as v."""
 
 BLOCK_ROWS: Final = 16_000
-"""Values worked on at a time: a dozen arrays of them fit the second-level cache of one core, and one stays below the
-128 KiB from which glibc maps, and the kernel clears, fresh memory for every array."""
+"""Number of values that are worked on at a time. A dozen arrays of them fit the second-level cache of one core. One
+array is smaller than 128 KiB: from that size on glibc maps, and the kernel clears, fresh memory for every array."""
 _S29, _S32 = np.uint64(29), np.uint64(32)
 _K1, _K2 = np.uint64(K1), np.uint64(K2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """Two words for each value: ``low`` is u; ``high`` is v, None where all are 0; ``nulls`` marks nulls."""
+    """Two words for each value: ``low`` is u; ``high`` is v, None if all are 0; ``nulls`` marks nulls."""
 
     low: NDArray[np.uint64]
     high: NDArray[np.uint64] | None = None

@@ -43,7 +43,7 @@ class RowHashes:
 
     @classmethod
     def concat(cls, parts: Iterable["RowHashes"]) -> "RowHashes":
-        """The hashes of all parts in order; none of no parts."""
+        """The hashes of all parts in order; no hashes if there are no parts."""
         given = list(parts)
         if len(given) == 1:
             return given[0]
@@ -76,7 +76,7 @@ class RowHashes:
         return RowHashes(self.high[positions], self.low[positions])
 
     def equals(self, other: "RowHashes") -> bool:
-        """Whether both hold the same hashes in the same order."""
+        """True if both hold the same hashes in the same order."""
         return np.array_equal(self.low, other.low) and np.array_equal(self.high, other.high)
 
     def modulo(self, divisor: int) -> NDArray[np.int32]:
@@ -104,7 +104,7 @@ class RowHashes:
 
 
 def row_hashes(columns: Sequence[pa.Array | pa.ChunkedArray]) -> RowHashes:
-    """The hash of each row of these columns, which have one length.
+    """The hash of each row of these columns, which have the same length.
 
     Equal rows have equal hashes whatever the layout of the arrays: offsets, chunks, dictionaries, widths of integers,
     floats, decimals and offsets. The position of a column counts, its name does not.
@@ -114,8 +114,8 @@ def row_hashes(columns: Sequence[pa.Array | pa.ChunkedArray]) -> RowHashes:
     'ca7d787c1512bf6f33305761d0ba70cc'
 
     Raises:
-        ValueError: no columns, or columns of different lengths.
-        TerminalError: a type that no Iceberg column has, or a decimal of more than 38 digits.
+        ValueError: there are no columns, or their lengths differ.
+        TerminalError: no Iceberg column has the type of a column, or a decimal has more than 38 digits.
     """
     lengths = {len(column) for column in columns}
     if len(lengths) != 1:
@@ -165,7 +165,7 @@ def _modulo(values: NDArray[np.uint64], divisor: int) -> NDArray[np.uint64]:
 
 
 def _signed_sum(high: NDArray[np.uint64], low: NDArray[np.uint64], weights: NDArray[np.int64]) -> int:
-    """Limbs of 32 bits times parts of 15 bits: 65,536 such products add up below 2^63."""
+    """Sum of limbs of 32 bits times parts of 15 bits: 65,536 such products add up to less than 2^63."""
     limbs = [part.view(np.int64) for part in (low & _LIMB, low >> _S32, high & _LIMB, high >> _S32)]
     total = 0
     for shift, part in _weight_parts(weights):

@@ -15,22 +15,22 @@ Fetch = Callable[[Rows, NDArray[np.int64] | int], Words]
 """The words, without nulls, of the elements at some positions of some rows' sequences."""
 
 _MANY_ROWS: Final = 256
-"""From so many rows on, one array operation per position costs less than working out each element's position."""
+"""Number of rows from which one array operation per position costs less than computing each element's position."""
 _K1, _K2 = np.uint64(K1), np.uint64(K2)
 
 
 def add_sequences(
     counts: NDArray[np.int64], fetch: Fetch, *, seed: Seed, mixer: Mixer, sums: HashSums, is_ordered: bool
 ) -> None:
-    """Adds to each row's sum the mixed words of its elements.
+    """Add the mixed words of each row's elements to its sum.
 
     Args:
-        counts: how many elements each row has.
+        counts: number of elements of each row.
         fetch: the elements.
         seed: of the elements' place.
         mixer: the scratch memory.
         sums: one per row.
-        is_ordered: whether the position of an element is mixed into its words.
+        is_ordered: True if the position of an element is mixed into its words.
     """
     rows = np.flatnonzero(counts)
     position = 0
@@ -57,7 +57,7 @@ def _add_long(
     sums: HashSums,
     is_ordered: bool,
 ) -> None:
-    """Few rows, perhaps of many elements: their elements from position ``first``, end to end, block by block."""
+    """Add few rows, perhaps of many elements: their elements from position ``first``, end to end, block by block."""
     bounds = np.concatenate(([0], np.cumsum(counts - first)))
     for start, here, inside in _blocks(bounds):
         elements = np.diff(inside)
@@ -71,7 +71,7 @@ def _add_long(
 
 
 def _blocks(bounds: NDArray[np.int64]) -> Iterator[tuple[int, slice, NDArray[np.int64]]]:
-    """Where a block starts, the rows that it touches, and their bounds cut to it; a long row has several blocks."""
+    """Start of each block, the rows that it touches, and their bounds cut to it; a long row has several blocks."""
     total = int(bounds[-1])
     for start in range(0, total, BLOCK_ROWS):
         stop = min(start + BLOCK_ROWS, total)

@@ -12,7 +12,7 @@ Read in this order:
 - `bounded_aws`: its Glue and DynamoDB catalogs with timeouts
 - `private_catalog`: keeps a table's own properties out of its FileIO
 - `file_io`: opens files; errors of storage become ours
-- `file_io_properties`: what opens files, and nothing of the catalog
+- `file_io_properties`: the properties that open files, without those of the catalog
 - `file_places`: where a table's files may lie
 - `confined_io`: a FileIO that opens nothing elsewhere
 - `metadata_errors`: errors of metadata files

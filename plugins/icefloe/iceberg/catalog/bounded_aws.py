@@ -24,7 +24,7 @@ def bounded_dynamodb(name: str, properties: dict[str, str], silence_seconds: flo
 
 
 def bounded_session(silence_seconds: float) -> Any:
-    """A session of botocore whose clients give up a silent server."""
+    """A session of botocore whose clients give up on a silent server."""
     from botocore.config import Config
     from botocore.session import get_session
 
@@ -36,6 +36,6 @@ def bounded_session(silence_seconds: float) -> Any:
 
 def _opened(kind: Any, name: str, properties: dict[str, str], silence_seconds: float) -> Catalog:
     catalog: Catalog = kind(name, **{**properties, BOTOCORE_SESSION: bounded_session(silence_seconds)})
-    # Properties are handed to FileIOs, and with those to other processes: no live session may be among them.
+    # FileIOs get these properties and take them to other processes: no live session may be among them.
     catalog.properties = properties
     return catalog

@@ -12,12 +12,12 @@ _LONGEST_CONNECT_SECONDS: Final = 10.0
 
 
 class BoundedRestCatalog(RestCatalog):
-    """A REST catalog that gives up a silent server.
+    """A REST catalog that gives up on a silent server.
 
     Args:
         name: of the catalog.
         properties: of the catalog.
-        silence_seconds: how long the server may send nothing.
+        silence_seconds: the longest time in which the server may send nothing.
     """
 
     def __init__(self, name: str, properties: dict[str, str], silence_seconds: float) -> None:
@@ -25,6 +25,6 @@ class BoundedRestCatalog(RestCatalog):
         super().__init__(name, **properties)
 
     def _config_headers(self, session: Session) -> None:
-        # PyIceberg calls this with each new session before it asks for a token by it.
+        # PyIceberg calls this with each new session before it asks for a token with that session.
         session.request = partial(session.request, timeout=self._timeout)  # type: ignore[method-assign]
         super()._config_headers(session)

@@ -12,12 +12,12 @@ _LONGEST_CONNECT_SECONDS: Final = 10
 
 
 class BoundedSqlCatalog(SqlCatalog):
-    """A SQL catalog that gives up a silent server.
+    """A SQL catalog that gives up on a silent server.
 
     Args:
         name: of the catalog.
         properties: of the catalog; timeouts that its ``uri`` sets win.
-        silence_seconds: how long the server may send nothing.
+        silence_seconds: the longest time in which the server may send nothing.
     """
 
     def __init__(self, name: str, properties: dict[str, str], silence_seconds: float) -> None:
@@ -37,10 +37,10 @@ class BoundedSqlCatalog(SqlCatalog):
 
 
 def connection_timeouts(driver: str, silence_seconds: float) -> Mapping[str, int]:
-    """Connection parameters of a driver that bound how long it waits; none for a driver that is not known.
+    """Connection parameters that bound the waits of a driver; none for an unknown driver.
 
-    No ``statement_timeout``: poolers refuse it among the parameters of a connection, and a server that hangs does not
-    keep it. SQLite's own bound on a locked file is 5 seconds.
+    No ``statement_timeout``: poolers refuse it among the parameters of a connection, and a server that hangs ignores
+    it. SQLite's own bound on a locked file is 5 seconds.
 
     >>> connection_timeouts("pymysql", 20)
     {'connect_timeout': 10, 'read_timeout': 20, 'write_timeout': 20}

@@ -1,4 +1,4 @@
-"""What catalogs raise, told apart by type: whether the same call may succeed later."""
+"""Errors of catalogs, told apart by type: the same call may succeed later, or it will not."""
 
 import sys
 from collections.abc import Iterator
@@ -46,22 +46,22 @@ _TERMINAL_BY_MODULE: Final = {
 
 @contextmanager
 def catalog_errors(catalog_name: str, doing: str) -> Iterator[None]:
-    """Turn what a catalog raises into one sentence.
+    """Turn an error of a catalog into one sentence.
 
     Args:
         catalog_name: for the sentence.
-        doing: what was tried, as in "cannot <doing>".
+        doing: the attempt, as in "cannot <doing>".
 
     Raises:
-        TransientError: it did not answer, or not now.
-        TerminalError: its properties are wrong, it refused, or it holds what cannot be read.
+        TransientError: the catalog did not answer, or not now.
+        TerminalError: its properties are wrong, it refused, or its content cannot be read.
     """
     try:
         yield
     except IcefloeError:
         raise
     except Exception as cause:
-        # The more exact types stand first: requests' errors are OSErrors, some of them ValueErrors too.
+        # The more exact types come first: requests' errors are OSErrors, some of them ValueErrors too.
         if isinstance(cause, (*_TRANSIENT, *_imported(_TRANSIENT_BY_MODULE))):
             raise_outgoing(_unanswered(catalog_name, doing, cause), cause)
         if isinstance(cause, (*_TERMINAL, *_imported(_TERMINAL_BY_MODULE))):
@@ -78,7 +78,7 @@ def _unanswered(catalog_name: str, doing: str, cause: Exception) -> TransientErr
 
 
 def _advice(cause: Exception) -> str:
-    # Each client has types of its own for it, and some say it in words alone.
+    # Each client has its own types for a timeout, and some report it in words only.
     said = f"{type(cause).__name__} {cause}".lower()
     is_late = "timeout" in said or "timed out" in said
     return f"; wait for it, and if it is only slow, set a larger {PATIENCE_VARIABLE}" if is_late else ""
@@ -91,7 +91,7 @@ def _imported(names_by_module: dict[str, tuple[str, ...]]) -> Iterator[type[Exce
 
 
 def _shortly(cause: Exception) -> str:
-    # The first line says what happened. What is hidden may hold line breaks, so that comes first.
+    # The first line is the message. Redact before splitting, because a secret may hold line breaks.
     lines = redacted_foreign(str(cause)).strip().splitlines()
     said = " ".join(lines[0].split())[:_LONGEST] if lines else ""
     return f"{type(cause).__name__}: {said}" if said else type(cause).__name__

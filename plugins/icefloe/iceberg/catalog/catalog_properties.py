@@ -1,4 +1,4 @@
-"""The properties of a catalog, checked before PyIceberg takes them: by its own checks some fail far from here."""
+"""The properties of a catalog, checked before PyIceberg takes them: its own checks fail some of them far from here."""
 
 import re
 from collections.abc import Mapping
@@ -21,10 +21,11 @@ def usable_properties(name: str, properties: Mapping[str, Any]) -> dict[str, Any
 
     Args:
         name: of the catalog.
-        properties: text, or mappings where PyIceberg takes these.
+        properties: text, or mappings for the properties that PyIceberg takes as mappings.
 
     Raises:
-        TerminalError: one that no request can carry, or text in place of a mapping; it is named, never its value.
+        TerminalError: no request can carry a property, or one is text in place of a mapping. The error names the
+            property, never its value.
     """
     usable = {key: _stripped(value) for key, value in properties.items()}
     for key in _MAPPINGS:

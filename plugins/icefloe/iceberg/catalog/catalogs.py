@@ -51,22 +51,22 @@ def load_table(
     properties: Mapping[str, str] | None = None,
     allowed_locations: Sequence[str] = (),
 ) -> Table:
-    """The table as its catalog has it now; its FileIO has the properties of the catalog, never those of the table.
+    """The table as its catalog has it now; its FileIO has the catalog's properties, never the table's.
 
-    It opens files in the places of the table and of its catalog only, and in those that are allowed besides.
+    The FileIO opens files only in the places of the table and of its catalog, and in the allowed locations.
 
     Args:
         catalog: a catalog of PyIceberg's configuration (``.pyiceberg.yaml``, ``PYICEBERG_CATALOG__...``), or a mapping
-            of catalog properties, ``name`` in it being the catalog's name (default ``default``).
+            of catalog properties, in which ``name`` is the catalog's name (default ``default``).
         table: namespace and name, dotted.
         properties: all properties of the catalog that ``catalog`` names, resolved elsewhere (an Airflow connection);
             no entry of PyIceberg's configuration is merged in.
-        allowed_locations: of the pipeline.
+        allowed_locations: the pipeline's setting.
 
     Raises:
-        UnknownCatalogError: no such catalog in the configuration.
-        UnknownTableError: no such table; names near ones of its namespace.
-        NotBuiltError: a column of a type that PyIceberg does not know, or an encrypted table.
+        UnknownCatalogError: the configuration has no such catalog.
+        UnknownTableError: there is no such table; the error names similar tables of its namespace.
+        NotBuiltError: PyIceberg does not know the type of a column, or the table is encrypted.
         TransientError: the catalog, or the store of the metadata file, did not answer.
         TerminalError: wrong properties, refused access, or a table that PyIceberg cannot load.
     """
@@ -75,7 +75,7 @@ def load_table(
 
 
 def reload_table(table: Table) -> Table:
-    """The table as its catalog has it now, asked by the catalog that loaded it; errors as ``load_table``."""
+    """The table as its catalog has it now, by the catalog that loaded it; errors as ``load_table``."""
     patience = _patience_with(table.catalog.name, table.catalog.properties)
     return _load_table(table.catalog, table_name(table), patience, allowed_locations_of(table.io))
 
@@ -108,7 +108,7 @@ def load_catalog(catalog: str | Mapping[str, str], *, properties: Mapping[str, s
 
 
 def _open_catalog(catalog: str | Mapping[str, str], properties: Mapping[str, str] | None) -> tuple[Catalog, Patience]:
-    """The catalog, and what opening it left of the patience with it."""
+    """The catalog, and the patience that is left after opening it."""
     hide_environment(os.environ)
     if isinstance(catalog, str):
         name, resolved = catalog, dict(_configured(catalog) if properties is None else properties)
@@ -117,12 +117,12 @@ def _open_catalog(catalog: str | Mapping[str, str], properties: Mapping[str, str
         name = resolved.pop("name", _DEFAULT_NAME)
     hide(resolved)
     resolved = usable_properties(name, resolved)
-    # Whoever reads a table must not make the catalog's own tables.
+    # A reader must not make the catalog's own tables.
     resolved.setdefault("init_catalog_tables", "false")
     with catalog_errors(name, "open it"):
         make = _maker(name, resolved)
         patience = _patience_with(name, resolved)
-        # All requests together are bounded from outside: a slow one may use what the others leave.
+        # All requests together are bounded from outside: a slow one may use the time that the others leave.
         opened = patience.wait_for(lambda: make(name, resolved, patience.seconds), "open")
     hide(opened.properties, only_secrets=True)
     return withhold_table_properties(opened), patience
@@ -147,7 +147,7 @@ def _configured(name: str) -> Mapping[str, Any]:
 
 
 def _maker(name: str, properties: Mapping[str, Any]) -> Callable[[str, dict[str, Any], float], Catalog]:
-    """What makes a catalog, with timeouts on its requests where PyIceberg's own has none; imports its client."""
+    """Factory of a catalog, with timeouts on its requests if PyIceberg's own has none; imports its client."""
     implementation = properties.get(PY_CATALOG_IMPL)
     if implementation:
         module_name, _, class_name = implementation.rpartition(".")
@@ -198,7 +198,7 @@ def _load(catalog: Catalog, table: str) -> Table:
             catalog=catalog.name, table=table,
         ) from cause  # fmt: skip
     except OSError as cause:
-        # Clients of catalogs have types of their own; what reads files raises the plain one.
+        # Clients of catalogs raise their own types; code that reads files raises the plain one.
         if type(cause) is not OSError:
             raise
         raise TransientError(

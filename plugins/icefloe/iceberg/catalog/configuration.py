@@ -1,4 +1,4 @@
-"""PyIceberg's own configuration, read so that what is wrong with it is one sentence without its values."""
+"""PyIceberg's own configuration; a fault of it is reported as one sentence without its values."""
 
 import os
 from pathlib import Path
@@ -49,7 +49,7 @@ def _error(cause: Exception) -> TerminalError:
 
 
 def _file() -> Path:
-    """The file that PyIceberg takes: the first that is there."""
+    """The file that PyIceberg takes: the first that exists."""
     folders = [os.environ.get(PYICEBERG_HOME), os.path.expanduser("~"), os.getcwd()]  # noqa: PTH109, PTH111 - as it does
     files = [Path(folder) / PYICEBERG_YML for folder in folders if folder]
     return next((file for file in files if file.is_file()), files[0])

@@ -1,4 +1,4 @@
-"""A FileIO that opens files of a table in the places where they may lie, and no request goes anywhere else."""
+"""A FileIO that opens a table's files in its allowed places only; no request goes anywhere else."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -15,17 +15,17 @@ __all__ = ["ConfinedIO", "FileElsewhereError", "allowed_locations_of", "confine"
 
 
 class FileElsewhereError(TerminalError):
-    """A table names a file outside of the places where its files may lie; carries ``path`` and ``table``."""
+    """A table names a file outside of its allowed places; carries ``path`` and ``table``."""
 
 
 class ConfinedIO(FileIO):
-    """Reads by another FileIO what lies in some places.
+    """Reads files in some places with another FileIO, and refuses all other files.
 
     Args:
         opener: opens the files.
-        places: where they may lie.
+        places: the places in which files may be opened.
         table: for the error.
-        allowed_locations: of the pipeline, which are among the places.
+        allowed_locations: the pipeline's setting; they are among the places.
     """
 
     def __init__(
@@ -38,10 +38,10 @@ class ConfinedIO(FileIO):
         self._table = table
 
     def new_input(self, location: str) -> InputFile:
-        """What opens a file.
+        """The opener of a file.
 
         Raises:
-            FileElsewhereError: it lies elsewhere.
+            FileElsewhereError: the file is in none of the places.
         """
         self.refuse_elsewhere(location)
         return self._opener.new_input(without_localhost(location))
@@ -55,7 +55,7 @@ class ConfinedIO(FileIO):
         raise NotImplementedError(f"icefloe only reads tables, it does not delete {location}")
 
     def refuse_elsewhere(self, location: str) -> None:
-        """Stops at a file that may not be read.
+        """Raise if a file may not be read.
 
         Raises:
             FileElsewhereError: with the file and the places.
@@ -72,18 +72,18 @@ class ConfinedIO(FileIO):
         folder = folder_to_allow(location)
         if folder is None or location_fault(folder) is not None:
             return "move it, because it is in no folder that can be allowed"
-        # What is JSON is YAML too.
+        # JSON is valid YAML.
         line = json.dumps([*self.allowed_locations, folder], ensure_ascii=False)
         return f"write allowed_locations: {line} in the pipeline file"
 
 
 def confine(table: Table, opener: FileIO, *, allowed_locations: Sequence[str]) -> ConfinedIO:
-    """The FileIO of a table that a catalog has loaded, which opens its files only where they may lie.
+    """The FileIO of a table that a catalog has loaded; it opens files only in the table's allowed places.
 
     Args:
         table: as loaded.
         opener: opens the files.
-        allowed_locations: of the pipeline, besides the places of the table and of its catalog.
+        allowed_locations: the pipeline's setting, in addition to the places of the table and of its catalog.
     """
     places = FilePlaces.of_table(
         table.metadata.location,
@@ -95,15 +95,15 @@ def confine(table: Table, opener: FileIO, *, allowed_locations: Sequence[str]) -
 
 
 def allowed_locations_of(io: FileIO) -> Sequence[str]:
-    """Those that a FileIO was confined with; none for one that was not."""
+    """The allowed locations that a FileIO was confined with; none if it was not confined."""
     return io.allowed_locations if isinstance(io, ConfinedIO) else ()
 
 
 def refuse_elsewhere(io: FileIO, locations: Iterable[str]) -> None:
-    """Stops before anything is read; a FileIO of the caller's own opens what it likes.
+    """Raise before anything is read if a file may not be read; a FileIO of the caller's own opens any file.
 
     Raises:
-        FileElsewhereError: a file lies where it may not be read.
+        FileElsewhereError: a file is outside of the places in which files may be read.
     """
     if isinstance(io, ConfinedIO):
         for location in locations:

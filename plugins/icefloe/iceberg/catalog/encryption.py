@@ -13,15 +13,15 @@ _STREAM_MAGIC: Final = b"AGS1"
 
 
 class EncryptedError(NotBuiltError):
-    """A table or a file of it is encrypted; carries ``table`` or ``path``."""
+    """A table, or one of its files, is encrypted; carries ``table`` or ``path``."""
 
 
 class EncryptedRowsError(Exception):
-    """The rows of a file are encrypted; whoever knows the file adds its name."""
+    """The rows of a file are encrypted; the caller, which knows the file, adds its name."""
 
 
 def refuse_encrypted(metadata: TableMetadata, *, table: str) -> None:
-    """Refuses a table whose files are encrypted with keys that only its catalog's key service hands out.
+    """Refuse an encrypted table: only the key service of its catalog hands out the keys.
 
     Source: https://iceberg.apache.org/docs/latest/encryption/
 
@@ -37,7 +37,7 @@ def refuse_encrypted(metadata: TableMetadata, *, table: str) -> None:
 
 
 def encrypted_file(path: str, *, noun: str = "file") -> EncryptedError:
-    """What is said of an encrypted file of a table."""
+    """The error of an encrypted file of a table."""
     return EncryptedError(
         f"{noun} {path} is encrypted, which this release cannot read: copy its table into one without encryption, or "
         "wait for a release that decrypts",
@@ -46,7 +46,7 @@ def encrypted_file(path: str, *, noun: str = "file") -> EncryptedError:
 
 
 def is_encrypted_stream(content: bytes) -> bool:
-    """Whether a manifest, or a list of them, begins as an encrypted one does.
+    """True if a manifest or manifest list begins as an encrypted one does.
 
     Source: https://iceberg.apache.org/gcm-stream-spec/
     """

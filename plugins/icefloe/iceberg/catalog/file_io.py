@@ -1,4 +1,4 @@
-"""Opens the files of a table: PyIceberg's FileIO, and its failures as ours, told apart by type."""
+"""Opens the files of a table with PyIceberg's FileIO; its failures become our errors, told apart by type."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class FileGoneError(TerminalError):
-    """A file that the table's metadata names is not in its storage any more."""
+    """A file that the table's metadata names is no longer in its storage."""
 
 
 class FileRefusedError(TerminalError):
@@ -30,7 +30,7 @@ class FileRefusedError(TerminalError):
 
 
 class FileUnansweredError(TransientError):
-    """The storage gave no file of the table; Arrow tells a refusal apart from other faults by its text alone."""
+    """The storage did not deliver a file of the table. Only Arrow's text shows if it refused or had another fault."""
 
 
 def open_file_io(properties: Mapping[str, str], location: str) -> FileIO:
@@ -38,7 +38,7 @@ def open_file_io(properties: Mapping[str, str], location: str) -> FileIO:
 
     Args:
         properties: of the catalog and the table; they may hold secrets and appear in no log and no error.
-        location: of the table; its scheme chooses the implementation where the properties do not.
+        location: of the table; its scheme chooses the implementation if the properties do not.
 
     Raises:
         TerminalError: the properties name an implementation that cannot be loaded.
@@ -57,7 +57,7 @@ def open_file_io(properties: Mapping[str, str], location: str) -> FileIO:
 
 
 def data_file_input(io: FileIO, path: str, *, table: str, noun: str = "data file") -> InputFile:
-    """What opens one data file, or delete file by that noun.
+    """The opener of one data file, or of a delete file if the noun says so.
 
     Raises:
         TerminalError: the FileIO knows no storage of this kind, or lacks a package for it.
@@ -74,7 +74,7 @@ def data_file_input(io: FileIO, path: str, *, table: str, noun: str = "data file
 
 
 def is_local(location: str) -> bool:
-    """Whether a location is on this machine's own file system.
+    """True if a location is on this machine's own file system.
 
     >>> is_local("file:///data/a.parquet"), is_local("/data/a.parquet"), is_local("s3://data/a.parquet")
     (True, True, False)
@@ -84,7 +84,7 @@ def is_local(location: str) -> bool:
 
 @contextmanager
 def reading_data_file(path: str, *, table: str, noun: str = "data file") -> Iterator[None]:
-    """Runs a block that reads one data file, or delete file by that noun; names file and table in what goes wrong.
+    """Run a block that reads one data file, or a delete file if the noun says so; errors name file and table.
 
     Raises:
         FileGoneError: the file does not exist.
@@ -112,7 +112,7 @@ def reading_data_file(path: str, *, table: str, noun: str = "data file") -> Iter
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UndecodableError) as cause:
         raise _damaged(path, table, noun, cause) from cause
     except OSError as cause:
-        # Arrow reports undecodable bytes and unreachable storage by one type; a local disk that fails sets errno.
+        # Arrow has one type for undecodable bytes and for unreachable storage; a local disk that fails sets errno.
         if is_local(path) and cause.errno is None:
             raise _damaged(path, table, noun, cause) from cause
         raise FileUnansweredError(

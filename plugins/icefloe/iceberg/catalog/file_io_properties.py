@@ -18,13 +18,13 @@ _OF_SIGNING: Final = re.compile(rf"{URI}|header\..+")
 
 
 def file_io_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """What a FileIO in another process needs of the properties that a catalog made one of.
+    """The properties of a catalog's FileIO that a FileIO in another process needs.
 
-    A catalog merges its own properties into those of its FileIOs, with its secrets and, for REST, the object that
-    gets its tokens, which cannot always be pickled. Whoever only reads files needs neither.
+    A catalog merges its own properties into those of its FileIOs. Among them are its secrets and, for REST, the object
+    that gets its tokens, which cannot always be pickled. Reading files needs neither.
 
-    A class of the user's own may read any property, so it keeps all that are text. One that has the catalog sign its
-    requests is handed the catalog's present token, and never what a new one is made of.
+    A class of the user's own may read any property, so it keeps all that are text. A FileIO whose requests the catalog
+    signs gets the catalog's present token, never the credentials for a new one.
 
     >>> file_io_properties({"uri": "https://c", "token": "t", "s3.region": "eu-west-1", "warehouse": "lake"})
     {'s3.region': 'eu-west-1', 'warehouse': 'lake'}

@@ -1,4 +1,4 @@
-"""Where the files of a table may lie: metadata names any location it likes, and our credentials would follow it."""
+"""Places of a table's files: metadata may name any location, and our credentials would follow it."""
 
 import os
 import re
@@ -13,13 +13,13 @@ from icefloe.pipeline.authority import one_store
 __all__ = ["FilePlace", "FilePlaces", "folder_to_allow", "without_localhost"]
 
 _PLAIN_NAME: Final = re.compile(r"\w[\w.=-]*", re.ASCII)
-"""The name of a file that every parser of URLs takes as it is."""
+"""A file name that every parser of URLs takes as it is."""
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _LAID_OUT: Final = re.compile(r"(/([01]{4,8}|[^/]+=[^/]*))+\Z")
 """Folders that Iceberg makes inside a table's data: by a hash in binary digits, then by partition."""
 _LOCALHOST: Final = re.compile(r"\Afile://localhost/", re.IGNORECASE)
 _STRIPPED: Final = re.compile(r"^[\x00-\x20]|[\t\r\n]|[\x00-\x20]$")
-"""Characters that parsers of URLs drop without a word, so that two of them read two locations."""
+"""Characters that parsers of URLs drop silently, so that two parsers read two different locations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class FilePlace:
 
     @classmethod
     def of(cls, location: str) -> Self | None:
-        """The place that a location names; None for one that PyIceberg's FileIOs may read in several ways.
+        """The place that a location names; None if PyIceberg's FileIOs may read the location in several ways.
 
         >>> FilePlace.of("s3a://lake/a/b/") == FilePlace.of("s3://lake/a/b")
         True
@@ -56,7 +56,7 @@ class FilePlace:
         except ValueError:
             return None
         scheme, authority = one_store(url.scheme, url.netloc)
-        # What follows these is a part of the name to one FileIO and none to another.
+        # The text after these characters is a part of the name to one FileIO and not to another.
         whole = location.partition(":")[2]
         has_dots = any(part in {".", ".."} for part in re.split(r"[/\\?#;]", whole))
         if scheme == "file":
@@ -69,22 +69,22 @@ class FilePlace:
 
     @property
     def bucket(self) -> "FilePlace":
-        """All of the bucket, container or server; of a local file system the folder itself."""
+        """The whole bucket, container or server; on a local file system the folder itself."""
         return self if self.scheme == "file" else FilePlace(scheme=self.scheme, authority=self.authority)
 
     def holds(self, other: "FilePlace") -> bool:
-        """Whether the other place is this one or below it."""
+        """True if the other place is this one or below it."""
         is_below = not self.path or other.path == self.path or other.path.startswith(f"{self.path}/")
         return (self.scheme, self.authority) == (other.scheme, other.authority) and is_below
 
     def __str__(self) -> str:
-        """As it is written in ``allowed_locations``."""
+        """The place in the form that ``allowed_locations`` takes."""
         return f"{self.scheme}://{self.authority}{'/' if self.path or self.scheme == 'file' else ''}{self.path}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilePlaces:
-    """The places in which files of one table are read.
+    """The places in which files of one table may be read.
 
     Attributes:
         places: none of them below another.
@@ -96,18 +96,18 @@ class FilePlaces:
     def of_table(
         cls, location: str, *, metadata_location: str, warehouse: str | None, allowed_locations: Iterable[str]
     ) -> Self:
-        """The buckets of the table, of its metadata file and of the warehouse, and what is allowed.
+        """The buckets of the table, of its metadata file and of the warehouse, and the allowed locations.
 
         On a local disk, which has no buckets, the folders themselves count.
 
-        A local location of the table counts if the metadata file that the catalog names lies right below it: otherwise
-        a table could claim all of the disk of whoever reads it.
+        A local location of the table counts if the metadata file that the catalog names is right below it. Otherwise a
+        table could claim all of the reader's disk.
 
         Args:
             location: of the table, as its metadata says.
             metadata_location: of the metadata file, as the catalog says.
-            warehouse: of the catalog; one that is no location, as the names of REST catalogs are, counts for nothing.
-            allowed_locations: of the pipeline.
+            warehouse: of the catalog; ignored if it is not a location, such as the warehouse name of a REST catalog.
+            allowed_locations: the pipeline's setting.
         """
         trusted = (*_of_table(location, metadata_location), _of_warehouse(warehouse))
         places = [place.bucket for place in trusted if place is not None]
@@ -116,7 +116,7 @@ class FilePlaces:
         return cls(places=tuple(each for each in unique if not any(o != each and o.holds(each) for o in unique)))
 
     def hold(self, location: str) -> bool:
-        """Whether a file there may be read."""
+        """True if a file at that location may be read."""
         # A table has many files and few folders.
         folder, _, name = location.rpartition("/")
         is_below = _PLAIN_NAME.fullmatch(name) is not None and _hold(self.places, folder)
@@ -124,7 +124,7 @@ class FilePlaces:
 
 
 def without_localhost(location: str) -> str:
-    """A location as PyIceberg's FileIOs open it: they take the host of a ``file:`` URL for a folder.
+    """A location without ``localhost``: PyIceberg's FileIOs take the host of a ``file:`` URL for a folder.
 
     >>> without_localhost("file://localhost/data/a.parquet"), without_localhost("s3://localhost/a")
     ('file:///data/a.parquet', 's3://localhost/a')
@@ -133,7 +133,7 @@ def without_localhost(location: str) -> str:
 
 
 def folder_to_allow(location: str) -> str | None:
-    """The folder that holds a file and others like it; None for a location without one, or at the root of a disk.
+    """The folder that holds a file and others like it; None if there is none, or at the root of a disk.
 
     >>> folder_to_allow("s3a://archive/t/data/day=1/a.parquet"), folder_to_allow("/a.parquet")
     ('s3://archive/t/data', None)
@@ -154,7 +154,7 @@ def _of_table(location: str, metadata_location: str) -> Iterator[FilePlace | Non
     folder = FilePlace.of(metadata_location.rpartition("/")[0]) if metadata is not None else None
     yield folder
     if claimed is not None and claimed.scheme == "file":
-        # By the name of the folder a table's location is told from one of its parents, such as the root of the disk.
+        # The folder's name tells the table's location from one of its parents, such as the root of the disk.
         is_above = folder is not None and folder.scheme == "file" and folder.path == f"{claimed.path}/metadata"
         yield claimed if is_above else None
     else:
@@ -169,5 +169,5 @@ def _absolute(path: str) -> str:
 def _of_warehouse(warehouse: str | None) -> FilePlace | None:
     is_location = warehouse is not None and ("://" in warehouse or warehouse.startswith(("/", "file:/")))
     place = FilePlace.of(warehouse) if warehouse is not None and is_location else None
-    # All of a local disk is no warehouse.
+    # A whole local disk is not a warehouse.
     return None if place is not None and place.scheme == "file" and not place.path else place

@@ -17,17 +17,17 @@ _DAMAGE: Final = (
 
 
 class MissingMetadataError(TerminalError):
-    """A metadata file that the table names is not there; carries ``path``."""
+    """A metadata file that the table names is missing; carries ``path``."""
 
 
 @contextmanager
 def reading_metadata(table_name: str, what: str, path: str) -> Iterator[None]:
-    """Turn what reading ``path`` raises into one sentence.
+    """Turn an error of reading ``path`` into one sentence.
 
     Args:
         table_name: for the sentence.
-        what: what the file is: "manifest", "manifest list of snapshot 7", "metadata file".
-        path: where it lies.
+        what: the kind of file: "manifest", "manifest list of snapshot 7", "metadata file".
+        path: location of the file.
 
     Raises:
         MissingMetadataError: there is no such file.

@@ -1,8 +1,8 @@
-"""Keeps what a table says of itself out of the FileIO that PyIceberg's catalogs make for it.
+"""Keeps a table's own properties out of the FileIO that PyIceberg's catalogs make for it.
 
-PyIceberg 0.12.0 merges a table's properties over those of its catalog, and loads the class that ``py-io-impl`` among
-them names. Whoever may write the table could so send our signed requests to another endpoint, and run code here. The
-private methods that do it are replaced in each catalog we open;
+PyIceberg 0.12.0 merges a table's properties over those of its catalog, and loads the class that the merged
+``py-io-impl`` names. So anyone who can write the table could send our signed requests to another endpoint, and run
+code here. The private methods that do this are replaced in each catalog we open;
 tests/iceberg/catalog/test_private_catalog.py pins them.
 """
 
@@ -19,7 +19,7 @@ __all__ = ["own_file_io", "withhold_table_properties"]
 
 
 def withhold_table_properties(catalog: Catalog) -> Catalog:
-    """The same catalog, which now makes FileIOs of its own properties and of those that it hands out with a table."""
+    """The same catalog; it now makes FileIOs from its own properties and those that it hands out with a table."""
     if _is_rest(catalog):
         catalog._response_to_table = partial(_vended_table, catalog)  # type: ignore[attr-defined]  # noqa: SLF001
     else:
@@ -30,14 +30,14 @@ def withhold_table_properties(catalog: Catalog) -> Catalog:
 def own_file_io(table: Table) -> FileIO:
     """The FileIO of a table that a catalog has loaded, free of the table's properties.
 
-    A REST catalog has made it so. Others hand nothing out with a table, and a class of the user's own may have made its
-    FileIO past the method that was replaced, so it is made here.
+    The FileIO of a REST catalog is free of them already. Other catalogs hand no properties out with a table. A class of
+    the user's own may have made its FileIO without the method that was replaced, so the FileIO is made here.
     """
     return table.io if _is_rest(table.catalog) else load_file_io(table.catalog.properties, table.metadata_location)
 
 
 def _is_rest(catalog: Catalog) -> bool:
-    # Its module takes a while to import; a catalog of a module that was never imported is none of it.
+    # Its module takes a while to import; if it was never imported, no catalog is a REST catalog.
     rest = sys.modules.get("pyiceberg.catalog.rest")
     return rest is not None and isinstance(catalog, rest.RestCatalog)
 

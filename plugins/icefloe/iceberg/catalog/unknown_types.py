@@ -1,4 +1,4 @@
-"""Types that PyIceberg does not know: told from the error with which it refuses to load the table."""
+"""Types that PyIceberg does not know, found in the error with which it refuses to load the table."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -16,8 +16,8 @@ class UnknownColumnType:
 
     Attributes:
         type: as the metadata names it.
-        schema_index: which of the table's schemas, from 0.
-        column_index: which of its top-level columns, from 0; the type may stand inside.
+        schema_index: number of the table's schema, from 0.
+        column_index: number of its top-level column, from 0; the type may be nested in the column.
     """
 
     type: str
@@ -26,7 +26,7 @@ class UnknownColumnType:
 
 
 def unknown_column_type(error: BaseException) -> UnknownColumnType | None:
-    """The first unknown type that an error of loading a table complains of; None where it has other reasons.
+    """The first unknown type that an error of loading a table reports; None if the error has other reasons.
 
     Args:
         error: PyIceberg's; pydantic's, or caused by one.

@@ -1,4 +1,4 @@
-"""Delete files, applied: which positions of a data file they delete.
+"""Delete files, applied: the positions of a data file that they delete.
 
 Read in this order:
 

@@ -19,20 +19,20 @@ __all__ = ["DeletedPositions"]
 
 _PARALLEL_READS: Final = 8
 _READ_AHEAD_BYTES: Final = 32 << 20
-"""Of position delete files, which are read whole."""
+"""The most bytes of position delete files that are read ahead at once; each file is read whole."""
 
 
 class DeletedPositions:
     """Delete files resolved into positions: each is read once, when first asked for.
 
     Args:
-        delete_files: those of the task; their places in the sequence are their ids.
+        delete_files: the delete files of the task; their indexes in the sequence are their ids.
         equality_schemas: by the field ids of equality delete files, as from `equality_schema`.
         io: opens the files.
         table: its name, for errors.
-        data_files: those of the task.
-        memory_bytes: half of it for the keys of equality delete files (those that do not fit are read again for each
-            data file), half for deletion vectors. Positions of delete files are kept as compressed bitmaps beside them.
+        data_files: the data files of the task.
+        memory_bytes: half of it for the keys of equality delete files (keys that do not fit are read again for each
+            data file), half for deletion vectors. Compressed bitmaps with the positions of delete files come on top.
     """
 
     def __init__(
@@ -74,19 +74,19 @@ class DeletedPositions:
         )
 
     def of(self, data_file: DataFile, delete_ids: Iterable[int]) -> dict[int, BitMap64]:
-        """For each of these delete files the positions of the data file that it deletes, from 0 to its record count.
+        """Positions that each of these delete files deletes from the data file, from 0 to its record count.
 
-        Whether a delete file applies to the data file, by sequence number and partition, is for the caller to know.
+        The caller checks by sequence number and partition that a delete file applies to the data file.
 
         Args:
             data_file: one of the task.
             delete_ids: of delete files.
 
         Returns:
-            A bitmap for each id, perhaps an empty one. They may be shared: change none.
+            A bitmap for each id, perhaps an empty one. Bitmaps may be shared: change none.
 
         Raises:
-            ValueError: the data file is none of the task.
+            ValueError: the data file is not one of the task.
             FileGoneError: a file does not exist.
             RecordCountError: a file has more or fewer rows than the table's metadata says.
             ColumnError: the key columns of a file cannot be read.
@@ -126,7 +126,7 @@ class DeletedPositions:
         )
 
     def _read_ahead(self, delete_id: int) -> list[int]:
-        """A position delete file and, where storage is far, the next ones that are not read yet."""
+        """A position delete file and, if storage is remote, the next ones that are not read yet."""
         if is_local(self._delete_files[delete_id].path):
             return [delete_id]
         ahead: list[int] = []

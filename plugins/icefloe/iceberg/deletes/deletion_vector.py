@@ -29,20 +29,20 @@ Found = TypeVar("Found")
 
 _MAGIC: Final = b"\xd1\xd3\x39\x64"
 _MIN_BYTES: Final = 20
-"""Length, magic, a vector of nothing, which is a count of 8 bytes, and checksum."""
+"""Size of a blob without positions: length, magic, a vector that is only its count of 8 bytes, and checksum."""
 
 
 def read_deletion_vectors(vectors: Sequence[DeleteFile], *, io: FileIO, table: str) -> list[BitMap64]:
-    """The positions that deletion vectors of one Puffin file delete from their data files, by one ranged read.
+    """The positions that deletion vectors of one Puffin file delete from their data files, in one ranged read.
 
     Args:
-        vectors: of the table, in one file; what lies between them is read too.
+        vectors: of the table, in one file; the bytes between them are read too.
         io: opens the file.
         table: its name, for errors.
 
     Raises:
         FileGoneError: the file does not exist.
-        TerminalError: a vector is damaged, is not what the table's metadata says, or may not be read.
+        TerminalError: a vector is damaged, contradicts the table's metadata, or may not be read.
         TransientError: the storage did not answer.
     """
     first = vectors[0]
@@ -72,8 +72,8 @@ def decode_deletion_vector(blob: bytes, *, record_count: int) -> BitMap64:
     BitMap64([3, 7])
 
     Args:
-        blob: as it lies in the Puffin file.
-        record_count: how many positions the table's metadata promises.
+        blob: the bytes as they are in the Puffin file.
+        record_count: number of positions by the table's metadata.
 
     Raises:
         ValueError: the blob is damaged, or holds another number of positions.
@@ -104,7 +104,7 @@ def _of_vector(vector: DeleteFile, table: str, find: Callable[[], Found]) -> Fou
 
 
 def _place(vector: DeleteFile, file_size: int) -> tuple[int, int]:
-    """Where the blob lies, held against the size of the file: a wrong length must not decide how much is allocated."""
+    """Range of the blob, checked against the size of the file: a wrong length must not decide how much is allocated."""
     offset, size = vector.content_offset, vector.content_size_bytes
     if offset is None or size is None:
         raise ValueError("the table's metadata does not say where it lies in its file")

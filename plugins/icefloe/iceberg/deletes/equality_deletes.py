@@ -1,4 +1,4 @@
-"""Equality delete files: keys, each of which deletes every row that has it."""
+"""Equality delete files: each of their keys deletes every row that has it."""
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ _PARALLEL_READS: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _KeyGroup:
-    """Delete files of one field-id set whose keys are in memory together; of one too large for that, a slice."""
+    """Delete files of one field-id set whose keys are in memory together, or a slice of one file that is too large."""
 
     field_ids: tuple[int, ...]
     delete_ids: tuple[int, ...]
@@ -38,7 +38,7 @@ class _KeyGroup:
 
 
 class EqualityDeletes:
-    """What equality delete files delete from data files.
+    """The positions that equality delete files delete from data files.
 
     The keys of as many delete files as fit into memory are looked up together, so that the key columns of a data file
     are read once for all of them.
@@ -48,7 +48,7 @@ class EqualityDeletes:
         schemas: by field-id set, as from `equality_schema`.
         io: opens the files.
         table: its name, for errors.
-        memory_bytes: what keys may take; those that do not fit are read again for each data file.
+        memory_bytes: memory for keys; keys that do not fit are read again for each data file.
 
     Source: https://iceberg.apache.org/spec/#equality-delete-files
     """
@@ -71,9 +71,9 @@ class EqualityDeletes:
         self._kept: OrderedDict[_KeyGroup, HashIndex] = OrderedDict()
 
     def of(self, data_file: DataFile, delete_ids: Collection[int]) -> dict[int, BitMap64]:
-        """For each of these delete files the positions of the data file that it deletes.
+        """Positions that each of these delete files deletes from the data file.
 
-        Whether a delete file applies to the data file at all is for the caller to know.
+        The caller checks that a delete file applies to the data file at all.
 
         Raises:
             FileGoneError: a file does not exist.
@@ -85,7 +85,7 @@ class EqualityDeletes:
         """
         found = {delete_id: BitMap64() for delete_id in delete_ids}
         groups = [group for group in self._groups if not found.keys().isdisjoint(group.delete_ids)]
-        # Those in memory first, before reading others drives them out.
+        # Groups in memory first, before reading others drives them out.
         for group in sorted(groups, key=lambda group: group not in self._kept):
             index = self._index(group)
             for first, hashes in self._key_hashes(data_file, group.field_ids):
@@ -124,7 +124,7 @@ class EqualityDeletes:
 
 
 def _key_groups(delete_files: Mapping[int, DeleteFile], max_keys: int) -> Iterator[_KeyGroup]:
-    """Delete files of one field-id set, neighbours together, as many as have no more keys than allowed."""
+    """Groups of neighbouring delete files of one field-id set, each with no more keys than allowed."""
     by_field_ids: dict[tuple[int, ...], list[int]] = {}
     for number, delete_file in delete_files.items():
         by_field_ids.setdefault(delete_file.equality_field_ids, []).append(number)

@@ -1,4 +1,4 @@
-"""The keys of equality deletes: when Iceberg's readers call two of them equal."""
+"""The keys of equality deletes, equal if Iceberg's readers call them equal."""
 
 from typing import Any
 
@@ -11,10 +11,10 @@ __all__ = ["key_hashes"]
 
 
 def key_hashes(keys: pa.RecordBatch) -> RowHashes:
-    """The hash of each key: equal where Iceberg's Java reader calls the keys equal.
+    """The hash of each key: equal if Iceberg's Java reader calls the keys equal.
 
-    Null equals null and NaN equals NaN. Unlike in rows that are compared as changes, 0.0 is not -0.0: Java compares
-    floating-point keys by their bits. A null struct is not a struct of nulls.
+    Null equals null and NaN equals NaN. In contrast to rows that are compared as changes, 0.0 is not -0.0: Java
+    compares floating-point keys by their bits. A null struct is not a struct of nulls.
 
     >>> hashes = key_hashes(pa.record_batch({"key": [0.0, -0.0, 0.0, None, None]}))
     >>> hashes[0] == hashes[2], hashes[0] == hashes[1], hashes[3] == hashes[4]
@@ -30,7 +30,7 @@ def _has_floats(kind: pa.DataType) -> bool:
 
 
 def _by_bits(array: Any) -> Any:
-    """Floating-point values as integers of their bits, all NaNs as one."""
+    """Floating-point values as integers with the same bits, all NaNs as one."""
     if pa.types.is_struct(array.type):
         children = [_by_bits(array.field(index)) for index in range(array.type.num_fields)]
         names = [field.name for field in array.type]

@@ -33,12 +33,12 @@ def read_position_deletes(
 
     Args:
         delete_file: a position delete file of the table; its optional copies of the deleted rows are not read.
-        data_files: the paths to look for; what it says of others is dropped.
+        data_files: the paths to look for; rows for other data files are dropped.
         io: opens the file.
         table: its name, for errors.
 
     Returns:
-        Only the data files that it names. Positions may lie behind the end of a data file.
+        Only the data files that it names. Positions may be after the end of a data file.
 
     Raises:
         FileGoneError: the file does not exist.
@@ -64,7 +64,7 @@ def read_position_deletes(
 
 
 def _schema() -> TableSchema:
-    """By field id; by name in files of writers that leave the ids out."""
+    """The columns by field id; by name in files of writers that leave the ids out."""
     names = [{"field-id": field.field_id, "names": [field.name]} for field in _FIELDS]
     return TableSchema.of(Schema(*_FIELDS), NameMapping.model_validate(names))
 
@@ -79,7 +79,7 @@ def _check(batch: pa.RecordBatch, delete_file: DeleteFile, table: str) -> None:
 
 
 def _asked_rows(batch: pa.RecordBatch, asked: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """The rows that name a data file that was asked for: its place in ``asked``, and the position deleted from it."""
+    """Rows for the data files in ``asked``: the index of the data file in it, and the deleted position."""
     path, position = batch.columns
     encoded = path if pa.types.is_dictionary(path.type) else path.dictionary_encode()
     places = _values(pc.fill_null(pc.index_in(encoded.dictionary, asked), -1).take(encoded.indices))
@@ -91,7 +91,7 @@ def _asked_rows(batch: pa.RecordBatch, asked: pa.Array) -> tuple[NDArray[np.int3
 
 
 def _runs(places: NDArray[np.int32], positions: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """The positions of each place; writers sort by it, so that there is mostly nothing to sort."""
+    """The positions of each data file; writers sort by data file, so there is usually nothing to sort."""
     if (np.diff(places) < 0).any():
         order = np.argsort(places, kind="stable")
         places, positions = places[order], positions[order]

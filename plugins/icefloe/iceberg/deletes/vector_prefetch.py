@@ -1,4 +1,4 @@
-"""The deletion vectors of one task, read ahead: many lie side by side in one Puffin file, and storage may be far."""
+"""The deletion vectors of one task, read ahead: many are side by side in one Puffin file, and storage may be remote."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,23 +15,23 @@ __all__ = ["VectorPrefetch", "neighbours", "windows"]
 
 _PARALLEL_READS: Final = 8
 _GAP_BYTES: Final = 1 << 20
-"""Fetched along with what is wanted rather than asked for apart."""
+"""The largest gap that is fetched along with its neighbours instead of asking for each of them."""
 _READ_BYTES: Final = 8 << 20
-"""What one request fetches at most, unless one vector is larger."""
+"""The most that one request fetches, unless one vector is larger."""
 
 
 class VectorPrefetch:
     """Deletion vectors by number, a window of data files at a time.
 
-    The first vector that is asked for brings those of the data files behind its own, as many as fit into memory:
-    neighbours in one file by one request, several requests at once where the storage is not this machine's disk.
+    The first vector that is asked for brings the vectors of the next data files too, as many as fit into memory. One
+    request fetches neighbours in one file. Several requests run at once if the storage is not this machine's disk.
 
     Args:
         vectors: by number; each applies to the data file that it references.
         data_files: their paths, in the order in which they are asked for.
         io: opens the files.
         table: its name, for errors.
-        memory_bytes: what the vectors of a window may take, unless one data file has more.
+        memory_bytes: the most that the vectors of a window may take, unless one data file has more.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class VectorPrefetch:
 def windows(
     vectors: Mapping[int, DeleteFile], data_files: Sequence[str], *, memory_bytes: int
 ) -> Iterator[tuple[int, ...]]:
-    """What is in memory together: the vectors of consecutive data files, as many as fit."""
+    """Windows of vectors that are in memory together: of consecutive data files, as many as fit."""
     by_data_file: dict[str, list[int]] = {path: [] for path in data_files}
     for number, vector in vectors.items():
         by_data_file.get(vector.referenced_data_file or "", []).append(number)

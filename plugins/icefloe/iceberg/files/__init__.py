@@ -7,7 +7,7 @@ Read in this order:
 - `opened_file`: the contract of the formats
 - `parquet_file`: Parquet
 - `row_group_pruning`: row groups that a filter rules out
-- `row_size`: the size of rows once decoded
+- `row_size`: the size of decoded rows
 - `orc_file`: ORC
 - `avro_file`: Avro
 - `avro_container`: the blocks of an Avro file

@@ -1,4 +1,4 @@
-"""The codecs of Avro blocks, decompressed up to a limit: some bytes of a file may stand for gigabytes.
+"""The codecs of Avro blocks, decompressed up to a limit: a few bytes of a file may decompress to gigabytes.
 
 Source: https://avro.apache.org/docs/1.12.0/specification/#required-codecs
 """
@@ -14,8 +14,9 @@ import pyarrow as pa
 __all__ = ["MAX_BLOCK_BYTES", "decompressed"]
 
 MAX_BLOCK_BYTES: Final = 128 << 20
-"""Of one block, compressed or not. Writers end a block at 16 KiB to some MiB, or behind one larger row. A block is held
-up to three times at once, which the 512 MiB that a core has beside ``memory_bytes`` cover."""
+"""The most bytes of one block, compressed or not. Writers end a block at 16 KiB to some MiB, or after one larger row.
+Up to three copies of a block are held at once. The 512 MiB that a core has in addition to ``memory_bytes`` cover
+them."""
 
 _CHUNK_BYTES: Final = 1 << 20
 
@@ -26,10 +27,10 @@ def decompressed(content: bytes, codec: str, *, max_bytes: int = MAX_BLOCK_BYTES
     Args:
         content: of the block, as the file has it.
         codec: its name in the file's header.
-        max_bytes: the most that it may be decompressed to.
+        max_bytes: the most bytes that it may decompress to.
 
     Raises:
-        ValueError: the codec is none of Avro's, the bytes are damaged, or there are more of them.
+        ValueError: the codec is none of Avro's, the bytes are damaged, or there are more than ``max_bytes``.
         EOFError, OSError, zlib.error, lzma.LZMAError: the bytes are damaged.
 
     >>> decompressed(zlib.compress(b"rows")[2:-4], "deflate")
@@ -93,7 +94,7 @@ def _unzstd(content: bytes, max_bytes: int) -> bytes:
 
 
 def _of_streams(content: bytes, decompressor: Callable[[], Any], max_bytes: int) -> bytes:
-    """One stream, or several one after the other."""
+    """The bytes of one stream, or of several streams one after the other."""
     plain = b""
     while content:
         stream = decompressor()

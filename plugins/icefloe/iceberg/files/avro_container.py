@@ -26,7 +26,7 @@ _LONGEST_VARINT: Final = 10
 _HEADER_BYTES: Final = 64 << 10
 _MAX_HEADER_BYTES: Final = 32 << 20
 _MAX_BLOCKS: Final = 1 << 21
-"""Of a file; where each one is takes about 100 bytes, and a block of no row 18 bytes of the file."""
+"""The most blocks of a file. The place of a block takes about 100 bytes, a block without rows 18 bytes of the file."""
 _UNDECODABLE: Final = (
     EOFError, ArithmeticError, LookupError, ValueError, RecursionError, SystemError, zlib.error, lzma.LZMAError,
 )  # fmt: skip
@@ -34,7 +34,7 @@ _UNDECODABLE: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvroBlock:
-    """Where the encoded rows of a block stand in the file."""
+    """Place of a block's encoded rows in the file."""
 
     offset: int
     size_bytes: int
@@ -48,9 +48,9 @@ class AvroContainer:
     Attributes:
         source: the file.
         schema: as JSON.
-        codec: how blocks are compressed.
+        codec: compression of the blocks.
         blocks: all of them, in order.
-        unbacked: counts what is read of it without taking a byte.
+        unbacked: counts the rows and elements of the file that take no bytes.
     """
 
     source: Any
@@ -61,7 +61,7 @@ class AvroContainer:
 
     @classmethod
     def open(cls, source: Any) -> Self:
-        """Reads the header, and where each block stands.
+        """Read the header, and the place of each block.
 
         Args:
             source: an open file that answers many small requests fast.
@@ -86,10 +86,10 @@ class AvroContainer:
 
 @contextmanager
 def decoding() -> Iterator[None]:
-    """Runs a block that decodes bytes of the file.
+    """Run a block that decodes bytes of the file.
 
     Raises:
-        UndecodableError: they are not what Avro demands.
+        UndecodableError: the bytes are not valid Avro.
     """
     try:
         yield
@@ -102,7 +102,7 @@ def decoding() -> Iterator[None]:
 
 
 def _header(source: Any) -> tuple[dict[str, bytes], int]:
-    """The metadata, and where the first block starts; a long schema makes a long header."""
+    """The metadata, and the offset of the first block; a long schema makes a long header."""
     end = source.size() if hasattr(source, "size") else source.seek(0, 2)
     size = _HEADER_BYTES
     while True:

@@ -1,4 +1,4 @@
-"""Primitive values of Avro's binary encoding, out of one block; never a byte from behind its end.
+"""Primitive values of Avro's binary encoding, out of one block; never a byte from after its end.
 
 Source: https://avro.apache.org/docs/1.12.0/specification/#binary-encoding
 """
@@ -14,38 +14,38 @@ MAX_VALUES: Final = 1 << 16
 """The most values of one row outside of arrays and maps, counted by the schema: padding covers them all."""
 _PADDING: Final = bytes(8 * MAX_VALUES)
 _MOST_ELEMENTS: Final = 1 << 21
-"""Of the arrays and maps in one row: each is an object of up to 100 bytes until its batch is done."""
+"""The most elements of arrays and maps in one row: each is an object of up to 100 bytes until its batch is done."""
 _MOST_UNBACKED: Final = 1 << 20
 
 
 class Unbacked:
     """Rows and elements of a file that took none of its bytes: nulls, and records without fields.
 
-    Bytes bound how many values they can hold; of these a number alone says how many there are.
+    Other values are bounded by the bytes that hold them. These are bounded only by a number in the file.
     """
 
     def __init__(self) -> None:
         self._left = _MOST_UNBACKED
 
     def take(self, count: int) -> None:
-        """Counts some; raises as ``require``."""
+        """Count some; raises as ``require``."""
         self.require(count)
         self._left -= count
 
     def require(self, count: int) -> None:
-        """ValueError where so many are more than the file may still have."""
+        """Raise ValueError if the file may not have so many more."""
         if count > self._left:
             raise ValueError(f"it promises more than {_MOST_UNBACKED} rows or elements that have no bytes")
 
 
 class AvroDecoder:
-    """PyIceberg's decoder, which does not look where its bytes end, held to its bytes.
+    """PyIceberg's decoder, which does not check the end of its bytes, kept within its bytes.
 
-    Padding covers the numbers of a row that begins inside; ``check`` refuses what ended outside.
+    Padding covers the numbers of a row that begins inside; ``check`` refuses values that ended outside.
 
     Args:
         content: the bytes.
-        unbacked: of the file.
+        unbacked: the counter of the file.
     """
 
     __slots__ = ("_elements", "_limit", "_read", "_unbacked", "read_boolean", "read_int", "tell")
@@ -59,12 +59,12 @@ class AvroDecoder:
         self.read_boolean, self.read_int = decoder.read_boolean, decoder.read_int
 
     def check(self) -> None:
-        """Raises EOFError where a value ended behind the last byte."""
+        """Raise EOFError if a value ended after the last byte."""
         if self.tell() > self._limit:
             raise EOFError(f"a value ends behind the last of {self._limit} bytes")
 
     def rows(self, count: int) -> Iterator[None]:
-        """Once for each row, which the caller reads and checks; ValueError where bytes cannot hold so many."""
+        """Yield once for each row, which the caller reads and checks; ValueError if the bytes cannot hold so many."""
         self._unbacked.require(count - self._limit)
         for _ in range(count):
             start, self._elements = self.tell(), 0
@@ -74,12 +74,12 @@ class AvroDecoder:
 
     @property
     def elements(self) -> int:
-        """How many elements of arrays and entries of maps the present row has until now."""
+        """Number of elements of arrays and entries of maps in the current row so far."""
         return self._elements
 
     @property
     def is_at_end(self) -> bool:
-        """Whether every byte was read."""
+        """True if every byte was read."""
         return self.tell() == self._limit
 
     def read_float(self) -> bytes:
@@ -87,7 +87,7 @@ class AvroDecoder:
         return self._read(4)
 
     def read_double(self) -> bytes:
-        """The 8 bytes of a double, little-endian; PyIceberg 0.12 would make a float of them."""
+        """The 8 bytes of a double, little-endian; PyIceberg 0.12 would turn them into a float."""
         return self._read(8)
 
     def read_fixed(self, size_bytes: int) -> bytes:
@@ -96,11 +96,11 @@ class AvroDecoder:
         return self._read(size_bytes)
 
     def read_bytes(self) -> bytes:
-        """As many bytes as the number before them says."""
+        """Bytes whose number comes before them."""
         return self.read_fixed(self.read_int())
 
     def sequence(self) -> Iterator[None]:
-        """Once for each element of an array or entry of a map, which the caller reads."""
+        """Yield once for each element of an array or entry of a map, which the caller reads."""
         while count := self.read_int():
             if count < 0:
                 count = -count

@@ -16,9 +16,9 @@ from icefloe.iceberg.projection.file_columns import FileColumn
 __all__ = ["AvroRows"]
 
 _ENCODED_BYTES: Final = BATCH_BYTES >> 3
-"""Of the rows of a batch: values are Python objects until the batch is full, several times as large."""
+"""Encoded bytes that fill a batch: values are Python objects until then, several times as large."""
 _ELEMENTS: Final = 1 << 20
-"""In arrays and maps of a batch, which may have fewer bytes than elements."""
+"""Elements of arrays and maps that fill a batch: they may have fewer bytes than elements."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class AvroRows:
     Attributes:
         container: the file.
         schema: its columns as they are read, field ids in their metadata.
-        batch_rows: the most rows in a batch; batches are smaller where rows are large.
+        batch_rows: the most rows in a batch; batches are smaller if rows are large.
     """
 
     container: AvroContainer
@@ -37,7 +37,7 @@ class AvroRows:
 
     @classmethod
     def open(cls, source: Any, *, batch_rows: int) -> Self:
-        """Reads the header, and where the blocks stand.
+        """Read the header, and the places of the blocks.
 
         Args:
             source: an open file that answers many small requests fast.
@@ -54,7 +54,7 @@ class AvroRows:
         return sum(block.num_rows for block in self.container.blocks)
 
     def groups_without(self, row_filter: RowFilter, columns: Sequence[FileColumn]) -> Collection[int]:
-        """None: Avro has no statistics."""
+        """No groups: Avro has no statistics."""
         del row_filter, columns
         return ()
 
@@ -83,7 +83,7 @@ class AvroRows:
                 yield batch.finish()
 
     def selection(self, positions: Collection[int]) -> tuple[list[str] | None, Mapping[int, int]]:
-        """How to read only some top-level columns; all are decoded, for values have no end that could be skipped to."""
+        """Selection of some top-level columns; all are decoded, because only decoding finds the end of a value."""
         return selected_columns(self.schema.names, positions)
 
 
@@ -102,7 +102,7 @@ class _Batch:
         self.num_rows = 0
 
     def add(self, content: bytes, num_rows: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """Reads the rows of a block, and gives a batch whenever one is full."""
+        """Read the rows of a block, and yield a batch whenever one is full."""
         decoder, start = AvroDecoder(content, self._unbacked), 0
         for _ in decoder.rows(num_rows):  # Avro is read value by value; avro_values has the measurement
             for read in self._read:

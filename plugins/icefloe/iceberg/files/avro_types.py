@@ -1,4 +1,4 @@
-"""Avro's types as Arrow's: what reads the values of each, field ids in the metadata of the fields.
+"""Avro's types as Arrow's: a reader of values for each type, and field ids in the metadata of the fields.
 
 Sources: https://avro.apache.org/docs/1.12.0/specification/ and https://iceberg.apache.org/spec/#avro
 """
@@ -38,19 +38,19 @@ _TIMES: Final[Mapping[tuple[str, str], pa.DataType]] = {
     ("local-timestamp-micros", "long"): pa.timestamp("us"),
     ("local-timestamp-nanos", "long"): pa.timestamp("ns"),
 }
-"""Zones are labels, and Iceberg's ``adjust-to-utc`` says no more than the type of the table."""
+"""Zones are labels, and Iceberg's ``adjust-to-utc`` adds nothing to the type of the table."""
 
 AvroField = tuple[pa.Field, Values]
 
 
 def record_fields(schema: Any) -> list[AvroField]:
-    """The fields of a file's schema, which is a record, and what reads the values of each; nothing is read yet.
+    """The fields of a file's schema, which is a record, each with its reader of values; nothing is read yet.
 
     Args:
         schema: Avro's, as JSON.
 
     Raises:
-        ValueError: it is no record, or a part of it is nothing that Avro and Iceberg have.
+        ValueError: it is not a record, or a part of it is unknown to Avro and Iceberg.
         LookupError: something is missing from it.
     """
     if not isinstance(schema, Mapping) or schema.get("type") != "record":
@@ -59,7 +59,7 @@ def record_fields(schema: Any) -> list[AvroField]:
 
 
 class _Names:
-    """Named types that stand earlier in the schema: a type is written out only where it appears first."""
+    """Named types from earlier in the schema: a type is written out only where it appears first."""
 
     def __init__(self, known: dict[str, tuple[Any, "_Names"]], values: Iterator[int], namespace: str = "") -> None:
         self._known = known
@@ -67,19 +67,19 @@ class _Names:
         self._namespace = namespace
 
     def count_value(self) -> None:
-        """ValueError where there are too many: types that name each other twice over make two to the power of any."""
+        """Raise ValueError if there are too many: types that name each other twice grow exponentially."""
         if next(self._values) >= MAX_VALUES:
             raise ValueError(f"its schema has more than {MAX_VALUES} fields and elements")
 
     def inside(self, schema: Mapping[str, Any]) -> "_Names":
-        """The names as they are used inside a named type, which is one of them from then on."""
+        """The names as they are used inside a named type, which is one of them from now on."""
         full = self._full(schema["name"], schema.get("namespace", self._namespace))
         inner = _Names(self._known, self._values, full.rpartition(".")[0])
         self._known[full] = schema, inner
         return inner
 
     def find(self, name: str) -> tuple[Any, "_Names"]:
-        """A named type, and the names as they are used inside of it."""
+        """A named type, and the names as they are used inside it."""
         return self._known[self._full(name, self._namespace)]
 
     def _full(self, name: str, namespace: str) -> str:
@@ -157,7 +157,7 @@ def _logical(schema: Mapping[str, Any], plain: str) -> Values:
 
 
 def _bytes(schema: Mapping[str, Any], kind: pa.DataType, read: Callable[[AvroDecoder], bytes]) -> Values:
-    """Bytes, which may be those of a uuid or a decimal."""
+    """Values of bytes, of a uuid in bytes, or of a decimal in bytes."""
     if schema.get("logicalType") == "uuid":
         return LeafValues(pa.uuid(), read, kind)
     if schema.get("logicalType") == "decimal":
@@ -167,5 +167,5 @@ def _bytes(schema: Mapping[str, Any], kind: pa.DataType, read: Callable[[AvroDec
 
 
 def _little_endian(unscaled: bytes) -> bytes:
-    """Arrow's 128 bits of a number in two's complement, the highest byte first."""
+    """Arrow's 128 bits of a number that is in two's complement, the highest byte first."""
     return int.from_bytes(unscaled, "big", signed=True).to_bytes(16, "little", signed=True)

@@ -30,9 +30,9 @@ def open_rows(
     Args:
         file_format: one of READABLE_FORMATS.
         source: the file.
-        is_near: whether it answers many small requests fast; ORC and Avro files that do not are copied first.
+        is_near: True if it answers many small requests fast; otherwise ORC and Avro files are copied first.
         batch_rows: the most rows in a batch.
-        dictionary_columns: keep text columns encoded where the file's are and the format tells.
+        dictionary_columns: keep text columns encoded that are encoded in the file, if the format shows it.
     """
     if file_format == "PARQUET":
         yield _parquet(source, batch_rows=batch_rows, pre_buffer=not is_near, dictionary_columns=dictionary_columns)

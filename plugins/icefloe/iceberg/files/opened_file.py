@@ -1,4 +1,4 @@
-"""What the reader needs of an opened data file, whatever its format."""
+"""The contract of an opened data file, the same for every format."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["BATCH_BYTES", "OpenedFile", "selected_columns"]
 
 BATCH_BYTES: Final = 64 << 20
-"""About how much a batch holds, decoded: rows of several MiB come a few at a time."""
+"""Approximate size of a decoded batch: rows of several MiB come a few at a time."""
 
 
 class OpenedFile(Protocol):
@@ -24,23 +24,23 @@ class OpenedFile(Protocol):
 
     @property
     def num_rows(self) -> int | None:
-        """The rows of the file; None where only reading all of it tells."""
+        """Number of rows of the file; None if only reading the whole file shows it."""
 
     def groups_without(self, row_filter: "RowFilter", columns: Sequence["FileColumn"]) -> Collection[int]:
-        """Groups of which the file itself says that no row passes a filter; ``columns`` are all of the file's."""
+        """Groups without a row that passes a filter, by the file itself; ``columns`` are all columns of the file."""
 
     def group_runs(self, left_out: Collection[int] = ()) -> Iterator[tuple[int, int, list[int]]]:
-        """What is read together, in order, as (first row, rows, groups); no groups for rows that are left out."""
+        """Groups that are read together, in order, as (first row, rows, groups); no groups for left-out rows."""
 
     def batches(self, groups: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """The rows of the run that ``group_runs`` gave last, in order."""
 
     def selection(self, positions: Collection[int]) -> tuple[list[str] | None, Mapping[int, int]]:
-        """How to read only some top-level columns: their names, None for all, and where in a batch each one stands."""
+        """Selection of some top-level columns: their names, None for all, and the index of each one in a batch."""
 
 
 def selected_columns(names: Sequence[str], positions: Collection[int]) -> tuple[list[str] | None, Mapping[int, int]]:
-    """The selection of a format whose columns are told apart by name; all are read where one stands twice.
+    """The selection of a format whose columns are told apart by name; all are read if a name appears twice.
 
     >>> selected_columns(["a", "b", "c"], {2, 0})
     (['a', 'c'], {0: 0, 2: 1})

@@ -30,7 +30,7 @@ class OrcRows:
     Attributes:
         fragment: pyarrow's, of the file.
         num_rows: by the file's footer.
-        batch_rows: the most rows in a batch; fewer than asked for where rows are large.
+        batch_rows: the most rows in a batch; fewer than asked for if rows are large.
     """
 
     fragment: Any
@@ -39,7 +39,7 @@ class OrcRows:
 
     @classmethod
     def open(cls, source: Any, *, batch_rows: int) -> Self:
-        """Reads the footer, and the first rows to see how large they are.
+        """Read the footer, and the first rows for their size.
 
         Args:
             source: an open file that answers many small requests fast.
@@ -57,25 +57,25 @@ class OrcRows:
 
     @property
     def schema(self) -> pa.Schema:
-        """The file's columns as they are read; the attributes of their ORC types stand in their metadata."""
+        """The file's columns as they are read; the attributes of their ORC types are in their metadata."""
         return self.fragment.physical_schema
 
     def groups_without(self, row_filter: RowFilter, columns: Sequence[FileColumn]) -> Collection[int]:
-        """None: pyarrow does not show the statistics of stripes."""
+        """No groups: pyarrow does not show the statistics of stripes."""
         del row_filter, columns
         return ()
 
     def group_runs(self, left_out: Collection[int] = ()) -> Iterator[tuple[int, int, list[int]]]:
-        """All rows in one run: pyarrow does not say which of them a stripe has."""
+        """All rows in one run: pyarrow does not say which rows a stripe has."""
         del left_out
         if self.num_rows:
             yield 0, self.num_rows, [0]
 
     def batches(self, groups: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        """The rows of the file, in order; ``groups`` is all there is.
+        """The rows of the file, in order; ``groups`` is its only run.
 
         Raises:
-            ColumnError: a timestamp that pyarrow does not take from ORC, or two columns that it cannot tell apart.
+            ColumnError: pyarrow does not take a timestamp from ORC, or cannot tell two columns apart.
         """
         del groups
         names = self.schema.names if columns is None else list(columns)
@@ -89,7 +89,7 @@ class OrcRows:
             raise _out_of_range(times, cause) from cause
 
     def selection(self, positions: Collection[int]) -> tuple[list[str] | None, Mapping[int, int]]:
-        """How to read only some top-level columns."""
+        """Selection of some top-level columns."""
         return selected_columns(self.schema.names, positions)
 
 
@@ -102,7 +102,7 @@ def _scan(fragment: Any, names: Sequence[str], batch_rows: int) -> Iterator[pa.R
 
 
 def _row_bytes(footer: Any, fragment: Any) -> float:
-    """About the bytes of a row, by the first rows and by what all take in the file; at least 1."""
+    """Approximate bytes of a row, by the first rows and by the average size in the file; at least 1."""
     rows = max(footer.nrows, 1)
     names = [field.name for field in fragment.physical_schema if not _holds_timestamps(field.type)]
     head = fragment.head(_MEASURED_ROWS, columns=names, batch_size=_MEASURED_ROWS, use_threads=False)
@@ -110,7 +110,7 @@ def _row_bytes(footer: Any, fragment: Any) -> float:
 
 
 def _refuse_paths(names: Sequence[str], schema: pa.Schema) -> None:
-    """Where a column is named like a path into another, pyarrow reads nulls; Iceberg allows no such schema."""
+    """Refuse a column that is named like a path into another: pyarrow reads nulls; Iceberg allows no such schema."""
     for name in names:
         parts = name.split(".")
         parents = {".".join(parts[:length]) for length in range(1, len(parts))}
@@ -137,7 +137,7 @@ def _out_of_range(names: Sequence[str], cause: pa.ArrowInvalid) -> ColumnError:
 
 @contextmanager
 def _decoding() -> Iterator[None]:
-    """Arrow reports bytes that are no ORC as an OSError; one of the disk sets errno."""
+    """Run a block that decodes ORC: Arrow reports damaged bytes as an OSError; an error of the disk sets errno."""
     try:
         yield
     except OSError as cause:

@@ -27,7 +27,7 @@ class ParquetRows:
 
     Attributes:
         file: pyarrow's reader.
-        batch_rows: the most rows in a batch; fewer than asked for where rows are large.
+        batch_rows: the most rows in a batch; fewer than asked for if rows are large.
     """
 
     file: Any
@@ -35,13 +35,13 @@ class ParquetRows:
 
     @classmethod
     def open(cls, source: Any, *, batch_rows: int, pre_buffer: bool, dictionary_columns: bool) -> Self:
-        """Reads the footer.
+        """Read the footer.
 
         Args:
             source: an open file, or anything pyarrow reads from.
             batch_rows: the most rows in a batch.
             pre_buffer: fetch the column chunks of a few row groups in few large requests; for remote storage.
-            dictionary_columns: keep text columns encoded where the file's are.
+            dictionary_columns: keep text columns encoded that are encoded in the file.
         """
         plain = _open(source, pre_buffer=pre_buffer, binary_type=pa.large_binary(), list_type=pa.LargeListType)
         row_bytes = largest_row_bytes(plain.metadata, partial(_dictionary, source, plain.metadata))
@@ -49,7 +49,7 @@ class ParquetRows:
         encoded = _encoded_text(plain.metadata) if dictionary_columns else []
         if not encoded:
             return cls(file=plain, batch_rows=batch_rows)
-        # pyarrow decodes dictionaries only where binaries keep their default type.
+        # pyarrow decodes dictionaries only if binaries keep their default type.
         file = _open(
             source,
             pre_buffer=pre_buffer,
@@ -70,14 +70,14 @@ class ParquetRows:
         return int(self.file.metadata.num_rows)
 
     def groups_without(self, row_filter: RowFilter, columns: Sequence[FileColumn]) -> Collection[int]:
-        """Row groups in which no row passes, by their statistics."""
+        """Row groups without a row that passes, by their statistics."""
         metadata = self.file.metadata
         return frozenset(range(metadata.num_row_groups)).difference(matching_row_groups(metadata, columns, row_filter))
 
     def group_runs(self, left_out: Collection[int] = ()) -> Iterator[tuple[int, int, list[int]]]:
         """Row groups that are read together, as (first row, rows, row groups): one, or several small ones.
 
-        Those that are left out make runs of their own, without row groups.
+        Row groups that are left out make runs of their own, without row groups.
         """
         first = 0
         groups = range(self.file.metadata.num_row_groups)
@@ -103,11 +103,11 @@ class ParquetRows:
         return self.file.iter_batches(self.batch_rows, row_groups=groups, columns=columns, use_threads=False)
 
     def selection(self, positions: Collection[int]) -> tuple[list[str] | None, Mapping[int, int]]:
-        """How to read only some top-level columns.
+        """Selection of some top-level columns.
 
         Returns:
-            Their names, None for all, and where in a batch each one stands. All are read where names cannot tell
-            columns apart: twice the same, or with dots, which pyarrow takes for paths.
+            Their names, None for all, and the index of each one in a batch. All are read if names do not identify
+            columns: the same name twice, or names with dots, which pyarrow takes for paths.
         """
         names = self.schema.names
         if any("." in name for name in names):
@@ -120,7 +120,7 @@ def _open(source: Any, *, pre_buffer: bool, **options: Any) -> Any:
 
 
 def _dictionary(source: Any, metadata: Any, group: int, column: str) -> Any:
-    """The distinct values of a top-level text column; of one that is not encoded, its first value."""
+    """The distinct values of a top-level text column; the first value if the column is not encoded."""
     file = _open(source, pre_buffer=False, metadata=metadata, read_dictionary=[column])
     batch = next(file.iter_batches(1, row_groups=[group], columns=[column], use_threads=False))
     values = batch.column(0)

@@ -28,11 +28,11 @@ __all__ = ["BATCH_ROWS", "RecordCountError", "plain_batch", "read_data_file", "r
 BATCH_ROWS: Final = 131_072
 
 Decoded: TypeAlias = Callable[[pa.RecordBatch], None] | None
-"""Is told of what is decoded."""
+"""Gets each decoded batch."""
 
 
 class RecordCountError(TerminalError):
-    """A data file does not hold as many rows as the table's metadata says."""
+    """A data file has more or fewer rows than the table's metadata says."""
 
 
 def read_data_file(
@@ -53,14 +53,14 @@ def read_data_file(
         io: opens the file.
         table: its name, for errors.
         batch_rows: the most rows in a batch; a few of them are in memory at a time.
-        dictionary_columns: leave text columns that the file dictionary-encodes as dictionary arrays, whose distinct
-            values have the schema's type; far less to decode and to hash. ``plain_batch`` decodes them.
+        dictionary_columns: keep text columns that the file dictionary-encodes as dictionary arrays, whose distinct
+            values have the schema's type. That is far less to decode and to hash. ``plain_batch`` decodes them.
         decoded: is given each batch of the file's own columns as it is decoded.
 
     Raises:
         FileGoneError: the file does not exist.
         RecordCountError: it has more or fewer rows than the table's metadata says.
-        ColumnError: its columns cannot become those of the schema.
+        ColumnError: its columns cannot become the columns of the schema.
         NotBuiltError: it has a format that this release does not read.
         TerminalError: it is damaged or may not be read.
         TransientError: the storage did not answer.
@@ -83,21 +83,21 @@ def read_matching_rows(
     batch_rows: int = BATCH_ROWS,
     decoded: Decoded = None,
 ) -> Iterator[tuple[int, int, pa.RecordBatch | None]]:
-    """The rows of a data file, in order, but those of row groups of which the footer says that none passes a filter.
+    """All rows of a data file in order, without row groups that the footer statistics rule out.
 
-    Text columns stay dictionary-encoded where the file's are, as by ``dictionary_columns`` of `read_data_file`.
+    Text columns that are dictionary-encoded in the file stay so, as with ``dictionary_columns`` of `read_data_file`.
 
     Args:
         file: a data file of the table.
         row_filter: bound to the schema; rows that do not pass are read with those that do.
-        schema: as for ``read_data_file``; so are the other arguments and the errors.
+        schema: as for ``read_data_file``; the other arguments and the errors are the same, too.
         io: opens the file.
         table: its name, for errors.
         batch_rows: the most rows in a batch.
         decoded: as for ``read_data_file``.
 
     Yields:
-        The position of the first row, how many rows there are, and the rows; None where they are left out.
+        The position of the first row, the number of rows, and the rows; None if the rows are left out.
     """
     with _opened(file, schema, io, table, batch_rows, decoded, dictionary_columns=True) as opened:
         left_out = opened.rows.groups_without(row_filter, opened.file_columns)
@@ -121,20 +121,20 @@ def read_rows(
     batch_rows: int = BATCH_ROWS,
     decoded: Decoded = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows at some positions of a data file, in order; row groups that hold none are not decoded.
+    """The rows at some positions of a data file, in order; row groups without such rows are not decoded.
 
     Args:
         file: a data file of the table.
-        positions: ascending, each once, from 0 to ``file.record_count``, exclusive; of a bitmap those of one run of row
-            groups at a time are listed.
-        schema: as for ``read_data_file``; so are the other arguments and the errors.
+        positions: ascending, each once, from 0 to ``file.record_count``, exclusive; a bitmap is turned into a list for
+            one run of row groups at a time.
+        schema: as for ``read_data_file``; the other arguments and the errors are the same, too.
         io: opens the file.
         table: its name, for errors.
         batch_rows: the most rows in a batch.
         decoded: as for ``read_data_file``.
 
     Raises:
-        ValueError: positions that are not ascending or not in the file.
+        ValueError: the positions are not ascending, or not in the file.
     """
     _check_positions(file, positions)
     if not len(positions):
@@ -171,7 +171,7 @@ class _Opened:
         return self.projection.apply(batch, self.places)
 
     def rows_of(self, groups: list[int], wanted: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
-        """The rows at positions within a run of row groups; stops decoding behind the last one."""
+        """The rows at positions within a run of row groups; stops decoding after the last one."""
         start = 0
         for batch in self.batches(groups) if len(wanted) else ():
             here, wanted = np.split(wanted, [np.searchsorted(wanted, start + batch.num_rows)])
@@ -244,7 +244,7 @@ def _check_count(file: DataFile | DeleteFile, num_rows: int, table: str) -> None
 
 def _between(positions: NDArray[np.int64] | BitMap64, first: int, stop: int) -> NDArray[np.int64]:
     if isinstance(positions, BitMap64):
-        # Not the bitmap of a range: the file says how long that is.
+        # Not by making a bitmap of the range: its length comes from the file.
         here = positions.copy()
         here.remove_range(0, first)
         here.remove_range(stop, max(stop, positions.max() + 1))

@@ -1,4 +1,4 @@
-"""Which row groups of a Parquet file a row filter can leave undecoded, by the statistics in its footer."""
+"""Row groups of a Parquet file that a row filter can leave undecoded, by the statistics in the footer."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -28,12 +28,12 @@ __all__ = ["matching_row_groups"]
 
 
 def matching_row_groups(metadata: Any, columns: Sequence[FileColumn], row_filter: RowFilter) -> list[int]:
-    """The row groups that may hold a row that passes, in order; a column without usable statistics prunes none.
+    """The row groups that may hold a row that passes, in order; a column without usable statistics rules out none.
 
     Args:
         metadata: pyarrow's, of the file.
         columns: of the file, all of them, with their field ids.
-        row_filter: bound to the schema that rows are read in.
+        row_filter: bound to the schema in which rows are read.
     """
     may_match = range_condition(row_filter.expression)
     leaves = list(_leaves(columns))
@@ -73,7 +73,7 @@ def _range(field: NestedField, leaf: FileColumn, chunk: Any, row_filter: RowFilt
 
 
 def _reader_of(field_type: Any, written: pa.DataType) -> Callable[[Any, str], Any] | None:
-    """How to read a minimum or maximum; None where the file's type does not compare with the column's."""
+    """Reader of a minimum or maximum; None if the file's type does not compare with the column's type."""
     types = pa.types
     if isinstance(field_type, StringType):
         return _raw

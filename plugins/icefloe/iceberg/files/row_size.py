@@ -1,4 +1,4 @@
-"""How large the rows of a Parquet file are once decoded, as far as its footer and its dictionaries tell."""
+"""Size of the decoded rows of a Parquet file, as far as its footer and its dictionaries show it."""
 
 import heapq
 from collections.abc import Callable
@@ -14,18 +14,18 @@ _LONGEST_MEASURED: Final = 4096
 _MEASURED_GROUPS: Final = 8
 _ASSUMED_BYTES: Final = 16 << 10
 _LARGE_DICTIONARY: Final = 8 << 20
-"""Compressed bytes from which on a dictionary is not decoded only to be measured; writers mean to end it at 1 MiB."""
+"""Compressed size above which a dictionary is not decoded only to measure it; writers try to end it at 1 MiB."""
 
 Dictionary = Callable[[int, str], Any]
 
 
 def largest_row_bytes(metadata: Any, dictionary: Dictionary) -> float:
-    """About the bytes of a row, in the row groups whose rows are the largest; at least 1.
+    """Approximate bytes of a row, in the row groups with the largest rows; at least 1.
 
     Args:
         metadata: pyarrow's, of the file.
         dictionary: gives the distinct values of a top-level text column in a row group as far as it is
-            dictionary-encoded; asked only where values are long and the footer does not tell how long.
+            dictionary-encoded; called only if values are long and the footer does not show their length.
     """
     groups = [(metadata.row_group(number), number) for number in range(metadata.num_row_groups)]
     largest = heapq.nlargest(
@@ -41,7 +41,7 @@ def _row_bytes(group: Any, number: int, dictionary: Dictionary) -> float:
 
 
 def _value_bytes(chunk: Any, group: int, dictionary: Dictionary) -> int:
-    """The bytes of a value where a dictionary may hold it, so that the size of the chunk says little; else 0."""
+    """Bytes of a value if a dictionary may hold it, so that the size of the chunk says little; otherwise 0."""
     size_bytes = chunk.total_uncompressed_size
     if chunk.physical_type != "BYTE_ARRAY" or size_bytes <= _LONGEST_MEASURED or not chunk.has_dictionary_page:
         return 0

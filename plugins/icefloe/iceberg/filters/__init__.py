@@ -8,7 +8,7 @@ Read in this order:
 - `filter_binding`: names and values bound to a schema
 - `filter_literals`: literals in the types of their columns
 - `filter_mask`: evaluated on record batches
-- `column_range`: whether a filter can be true of any value of a column
+- `column_range`: the range of a column's values, and filters that it rules out
 """
 
 __all__ = ["column_range", "filter_tree", "row_filter"]

@@ -1,4 +1,4 @@
-"""What is known of a column's values in a file or row group, and whether a filter can be true of any of them."""
+"""The known range of a column's values in a file or row group, and the check that a filter can be true of one."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
@@ -32,11 +32,11 @@ class ColumnRange:
     """Bounds of the values of one column; by default nothing is known.
 
     Attributes:
-        lower: no value but null and NaN is below it; None where that is not known. Text as UTF-8 bytes.
-        upper: no value but null and NaN is above it, or None.
-        may_hold_nulls: False where no row has null.
-        may_hold_values: False where every row has null.
-        is_one_value: whether no value but null differs from ``lower``.
+        lower: no value but null and NaN is below it; None if no bound is known. Text as UTF-8 bytes.
+        upper: no value but null and NaN is above it; None if no bound is known.
+        may_hold_nulls: False if no row has null.
+        may_hold_values: False if every row has null.
+        is_one_value: True if no value but null differs from ``lower``.
     """
 
     lower: Any = None
@@ -47,13 +47,13 @@ class ColumnRange:
 
 
 RangeCondition = Callable[[Mapping[int, ColumnRange]], bool]
-"""Whether a row may match, given the ranges of columns by field id; a column without one may hold anything."""
+"""True if a row may match, given the ranges of columns by field id; a column without a range may hold anything."""
 
 _UNKNOWN = ColumnRange()
 
 
 def range_condition(expression: BooleanExpression) -> RangeCondition:
-    """The condition that is false only where a bound expression without ``not`` is true of no row.
+    """The condition that is false only if a bound expression without ``not`` is true of no row.
 
     >>> from pyiceberg.expressions import LessThan
     >>> from pyiceberg.schema import Schema
@@ -93,7 +93,7 @@ def _leaf(predicate: Any) -> RangeCondition:
 
 
 def _of_values(predicate: Any) -> Callable[[ColumnRange], bool]:
-    """Whether some value that is not null may match."""
+    """The condition that some value that is not null may match."""
     match predicate:
         case BoundIn():
             values = sorted(map(comparable, predicate.value_set))
@@ -132,7 +132,7 @@ def _of_prefix(predicate: Any) -> Callable[[ColumnRange], bool]:
             (known.lower is None or known.lower[: len(prefix)] <= prefix)
             and (known.upper is None or known.upper[: len(prefix)] >= prefix)
         )
-    # Whatever lies between two texts with the same beginning has it too.
+    # Every text between two texts with the same beginning has that beginning too.
     return lambda known: (
         not (
             known.lower is not None

@@ -1,7 +1,7 @@
 """Binds a filter's names and values to a schema, so that SQL's rules hold: null compares with nothing.
 
-PyIceberg's own binding answers ``x < 3000000000`` on an int column with "every row", also where x is null, rounds 1.5
-to 2 for an int column and takes a required field of a missing struct for a value; none of that happens here.
+PyIceberg's own binding answers ``x < 3000000000`` on an int column with "every row", even if x is null. It rounds 1.5
+to 2 for an int column, and takes a required field of a missing struct for a value. None of that happens here.
 """
 
 from collections.abc import Iterable
@@ -56,17 +56,17 @@ _ORDERS: Final = (LessThan, LessThanOrEqual, GreaterThan, GreaterThanOrEqual)
 def bind_filter(expression: BooleanExpression, schema: Schema, *, table: str, given: ExpandedText) -> BooleanExpression:
     """The expression over the columns of a schema, by field id, with literals of the columns' own types.
 
-    No ``not`` is left in it: negations are pushed into the predicates, and a negated order of floats lets NaN pass.
+    It has no ``not``: negations are pushed into the predicates, and a negated order of floats lets NaN pass.
 
     Args:
         expression: unbound.
-        schema: whose names it uses, case sensitive, dotted where nested in structs.
+        schema: of the names, which are case sensitive, and dotted if nested in structs.
         table: its name, for errors.
-        given: the text of the expression: errors show no value of the environment.
+        given: the text of the expression, because errors show no value of the environment.
 
     Raises:
-        TerminalError: no such column, one that cannot be compared, or a literal that does not fit its type; or it is
-            nested too deeply.
+        TerminalError: a column does not exist or cannot be compared, a literal does not fit its column's type, or the
+            expression is nested too deeply.
     """
     try:
         return _Binding(schema, table, given).bind(expression, is_negated=False)
@@ -176,7 +176,7 @@ class _Binding:
 
 
 def _beyond(predicate: LiteralPredicate, term: BoundTerm, *, is_above: bool) -> BooleanExpression:
-    """A comparison with a number that the column's type does not reach."""
+    """A comparison with a number that is outside of the range of the column's type."""
     if isinstance(predicate, EqualTo):
         return AlwaysFalse()
     if isinstance(predicate, GreaterThan | GreaterThanOrEqual):
@@ -187,7 +187,7 @@ def _beyond(predicate: LiteralPredicate, term: BoundTerm, *, is_above: bool) -> 
 
 
 def _optional(fields: Iterable[NestedField]) -> list[NestedField]:
-    """The fields with nothing required: inside a struct that is null a required field is null too."""
+    """The fields, all of them optional: inside a struct that is null a required field is null too."""
     return [field.model_copy(update={"required": False, "field_type": _relaxed(field.field_type)}) for field in fields]
 
 

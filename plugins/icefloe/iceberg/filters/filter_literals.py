@@ -18,18 +18,18 @@ _EXAMPLES: Final = {
 }  # fmt: skip
 """A literal of each type that a filter's text can compare with."""
 _EXACT: Final = Context(prec=76)
-"""Twice as many digits as a decimal column has: rescaling is exact or shows that it is not."""
+"""Twice as many digits as a decimal column can have: rescaling is exact or shows that it is not."""
 
 
 def fitted_literal(literal: Literal[Any], field_type: PrimitiveType) -> Literal[Any]:
-    """The literal in the column's type, its value exactly that of the column where they are equal.
+    """The literal in the column's type, exactly as the column holds an equal value.
 
     >>> from pyiceberg.expressions.literals import literal
     >>> fitted_literal(literal(Decimal("1.5")), DecimalType(9, 2)), fitted_literal(literal(2**40), IntegerType())
     (DecimalLiteral(Decimal('1.50')), IntAboveMax())
 
     Raises:
-        ArithmeticError, TypeError, ValueError, pyarrow.ArrowException: it is no value of the type.
+        ArithmeticError, TypeError, ValueError, pyarrow.ArrowException: it is not a value of the type.
     """
     value = literal.value
     if (
@@ -60,7 +60,7 @@ def _rescaled(value: Decimal, scale: int) -> Decimal:
 
 
 def literal_advice(field_type: PrimitiveType) -> str:
-    """What to write in a filter as a value of a type."""
+    """Advice on how to write a value of a type in a filter."""
     if isinstance(field_type, DecimalType):
         places, whole = field_type.scale, field_type.precision - field_type.scale
         return f"write a number of at most {whole} digits before the point and {places} behind it"

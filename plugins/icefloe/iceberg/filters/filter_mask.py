@@ -104,6 +104,6 @@ def _found(predicate: Any, values: Any) -> Any:
 def _is_in(values: Any, literals: Collection[Any]) -> Any:
     if not pa.types.is_floating(values.type):
         return pc.is_in(values, value_set=pa.array(list(literals), values.type))
-    # is_in tells 0.0 from -0.0; adding 0.0 makes them one.
+    # is_in distinguishes 0.0 from -0.0; adding 0.0 makes them equal.
     wanted = pa.array([literal + 0.0 for literal in literals], pa.float64())
     return pc.is_in(pc.add(values.cast(pa.float64()), 0.0), value_set=wanted)

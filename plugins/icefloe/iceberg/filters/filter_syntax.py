@@ -1,4 +1,4 @@
-"""The text of a row filter, read as an Iceberg expression; what its names and values mean needs a schema."""
+"""The text of a row filter, read as an Iceberg expression; a schema gives its names and values their meaning later."""
 
 from typing import Final
 
@@ -21,13 +21,13 @@ def parse_filter(text: str, *, written: str | None = None) -> BooleanExpression:
 
     Args:
         text: expanded.
-        written: the text with its ``${NAME}``, which errors quote; None: it has none.
+        written: the text with its ``${NAME}``, which errors quote; None if it has no ``${NAME}``.
 
     >>> parse_filter("a = 1")
     EqualTo(term=Reference(name='a'), literal=LongLiteral(1))
 
     Raises:
-        TerminalError: no expression; says from where on it cannot be read.
+        TerminalError: the text is not an expression; the error names the first character that cannot be read.
     """
     given = ExpandedText.of(text, written)
     shown = given.written
@@ -67,7 +67,7 @@ def _unreadable(given: ExpandedText, place: int) -> TerminalError:
 
 
 def _readable_length(text: str) -> int:
-    """How many characters from the start make an expression that could have ended there."""
+    """Number of characters from the start that make a complete expression."""
     try:
         found = next(boolean_expression.scan_string(text, max_matches=1), None)
     except ValueError:

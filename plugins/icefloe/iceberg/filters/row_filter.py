@@ -1,4 +1,4 @@
-"""A row filter: which rows of a table count, by an Iceberg expression over the names of one schema."""
+"""A row filter: selects rows of a table by an Iceberg expression over the names of one schema."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ __all__ = ["RowFilter"]
 class RowFilter:
     """A filter that is bound to a schema.
 
-    A row passes where the expression is true, as in SQL's WHERE: a comparison with null is not true, neither is its
+    A row passes if the expression is true, as in SQL's WHERE: a comparison with null is not true, and neither is its
     negation. NaN is equal to nothing and neither less nor greater than anything, as in PyIceberg's scans.
 
     Attributes:
         text: as it was written, ``${ENV}`` unexpanded.
         expression: bound, without ``not``.
-        fields: the columns that it compares; of nested ones the innermost.
+        fields: the columns that it compares; for a nested column the innermost field.
         paths: by field id, the names that lead from the top of the schema to a column.
     """
 
@@ -42,16 +42,17 @@ class RowFilter:
 
     @classmethod
     def parse(cls, text: str, schema: Schema, *, table: str, written: str | None = None) -> Self:
-        """The filter that a text is, over the columns of a schema.
+        """The filter in a text, over the columns of a schema.
 
         Args:
-            text: an Iceberg expression; names are case sensitive, and dotted where nested in structs.
+            text: an Iceberg expression; names are case sensitive, and dotted if nested in structs.
             schema: of the rows.
             table: its name, for errors.
-            written: the text with its ``${ENV}``, which errors quote; None: it has none.
+            written: the text with its ``${ENV}``, which errors quote; None if it has no ``${ENV}``.
 
         Raises:
-            TerminalError: the text is no expression, names no column, or compares one with what does not fit its type.
+            TerminalError: the text is not an expression, a name is not a column, or a value does not fit its column's
+                type.
         """
         given = ExpandedText.of(text, written)
         expression = bind_filter(parse_filter(text, written=written), schema, table=table, given=given)
@@ -65,12 +66,12 @@ class RowFilter:
 
     @property
     def field_ids(self) -> frozenset[int]:
-        """The ids of these columns."""
+        """The field ids of the top-level columns that it looks at."""
         ids = {path[0]: field_id for field_id, path in self.paths.items() if len(path) == 1}
         return frozenset(ids[name] for name in self.columns)
 
     def mask(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
-        """Which rows pass.
+        """Mask of the rows that pass.
 
         Args:
             batch: has at least ``columns``, in the Arrow types of the schema; text may be dictionary-encoded.

@@ -1,4 +1,4 @@
-"""When Iceberg's ``expire_snapshots`` may remove a snapshot, by the retention policy of the table."""
+"""Time when Iceberg's ``expire_snapshots`` may remove a snapshot, by the retention policy of the table."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -17,21 +17,21 @@ _MAX_REF_AGE: Final = "history.expire.max-ref-age-ms"
 _FIVE_DAYS_MS: Final = 5 * 24 * 60 * 60 * 1000
 _EVER: Final = 2**63 - 1
 _LATEST: Final = 253_402_300_799_999
-"""The last millisecond that a date has a name for; Iceberg's own "never" is far behind it."""
+"""The last millisecond that can be written as a date; Iceberg's own "never" is far later."""
 
 
 def next_expiry_ms(metadata: TableMetadata, snapshot_id: int) -> int | None:
-    """From when on ``expire_snapshots`` may remove a snapshot, in milliseconds since 1970; may be past.
+    """Time from which ``expire_snapshots`` may remove a snapshot, in milliseconds since 1970; may be past.
 
-    As the table stands, and where the procedure is called without a time or ids of its own. A later commit may turn
-    None into a time: the head of a branch is kept, what was the head last week is not.
+    It holds for the table as it is now, and if the procedure is called without a time or ids. A later commit may turn
+    None into a time: the head of a branch is kept, a former head is not.
 
     Args:
         metadata: of the table.
-        snapshot_id: which.
+        snapshot_id: the snapshot.
 
     Returns:
-        None: it is kept whatever the time, or is not in the table.
+        None if the snapshot is kept whatever the time, or is not in the table.
 
     Source: the table spec, "Snapshot Retention Policy" and "Snapshot References", and RemoveSnapshots of Iceberg 1.11.
     """
@@ -46,9 +46,9 @@ def next_expiry_ms(metadata: TableMetadata, snapshot_id: int) -> int | None:
 
 
 def kept_until_ms(timestamps_ms: list[int], *, min_snapshots: int, max_age_ms: int) -> int:
-    """Until when a branch keeps the last of some snapshots, of which the first is its head.
+    """Time until which a branch keeps the last of some snapshots, the first of which is its head.
 
-    From the head on it keeps ``min_snapshots``, then those that are young enough, and stops at the first that is not.
+    From the head on it keeps ``min_snapshots``, then snapshots that are young enough. It stops at the first older one.
 
     >>> day = 86_400_000
     >>> kept_until_ms([9 * day, 4 * day, 2 * day], min_snapshots=1, max_age_ms=5 * day) // day
@@ -63,7 +63,7 @@ def kept_until_ms(timestamps_ms: list[int], *, min_snapshots: int, max_age_ms: i
 def _kept_by(
     name: str, ref: SnapshotRef, snapshot_id: int, snapshots: Mapping[int, Snapshot], properties: Mapping[str, Any]
 ) -> int | None:
-    """Until when a branch or tag keeps a snapshot; None where it does not lead to it."""
+    """Time until which a branch or tag keeps a snapshot; None if it does not lead to the snapshot."""
     lineage = [snapshots[ref.snapshot_id]] if ref.snapshot_id in snapshots else []
     if ref.snapshot_ref_type is SnapshotRefType.BRANCH:
         while lineage and lineage[-1].snapshot_id != snapshot_id:
@@ -86,6 +86,6 @@ def _kept_by(
 
 
 def _number(properties: Mapping[str, Any], key: str, default: int) -> int:
-    """A property; one that is no number counts as absent, a forecast is no place to stop at it."""
+    """A property; one that is not a number counts as absent, because a forecast should not fail over it."""
     value = str(properties.get(key, default))
     return int(value) if value.isdigit() else default

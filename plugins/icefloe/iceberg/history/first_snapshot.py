@@ -1,4 +1,4 @@
-"""Whether history starts at a snapshot, or only what is left of it."""
+"""The start of history at a snapshot: the true start, or only the start of the history that is left."""
 
 from enum import Enum
 
@@ -12,20 +12,20 @@ __all__ = ["Origin", "origin_of"]
 
 
 class Origin(Enum):
-    """What a snapshot without a parent that is still there can be."""
+    """The kinds of snapshots whose parent is missing from the metadata."""
 
     ROOT = "root"
-    """Everything it lists it added itself: what it changed is all there is."""
+    """It added every file that it lists itself: its change is the whole table."""
 
     FRESH = "fresh"
-    """Every live file is its own, but it also removed older ones: its state stands alone, its change does not."""
+    """Every live file is its own, but it also removed older ones: its state is complete, its change is not."""
 
     GAP = "gap"
     """It kept files of snapshots that are gone (PyIceberg's expiry sets parents to None, so None proves nothing)."""
 
 
 def origin_of(snapshot: Snapshot, reader: ManifestReader) -> Origin:
-    """What the manifests of a snapshot say about its past; raises as ``ManifestReader``."""
+    """The origin of a snapshot, by its manifests; raises as ``ManifestReader``."""
     manifests = reader.manifests(snapshot)
     if any(_shows_older_files(manifest, snapshot.snapshot_id) for manifest in manifests):
         return Origin.GAP

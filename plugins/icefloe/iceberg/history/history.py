@@ -1,4 +1,4 @@
-"""The snapshots of a table, their lineage, branches, and what the branches pointed to over time."""
+"""The snapshots of a table, their lineage, its branches, and the snapshots that the branches pointed to over time."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class UnknownSnapshotError(TerminalError):
 
 
 class NotAnAncestorError(TerminalError):
-    """The range's start is no ancestor of its end; carries ``after_snapshot_id`` and ``up_to_snapshot_id``."""
+    """The range's start is not an ancestor of its end; carries ``after_snapshot_id`` and ``up_to_snapshot_id``."""
 
 
 class ExpiredHistoryError(TerminalError):
@@ -52,14 +52,14 @@ class BranchMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """What one version of the table's metadata says of its past; nothing is read.
+    """The past of a table, by one version of its metadata; nothing is read.
 
     Attributes:
         table_name: for errors.
-        snapshots: those still there, by id.
+        snapshots: the snapshots that still exist, by id.
         refs: branches and tags by name.
-        log: what ``main`` pointed to, oldest first; may have gaps where snapshots expired.
-        last_updated_ms: when the metadata was written.
+        log: the snapshots that ``main`` pointed to, oldest first; expired snapshots may leave gaps.
+        last_updated_ms: time when the metadata was written.
     """
 
     table_name: str
@@ -100,7 +100,7 @@ class History:
         return self.snapshot(ref.snapshot_id)
 
     def is_tag(self, name: str) -> bool:
-        """Whether a name is that of a tag: one state of the table, which has no history of its own."""
+        """True if a name is the name of a tag: one state of the table, without a history of its own."""
         ref = self.refs.get(name)
         return ref is not None and ref.snapshot_ref_type is SnapshotRefType.TAG
 
@@ -121,29 +121,29 @@ class History:
             ) from None  # fmt: skip
 
     def lineage(self, snapshot_id: int) -> list[Snapshot]:
-        """The snapshot and its ancestors, newest first, as far back as they are still there.
+        """The snapshot and its ancestors, newest first, as far back as they still exist.
 
         Raises:
-            UnknownSnapshotError: the snapshot itself is not there.
+            UnknownSnapshotError: the snapshot itself is missing.
             TerminalError: the parents form a circle.
         """
         first = self.snapshot(snapshot_id)
         return [first, *self._ancestors(first)]
 
     def is_ancestor(self, ancestor_id: int, snapshot_id: int) -> bool:
-        """Whether a snapshot is another one, or an ancestor of it that can still be seen to be one."""
+        """True if the two snapshots are the same, or the remaining metadata shows that the first is an ancestor."""
         return any(
             ancestor_id in (snapshot.snapshot_id, snapshot.parent_snapshot_id)
             for snapshot in (self.lineage(snapshot_id) if snapshot_id in self.snapshots else ())
         )
 
     def nearest_common_ancestor(self, one_id: int, other_id: int) -> int | None:
-        """The newest snapshot still there that both descend from, themselves included."""
+        """The newest existing snapshot that both descend from; each descends from itself, too."""
         others = {snapshot.snapshot_id for snapshot in self.lineage(other_id)}
         return next((s.snapshot_id for s in self.lineage(one_id) if s.snapshot_id in others), None)
 
     def expired(self, snapshot_id: int | None, oldest: Snapshot) -> ExpiredHistoryError:
-        """The error of a range that reaches back to ``snapshot_id`` (None: to the start) behind ``oldest``."""
+        """The error of a range that reaches back beyond ``oldest`` to ``snapshot_id`` (None: to the start)."""
         if snapshot_id is None:
             since = "the start of its history, which expired or never was"
         elif snapshot_id in self.snapshots:
@@ -176,7 +176,7 @@ def head(table: Table, branch: str = MAIN) -> Snapshot | None:
 
 
 def is_replace(snapshot: Snapshot) -> bool:
-    """Whether a snapshot says that it changed no row."""
+    """True if a snapshot says that it changed no row."""
     return snapshot.summary is not None and snapshot.summary.operation is Operation.REPLACE
 
 

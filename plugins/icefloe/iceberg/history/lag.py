@@ -1,4 +1,4 @@
-"""How far a cursor is behind its branch."""
+"""The lag of a cursor behind its branch."""
 
 from dataclasses import dataclass
 
@@ -13,13 +13,14 @@ __all__ = ["Lag", "lag"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lag:
-    """How far a cursor is behind the head of its branch.
+    """The lag of a cursor behind the head of its branch.
 
     Attributes:
-        snapshots: snapshots between the two, without ``replace``; None where the cursor is not in the branch's history.
-        rows: records in the data files they added and deleted, carried-over ones too, and what their delete files
-            delete; None where a summary is silent.
-        since_timestamp_ms: when the oldest of them was committed; None when there are none.
+        snapshots: number of snapshots between the two, without ``replace``; None if the cursor is not in the branch's
+            history.
+        rows: number of records in the data files that these snapshots added and deleted, carried-over records too, and
+            of the positions and keys in their delete files; None if a summary does not say.
+        since_timestamp_ms: time when the oldest of these snapshots was committed; None if there are none.
     """
 
     snapshots: int | None
@@ -28,13 +29,13 @@ class Lag:
 
 
 def lag(table: Table, *, branch: str = MAIN, cursor_snapshot_id: int | None, is_loading: bool = False) -> Lag:
-    """How far the cursor is behind; a cursor of None is before the first snapshot. Reads nothing.
+    """The lag of the cursor; a cursor of None is before the first snapshot. Reads nothing.
 
     Args:
         table: as loaded.
         branch: a branch or a tag.
-        cursor_snapshot_id: what is delivered.
-        is_loading: the cursor's own snapshot is delivered in part only; it counts too, its rows are not known.
+        cursor_snapshot_id: the snapshot that is delivered.
+        is_loading: the cursor's own snapshot is delivered in part only; it counts too, and its rows are not known.
 
     Raises:
         UnknownBranchError: there is no such branch.

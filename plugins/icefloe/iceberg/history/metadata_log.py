@@ -1,4 +1,4 @@
-"""The versions of a table's metadata: which snapshots each knew, and what its branches pointed to."""
+"""The versions of a table's metadata: the snapshots that each one listed, and the heads of its branches."""
 
 import json
 import logging
@@ -23,12 +23,12 @@ _PARALLEL_READS: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataVersion:
-    """What planning needs of one metadata file.
+    """The part of one metadata file that planning needs.
 
     Attributes:
         snapshot_ids: the snapshots it lists.
-        branch_heads: what its refs point to, by name.
-        last_updated_ms: when it was written.
+        branch_heads: ids of the snapshots that its refs point to, by name.
+        last_updated_ms: time when it was written.
     """
 
     snapshot_ids: frozenset[int]
@@ -52,7 +52,7 @@ class MetadataVersion:
 class MetadataLog:
     """The metadata files of a table, oldest first; the last one is the table as it was loaded and is not read.
 
-    Each file is read when it is asked for, once.
+    Each other file is read once, when it is asked for.
 
     Args:
         table: its metadata log and io are used.
@@ -75,7 +75,7 @@ class MetadataLog:
         return len(self.timestamps_ms)
 
     def version(self, index: int) -> MetadataVersion | None:
-        """One version; None when its file is gone, as after a clean-up of old metadata files.
+        """One version; None if its file is gone, for example after a clean-up of old metadata files.
 
         Raises:
             TransientError: the store did not answer.

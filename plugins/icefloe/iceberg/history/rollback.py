@@ -1,4 +1,4 @@
-"""Rollbacks: where a branch went that left the cursor's snapshot behind."""
+"""Rollbacks: the snapshot to which a branch moved when it left the cursor's snapshot behind."""
 
 from collections.abc import Sequence
 
@@ -9,11 +9,11 @@ __all__ = ["branch_log", "landing_after"]
 
 
 def branch_log(history: History, log: MetadataLog, *, branch: str, after_snapshot_id: int) -> Sequence[BranchMove]:
-    """What the branch pointed to over time, oldest first, from ``after_snapshot_id`` on.
+    """Moves of the branch, oldest first, from ``after_snapshot_id`` on.
 
-    The snapshot log tells it for ``main``. For other branches, and where a replaced table has cleared that log, the
-    metadata files tell it, read from the newest back. Everything where they reach back behind the snapshot and the
-    branch was never there; empty where nothing is known.
+    For ``main`` they come from the snapshot log. For other branches, and if a replaced table has cleared that log, they
+    come from the metadata files, read from the newest back. If the metadata files reach back to a time before the
+    snapshot and the branch never pointed to it, all their moves are returned. Empty if nothing is known.
     """
     if branch == MAIN and any(move.snapshot_id == after_snapshot_id for move in history.log):
         return history.log
@@ -32,19 +32,19 @@ def branch_log(history: History, log: MetadataLog, *, branch: str, after_snapsho
 def landing_after(
     history: History, moves: Sequence[BranchMove], *, branch: str, after_snapshot_id: int, up_to_snapshot_id: int
 ) -> BranchMove | None:
-    """Where the last move that was no commit took the branch between two snapshots.
+    """The last move of the branch between two snapshots that was not a commit.
 
     Args:
         history: of the table.
-        moves: of the branch; empty where nothing is known.
+        moves: of the branch; empty if nothing is known.
         branch: its name.
-        after_snapshot_id: where it was; no ancestor of the end.
-        up_to_snapshot_id: where it went.
+        after_snapshot_id: the snapshot that the branch left; not an ancestor of the end.
+        up_to_snapshot_id: the end, the snapshot that the branch reached.
 
     Returns:
-        The snapshot that became current, an ancestor of the end or the end itself, and when; None where the branch is
-        not known to have moved from one to the other. A branch of which nothing is known landed on the nearest common
-        ancestor, or, without one, on the end.
+        The snapshot that became current, an ancestor of the end or the end itself, and the time; None if the branch is
+        not known to have moved from one to the other. If nothing is known about a branch, it counts as moved to the
+        nearest common ancestor or, without one, to the end.
     """
     fallback = _without_log(history, after_snapshot_id, up_to_snapshot_id)
     if not moves:
@@ -79,6 +79,6 @@ def _without_log(history: History, after_snapshot_id: int, up_to_snapshot_id: in
 
 
 def _saw_all_of(snapshot_id: int, log: MetadataLog) -> bool:
-    """Whether the metadata files begin before a snapshot was, and all are there."""
+    """True if the first metadata file is older than a snapshot, and no metadata file is missing."""
     versions = [log.version(index) for index in range(len(log))]
     return versions[0] is not None and None not in versions and snapshot_id not in versions[0].snapshot_ids

@@ -17,7 +17,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def snapshot_at(table: Table, timestamp: datetime, *, branch: str = MAIN) -> int | None:
-    """The id of the snapshot that was current at a time: by the snapshot log, on other branches by the lineage's times.
+    """The id of the snapshot that was current at a time, by the snapshot log; on other branches by the lineage's times.
 
     Args:
         table: as loaded.
@@ -25,14 +25,15 @@ def snapshot_at(table: Table, timestamp: datetime, *, branch: str = MAIN) -> int
         branch: a branch or a tag.
 
     Returns:
-        None when the table had no snapshot yet: the start of a range is then the history's start, and a range that ends
-        there is empty.
+        None if the table had no snapshot yet: a range from there starts with the history, and a range that ends there
+        is empty.
 
     Raises:
         ValueError: the timestamp has no offset.
         UnknownBranchError: there is neither a branch nor a tag of that name.
-        ExpiredHistoryError: what was current then has expired.
-        TerminalError, TransientError: the oldest snapshot's manifests, which tell a start from a gap, cannot be read.
+        ExpiredHistoryError: the snapshot that was current then has expired.
+        TerminalError, TransientError: the manifests of the oldest snapshot cannot be read; they show if history starts
+            there.
     """
     if timestamp.tzinfo is None:
         raise ValueError(f"a time of the table's history needs an offset, found {timestamp.isoformat()}")
@@ -58,7 +59,7 @@ def _moves(history: History, branch: str) -> Sequence[BranchMove]:
 def _refuse_gap(
     history: History, reader: ManifestReader, before: Sequence[BranchMove], following: BranchMove, timestamp: datetime
 ) -> None:
-    """Raise when a snapshot that expired may have been current between two moves."""
+    """Raise if a snapshot that expired may have been current between two moves."""
     if before and history.is_ancestor(before[-1].snapshot_id, following.snapshot_id):
         return
     snapshot = history.snapshot(following.snapshot_id)

@@ -1,4 +1,4 @@
-"""What snapshot summaries say about rows, for the audit: the writers' own count beside ours."""
+"""Row counts of snapshot summaries, for the audit: the writers' own count next to ours."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -17,12 +17,12 @@ _WRITTEN_BY_ALL: Final = ("total-records", "total-data-files", "added-data-files
 
 
 def summary_row_delta(table: Table, step: Step) -> int | None:
-    """How many rows more the table has after a step, by its snapshots' summaries; deletes by delete files not counted.
+    """Number of rows that a step adds to the table, by snapshot summaries, without the deletes of delete files.
 
-    Of a COMMIT the added less the deleted records, of an INITIAL the total, of STATES the difference of the totals.
+    A COMMIT has the added less the deleted records, an INITIAL the total, STATES the difference of the totals.
 
     Returns:
-        None where a summary does not say, or a snapshot is gone, or of one part of a load.
+        None if a summary does not say, if a snapshot is gone, or for one part of a load.
     """
     snapshots = History.of(table).snapshots
     if step.kind is StepKind.COMMIT:
@@ -36,16 +36,16 @@ def summary_row_delta(table: Table, step: Step) -> int | None:
 
 
 def record_delta(snapshot: Snapshot | None) -> int | None:
-    """Added less deleted records of one snapshot; None where its summary does not say."""
+    """Added less deleted records of one snapshot; None if its summary does not say."""
     counts = changed_records(snapshot)
     return None if counts is None else counts[0] - counts[1]
 
 
 def changed_records(snapshot: Snapshot | None) -> tuple[int, int] | None:
-    """Records in the data files that a snapshot added and deleted; None where its summary does not say.
+    """Records in the data files that a snapshot added and deleted; None if its summary does not say.
 
-    Writers leave out what is 0: a missing count of records is 0 where the count of files is missing too, in a summary
-    that counts anything at all.
+    Writers leave out counts of 0. So a missing count of records is 0 if the count of files is missing too and the
+    summary counts anything at all.
     """
     summary = _properties(snapshot)
     if not any(key in summary for key in (*_WRITTEN_BY_ALL, _ADDED[0], _DELETED[0])):
@@ -55,7 +55,7 @@ def changed_records(snapshot: Snapshot | None) -> tuple[int, int] | None:
 
 
 def deletes_added(snapshot: Snapshot | None) -> int:
-    """Positions and keys in the delete files of a snapshot, less those that it took over from older ones."""
+    """Positions and keys in the delete files of a snapshot, less those that it took over from older delete files."""
     summary = _properties(snapshot)
     added, removed = (_number(summary, f"{verb}-position-deletes") or 0 for verb in ("added", "removed"))
     return max(0, added - removed) + (_number(summary, "added-equality-deletes") or 0)
@@ -67,10 +67,10 @@ def total_records(snapshot: Snapshot | None) -> int | None:
 
 
 def file_bytes_bound(table: Table, steps: Sequence[Step]) -> int | None:
-    """At least as many bytes as all files together that a scan of the steps can read; None where summaries do not say.
+    """Upper bound of the bytes of all files that a scan of the steps can read; None if summaries do not say.
 
-    A step reads files that it added, and files that were live before it: those were live before the first step, or
-    came by an earlier step or by a ``replace`` between two.
+    A step reads files that it added, and files that were live before it. A file of the second kind was live before the
+    first step, or was added by an earlier step or by a ``replace`` between two steps.
     """
     snapshots = History.of(table).snapshots
     sizes: list[int | None] = []

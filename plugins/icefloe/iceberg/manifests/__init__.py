@@ -1,4 +1,4 @@
-"""Manifest lists and manifests: which files a snapshot has.
+"""Manifest lists and manifests: the files of a snapshot.
 
 Read in this order:
 

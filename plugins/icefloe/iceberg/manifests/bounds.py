@@ -32,7 +32,7 @@ _WIDTHS: Final[tuple[tuple[Any, Mapping[int, PrimitiveType]], ...]] = (
     (TimestampType | TimestamptzType | TimeType, {8: LongType()}),
     (BooleanType, {1: BooleanType()}),
 )
-"""Types that compare with each other, and by how many bytes a bound takes the type it was written in."""
+"""Types that compare with each other, and for each length of a bound in bytes the type it was written in."""
 
 
 KeyTypes = Mapping[int, PrimitiveType]
@@ -55,8 +55,8 @@ def comparable_bounds(file: Bounded, schema: Schema) -> Mapping[int, tuple[Any, 
     """(lower, upper) by field id for the columns whose bounds order files; floats, with their NaNs, are left out.
 
     Args:
-        file: whose bounds are wanted.
-        schema: whose columns are wanted.
+        file: the file with the bounds.
+        schema: the schema with the wanted columns.
     """
     bounds: dict[int, tuple[Any, Any]] = {}
     for field_id in file.lower_bounds.keys() & file.upper_bounds.keys() & set(schema.field_ids):
@@ -72,15 +72,15 @@ def comparable_bounds(file: Bounded, schema: Schema) -> Mapping[int, tuple[Any, 
 
 
 def decoded_bound(field_type: PrimitiveType, bound: bytes) -> Any:
-    r"""A bound as a value; text and binary stay bytes, whose order is theirs.
+    r"""A bound as a value; text and binary stay bytes, which have the same order.
 
     Args:
-        field_type: of the column now. It may have been widened since the file was written, or, after a rollback, have
-            been wider then.
+        field_type: current type of the column. It may have been widened since the file was written. After a rollback,
+            it may have been wider then.
         bound: in the spec's binary single-value form.
 
     Returns:
-        None where it was written in a type that does not compare with the column's, or is NaN.
+        None if it was written in a type that does not compare with the column's type, or is NaN.
 
     >>> decoded_bound(LongType(), b"\x07\0\0\0"), decoded_bound(TimestampType(), b"\x07\0\0\0")
     (7, None)
@@ -96,9 +96,9 @@ def decoded_bound(field_type: PrimitiveType, bound: bytes) -> Any:
 
 
 def key_types(schemas: Iterable[Schema]) -> KeyTypes:
-    """The types that the bounds of key columns are compared in: those of the newest schema that has the column.
+    """The types in which the bounds of key columns are compared: from the newest schema that has the column.
 
-    Columns inside of structs are left out: whether their null counts include those of the struct is up to the writer.
+    Columns inside structs are left out: writers may or may not count the nulls of the struct as nulls of the column.
     """
     found: dict[int, PrimitiveType] = {}
     for schema in sorted(schemas, key=lambda schema: schema.schema_id):

@@ -1,4 +1,4 @@
-"""Manifests and their entries as values, with everything inherited that the spec lets writers leave out.
+"""Manifests and their entries as values; fields that the spec lets writers leave out are inherited.
 
 Source: https://iceberg.apache.org/spec/#sequence-number-inheritance and #first-row-id-inheritance
 """
@@ -30,7 +30,7 @@ __all__ = [
 Partition = tuple[int, tuple[Constant, ...]]
 """A spec id and the partition values of that spec."""
 DeleteId = tuple[str, int | None]
-"""The path of a delete file and, of a deletion vector, where it starts: several share a file."""
+"""The path of a delete file and, for a deletion vector, its offset: several share a file."""
 
 DELETED_FILE_PATH: Final = 2147483546
 """The reserved field id of the data file's path in a position delete file."""
@@ -51,7 +51,7 @@ _CONTENT_SIZE: Final = 145
 
 
 class EntryStatus(IntEnum):
-    """What a snapshot did with a file, numbered as in the Iceberg spec."""
+    """Status of a file in a snapshot, numbered as in the Iceberg spec."""
 
     EXISTING = 0
     ADDED = 1
@@ -60,21 +60,21 @@ class EntryStatus(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFile:
-    """One line of a manifest list; counts are None where a V1 writer left them out.
+    """One line of a manifest list; counts are None if a V1 writer left them out.
 
     Attributes:
-        path: where it lies; the same path is the same content for ever, but for what is inherited.
+        path: its location; the same path always has the same content, except for inherited fields.
         spec_id: the partition spec of its files.
-        holds_deletes: whether it lists delete files instead of data files.
+        holds_deletes: True if it lists delete files instead of data files.
         added_snapshot_id: the snapshot that wrote it.
-        sequence_number: inherited by its added files; 0 on V1 tables.
-        added_files_count: entries ADDED.
-        existing_files_count: entries EXISTING.
-        deleted_files_count: entries DELETED.
-        added_rows_count: rows in the files ADDED.
-        existing_rows_count: rows in the files EXISTING.
-        first_row_id: on V3 tables the first ``_row_id`` of its data files without one.
-        partitions: what its files have in each partition field.
+        sequence_number: inherited by its added files; 0 in V1 tables.
+        added_files_count: number of entries ADDED.
+        existing_files_count: number of entries EXISTING.
+        deleted_files_count: number of entries DELETED.
+        added_rows_count: number of rows in the files ADDED.
+        existing_rows_count: number of rows in the files EXISTING.
+        first_row_id: in V3 tables the first ``_row_id`` of its data files without one.
+        partitions: summary of its files for each partition field.
     """
 
     path: str
@@ -92,34 +92,34 @@ class ManifestFile:
 
     @property
     def may_list_live_files(self) -> bool:
-        """Whether an entry may be ADDED or EXISTING."""
+        """True if an entry may be ADDED or EXISTING."""
         return self.added_files_count != 0 or self.existing_files_count != 0
 
     @property
     def live_rows(self) -> int | None:
-        """Rows in its live files, None where the writer did not say."""
+        """Number of rows in its live files; None if the writer did not say."""
         if self.added_rows_count is None or self.existing_rows_count is None:
             return None
         return self.added_rows_count + self.existing_rows_count
 
     @property
     def entries_count(self) -> int | None:
-        """All its entries, None where the writer did not say."""
+        """Number of all its entries; None if the writer did not say."""
         counts = (self.added_files_count, self.existing_files_count, self.deleted_files_count)
         return None if None in counts else sum(count for count in counts if count is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataEntry:
-    """A data file in a manifest, and what the planner alone needs of it.
+    """A data file in a manifest, and the facts that only the planner needs.
 
     Attributes:
-        status: what the manifest's snapshot did with it.
+        status: added, deleted or kept by the manifest's snapshot.
         snapshot_id: of the snapshot that added or deleted it, as written (older PyIceberg: the adding one for both).
-        data_file: what a task needs.
+        data_file: the facts that a task needs.
         partition: its spec and partition values.
         lower_bounds: by field id, in the spec's binary single-value form; may be cut.
-        upper_bounds: the same.
+        upper_bounds: by field id, in the same form; may be cut.
         null_value_counts: by field id; a column that is missing here may hold nulls.
     """
 
@@ -134,16 +134,17 @@ class DataEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteEntry:
-    """A delete file in a manifest, and what the planner alone needs of it.
+    """A delete file in a manifest, and the facts that only the planner needs.
 
     Attributes:
-        status: what the manifest's snapshot did with it.
+        status: added, deleted or kept by the manifest's snapshot.
         snapshot_id: of the snapshot that added or deleted it, as written.
-        delete_file: what a task needs.
-        partition: where it applies.
-        is_unpartitioned: whether its spec has no fields, which makes equality deletes global.
-        lower_bounds: by field id, in the spec's binary single-value form; may be cut. Of position deletes: the paths.
-        upper_bounds: the same.
+        delete_file: the facts that a task needs.
+        partition: the partition to which it applies.
+        is_unpartitioned: True if its spec has no fields, which makes equality deletes global.
+        lower_bounds: by field id, in the spec's binary single-value form; may be cut. For position deletes: of the
+            paths.
+        upper_bounds: by field id, in the same form; may be cut.
         null_value_counts: by field id; a column that is missing here may hold nulls.
     """
 
@@ -158,12 +159,12 @@ class DeleteEntry:
 
     @property
     def identity(self) -> DeleteId:
-        """What tells it from other delete files of the table."""
+        """Key that no other delete file of the table has."""
         return self.delete_file.path, self.delete_file.content_offset
 
     @property
     def only_data_file(self) -> str | None:
-        """The only data file that position deletes reach, if they are of one; only the bounds of paths may say so."""
+        """The only data file that position deletes reach, if their reference or the bounds of their paths say so."""
         deletes = self.delete_file
         if deletes.referenced_data_file is not None or deletes.content is FileContent.EQUALITY_DELETES:
             return deletes.referenced_data_file
@@ -181,10 +182,10 @@ def data_entries(
     """The entries of a data manifest, in its order, with inherited ids and numbers.
 
     Args:
-        manifest: which it is.
-        raw_entries: all of them.
+        manifest: the manifest.
+        raw_entries: all its entries.
         spec: of its files.
-        paths: of the data files that are wanted; None: of all.
+        paths: of the wanted data files; None: all data files.
     """
     sources = _identity_sources(spec)
     next_row_id = manifest.first_row_id
@@ -255,7 +256,7 @@ def _identity_sources(spec: PartitionSpec) -> Mapping[int, int]:
 
 
 def _by_field_id(raw: RawEntry, field_id: int) -> Mapping[int, Any]:
-    # PyIceberg decodes these maps when they are first looked into: asking whether one is empty would.
+    # PyIceberg decodes these maps on first use, and a check for emptiness would be a use.
     found: Mapping[int, Any] | None = raw.file[field_id]
     return {} if found is None else found
 
@@ -269,7 +270,7 @@ def _snapshot_id(manifest: ManifestFile, raw: RawEntry) -> int:
 
 
 def _sequence_number(manifest: ManifestFile, raw: RawEntry) -> int:
-    # Only added files may inherit; for others 0 is the cautious answer: every delete file applies.
+    # Only added files may inherit; for other files 0 is the cautious answer: every delete file applies.
     may_inherit = raw.status == EntryStatus.ADDED or manifest.sequence_number == 0
     inherited = manifest.sequence_number if may_inherit else 0
     return inherited if raw.sequence_number is None else raw.sequence_number

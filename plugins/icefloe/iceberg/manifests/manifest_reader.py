@@ -29,7 +29,7 @@ __all__ = ["ManifestReader"]
 _FILE_PATH: Final = 100
 _KEY_METADATA: Final = 131
 _PARALLEL_READS: Final = 8
-"""Decoding holds the GIL: more threads only help where a store takes its time to answer."""
+"""Decoding holds the GIL: more threads only help if a store is slow to answer."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -70,7 +70,7 @@ class ManifestReader:
         return found
 
     def data_entries(self, manifest: ManifestFile, paths: Collection[str] | None = None) -> list[DataEntry]:
-        """Every entry of a data manifest, DELETED ones too, or those of some data files; raises as ``manifests``."""
+        """Entries of a data manifest, DELETED ones too: all, or those of some data files; raises as ``manifests``."""
         with reading_metadata(self._table_name, "manifest", manifest.path):
             return list(data_entries(manifest, self._raw_entries(manifest), self._spec(manifest), paths))
 
@@ -95,7 +95,7 @@ class ManifestReader:
         raw_entries = list(read_manifest_entries(self._io, manifest.path))
         with self._lock:
             self.manifests_read += 1
-        # PyIceberg takes a file that was cut for one that ends there.
+        # PyIceberg takes a truncated file for a complete one.
         expected = manifest.entries_count
         if expected is not None and len(raw_entries) < expected:
             raise TerminalError(

@@ -1,7 +1,8 @@
 """Avro's binary encoding out of a table's metadata file; every length is checked against the bytes that are left.
 
-PyIceberg's fast decoder reads past its bytes if a length says so: a damaged manifest, or one made to do harm, ends the
-process or puts memory of it into a path. Single numbers are still read by it: for them it checks where its bytes end.
+PyIceberg's fast decoder reads past its bytes if a length says so. A damaged or malicious manifest ends the process, or
+puts the process's memory into a path. That decoder still reads single numbers: for them it checks the end of its
+bytes.
 """
 
 from typing import Final
@@ -12,13 +13,13 @@ from pyiceberg.types import FixedType, IcebergType, ListType, MapType, StructTyp
 __all__ = ["MAX_FIELDS", "MetadataDecoder", "field_count"]
 
 MAX_FIELDS: Final = 10_000
-"""Of a schema, each as often as its type is used; those of manifests have some fifty."""
+"""The most fields of a schema, each counted as often as its type is used; schemas of manifests have about fifty."""
 _PADDING: Final = bytes(4096)
-"""Covers numbers that are read at once: those behind the last byte are zeros of one byte each."""
+"""Covers numbers that are read at once: after the last byte they are zeros of one byte each."""
 
 
 class MetadataDecoder(BinaryDecoder):
-    """Reads values in order; EOFError where one ends behind the last byte, ValueError for a negative length.
+    """Reads values in order; EOFError if a value ends after the last byte, ValueError for a negative length.
 
     Args:
         content: the bytes.
@@ -32,7 +33,7 @@ class MetadataDecoder(BinaryDecoder):
         self.tell, self.read_int, self.skip_int = decoder.tell, decoder.read_int, decoder.skip_int  # type: ignore[method-assign]
 
     def tell(self) -> int:
-        """Where the next value begins."""
+        """Offset of the next value."""
         raise NotImplementedError
 
     def read(self, n: int) -> bytes:
@@ -42,7 +43,7 @@ class MetadataDecoder(BinaryDecoder):
         return self._read(n) if n else b""
 
     def read_bytes(self) -> bytes:
-        """As many bytes as the number before them says."""
+        """Bytes whose number comes before them."""
         return self.read(self.read_int())
 
     def read_ints(self, n: int) -> tuple[int, ...]:
@@ -73,11 +74,11 @@ class MetadataDecoder(BinaryDecoder):
 
     @property
     def is_at_end(self) -> bool:
-        """Whether every byte was read."""
+        """True if every byte was read."""
         return self.tell() >= self._limit
 
     def check(self) -> None:
-        """Raises EOFError where a value ended behind the last byte."""
+        """Raise EOFError if a value ended after the last byte."""
         if self.tell() > self._limit:
             raise EOFError(f"a value ends behind the last of {self._limit} bytes")
 
@@ -92,11 +93,11 @@ class MetadataDecoder(BinaryDecoder):
 
 
 def field_count(schema: StructType, known: dict[int, int]) -> int:
-    """How many fields a type has, those of types inside counted as often as they are used.
+    """Number of fields of a type; the fields of types inside it count as often as the types are used.
 
     Args:
         schema: of a record.
-        known: the counts of types that were counted before, by `id`: types that are used twice are one object.
+        known: the counts of types that were counted before, by `id`: a type that is used twice is one object.
 
     Raises:
         ValueError: there are more than MAX_FIELDS, or a list or map has elements that take no byte.
@@ -123,7 +124,7 @@ def _values(value_type: IcebergType, known: dict[int, int]) -> int:
 
 
 def _parts(value_type: ListType | MapType) -> list[tuple[IcebergType, bool]]:
-    """The types of an element, and whether it always has a value of each."""
+    """The types in an element, each with True if the element always has a value of it."""
     if isinstance(value_type, ListType):
         return [(value_type.element_type, value_type.element_required)]
     return [(value_type.key_type, True), (value_type.value_type, value_type.value_required)]

@@ -1,4 +1,4 @@
-"""Partition values: their types, and how they compare with literals and bounds."""
+"""Partition values: their types, and their comparison with literals and bounds."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -14,11 +14,11 @@ from icefloe.iceberg.filters.column_range import ColumnRange, comparable
 __all__ = ["PartitionTypes", "partition_range", "partition_types"]
 
 PartitionTypes = Mapping[int, Sequence[PrimitiveType | None]]
-"""By spec id the types of the partition fields; None where it is not known."""
+"""The types of the partition fields by spec id; None if a type is not known."""
 
 
 def partition_types(specs: Mapping[int, PartitionSpec], schemas: Iterable[Schema]) -> PartitionTypes:
-    """The types of partition values by the newest schema that has the source column."""
+    """The types of partition values, from the newest schema that has the source column."""
     sources: dict[int, PrimitiveType] = {}
     for schema in sorted(schemas, key=lambda schema: schema.schema_id):
         types = ((field_id, schema.find_type(field_id)) for field_id in schema.field_ids)
@@ -49,7 +49,7 @@ def partition_range(kind: Any, value: Constant) -> ColumnRange:
 
 
 def _comparable_value(kind: Any, value: Constant) -> Any:
-    """None where it does not compare: NaN, or a date of before a promotion."""
+    """A value that compares; None for NaN, and for a date from before a promotion."""
     if isinstance(kind, DateType) and isinstance(value, int):
         return value
     if isinstance(kind, TimestampType | TimestamptzType) and "T" not in str(value):

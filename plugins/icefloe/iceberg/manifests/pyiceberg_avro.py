@@ -1,15 +1,16 @@
 """PyIceberg's private parts that planning needs, pinned to 0.12.0 by tests/iceberg/manifests/test_pyiceberg_avro.py.
 
 PyIceberg's own manifest readers project to the V2 schema and so drop ``first_row_id``, ``referenced_data_file`` and
-the place of a deletion vector. This file opens the same Avro files with the V3 schemas, which also read V1 and V2, and
+the place of a deletion vector. This file opens the same Avro files with the V3 schemas, which also read V1 and V2. It
 looks every slot up by its field id (Iceberg spec, "Manifests" and "Manifest lists").
 
-They also make a float of every double, so that partitions of different values look like one, and cannot open a manifest
-with nanoseconds or with two decimals, uuids or fixed values of one type among its partition fields. Manifests whose
-partitions have fixed values are read past their end where Iceberg's Java library wrote them (apache/iceberg 17501): it
-puts the length before the value, which Avro does not.
+PyIceberg's readers also turn every double into a float, so that partitions of different values look like one. They
+cannot open a manifest with nanoseconds, or with two decimals, uuids or fixed values of one type among its partition
+fields. They read manifests of Iceberg's Java library past their end if partitions have fixed values
+(apache/iceberg 17501): the Java library writes the length before the value, which Avro does not.
 
-And they trust the numbers in the file: a length reads the memory behind it, a block is decompressed without a limit.
+And they trust the numbers in the file: a length reads the memory after its bytes, a block is decompressed without a
+limit.
 """
 
 import json
@@ -66,7 +67,7 @@ MANIFEST_FIELDS: Final[Mapping[str, int]] = {
 """Field ids of a manifest list that planning reads."""
 
 SUMMARY_FIELDS: Final[Mapping[str, int]] = {"contains_null": 509, "lower_bound": 510, "upper_bound": 511}
-"""Field ids of what a manifest list says of one partition field."""
+"""Field ids of a manifest list's summary of one partition field."""
 
 _ENTRY_FIELDS: Final[Mapping[str, int]] = {
     "status": 0, "snapshot_id": 1, "sequence_number": 3, "file_sequence_number": 4,
@@ -78,12 +79,12 @@ _PARTITION: Final = 102
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldSummary:
-    """What the files of a manifest have in one partition field.
+    """Summary of one partition field over the files of a manifest.
 
     Attributes:
-        contains_null: whether some file has null.
-        lower_bound: of the others, in the spec's binary single-value form; None where all are null or NaN.
-        upper_bound: the same.
+        contains_null: True if some file has null.
+        lower_bound: of the other files, in the spec's binary single-value form; None if all are null or NaN.
+        upper_bound: of the other files, in the same form; None if all are null or NaN.
     """
 
     contains_null: bool
@@ -194,7 +195,7 @@ class _MetadataFile(AvroFile[Record]):
 
 
 def _fits(reader: Reader, data: bytes, count: int) -> bool:
-    """Whether a block of so many rows ends where its bytes end."""
+    """True if a block of so many rows ends exactly at the end of its bytes."""
     decoder = MetadataDecoder(data)
     try:
         for _ in range(count):
@@ -206,9 +207,9 @@ def _fits(reader: Reader, data: bytes, count: int) -> bool:
 
 @lru_cache(maxsize=64)
 def _resolved(avro_schema: str, *, is_list: bool) -> tuple[Schema, Reader, Reader | None]:
-    """The schema of a file, what reads it, and what does where Java wrote its fixed values; None where it has none.
+    """The schema of a file, its reader, and a reader for fixed values as Java writes them; None if it has none.
 
-    They never change, and the manifests of a table share few.
+    They never change, and the manifests of a table have only a few different schemas.
     """
     schema = _SchemaConversion().avro_to_iceberg(json.loads(avro_schema))
     readers, java_readers, accessor = _ExactReaders(), _JavaReaders(), SchemaPartnerAccessor()

@@ -1,4 +1,4 @@
-"""What is done to an array of a file to make it one of the table: small steps, planned once, applied to every batch."""
+"""Conversions of a file's arrays into the table's: small steps, planned once and applied to every batch."""
 
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -42,7 +42,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """Converted values; ``safe`` raises ``pa.ArrowInvalid`` where a value would change."""
+    """Converted values; ``safe`` raises ``pa.ArrowInvalid`` if a value would change."""
 
     target: pa.DataType
     safe: bool = True
@@ -103,5 +103,5 @@ class Chain:
     second: Conversion
 
     def apply(self, array: Any) -> Any:
-        """The second step of the first's result."""
+        """The result of the second step, applied to the result of the first."""
         return self.second.apply(self.first.apply(array))

@@ -10,19 +10,19 @@ from pyiceberg.table.name_mapping import MappedField, NameMapping
 __all__ = ["FileColumn", "file_columns", "is_list"]
 
 _FIELD_IDS: Final = (b"PARQUET:field_id", b"iceberg.id")
-"""Where pyarrow leaves the ids of Parquet's and ORC's types."""
+"""Keys under which pyarrow puts the ids of Parquet's and ORC's types."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileColumn:
-    """One column of a file, or one field inside of it.
+    """One column of a file, or one field inside a column.
 
     Attributes:
-        field_id: None where neither the file nor the name mapping gives one; nothing reads such a column.
-        position: among its parent's fields.
+        field_id: None if neither the file nor the name mapping gives one; nothing reads such a column.
+        position: index among its parent's fields.
         name: in the file.
         type: as pyarrow reads it.
-        is_nullable: whether the file's own schema allows nulls.
+        is_nullable: True if the file's own schema allows nulls.
         children: the fields of a struct; the element of a list; key and value of a map.
     """
 
@@ -37,7 +37,7 @@ class FileColumn:
 def file_columns(schema: pa.Schema, name_mapping: NameMapping | None) -> tuple[FileColumn, ...]:
     """The columns of a file, with the field id of each.
 
-    An id in the file wins; a column without one gets that of its name in the mapping (Iceberg spec, "Column
+    An id in the file wins; a column without one gets the id of its name in the mapping (Iceberg spec, "Column
     Projection").
 
     >>> schema = pa.schema([pa.field("a", pa.int64(), metadata={"PARQUET:field_id": "7"}), ("b", pa.int64())])
@@ -86,7 +86,7 @@ def _inner_fields(kind: pa.DataType) -> list[pa.Field]:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether a type is one of Arrow's list layouts.
+    """True if a type is one of Arrow's list layouts.
 
     >>> is_list(pa.large_list(pa.int32())), is_list(pa.map_(pa.string(), pa.int32()))
     (True, False)

@@ -1,7 +1,7 @@
 """From a wider type in a file to the narrower one of an older schema: exact, or an error.
 
-A range that ends at a rollback is read in the schema of the snapshot that became current, and removes rows of files
-that were written after a column of it had been widened, or had got a type at all.
+A range that ends at a rollback is read in the schema of the snapshot that became current. It removes rows of newer
+files. Before they were written, a column of that schema may have been widened, or have got a type at all.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ __all__ = ["Narrow", "plan_narrowing"]
 
 
 def plan_narrowing(source: pa.DataType, target: pa.DataType, *, column: str) -> Conversion | None:
-    """What turns values back that Iceberg's promotion widened; None where the type is not a wider one.
+    """The step that undoes a widening by Iceberg's promotion; None if the type is not a wider one.
 
     Args:
         source: as pyarrow reads the file.
@@ -70,7 +70,7 @@ class Narrow:
 
 
 def _same_values(one: Any, other: Any) -> bool:
-    """Whether all are equal, NaN to itself: Arrow rounds floats, makes infinity of large ones and cuts times off."""
+    """True if all are equal, NaN to itself: Arrow rounds floats, turns large ones into infinity and truncates times."""
     differs = pc.not_equal(one, other)
     if pa.types.is_floating(one.type):
         differs = pc.and_(differs, pc.invert(pc.is_nan(one)))

@@ -19,12 +19,12 @@ _MAP_OFFSET: Final = pa.int32()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parent:
-    """What the fields of one struct, list or batch are read from.
+    """The parent of fields: one struct, list or batch.
 
     Attributes:
         field: gives the file's field at a position.
-        num_rows: of each field.
-        validity: which rows of the parent are not null; None: all.
+        num_rows: number of rows of each field.
+        validity: mask of the parent's rows that are not null; None: all rows.
     """
 
     field: Callable[[int], Any]
@@ -37,11 +37,11 @@ class TakenField:
     """A field that the file has.
 
     Attributes:
-        position: among the file's fields.
-        step: turns it into the table's.
-        is_required: whether the table requires a value and the file does not promise one.
-        checked_name: the column's dotted name where nulls must be looked for; None where they cannot be told from those
-            of a parent.
+        position: index among the file's fields.
+        step: turns it into the table's field.
+        is_required: True if the table requires a value and the file does not promise one.
+        checked_name: the column's dotted name if nulls must be looked for; None if they look the same as the nulls of a
+            parent.
     """
 
     position: int
@@ -53,7 +53,7 @@ class TakenField:
         """The field's array.
 
         Raises:
-            ColumnError: a null in a required column, where the parent is not null itself.
+            ColumnError: a required column holds a null, and the parent is not null itself.
         """
         array = parent.field(self.position)
         if not self.is_required or not array.null_count:
@@ -74,7 +74,7 @@ class FilledField:
     value: pa.Scalar
 
     def read(self, parent: Parent) -> Any:
-        """The value, as often as there are rows."""
+        """The value, once for each row."""
         rows = parent.num_rows
         return pa.repeat(self.value, rows) if self.value.is_valid else null_array(self.value.type, rows)
 

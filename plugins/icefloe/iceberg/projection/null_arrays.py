@@ -1,7 +1,7 @@
 """Arrays without values: all null, or with their nulls hidden below a parent that is null itself.
 
-Parquet and Arrow writers refuse a null in a required field even where its parent is null, so such a field must hold
-some value there; nobody sees which.
+Parquet and Arrow writers refuse a null in a required field even if its parent is null. So such a field must hold some
+value there, which no reader sees.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ __all__ = ["null_array", "without_nulls"]
 
 
 def null_array(kind: pa.DataType, num_rows: int) -> Any:
-    """All null; required fields inside hold values that nobody sees.
+    """An array of nulls; required fields inside it hold values that no reader sees.
 
     >>> array = null_array(pa.struct([pa.field("id", pa.int32(), nullable=False)]), 2)
     >>> array.to_pylist(), array.field(0).null_count
@@ -26,7 +26,7 @@ def null_array(kind: pa.DataType, num_rows: int) -> Any:
 
 
 def without_nulls(array: Any) -> Any:
-    """The array with whatever its buffers hold where it was null: zeros, empty text, empty lists.
+    """The array with its nulls replaced by whatever its buffers hold: zeros, empty text, empty lists.
 
     >>> without_nulls(pa.array([[1], None])).to_pylist()
     [[1], []]

@@ -1,4 +1,4 @@
-"""Projection by field id: from the columns of one file to those of the table, planned once per file."""
+"""Projection by field id: from the columns of one file to the columns of the table, planned once per file."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ __all__ = ["Projection", "plan_projection"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Projection:
-    """How batches of one file become batches of the table.
+    """The plan that turns batches of one file into batches of the table.
 
     Attributes:
         schema: of the batches that ``apply`` gives.
@@ -38,15 +38,15 @@ class Projection:
         return frozenset(field.position for field in self.fields if isinstance(field, TakenField))
 
     def apply(self, batch: pa.RecordBatch, positions: Mapping[int, int]) -> pa.RecordBatch:
-        """A batch of the table's columns; what need not change is not copied.
+        """A batch of the table's columns; columns that need not change are not copied.
 
         Args:
             batch: of the file.
-            positions: where in the batch each column of the file stands.
+            positions: index in the batch of each column of the file.
 
         Raises:
-            ColumnError: a null in a required column.
-            pa.ArrowInvalid: a value that does not fit the table's type.
+            ColumnError: a required column holds a null.
+            pa.ArrowInvalid: a value does not fit the table's type.
         """
         parent = Parent(field=lambda position: batch.column(positions[position]), num_rows=batch.num_rows)
         return pa.RecordBatch.from_arrays([field.read(parent) for field in self.fields], schema=self.schema)
@@ -55,19 +55,19 @@ class Projection:
 def plan_projection(
     columns: Sequence[FileColumn], schema: Schema, constants: Mapping[str, Constant], *, keep_dictionaries: bool = False
 ) -> Projection:
-    """Plans the projection of a file.
+    """Plan the projection of a file.
 
-    A column that the file lacks is, in this order, the constant of its identity partition, its initial default, null
-    (Iceberg spec, "Column Projection").
+    A column that the file lacks is filled with the first of these that exists: the constant of its identity partition,
+    its initial default, null (Iceberg spec, "Column Projection").
 
     Args:
         columns: of the file.
         schema: of the table.
         constants: by source field id, as text.
-        keep_dictionaries: text columns that are read dictionary-encoded stay so; the schema says which.
+        keep_dictionaries: text columns that are read dictionary-encoded stay encoded; the schema of the result says so.
 
     Raises:
-        ColumnError: no column has a field id, a required column is missing, or a type may not become the table's.
+        ColumnError: no column has a field id, a required column is missing, or a type may not become the table's type.
     """
     if columns and schema.fields and all(column.field_id is None for column in columns):
         raise ColumnError(
@@ -82,7 +82,7 @@ def plan_projection(
 
 
 def _delivered(field: Field, column: pa.Field) -> pa.Field:
-    """The column as ``apply`` gives it: dictionary-encoded where the file's dictionary is kept."""
+    """The column as ``apply`` gives it: dictionary-encoded if the file's dictionary is kept."""
     if isinstance(field, TakenField) and isinstance(field.step, KeepDictionary):
         return column.with_type(pa.dictionary(field.step.index_type, column.type))
     return column
@@ -90,12 +90,12 @@ def _delivered(field: Field, column: pa.Field) -> pa.Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """Where in the schema the planner is.
+    """The planner's place in the schema.
 
     Attributes:
         path: names from the top.
-        parent_may_be_null: in the file.
-        hides_nulls: an ancestor may be null, and the parent, which may not, does not show it.
+        parent_may_be_null: True if the file allows the parent to be null.
+        hides_nulls: True if an ancestor may be null but the parent may not, so the parent does not show it.
     """
 
     path: tuple[str, ...] = ()

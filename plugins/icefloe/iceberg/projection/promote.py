@@ -29,14 +29,14 @@ _TEXT: Final = (
 
 
 def plan_promotion(source: pa.DataType, target: pa.DataType) -> Conversion | None:
-    """What turns values of a file into values of the table; None where Iceberg allows no such promotion.
+    """The step that turns values of a file into values of the table; None if Iceberg allows no such promotion.
 
     Args:
         source: as pyarrow reads the file.
         target: a type of ``arrow_type``, not nested.
 
-    The step raises ``pa.ArrowInvalid`` for values that do not fit, and rounds none; but nanoseconds in a file of a
-    microsecond column are truncated, as PyIceberg does.
+    The step raises ``pa.ArrowInvalid`` for values that do not fit, and does not round. Only nanoseconds in a file of a
+    microsecond column are truncated, as in PyIceberg.
 
     >>> plan_promotion(pa.int32(), pa.int64())
     Cast(target=DataType(int64), safe=True)
@@ -105,7 +105,7 @@ def _timestamp(source: pa.DataType, target: pa.DataType) -> Conversion:
 
 def _text(source: pa.DataType, target: pa.DataType) -> Conversion | None:
     if pa.types.is_binary(source) and pa.types.is_fixed_size_binary(target):
-        return Cast(target)  # nor has it binaries of one length
+        return Cast(target)  # ORC has no binaries of fixed length either
     if any(is_kind(source) for is_kind in _TEXT) and any(is_kind(target) for is_kind in _TEXT):
         return Cast(target)
     return None

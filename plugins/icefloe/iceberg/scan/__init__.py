@@ -1,12 +1,12 @@
-"""Planning what to read: data files, their delete files, and the weights of their rows.
+"""The plan of files to read: data files, their delete files, and the weights of their rows.
 
 Read in this order:
 
 - `scan_tasks`: each data file of a batch once
-- `changed_files`: what one step does to files
-- `delete_file_index`: which delete files reach which data files
+- `changed_files`: changes of one step to files
+- `delete_file_index`: the delete files that reach each data file
 - `manifest_pruning`: manifests that delete files cannot reach
-- `key_bounds`: whether an equality delete can match rows of a file
+- `key_bounds`: the check whether an equality delete can match rows of a file
 - `filter_pruning`: files that a filter rules out
 - `step_row_ids`: the row ids that pair updates of a step
 """

@@ -1,4 +1,4 @@
-"""What one step does to data files, from the manifests of its snapshots: terms of files and delete files in force."""
+"""Changes of one step to data files, by the manifests of its snapshots: terms of files and delete files in force."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,15 +18,15 @@ __all__ = ["FileTerm", "StepFiles"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileTerm:
-    """The rows of a data file that are live where some delete files are in force, and their weight.
+    """The rows of a data file that are live if some delete files are in force, and their weight.
 
-    The terms of a step add up to its change: a file added is +1 with what is in force on it, one removed -1, and one
-    that stays while its delete files change is -1 with the old ones and +1 with the new ones.
+    The terms of a step add up to its change. An added file is +1 and a removed file is -1, with the delete files in
+    force on it. A file that stays while its delete files change is -1 with the old ones and +1 with the new ones.
 
     Attributes:
         entry: the data file.
-        weight: +1 or -1, or more where a table lists a file more than once.
-        delete_files: in force on the data file, by their numbers in the batch.
+        weight: +1 or -1, or more if a table lists a file more than once.
+        delete_files: the delete files in force on the data file, by their numbers in the batch.
     """
 
     entry: DataEntry
@@ -35,7 +35,7 @@ class FileTerm:
 
     @property
     def key(self) -> tuple[str, DeleteNumbers]:
-        """Terms of one key are of the same rows."""
+        """Key of the rows: terms with the same key have the same rows."""
         return self.entry.data_file.path, self.delete_files
 
 
@@ -59,11 +59,11 @@ class StepFiles:
         self.warnings: list[str] = []
 
     def delete_file(self, number: int) -> DeleteFile:
-        """A delete file by the number that terms have of it."""
+        """A delete file by its number in the terms."""
         return self._deletes[number]
 
     def terms(self, step: Step) -> list[FileTerm]:
-        """The terms that a step's change is the sum of; those that cancel are left out.
+        """The terms whose sum is a step's change; terms that cancel are left out.
 
         Raises:
             UnknownSnapshotError: a state that the step compares is gone.
@@ -76,7 +76,7 @@ class StepFiles:
         return self._loaded(step)
 
     def _loaded(self, step: Step) -> list[FileTerm]:
-        """The live files of a load, or those of its part; their order is that of the manifests, so it never changes."""
+        """The live files of a load or of its part, in the order of the manifests, which never changes."""
         state = self._live_deletes(step.end_snapshot_id)
         terms = _net(self._term(entry, 1, state) for entry in self._live(self._manifests(step.end_snapshot_id)))
         part = step.load_part
@@ -92,7 +92,7 @@ class StepFiles:
         return terms[part.first_file : part.stop_file]
 
     def _committed(self, snapshot_id: int) -> Iterator[FileTerm]:
-        """What one snapshot did; the manifests that it wrote hold all its ADDED and DELETED entries."""
+        """The change of one snapshot; the manifests that it wrote hold all its ADDED and DELETED entries."""
         own, (added, removed) = list(self._own_entries(snapshot_id)), self._own_deletes(snapshot_id)
         if not own and not added and not removed:
             return
@@ -100,7 +100,8 @@ class StepFiles:
         # Not from its parent, which may have expired.
         before = removed | (after - added)
         for entry in own:
-            # A DELETED entry is the manifest's own whatever id it has: PyIceberg up to 0.11.1 wrote the adding one.
+            # A DELETED entry is the manifest's own whatever its id: PyIceberg up to 0.11.1 wrote the id of the adding
+            # snapshot.
             if entry.status is EntryStatus.DELETED:
                 yield self._term(entry, -1, before)
             elif entry.status is EntryStatus.ADDED and entry.snapshot_id == snapshot_id:
@@ -128,7 +129,7 @@ class StepFiles:
             yield from entries
 
     def _difference(self, step: Step) -> Iterator[FileTerm]:
-        """Two states compared; of the manifests that both have only files whose delete files changed are looked at."""
+        """The difference of two states; in manifests of both, only files whose delete files changed are compared."""
         if step.start_snapshot_id is None:
             raise ValueError(f"step {step.change_ordinal} compares states and has no start")
         ends = ((step.start_snapshot_id, -1), (step.end_snapshot_id, 1))
@@ -147,7 +148,7 @@ class StepFiles:
             yield from (entry for entry in entries if entry.status is not EntryStatus.DELETED)
 
     def _reached_entries(self, manifests: Iterable[ManifestFile]) -> Iterator[DataEntry]:
-        """The live files of some manifests that a delete file which the batch adds or removes can reach."""
+        """The live files of some manifests, if a delete file can reach them that the batch adds or removes."""
         wanted = [manifest for manifest in _live_data(manifests) if self._reach.includes(manifest)]
         unread = [manifest for manifest in wanted if _content(manifest) not in self._reached]
         for manifest, entries in zip(unread, self._reader.in_parallel(self._reached_of, unread), strict=True):
@@ -200,7 +201,7 @@ def _is_own(entry: DataEntry | DeleteEntry, snapshot_id: int) -> bool:
 
 
 def _content(manifest: ManifestFile) -> tuple[str, int | None]:
-    """What entries follow from: a snapshot may give row ids to the files of a manifest that an earlier one wrote."""
+    """Key of a manifest's entries: a snapshot may give row ids to the files of a manifest that an earlier one wrote."""
     return manifest.path, manifest.first_row_id
 
 
@@ -209,7 +210,7 @@ def _live_data(manifests: Iterable[ManifestFile]) -> list[ManifestFile]:
 
 
 def _net(terms: Iterable[FileTerm]) -> list[FileTerm]:
-    """One term per data file and delete files in force, in the order of appearance; those that cancel are dropped."""
+    """One term per data file and delete files in force, in the order of appearance; terms that cancel are dropped."""
     by_key: dict[tuple[str, DeleteNumbers], FileTerm] = {}
     for term in terms:
         earlier = by_key.get(term.key)

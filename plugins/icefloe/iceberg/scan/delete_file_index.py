@@ -1,4 +1,4 @@
-"""Which delete files reach which data files.
+"""The delete files that reach each data file.
 
 Source: https://iceberg.apache.org/spec/#scan-planning
 """
@@ -26,7 +26,7 @@ NO_DELETES: Final = FrozenBitMap()
 
 @dataclass(slots=True, kw_only=True)
 class _Reach:
-    """The delete files that can remove rows of one data file, of those with numbers below ``seen``."""
+    """The delete files with numbers below ``seen`` that can remove rows of one data file."""
 
     numbers: DeleteNumbers = NO_DELETES
     seen: int = 0
@@ -36,8 +36,8 @@ class _Reach:
 class DeleteFileIndex:
     """The delete files of all states that a batch compares, found by data file.
 
-    Whether one can remove rows of a data file is the same in every state and found out once for each pair; what is in
-    force on the file at a state is then an intersection of numbers.
+    A delete file that can remove rows of a data file can do so in every state, so each pair is checked only once. The
+    delete files in force on the data file at a state are then an intersection of numbers.
 
     Args:
         key_types: of the table's columns, to leave out equality deletes whose keys a data file cannot hold.
@@ -61,17 +61,17 @@ class DeleteFileIndex:
         return self._entries[number].delete_file
 
     def numbers(self, entries: Iterable[DeleteEntry]) -> DeleteNumbers:
-        """The numbers of some delete files, which need not be known yet."""
+        """The numbers of some delete files; new ones are added to the index."""
         return FrozenBitMap([self._number(entry) for entry in entries])
 
     def entries(self, numbers: DeleteNumbers) -> Iterator[DeleteEntry]:
-        """The manifest entries behind some numbers."""
+        """The manifest entries of some numbers."""
         return (self._entries[number] for number in numbers)
 
     def in_force(self, data: DataEntry, state: DeleteNumbers) -> DeleteNumbers:
-        """Of the delete files that are live at a state those that can remove rows of a data file.
+        """The delete files that are live at a state and can remove rows of a data file.
 
-        Where a deletion vector is in force, position delete files are not: a writer merges them into it.
+        If a deletion vector is in force, position delete files are not: a writer merges them into it.
         """
         found = self._reach(data) & state
         if not found:
@@ -151,7 +151,7 @@ class DeleteFileIndex:
 
 
 def _can_apply(entry: DeleteEntry, data: DataEntry) -> bool:
-    """Whether the spec lets a delete file remove rows of a data file."""
+    """True if the spec lets a delete file remove rows of a data file."""
     deletes, data_file = entry.delete_file, data.data_file
     if deletes.content is FileContent.EQUALITY_DELETES:
         is_in_scope = entry.is_unpartitioned or entry.partition == data.partition

@@ -1,4 +1,4 @@
-"""Which data files a row filter can leave unread, by what their manifests say of them."""
+"""Data files that a row filter can leave unread, by their manifest entries."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -30,13 +30,13 @@ _NAME: Final = "value"
 
 
 class FilterPruning:
-    """Tells the files apart that hold no row a filter lets pass; never one that holds such a row.
+    """Rules out files without a row that passes a filter; never a file that holds such a row.
 
-    It looks at partition values, by the spec each file was written with, and at the column bounds and null counts of
-    the manifest. What a file was written without, or in a type that does not compare, prunes nothing.
+    It checks partition values, by the spec each file was written with, and the column bounds and null counts of the
+    manifest. Values that are missing, or that have a type that does not compare, rule out nothing.
 
     Args:
-        row_filter: bound to the schema that rows are read in.
+        row_filter: bound to the schema in which rows are read.
         specs: of the table, by id.
     """
 
@@ -48,7 +48,7 @@ class FilterPruning:
         self._partitions: dict[Any, bool] = {}
 
     def may_match(self, entry: DataEntry) -> bool:
-        """Whether the file has to be read: some row of it may pass."""
+        """True if the file must be read, because some of its rows may pass."""
         known = self._partitions.get(entry.partition)
         if known is None:
             known = self._partitions[entry.partition] = self._partition_may_match(*entry.partition)
@@ -84,14 +84,14 @@ class FilterPruning:
         return ColumnRange(
             lower=None if lower is None else decoded_bound(field_type, lower),
             upper=None if upper is None else decoded_bound(field_type, upper),
-            # Whether the nulls of a nested field include those of its struct is up to the writer.
+            # Writers may or may not count the nulls of a struct as nulls of the fields nested in it.
             may_hold_nulls=nulls != 0 or len(self._filter.paths[field_id]) > 1,
             may_hold_values=nulls is None or nulls < entry.data_file.record_count,
         )
 
 
 def _projected(expression: BooleanExpression, spec: PartitionSpec) -> BooleanExpression:
-    """What a filter says of the partition values of a spec; identities are left to the columns themselves."""
+    """The condition of a filter on the partition values of a spec; identity fields are checked as columns instead."""
 
     def projected(predicate: BoundPredicate) -> BooleanExpression:
         source = predicate.term.ref().field
@@ -121,7 +121,7 @@ def _part_range(part: PartitionField, kind: Any, value: Constant) -> ColumnRange
 
 
 def _may_have_overflown(value: int, width: int) -> bool:
-    """Whether a writer may have truncated one of the smallest numbers to this one; a long may have been an int then."""
+    """True if a writer may have truncated one of the smallest numbers to this one; a long may have been an int then."""
     return any(largest - width < value <= largest for largest in (IntegerType.max, LongType.max))
 
 

@@ -1,4 +1,4 @@
-"""Whether an equality delete file can delete rows of a data file, by what manifests say of the key columns of both."""
+"""Checks whether an equality delete file can delete rows of a data file, by the key columns of both in manifests."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -22,14 +22,14 @@ def key_ranges(
     null_value_counts: Mapping[int, int],
     types: KeyTypes,
 ) -> tuple[ColumnRange, ...]:
-    """What is known of the key columns of a data file or equality delete file.
+    """The known ranges of the key columns of a data file or equality delete file.
 
     Args:
         file: with its bounds, which may be cut.
         field_ids: of the key.
         record_count: of the file.
         null_value_counts: by field id; a column that is missing may hold nulls, or be missing in the file.
-        types: of columns that compare; of others nothing is known.
+        types: of columns that compare; nothing is known of the other columns.
     """
 
     def known(field_id: int) -> ColumnRange:
@@ -51,7 +51,7 @@ def key_ranges(
 
 
 def may_share_key(data: Iterable[ColumnRange], deletes: Iterable[ColumnRange]) -> bool:
-    """Whether some row may have a key that is deleted, given the ranges of the key's columns in the same order.
+    """True if some row may have a key that is deleted, given the ranges of the key's columns in the same order.
 
     >>> small, large = ColumnRange(lower=1, upper=4), ColumnRange(lower=5, upper=9, may_hold_nulls=False)
     >>> may_share_key([small], [large]), may_share_key([small], [small]), may_share_key([small], [ColumnRange()])
@@ -61,12 +61,12 @@ def may_share_key(data: Iterable[ColumnRange], deletes: Iterable[ColumnRange]) -
 
 
 def may_meet(one: ColumnRange, other: ColumnRange) -> bool:
-    """Whether two columns may hold an equal value, null included."""
+    """True if two columns may hold an equal value, null included."""
     if one.may_hold_nulls and other.may_hold_nulls:
         return True
     return one.may_hold_values and other.may_hold_values and not (_is_below(one, other) or _is_below(other, one))
 
 
 def _is_below(one: ColumnRange, other: ColumnRange) -> bool:
-    """Whether all values of one column are known to be below those of another."""
+    """True if all values of one column are known to be below all values of another."""
     return one.upper is not None and other.lower is not None and bool(one.upper < other.lower)

@@ -1,4 +1,4 @@
-"""Which data manifests, and which entries of them, some delete files can reach; by partition and by path."""
+"""Data manifests, and entries in them, that some delete files can reach; by partition and by path."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
@@ -18,10 +18,10 @@ __all__ = ["ManifestPruning"]
 
 
 class ManifestPruning:
-    """Where the data files lie that some delete files can remove rows of.
+    """Partitions and paths of the data files that some delete files can reach.
 
     Args:
-        delete_files: equality deletes of an unpartitioned spec reach every file, others those of their partition.
+        delete_files: equality deletes of an unpartitioned spec reach every file, others the files of their partition.
         types: of partition values.
     """
 
@@ -44,7 +44,7 @@ class ManifestPruning:
                 self._reaches_partitions.add(spec_id)
 
     def includes(self, manifest: ManifestFile) -> bool:
-        """Whether a data manifest may list a file that is reached; False only where none is."""
+        """True if a data manifest may list a file that is reached; False only if it lists none."""
         if self._is_global:
             return True
         if manifest.path not in self._included:
@@ -52,7 +52,7 @@ class ManifestPruning:
         return self._included[manifest.path]
 
     def paths(self, spec_id: int) -> Collection[str] | None:
-        """The only files of a spec that are reached; None: any may be."""
+        """The only files of a spec that are reached; None if any file may be reached."""
         if self._is_global or spec_id in self._reaches_partitions:
             return None
         return self._paths.get(spec_id, ())
@@ -79,7 +79,7 @@ class ManifestPruning:
 
 
 def _listed(kind: PrimitiveType | None, summary: FieldSummary) -> ColumnRange:
-    """What partition values the files of a manifest have in one field; NaN is not within the bounds."""
+    """Range of the partition values in one field of a manifest's files; NaN is not within the bounds."""
     if kind is None:
         return ColumnRange()
     return ColumnRange(

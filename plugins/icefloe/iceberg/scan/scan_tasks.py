@@ -1,7 +1,7 @@
-"""Scan tasks: each data file of a batch once, with the weights its rows have in the steps.
+"""Scan tasks: each data file of a batch once, with the weights of its rows in the steps.
 
-A file is read once more if its rows have other row ids in another step, or none: rows are paired by the row ids that
-the step's own manifests give them, so that a step tells the same changes in whatever batch it is read.
+A file is read once more if its rows have other row ids in another step, or none. Rows are paired by the row ids that
+the step's own manifests give them, so a step delivers the same changes in whatever batch it is read.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,11 +25,11 @@ __all__ = ["ScanPlan", "ScanTask", "Term", "plan_scan_tasks", "scan_tasks"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """In one step the rows that are live where some delete files are in force have a weight.
+    """The weight, in one step, of the rows that are live if some delete files are in force.
 
     Attributes:
         weight: never 0; the terms of one step add up.
-        delete_files: in force on the data file, by their numbers in the plan.
+        delete_files: the delete files in force on the data file, by their numbers in the plan.
     """
 
     change_ordinal: int
@@ -39,14 +39,14 @@ class Term:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanTask:
-    """One data file to read, and what its rows count for.
+    """One data file to read, and the weights of its rows.
 
     Attributes:
         data_file: the part that goes into documents.
         terms: by ordinal, at least one.
         partition: spec id and partition values: files of one partition probably hold the same rows.
         lower_bounds: by field id, in the spec's binary single-value form, perhaps cut; for the planner only.
-        upper_bounds: the same.
+        upper_bounds: by field id, in the same form; for the planner only.
     """
 
     data_file: DataFile
@@ -58,13 +58,13 @@ class ScanTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanPlan:
-    """What a batch reads.
+    """The files that a batch reads.
 
     Attributes:
         tasks: each data file once for each first row id, in the order of the steps and manifests that name it first.
-        delete_files: those that terms name, by number.
+        delete_files: the delete files that terms name, by number.
         warnings: one sentence each.
-        manifests_read: how many manifests were opened for it.
+        manifests_read: number of manifests that were opened for it.
     """
 
     tasks: tuple[ScanTask, ...]
@@ -74,23 +74,23 @@ class ScanPlan:
 
     @property
     def inserts_only(self) -> bool:
-        """Whether no step removes a row: nothing can cancel, so nothing needs to meet."""
+        """True if no step removes a row: no rows can cancel, so they need not be shuffled together."""
         return all(term.weight > 0 for task in self.tasks for term in task.terms)
 
     @property
     def ordinals_with_deletes(self) -> frozenset[int]:
-        """The steps in which delete files decide which rows of a data file count: record counts do not say how many."""
+        """The steps in which delete files remove rows of a data file, so that record counts are not exact."""
         return frozenset(term.change_ordinal for task in self.tasks for term in task.terms if term.delete_files)
 
     @property
     def file_size_bytes(self) -> int:
-        """The size of all data files, as often as they are read, and of what is read of delete files, each once."""
+        """Bytes of all data files, as often as they are read, plus the bytes that are read of each delete file once."""
         deletes = sum(delete_file.size_bytes for delete_file in self.delete_files.values())
         return sum(task.data_file.file_size_bytes for task in self.tasks) + deletes
 
     @property
     def record_count(self) -> int:
-        """The rows of all data files, as often as they are read, before any delete."""
+        """Number of rows of all data files, as often as they are read, before any delete."""
         return sum(task.data_file.record_count for task in self.tasks)
 
 
@@ -105,17 +105,17 @@ def plan_scan_tasks(
     may_match: Callable[[DataEntry], bool] = _every_file,
     by_row_id: bool = False,
 ) -> ScanPlan:
-    """The data files that tell the changes of ``steps``; reads manifests only.
+    """The data files with the changes of ``steps``; reads manifests only.
 
     Args:
         table: as loaded; has the snapshots that the steps name.
         steps: of one batch.
-        may_match: whether a file may hold rows that count; the others are not read.
-        by_row_id: whether rows are identified by their row ids.
+        may_match: True if a file may hold rows that count; other files are not read.
+        by_row_id: True if rows are identified by their row ids.
 
     Raises:
         UnknownSnapshotError: a step's snapshot expired since the steps were planned.
-        FileElsewhereError: a file lies where this table's files may not be read.
+        FileElsewhereError: a file is outside of the places in which this table's files may be read.
         TerminalError: a manifest is gone or damaged.
         TransientError: the store did not answer.
     """
@@ -171,7 +171,7 @@ def scan_tasks(
 def _by_first_row_id(
     file: DataFile, terms: Sequence[Term], row_ids: Mapping[int, FirstRowIds]
 ) -> Iterable[tuple[int | None, Sequence[Term]]]:
-    """The terms of one file that are of the same row ids; those that may have any are added to the first."""
+    """Terms of one file that have the same row ids; terms that may have any row ids are added to the first."""
     own = {
         term.change_ordinal: row_ids[term.change_ordinal].get(file.path)
         for term in terms

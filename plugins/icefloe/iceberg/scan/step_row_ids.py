@@ -1,7 +1,8 @@
-"""The row ids that pair the updates of a step: those that the step's own manifests give its data files.
+"""The row ids that pair the updates of a step; they come from the step's own manifests.
 
 A file has none in the manifests of a snapshot from before its table had row lineage. It has other ones after a commit
-that assigns new ones, as ``rewrite_manifests`` of Iceberg 1.11 does: rows that are rewritten later carry these.
+that assigns new row ids, as ``rewrite_manifests`` of Iceberg 1.11 does. Rows that are rewritten later carry the new
+row ids.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,10 +16,10 @@ FirstRowIds = Mapping[str, int]
 
 
 def row_ids_of_steps(terms_by_ordinal: Iterable[tuple[int, Sequence[FileTerm]]]) -> dict[int, FirstRowIds]:
-    """The row ids of each step that may hold updates; a step that only adds or only removes files pairs nothing.
+    """The row ids of each step that may hold updates; a step that only adds or only removes files has no pairs.
 
     Args:
-        terms_by_ordinal: all terms of each step, also of files that are not read.
+        terms_by_ordinal: all terms of each step, including terms of files that are not read.
     """
     return {ordinal: _first_row_ids(terms) for ordinal, terms in terms_by_ordinal if _has_both_signs(terms)}
 

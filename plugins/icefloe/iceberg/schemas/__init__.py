@@ -1,4 +1,4 @@
-"""Schemas: of a snapshot, of selected columns, of everything that two states have.
+"""Schemas: of a snapshot, of selected columns, of the columns of two states.
 
 Read in this order:
 

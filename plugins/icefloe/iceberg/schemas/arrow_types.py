@@ -1,4 +1,4 @@
-"""The Arrow type of each Iceberg type: those of PyIceberg's ``Schema.as_arrow``, without its field metadata."""
+"""The Arrow type of each Iceberg type, the same as in PyIceberg's ``Schema.as_arrow``, without field metadata."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -54,7 +54,7 @@ _BY_TYPE: Final[Mapping[type[IcebergType], pa.DataType]] = {
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
-    """The Arrow schema of a table's rows: one for every file, whatever the writer's choices were.
+    """The Arrow schema of a table's rows, the same for every file and every writer.
 
     Strings, binaries and lists have 64-bit offsets, nothing is dictionary-encoded.
 
@@ -63,7 +63,7 @@ def arrow_schema(schema: Schema) -> pa.Schema:
     name: large_string
 
     Raises:
-        NotBuiltError: a column of a type that this release does not know.
+        NotBuiltError: this release does not know the type of a column.
     """
     return pa.schema([_arrow_field(field, ()) for field in schema.fields])
 
@@ -75,7 +75,7 @@ def arrow_type(kind: IcebergType) -> pa.DataType:
     (Decimal128Type(decimal128(9, 2)), FixedSizeBinaryType(fixed_size_binary[3]))
 
     Raises:
-        NotBuiltError: a type that this release does not know.
+        NotBuiltError: this release does not know the type.
     """
     return _arrow_type(kind, ())
 

@@ -32,11 +32,11 @@ _PROMOTED: Final[Mapping[type[IcebergType], tuple[type[IcebergType], ...]]] = {
 
 
 def covering_schema(schema: Schema, others: Iterable[Schema]) -> Schema:
-    """The same columns, optional or of a promoted type where another schema has them so.
+    """The same columns; a column is optional, or of a promoted type, if it is so in another schema.
 
-    A batch delivers rows of several states, and what one of them allowed must pass: nulls of a column that was required
-    later, or that is required again after a rollback, and values that do not fit the type the column had before it
-    was promoted. Identifier fields stay required.
+    A batch delivers rows of several states, and values that one of them allowed must pass. These are nulls of a column
+    that became required later, or that is required again after a rollback. They are also values that do not fit the
+    type from before the column was promoted. Identifier fields stay required.
 
     >>> id, x = NestedField(1, "id", LongType(), required=True), NestedField(2, "x", IntegerType(), required=True)
     >>> later = Schema(id, NestedField(2, "y", LongType(), required=False))
@@ -98,7 +98,7 @@ class _Relaxed:
 
 
 def _is_promoted(kind: IcebergType, other: IcebergType) -> bool:
-    """Whether the spec lets a column of one type become one of the other."""
+    """True if the spec lets a column of one type become a column of the other."""
     if isinstance(kind, DecimalType) and isinstance(other, DecimalType):
         return kind.scale == other.scale and kind.precision < other.precision
     return isinstance(other, _PROMOTED.get(type(kind), ())) or (isinstance(kind, UnknownType) and other.is_primitive)

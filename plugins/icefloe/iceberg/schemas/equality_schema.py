@@ -1,4 +1,4 @@
-"""The columns of equality delete files, also those that the table has dropped since."""
+"""The columns of equality delete files, including columns that the table has dropped since."""
 
 from collections.abc import Collection, Sequence
 
@@ -15,12 +15,12 @@ __all__ = ["equality_schema"]
 def equality_schema(metadata: TableMetadata, field_ids: Collection[int]) -> TableSchema:
     """The schema in which the keys of equality delete files and of data files are compared.
 
-    Each field comes from the newest schema of the table that has it, so that its type is the widest it ever had;
-    nested ones stand in their structs. All are optional: a key that a file lacks is null.
+    Each field comes from the newest schema of the table that has it, so its type is the widest that it ever had.
+    Nested fields stay in their structs. All fields are optional: a key that a file lacks is null.
 
     Raises:
         TerminalError: no schema of the table has one of the fields as a column or inside of a struct.
-        NotBuiltError: a field of a type that this release cannot read.
+        NotBuiltError: this release cannot read the type of a field.
 
     Source: https://iceberg.apache.org/spec/#equality-delete-files
     """
@@ -40,7 +40,7 @@ def equality_schema(metadata: TableMetadata, field_ids: Collection[int]) -> Tabl
 
 
 def _selected(fields: Sequence[NestedField], wanted: Collection[int]) -> list[NestedField]:
-    """The wanted fields, each inside of its structs."""
+    """The wanted fields, each inside its structs."""
     selected = []
     for field in fields:
         if field.field_id in wanted:
@@ -53,7 +53,7 @@ def _selected(fields: Sequence[NestedField], wanted: Collection[int]) -> list[Ne
 
 
 def _merged(fields: Sequence[NestedField], others: Sequence[NestedField]) -> list[NestedField]:
-    """The fields of both; structs that both have hold the fields of both."""
+    """The fields of both sequences; a struct that is in both gets the fields of both."""
     merged = {field.field_id: field for field in fields}
     for other in others:
         field = merged.get(other.field_id, other)

@@ -21,7 +21,7 @@ def resolve_identifier_columns(schema: Schema, names: Sequence[str]) -> tuple[Co
 
     Args:
         schema: of the table's rows.
-        names: dotted where a column is nested in structs; a name that has dots itself is found too.
+        names: dotted if a column is nested in structs; a name that has dots itself is found too.
 
     >>> from pyiceberg.types import LongType
     >>> place = NestedField(2, "place", StructType(NestedField(3, "id", LongType())))
@@ -29,7 +29,7 @@ def resolve_identifier_columns(schema: Schema, names: Sequence[str]) -> tuple[Co
     (('place', 'id'), ('id',))
 
     Raises:
-        TerminalError: no such column, named twice, not a primitive column, or one inside a list or map.
+        TerminalError: a column does not exist, is named twice, is not primitive, or is inside a list or map.
     """
     paths = _struct_paths(schema.fields)
     known = {".".join(path): path for path, field in paths.items() if field.field_type.is_primitive}
@@ -42,7 +42,7 @@ def resolve_identifier_columns(schema: Schema, names: Sequence[str]) -> tuple[Co
 
 
 def identity_columns(batch: pa.RecordBatch | pa.Table, paths: Sequence[ColumnPath]) -> list[pa.Array | pa.ChunkedArray]:
-    """The identifier values of each row: null where the value or a struct around it is null.
+    """The identifier values of each row: null if the value or a struct around it is null.
 
     >>> batch = pa.RecordBatch.from_pydict({"place": [{"id": 1}, None]})
     >>> identity_columns(batch, [("place", "id")])[0].to_pylist()

@@ -1,4 +1,4 @@
-"""Row ids (V3): which column holds them, and those that a file leaves to be inherited.
+"""Row ids (V3): the column that holds them, and the row ids that rows inherit.
 
 Source: https://iceberg.apache.org/spec/#row-lineage
 """
@@ -22,17 +22,17 @@ _FIELD_ID: Final = 2147483540
 
 
 def with_row_id(schema: TableSchema) -> TableSchema:
-    """The same columns and, behind them, the row id."""
+    """The same columns, followed by the row id."""
     columns = Schema(*schema.columns.fields, NestedField(_FIELD_ID, ROW_ID, LongType(), required=False))
     return TableSchema.of(columns, schema.name_mapping)
 
 
 def inherited_row_ids(row_ids: pa.Array, first_row_id: int | None, positions: NDArray[np.int64]) -> pa.Array:
-    """Row ids where the file has them, else those that follow from the position of a row.
+    """Row ids from the file; if a row has none there, the row id follows from its position.
 
     Args:
-        row_ids: as the file has them; null where it has none.
-        first_row_id: of the file; None: it has no row ids that its step could pair updates by, whatever the file says.
+        row_ids: the row ids in the file; null if the file has none.
+        first_row_id: of the file; None: it has no row ids by which its step could pair updates, whatever the file says.
         positions: of the rows in the file.
     """
     if first_row_id is None:

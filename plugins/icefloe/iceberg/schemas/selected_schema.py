@@ -25,7 +25,7 @@ def selected_schema(schema: Schema, names: Sequence[str]) -> Schema:
     ['id', 'place', 'place.y']
 
     Raises:
-        TerminalError: no names, one twice, or one that is no column or inside a list or map.
+        TerminalError: there are no names, or a name is given twice, is not a column, or is inside a list or map.
     """
     if not names:
         raise TerminalError("columns is empty: name at least one column, or remove the key to have them all")

@@ -1,4 +1,4 @@
-"""Where the columns of a schema stand: those nested in structs included, those inside lists and maps not."""
+"""Paths of the columns of a schema, including columns nested in structs, without columns inside lists and maps."""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ _NAMED: Final = 10
 
 
 def struct_paths(schema: Schema) -> dict[int, tuple[str, ...]]:
-    """By field id the names from the top of the schema down to a column, in the schema's order.
+    """Paths by field id: the names from the top of the schema down to a column, in the schema's order.
 
     >>> from pyiceberg.types import LongType
     >>> struct_paths(Schema(NestedField(2, "place", StructType(NestedField(3, "id", LongType())))))
@@ -28,7 +28,7 @@ def fields_by_name(schema: Schema) -> dict[str, NestedField]:
 
 
 def nearest_names(name: str, known: Iterable[str]) -> tuple[str, ...]:
-    """What somebody may have meant who wrote a name that is not known: the likest ones, else the first few.
+    """Suggestions for an unknown name: the most similar known names, or the first few if none is similar.
 
     >>> nearest_names("Citi", ["id", "city", "citizen"]), nearest_names("x", ["id", "city"])
     (('city', 'citizen'), ('id', 'city'))

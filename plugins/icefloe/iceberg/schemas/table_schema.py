@@ -1,4 +1,4 @@
-"""The schema in which a batch delivers a table's rows: that of one snapshot, with the names files without ids go by."""
+"""The schema in which a batch delivers a table's rows: one snapshot's schema, with names for files without ids."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ __all__ = ["TableSchema"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSchema:
-    """A table's columns as rows are delivered, by field id.
+    """A table's columns as they are delivered, by field id.
 
     Attributes:
         columns: PyIceberg's schema.
-        name_mapping: gives field ids to the columns of files that carry none; None where the table has none.
+        name_mapping: gives field ids to the columns of files that carry none; None if the table has no name mapping.
         arrow: the Arrow schema of every batch.
     """
 
@@ -33,19 +33,19 @@ class TableSchema:
 
     @classmethod
     def at(cls, metadata: TableMetadata, snapshot_id: int | None, *, after_snapshot_id: int | None = None) -> Self:
-        """The schema of a snapshot; the current one where the snapshot names none (V1) or is None (no snapshot yet).
+        """The schema of a snapshot; the current one if the snapshot names none (V1) or is None (no snapshot yet).
 
-        Columns are as wide as any schema had them from which rows come: those of the snapshots that led to this one,
-        and to the start of a range that ends with it.
+        Columns are as wide as in any schema from which rows come. These are the schemas of the snapshots that led to
+        this one, and to the start of a range that ends with it.
 
         Args:
             metadata: of the table.
-            snapshot_id: whose columns, names and order count.
-            after_snapshot_id: where the range starts.
+            snapshot_id: the snapshot whose columns, names and order count.
+            after_snapshot_id: the snapshot at which the range starts.
 
         Raises:
             TerminalError: the table has no such snapshot, or its schema is gone.
-            NotBuiltError: a column of a type that this release cannot read.
+            NotBuiltError: this release cannot read the type of a column.
         """
         columns = covering_schema(
             _schema_at(metadata, snapshot_id), _schemas_before(metadata, (snapshot_id, after_snapshot_id))
@@ -59,16 +59,16 @@ class TableSchema:
 
     @classmethod
     def of(cls, columns: Schema, name_mapping: NameMapping | None = None) -> Self:
-        """A schema that stands for itself.
+        """A schema with exactly these columns.
 
         Raises:
-            NotBuiltError: a column of a type that this release cannot read.
+            NotBuiltError: this release cannot read the type of a column.
         """
         return cls(columns=columns, name_mapping=name_mapping, arrow=arrow_schema(columns))
 
     @classmethod
     def from_json(cls, schema: Mapping[str, Any], *, name_mapping: Sequence[Mapping[str, Any]] | None) -> Self:
-        """The schema behind ``schema_json`` and ``name_mapping_json``."""
+        """The schema with this ``schema_json`` and ``name_mapping_json``."""
         mapping = None if name_mapping is None else NameMapping.model_validate(name_mapping)
         return cls.of(Schema.model_validate(dict(schema)), mapping)
 
@@ -84,19 +84,19 @@ class TableSchema:
 
     @property
     def identifier_columns(self) -> tuple[str, ...]:
-        """The table's own identifier fields, dotted where nested, in the order of the columns."""
+        """The table's own identifier fields, dotted if nested, in the order of the columns."""
         names = self.columns.identifier_field_names()
         return tuple(name for name in self.columns.column_names if name in names)
 
     def select(self, names: Sequence[str]) -> Self:
-        """Only some columns, in the table's order.
+        """The schema with only some columns, in the table's order.
 
         Args:
             names: top-level columns, or dotted ones inside structs, which leave the other fields of the struct out;
                 case sensitive.
 
         Raises:
-            TerminalError: no names, one twice, or one that is no column or inside a list or map.
+            TerminalError: there are no names, or a name is given twice, is not a column, or is inside a list or map.
         """
         columns = selected_schema(self.columns, names)
         return type(self).of(columns, self.name_mapping)
@@ -125,7 +125,7 @@ def _schema_at(metadata: TableMetadata, snapshot_id: int | None) -> Schema:
 
 
 def _schemas_before(metadata: TableMetadata, snapshot_ids: Iterable[int | None]) -> list[Schema]:
-    """The schemas of some snapshots and their ancestors; where one of these is gone, all that may have been its own."""
+    """The schemas of some snapshots and their ancestors; if an ancestor is gone, all schemas that may be its own."""
     snapshots = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     seen: set[int] = set()
     schema_ids: set[int] = set()

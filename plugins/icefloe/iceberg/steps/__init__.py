@@ -1,4 +1,4 @@
-"""The steps of a range of snapshots: what happened, commit by commit.
+"""The steps of a range of snapshots: its changes, commit by commit.
 
 Read in this order:
 
@@ -8,7 +8,7 @@ Read in this order:
 - `replace_check`: ``replace`` snapshots keep their rows
 - `tag_moves`: a tag that was moved
 - `expired_start`: ranges whose start has expired
-- `comparable_states`: whether two states have rows in one schema
+- `comparable_states`: the check that two states have rows in one schema
 """
 
 __all__ = ["steps", "tag_moves"]

@@ -13,22 +13,22 @@ __all__ = ["CommitGroups", "Publication", "Versions", "commit_groups", "group_by
 
 
 class Versions(Protocol):
-    """What is needed of a metadata log."""
+    """The part of a metadata log that finding commits needs."""
 
     @property
     def timestamps_ms(self) -> Sequence[int]:
-        """When each version was written."""
+        """Time when each version was written."""
 
     def version(self, index: int) -> MetadataVersion | None:
-        """One version, oldest first; None when it is gone."""
+        """One version, counted from the oldest; None if it is gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """Between which versions of the metadata a snapshot appeared.
+    """The two versions of the metadata between which a snapshot appeared.
 
     Attributes:
-        absent_index: the newest version known not to list it; None where the log does not reach back to one.
+        absent_index: the newest version known not to list it; None if the log does not reach back to one.
         present_index: the oldest version known to list it.
     """
 
@@ -37,7 +37,7 @@ class Publication:
 
     @property
     def is_exact(self) -> bool:
-        """Whether nothing lies between the two."""
+        """True if no version is between the two."""
         return self.absent_index is not None and self.present_index - self.absent_index == 1
 
 
@@ -46,8 +46,8 @@ class CommitGroups:
     """Snapshots in commits.
 
     Attributes:
-        groups: oldest first; every snapshot in one.
-        unknown: neighbours that were split because nothing proves whether one commit published both.
+        groups: oldest first; every snapshot is in one group.
+        unknown: neighbours that were split because nothing proves that one commit published both.
     """
 
     groups: tuple[tuple[Snapshot, ...], ...]
@@ -61,7 +61,7 @@ class CommitGroups:
         return CommitGroups(groups=groups, unknown=unknown)
 
     def warnings(self, table_name: str) -> tuple[str, ...]:
-        """One sentence when a boundary is unknown, else none."""
+        """One sentence if a boundary is unknown, otherwise none."""
         if not self.unknown:
             return ()
         first, last = self.unknown[0][0].snapshot_id, self.unknown[-1][1].snapshot_id
@@ -75,10 +75,10 @@ class CommitGroups:
 def commit_groups(
     snapshots: Sequence[Snapshot], log: MetadataLog, *, commit_groups: Literal["fuse", "split"]
 ) -> CommitGroups:
-    """The snapshots of a lineage, oldest first, in the commits that published them.
+    """The snapshots of a lineage, oldest first, grouped by the commits that published them.
 
-    Reads the metadata files around the snapshots' times and, where clocks were wrong, as many more as it takes; none
-    for a single snapshot or for ``split``.
+    Reads the metadata files around the snapshots' times and, if clocks were wrong, as many more as it takes. Reads no
+    files for a single snapshot or for ``split``.
     """
     if commit_groups == "split" or len(snapshots) < 2:
         return CommitGroups(groups=tuple((snapshot,) for snapshot in snapshots))
@@ -88,7 +88,7 @@ def commit_groups(
 
 
 def group_by_publication(snapshots: Sequence[Snapshot], publications: Sequence[Publication]) -> CommitGroups:
-    """Neighbours are one group when both appeared in the same version, exactly known.
+    """Group neighbours that appeared in the same version, if that version is known exactly.
 
     Args:
         snapshots: a lineage, oldest first.
@@ -109,9 +109,10 @@ def group_by_publication(snapshots: Sequence[Snapshot], publications: Sequence[P
 
 
 def publication(snapshot: Snapshot, versions: Versions) -> Publication:
-    """Where a snapshot of the newest version appeared first.
+    """The versions between which a snapshot of the newest version appeared.
 
-    Looks where the clocks say, beside it, then halves the rest: a snapshot that is still there never left the log.
+    Looks at the version that the clocks suggest, then next to it, then halves the rest: a snapshot that still exists
+    is in every version since its first.
     """
     absent, present = -1, len(versions.timestamps_ms) - 1
     probe = _guess(snapshot, versions)

@@ -1,4 +1,4 @@
-"""Whether two states of a table, of which none came from the other, have rows that can be told in one schema."""
+"""The check that two states of a table, neither of which came from the other, have rows that fit one schema."""
 
 from pyiceberg.schema import index_by_id
 from pyiceberg.table import Table
@@ -13,13 +13,13 @@ __all__ = ["require_comparable_states"]
 
 
 def require_comparable_states(table: Table, start_snapshot_id: int, end_snapshot_id: int) -> None:
-    """Passes two states whose columns of one field id have one type, or types of which one became the other.
+    """Raise unless the columns with the same field id have the same type in both states, or one type was promoted.
 
-    Schema evolution sees to that; ``CREATE OR REPLACE TABLE`` gives a column's field id to any column of the same name.
+    Schema evolution ensures that. ``CREATE OR REPLACE TABLE`` gives a column's field id to any column of the same name.
 
     Raises:
-        TerminalError: naming the first column that cannot be told in both.
-        NotBuiltError: a column of a type that this release cannot read.
+        TerminalError: the types of a column differ; the error names the first such column.
+        NotBuiltError: this release cannot read the type of a column.
     """
     start, end = (TableSchema.at(table.metadata, each).columns for each in (start_snapshot_id, end_snapshot_id))
     before = index_by_id(covering_schema(start, [end]))
@@ -37,5 +37,5 @@ def require_comparable_states(table: Table, start_snapshot_id: int, end_snapshot
 
 
 def _kind(of: IcebergType) -> object:
-    """What must be equal; the fields of nested types are compared one by one."""
+    """The part of a type that must be equal; the fields of nested types are compared one by one."""
     return of if of.is_primitive else type(of)

@@ -1,4 +1,4 @@
-"""The start of a range that expired: whether what its first step removed can still be read."""
+"""The check that a range whose start expired can still read the files that its first step removed."""
 
 from collections.abc import Iterator
 
@@ -14,13 +14,13 @@ __all__ = ["require_removed_files"]
 
 
 def require_removed_files(snapshot: Snapshot, history: History, reader: ManifestReader, io: FileIO) -> None:
-    """Passes a snapshot whose parent expired where the files that it removed are still there.
+    """Raise unless the files still exist that a snapshot with an expired parent removed.
 
-    They were live in the parent alone, so its expiry may have deleted them: Java's does, PyIceberg's does not. The
-    snapshot's own manifests name them.
+    These files were live only in the parent, so its expiry may have deleted them: Java's does, PyIceberg's does not.
+    The snapshot's own manifests name them.
 
     Raises:
-        ExpiredHistoryError: one is gone; carries ``path`` too.
+        ExpiredHistoryError: a file is gone; carries ``path`` too.
         TransientError: the store did not answer.
     """
     paths = list(dict.fromkeys(_removed_paths(snapshot, reader)))

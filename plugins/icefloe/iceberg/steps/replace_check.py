@@ -1,4 +1,4 @@
-"""The check that a ``replace`` snapshot, which is skipped, kept as many rows as there were."""
+"""The check that a ``replace`` snapshot, which is skipped, kept the number of rows."""
 
 from collections.abc import Callable, Iterable
 
@@ -14,13 +14,13 @@ __all__ = ["check_replace"]
 
 
 def check_replace(snapshot: Snapshot, history: History, reader: ManifestReader) -> str | None:
-    """Compare the live rows before and after a ``replace`` snapshot where both are known exactly.
+    """Compare the live rows before and after a ``replace`` snapshot if both are known exactly.
 
-    Without delete files the manifest lists count all rows. Else those of the files that the snapshot replaced are
-    counted: a deletion vector says how many of them are gone, other delete files do not.
+    Without delete files the manifest lists count all rows. Otherwise the rows of the files that the snapshot replaced
+    are counted: a deletion vector says how many of them are deleted, other delete files do not.
 
     Returns:
-        None when they agree; the warning that it could not be checked otherwise.
+        None if they agree; a warning if they could not be checked.
 
     Raises:
         TerminalError: they differ, so the snapshot changed rows although it says that it did not.
@@ -62,7 +62,7 @@ def _require_equal(before: int, after: int, snapshot: Snapshot, history: History
 
 
 def _records(snapshot: Snapshot, reader: ManifestReader) -> int | None:
-    """The rows of all data files at a snapshot, deleted ones too; None where a V1 writer left the counts out."""
+    """Number of rows of all data files at a snapshot, deleted rows too; None if a V1 writer left the counts out."""
     manifests = [m for m in reader.manifests(snapshot) if m.may_list_live_files and not m.holds_deletes]
     counts = [manifest.live_rows for manifest in manifests]
     return None if None in counts else sum(count for count in counts if count is not None)
@@ -73,7 +73,7 @@ def _has_deletes(snapshot: Snapshot, reader: ManifestReader) -> bool:
 
 
 def _step(snapshot: Snapshot) -> Step:
-    """What the snapshot would be, were it no ``replace``."""
+    """The step that the snapshot would be if it were not a ``replace``."""
     return Step(
         change_ordinal=0,
         kind=StepKind.COMMIT,
@@ -94,7 +94,7 @@ def _all_rows(term: FileTerm) -> int:
 
 
 def _live_rows(term: FileTerm, files: StepFiles) -> int | None:
-    """The live rows of one data file; None where something else than one deletion vector deletes them."""
+    """Number of live rows of one data file; None if anything other than one deletion vector deletes rows."""
     if not term.delete_files:
         return _all_rows(term)
     [first, *others] = map(files.delete_file, term.delete_files)

@@ -1,4 +1,4 @@
-"""Collects the steps of a range, numbered, until there are as many as one batch may have."""
+"""Collects and numbers the steps of a range, up to the most that one batch may have."""
 
 from collections.abc import Sequence
 from typing import Final, Literal
@@ -17,22 +17,22 @@ from icefloe.iceberg.steps.replace_check import check_replace
 __all__ = ["StepCollector"]
 
 _SNAPSHOTS_PER_COMMIT: Final = 4
-"""The most that a call of PyIceberg makes."""
+"""The most snapshots that one call of PyIceberg makes."""
 
 
 class StepCollector:
-    """Makes the steps of one range; what does not fit into ``max_steps`` is left out, never half a commit.
+    """Makes the steps of one range; commits that do not fit into ``max_steps`` are left out, never half a commit.
 
     Args:
         table: as loaded.
         commit_groups: ``fuse`` the snapshots of one commit, or ``split``: a step for each.
-        max_steps: None: as many as there are.
+        max_steps: the most steps; None: no limit.
 
     Attributes:
         steps: by ordinal.
         warnings: one sentence each.
-        skipped_replace_snapshots: how many ``replace`` snapshots were skipped.
-        last_snapshot_id: where the steps end, ``replace`` snapshots behind the last one included.
+        skipped_replace_snapshots: number of ``replace`` snapshots that were skipped.
+        last_snapshot_id: the end of the steps, including ``replace`` snapshots after the last step.
     """
 
     def __init__(self, table: Table, *, commit_groups: Literal["fuse", "split"], max_steps: int | None) -> None:
@@ -72,12 +72,12 @@ class StepCollector:
         self.warnings += groups.first(taken).warnings(self.history.table_name)
 
     def _groups(self, snapshots: Sequence[Snapshot]) -> CommitGroups:
-        """The commits of the oldest snapshots, at least as many as fit: telling them apart reads metadata files."""
+        """The commits of the oldest snapshots, at least as many as fit; finding more of them would read more files."""
         room = len(snapshots) if self._max_steps is None else self._max_steps - len(self.steps)
         size = _SNAPSHOTS_PER_COMMIT * (room + 1)
         while True:
             groups = group_commits(snapshots[:size], self.log, commit_groups=self._commit_groups)
-            # More than fit: the last one may be cut, and is not taken.
+            # More commits than fit: the last one may be cut, and is not taken.
             if size >= len(snapshots) or sum(bool(_changing(group)) for group in groups.groups) > room:
                 return groups
             size *= 2

@@ -25,8 +25,8 @@ class SnapshotRange:
     Attributes:
         after_snapshot_id: exclusive; None: from the start of the history, or an initial load.
         up_to_snapshot_id: inclusive; None: the branch has no snapshot.
-        steps: by ordinal; empty when there is nothing to do.
-        skipped_replace_snapshots: how many ``replace`` snapshots were skipped.
+        steps: by ordinal; empty if there is nothing to do.
+        skipped_replace_snapshots: number of ``replace`` snapshots that were skipped.
         warnings: one sentence each.
         is_reload: the table is loaded again, because history that its changes need has expired.
     """
@@ -53,26 +53,27 @@ def plan_range(
     """The steps that lead from one snapshot of a branch to another; reads metadata only.
 
     Args:
-        table: as loaded; its metadata is what counts.
-        branch: a branch, or a tag: then the history of the snapshot that it points to.
+        table: as loaded; only this version of its metadata counts.
+        branch: a branch, or a tag, which means the history of the snapshot that it points to.
         after_snapshot_id: exclusive; None: from the start of the table's history. It may have expired if it is still
-            the parent of a snapshot that is there, and what that one removed was not deleted.
+            the parent of an existing snapshot, and the files that this snapshot removed still exist.
         up_to_snapshot_id: inclusive; None: the head of the branch.
         load: ``changes``: the changes of the range. ``full``: one INITIAL step with the state at the end.
-            ``from_earliest``: the changes since the oldest snapshot still there, its state as an INITIAL step before
-            them unless history starts with it. The last two need ``after_snapshot_id`` to be None.
-        on_rollback: what to do when the branch left the start behind (rollback, another snapshot set current, table
-            replaced): ``compensate`` by a STATES step to where it landed, followed by the commits since; or ``fail``.
+            ``from_earliest``: the changes since the oldest existing snapshot. Its state comes first as an INITIAL step,
+            unless history starts with it. The last two need ``after_snapshot_id`` to be None.
+        on_rollback: what to do if the branch left the start behind (rollback, another snapshot set current, table
+            replaced). ``compensate``: a STATES step to the snapshot that became current, then the commits since.
+            ``fail``: raise.
         commit_groups: ``fuse`` the snapshots of one commit, or ``split``: a step for each.
-        max_steps: the range ends before the step that would be one too many; None: it goes to its end.
+        max_steps: the range ends before the step that would be one too many; None: no limit.
 
     Raises:
-        UnknownBranchError: no such branch.
-        UnknownSnapshotError: the end is no snapshot of the branch.
-        NotAnAncestorError: the start is no ancestor of the end, and no rollback to compensate.
-        ExpiredHistoryError: the range reaches behind the oldest snapshot still there.
-        TerminalError: damaged metadata, a ``replace`` that changed the number of rows, or a table replaced by one whose
-            columns have other types.
+        UnknownBranchError: there is no such branch.
+        UnknownSnapshotError: the end is not a snapshot of the branch.
+        NotAnAncestorError: the start is not an ancestor of the end, and there is no rollback to compensate.
+        ExpiredHistoryError: the range starts before the oldest existing snapshot.
+        TerminalError: the metadata is damaged, a ``replace`` changed the number of rows, or the table was replaced by
+            one whose columns have other types.
         TransientError: the store did not answer.
     """
     if load != "changes" and after_snapshot_id is not None:
@@ -93,7 +94,7 @@ def plan_range(
 
 
 class _RangePlanner:
-    """Decides where the steps of one range begin and end."""
+    """Finds the first and the last step of one range."""
 
     def __init__(
         self, table: Table, *, branch: str, commit_groups: Literal["fuse", "split"], max_steps: int | None
@@ -121,7 +122,7 @@ class _RangePlanner:
         )  # fmt: skip
 
     def _was_on_branch(self, snapshot_id: int) -> bool:
-        """Whether the branch led to a snapshot before it was rolled back or set to another one."""
+        """True if the branch led to a snapshot before it was rolled back or set to another one."""
         moves = branch_log(self._history, self._collector.log, branch=self._branch, after_snapshot_id=snapshot_id)
         return any(self._history.is_ancestor(snapshot_id, move.snapshot_id) for move in moves)
 
@@ -181,7 +182,7 @@ class _RangePlanner:
             self._collector.add_commits(oldest_first[1:])
 
     def _compensate(self, after_snapshot_id: int, lineage: Sequence[Snapshot], *, on_rollback: str) -> list[Snapshot]:
-        """Add the STATES step of a rollback; returns what was committed since, oldest first."""
+        """Add the STATES step of a rollback; returns the snapshots that were committed since, oldest first."""
         up_to, oldest = lineage[0], lineage[-1]
         if after_snapshot_id not in self._history.snapshots:
             raise self._history.expired(after_snapshot_id, oldest)
@@ -218,7 +219,7 @@ class _RangePlanner:
 
 
 def _since(lineage: Sequence[Snapshot], after_snapshot_id: int) -> list[Snapshot] | None:
-    """The part of a lineage (newest first) after a snapshot, oldest first; None when the snapshot is not in it."""
+    """The part of a lineage (newest first) after a snapshot, oldest first; None if the snapshot is not in it."""
     newer: list[Snapshot] = []
     for snapshot in lineage:
         if snapshot.snapshot_id == after_snapshot_id:

@@ -17,22 +17,22 @@ __all__ = ["plan_tag_move"]
 def plan_tag_move(
     table: Table, *, tag: str, after_snapshot_id: int, on_rollback: Literal["compensate", "fail"]
 ) -> SnapshotRange:
-    """One step with the difference between the state a tag had and the one it has.
+    """One step with the difference between the state that a tag pointed to and the state that it points to now.
 
-    Commits between the two are not told apart: who reads the tag never saw their states. There is no step where the tag
-    was not moved, or moved over nothing but ``replace``.
+    Commits between the two are not steps of their own: readers of the tag never saw their states. There is no step if
+    the tag was not moved, or was moved over ``replace`` snapshots only.
 
     Args:
-        table: as loaded; its metadata is what counts.
+        table: as loaded; only this version of its metadata counts.
         tag: its name.
-        after_snapshot_id: what it pointed to.
-        on_rollback: whether it may have been moved to a snapshot that does not descend from that one.
+        after_snapshot_id: the snapshot that it pointed to.
+        on_rollback: ``compensate`` if it may have been moved to a snapshot that does not descend from that one.
 
     Raises:
         UnknownBranchError: there is no such tag.
-        ExpiredHistoryError: what it pointed to has expired.
+        ExpiredHistoryError: the snapshot that it pointed to has expired.
         NotAnAncestorError: it was moved back or aside, and ``on_rollback`` is ``fail``.
-        TerminalError: it was moved to where the table's columns have other types.
+        TerminalError: it was moved to a state in which the table's columns have other types.
     """
     collector = StepCollector(table, commit_groups="fuse", max_steps=None)
     history = collector.history
@@ -67,7 +67,7 @@ def plan_tag_move(
 
 
 def _moved_at(log: MetadataLog, tag: str, snapshot_id: int) -> int:
-    """When the oldest metadata file was written from which on the tag points to a snapshot."""
+    """Time since which the metadata files show that the tag points to a snapshot."""
     since = len(log) - 1
     while since > 0:
         log.prefetch(range(since - 8, since))
