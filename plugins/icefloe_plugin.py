@@ -1,4 +1,4 @@
-"""Tells Airflow of icefloe's page. Every task process imports this file: it must stay light."""
+"""Registers icefloe's page with Airflow. Every task process imports this file: it must stay light."""
 
 from airflow.plugins_manager import AirflowPlugin
 

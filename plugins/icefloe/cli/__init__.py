@@ -7,12 +7,12 @@ Read in this order:
 - `parser`: the arguments of every command
 - `pipeline_session`: the pipeline that a command names, opened
 - `validate`: checks everything that a run needs
-- `plan`: shows what a run would do
+- `plan`: shows the batch that a run would deliver
 - `run`: one batch
 - `status`: how far a pipeline is behind
 - `batches`: the last batches
 - `show`: one batch
-- `verify`: replays what was delivered
+- `verify`: replays the delivered changes
 - `range_arguments`: ``--after`` and ``--up-to``
 - `checklist`: checks and the exit code they add up to
 - `screen`: tables on standard output

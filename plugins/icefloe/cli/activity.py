@@ -1,4 +1,4 @@
-"""What is under way, on standard error: a spinner, and a bar once it is known how much there is to do."""
+"""Progress on standard error: a spinner, and a bar once the amount of work is known."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ class Activity:
     """Shows one thing at a time; nothing of it stays on the screen.
 
     Args:
-        console: silent where it is quiet.
+        console: if it is quiet, nothing is shown.
     """
 
     def __init__(self, console: Console) -> None:
@@ -22,7 +22,7 @@ class Activity:
 
     @contextmanager
     def under_way(self, what: str) -> Iterator[None]:
-        """Names what is under way and how long it has taken."""
+        """Shows the name of the work under way and the time that it has taken."""
         columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
         bar = Progress(*columns, console=self._console, transient=True, disable=self._console.quiet)
         with bar:
@@ -33,7 +33,7 @@ class Activity:
                 self._shown = None
 
     def tell(self, done: int, total: int) -> None:
-        """Says how many of the tasks of what is under way are done; any thread may."""
+        """Shows how many tasks of the work under way are done; any thread may call this."""
         if self._shown is None:
             return
         bar, task = self._shown

@@ -18,7 +18,7 @@ _NUMBERS: Final = ("batch", "steps", "inserted", "deleted", "updated", "read", "
 
 
 def batches(arguments: Namespace, screen: Screen) -> int:
-    """Shows what the checkpoint says of the last batches; needs neither catalog nor table."""
+    """Shows the last batches from the checkpoint; needs neither catalog nor table."""
     pipeline = load_named_pipeline(arguments)
     with screen.under_way("looking"):
         checkpoint = open_checkpoint(pipeline, backfill_id=arguments.backfill)

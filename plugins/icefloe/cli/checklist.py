@@ -16,14 +16,14 @@ _NAME_WIDTH: Final = 10
 
 
 class Checklist:
-    """Makes checks and prints what each found.
+    """Makes checks and prints the result of each.
 
-    Several places that do not answer are not waited for one after the other: once a check has waited in vain, those
-    after it share what that left of the patience.
+    Waiting for places that do not answer does not add up: once a check has waited in vain, later checks share the rest
+    of the patience.
 
     Args:
-        screen: what the lines go to.
-        patience_seconds: for all that does not answer.
+        screen: prints the lines.
+        patience_seconds: for all places together that do not answer.
     """
 
     def __init__(self, screen: Screen, *, patience_seconds: float) -> None:
@@ -37,7 +37,7 @@ class Checklist:
 
     @property
     def exit_code(self) -> int:
-        """0, or that of the errors: one that retrying cannot help counts before one that it may."""
+        """0 if all checks passed; 65 if an error is permanent; 75 if all errors are transient."""
         if not self._errors:
             return 0
         is_final = any(isinstance(error, TerminalError) for error in self._errors)
@@ -45,19 +45,19 @@ class Checklist:
 
     @property
     def documents(self) -> list[dict[str, object]]:
-        """What each check found, for programs, in their order."""
+        """The results of the checks in their order, for programs."""
         return list(self._documents)
 
     def run(self, name: str, check: Callable[[], Found], say: Callable[[Found], str]) -> Found | None:
         """Makes one check.
 
         Args:
-            name: of what is checked.
-            check: raises an error of ours where something is wrong.
-            say: what to print where it is not.
+            name: of the check.
+            check: raises an error of ours if something is wrong.
+            say: makes the text to print if nothing is wrong.
 
         Returns:
-            What the check returned; None where it failed. A fault that an earlier check told is not told again.
+            The result of the check; None if it failed. A fault that an earlier check reported is not reported again.
         """
         try:
             found = self._answer(name, check)

@@ -25,11 +25,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code.
 
     Args:
-        argv: the arguments after the program's name; None: those of this process.
+        argv: the arguments after the program's name; None: the arguments of this process.
 
     Returns:
-        0 when it is done or there was nothing to do, 65 where retrying cannot help, 75 where it may, 2 for wrong
-        usage, 130 when interrupted, 70 for a fault of icefloe itself.
+        0 if it is done or there was nothing to do, 65 if retrying cannot help, 75 if it may, 2 for wrong usage, 130 if
+        interrupted, 70 for a fault of icefloe itself.
     """
     parser = make_parser()
     _complete(parser)
@@ -110,7 +110,7 @@ def _command(name: str) -> Callable[[Namespace, Screen], int]:
 
 
 def _complete(parser: ArgumentParser) -> None:
-    """Shell completion, where argcomplete is installed."""
+    """Adds shell completion if argcomplete is installed."""
     try:
         import argcomplete
     except ImportError:

@@ -13,7 +13,7 @@ def batch_text(batch_number: int, backfill_id: str | None) -> str:
 
 
 def id_json(snapshot_id: int | None) -> str | None:
-    """As text, because programs round numbers above 2^53.
+    """A snapshot id as text, because programs round numbers above 2^53.
 
     >>> id_json(4_611_686_018_427_387_905)
     '4611686018427387905'
@@ -22,5 +22,5 @@ def id_json(snapshot_id: int | None) -> str | None:
 
 
 def id_text(snapshot_id: int | None) -> str:
-    """For a table; a dash stands for none."""
+    """A snapshot id for a table; a dash if there is none."""
     return "-" if snapshot_id is None else str(snapshot_id)

@@ -12,14 +12,14 @@ __all__ = ["log_to_stderr"]
 
 @contextmanager
 def log_to_stderr(*, is_verbose: bool) -> Iterator[None]:
-    """Shows warnings, with ``is_verbose`` every decision; the loggers are left as they were found."""
+    """Shows warnings, or with ``is_verbose`` every decision; the loggers are restored afterwards."""
     logger = logging.getLogger("icefloe")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         logging.Formatter("%(asctime)s %(name)s: %(message)s" if is_verbose else "icefloe: %(message)s")
     )
     handler.addFilter(OutgoingFilter())
-    # Other libraries log beside us; what they say of a request may hold what opened it.
+    # Other libraries log too; their text about a request may hold the credentials that opened it.
     others = outgoing_logs(*logging.getLogger().handlers, *filter(None, [logging.lastResort]))
     level, propagates = logger.level, logger.propagate
     logger.addHandler(handler)

@@ -201,7 +201,7 @@ def _timestamp(text: str) -> datetime:
 
 
 def complete_pipeline(prefix: str, parsed_args: Namespace, **_: Any) -> Sequence[str]:  # noqa: ARG001 - argcomplete's
-    """The pipelines whose names begin so, for the shell."""
+    """The names of the pipelines that begin with a prefix, for the shell."""
     from icefloe.pipeline.pipeline_file import pipeline_paths
 
     return sorted(path.stem for path in pipeline_paths() if path.stem.startswith(prefix))

@@ -1,4 +1,4 @@
-"""The pipeline a command names, opened outside Airflow."""
+"""The pipeline that a command names, opened outside Airflow."""
 
 import logging
 import os
@@ -40,7 +40,7 @@ def load_named_pipeline(arguments: Namespace) -> Pipeline:
 
 
 def open_session(pipeline: Pipeline, *, takes_over: bool = False) -> PipelineSession:
-    """The table, checkpoint and sink of a pipeline; credentials are those of the environment, else of the machine.
+    """The table, checkpoint and sink of a pipeline, opened by credentials of the environment, otherwise of the machine.
 
     Raises:
         TerminalError: no such catalog or table.
@@ -76,7 +76,7 @@ def _warn_of_connections(pipeline: Pipeline) -> None:
 
 @contextmanager
 def without_airflow() -> Iterator[None]:
-    """Says of an unknown catalog what those need who know it as a connection of Airflow."""
+    """Adds to the error of an unknown catalog how to describe an Airflow connection outside Airflow."""
     try:
         yield
     except UnknownCatalogError as error:

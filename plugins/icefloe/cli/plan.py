@@ -1,4 +1,4 @@
-"""``icefloe plan``: what a run would read and write."""
+"""``icefloe plan``: the batch that a run would read and write."""
 
 import os
 from argparse import Namespace
@@ -98,7 +98,7 @@ def _nothing() -> dict[str, Any]:
 
 
 def _refusal(batch: NextBatch, planned_batch: PlannedBatch) -> str | None:
-    """Why a run would not deliver what was planned."""
+    """The reason why a run would not deliver the planned batch; None if there is none."""
     try:
         refuse_excessive_scan(batch, planned_batch)
     except IcefloeError as error:
@@ -148,12 +148,12 @@ def _files(planned_batch: PlannedBatch) -> int:
 
 
 def _delete_files(planned_batch: PlannedBatch) -> int:
-    """Deletion vectors too, each of them."""
+    """Number of delete files; each deletion vector counts as one."""
     return len({(file.path, file.content_offset) for task in planned_batch.tasks for file in task.delete_files})
 
 
 def _rest(batch: NextBatch, planned_batch: PlannedBatch) -> int | None:
-    """How many snapshots are left to later batches; None for a backfill, and where the branch went elsewhere."""
+    """Number of snapshots that are left to later batches; None for a backfill, and if the branch went elsewhere."""
     if planned_batch.plan.backfill_id is not None:
         return None
     session, up_to = batch.session, planned_batch.plan.up_to_snapshot_id

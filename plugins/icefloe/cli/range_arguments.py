@@ -11,7 +11,7 @@ _BOUNDS: Final = ("after_snapshot_id", "up_to_snapshot_id", "after_timestamp", "
 
 
 def range_request(arguments: Namespace) -> RangeRequest | None:
-    """The bounds that were given; None without any: the next batch.
+    """The range of the bounds that were given; None if none was given, which asks for the next batch.
 
     >>> range_request(Namespace(after_snapshot_id=7)).after_snapshot_id
     7

@@ -44,9 +44,9 @@ def run(arguments: Namespace, screen: Screen) -> int:
 def _deliver(
     pipeline: Pipeline, request: RangeRequest | None, screen: Screen, *, takes_over: bool
 ) -> tuple[BatchRun, int]:
-    """What was done, and how many snapshots that left to later batches.
+    """Delivers a batch; returns the run, and the number of snapshots that it left to later batches.
 
-    A table or branch that is not there is nothing to do, where the pipeline waits for it.
+    A missing table or branch counts as nothing to do if the pipeline has ``wait_for_table``.
     """
     try:
         with screen.under_way("opening the table"):
@@ -64,7 +64,7 @@ def _deliver(
 
 
 def _left(session: PipelineSession, report: BatchReport | None) -> int:
-    """Of the table as the run found it; none behind a backfill."""
+    """Number of snapshots left to later batches, in the table as the run found it; 0 after a backfill."""
     if report is None or report.backfill_id is not None:
         return 0
     behind = lag(session.table, branch=session.pipeline.branch, cursor_snapshot_id=report.up_to_snapshot_id)

@@ -1,4 +1,4 @@
-"""What people see: tables on standard output, progress on standard error."""
+"""Output for people: tables on standard output, progress on standard error."""
 
 import json
 import sys
@@ -22,7 +22,7 @@ class Screen:
 
     Attributes:
         output: tables and sentences; plain, and wide enough to be cut by other programs, when it is piped.
-        progress: what is under way; silent unless it is a terminal.
+        progress: the work under way; silent unless it is a terminal.
         is_json: nothing but JSON may be printed.
     """
 
@@ -41,23 +41,23 @@ class Screen:
         )
 
     def under_way(self, what: str) -> AbstractContextManager[object]:
-        """Shows a spinner beside the name of what is under way."""
+        """Shows a spinner next to the name of the work under way."""
         return self.progress.status(what)
 
     def say(self, text: str) -> None:
-        """One line as it is, unless only JSON is wanted."""
+        """Prints one line as it is, unless only JSON is wanted."""
         if not self.is_json:
             self.output.print(text, markup=False, soft_wrap=True)
 
     def facts(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Names and values in two columns."""
+        """Prints names and values in two columns, unless only JSON is wanted."""
         table = Table.grid(padding=(0, 2))
         for name, value in rows:
             table.add_row(Text(name), Text(value))
         self._show(table)
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[str] = ()) -> None:
-        """A table; the columns of ``numbers`` stand right."""
+        """Prints a table, unless only JSON is wanted; the columns of ``numbers`` are aligned right."""
         table = Table(box=None, pad_edge=False, header_style="bold")
         for column in columns:
             table.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
@@ -66,7 +66,7 @@ class Screen:
         self._show(table)
 
     def json(self, document: Any) -> None:
-        """One JSON object on one line, whatever was asked for."""
+        """Prints one JSON object on one line, always."""
         self.output.file.write(json.dumps(document) + "\n")
         self.output.file.flush()
 

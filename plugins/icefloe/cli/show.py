@@ -25,7 +25,7 @@ _SPREAD: Final = ("of", "min", "p25", "median", "p75", "max", "largest")
 
 
 def show(arguments: Namespace, screen: Screen) -> int:
-    """Shows the report of a committed batch, or how an open one began; needs neither catalog nor table.
+    """Shows the report of a committed batch, or the beginning of an open one; needs neither catalog nor table.
 
     Raises:
         UsageError: there is no such batch.
@@ -50,7 +50,7 @@ def show(arguments: Namespace, screen: Screen) -> int:
 
 
 def _number(checkpoint: Checkpoint, given: int | None) -> int:
-    """The batch that was asked for, else the latest."""
+    """The batch that was asked for, otherwise the latest."""
     if given is not None:
         return given
     latest = checkpoint.latest_batch()

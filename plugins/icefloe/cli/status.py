@@ -21,9 +21,9 @@ __all__ = ["status"]
 
 
 def status(arguments: Namespace, screen: Screen) -> int:
-    """Shows cursor, head, lag, open batch, and what keeps ``run`` from going on; reads no rows, writes nothing.
+    """Shows cursor, head, lag, open batch, and the trouble that stops ``run``; reads no rows, writes nothing.
 
-    Trouble is told and no failure of this command: it exits 0.
+    Trouble is reported, but it is no failure of this command: it exits 0.
     """
     with screen.under_way("looking"):
         document = _document(open_session(load_named_pipeline(arguments)))
@@ -65,7 +65,7 @@ def _document(session: PipelineSession) -> dict[str, Any]:
 
 
 def _trouble(session: PipelineSession) -> str | None:
-    """Why no batch can be opened or resumed; None where one can, or there is nothing to do."""
+    """The reason why no batch can be opened or resumed; None if one can, or if there is nothing to do."""
     try:
         batch = next_batch(session)
         if batch is not None:
@@ -76,20 +76,20 @@ def _trouble(session: PipelineSession) -> str | None:
 
 
 def _last_failure(session: PipelineSession) -> str | None:
-    """What the last task failed of, where none has succeeded since."""
+    """The last failure of a task; None if there is none, or if a task has succeeded since."""
     known = load_status(session.checkpoint)
     trouble = None if known is None else known.trouble
     return None if trouble is None else f"{trouble.at} {trouble.phase}: {trouble.sentence}"
 
 
 def _expiry(session: PipelineSession, cursor_snapshot_id: int | None) -> str | None:
-    """When the snapshot that the next batch begins after may expire."""
+    """Time from which the cursor's snapshot, after which the next batch begins, may expire; None if it is unknown."""
     at_ms = None if cursor_snapshot_id is None else next_expiry_ms(session.table.metadata, cursor_snapshot_id)
     return None if at_ms is None else time_of_us(at_ms * 1000)
 
 
 def _seconds(behind: Lag) -> float | None:
-    """Since when the oldest snapshot waits; None where the cursor is not in the branch's history."""
+    """Seconds that the oldest waiting snapshot has waited; None if the cursor is not in the branch's history."""
     if behind.since_timestamp_ms is None:
         return 0.0 if behind.snapshots == 0 else None
     return round(max(0.0, time.time() - behind.since_timestamp_ms / 1000), 3)

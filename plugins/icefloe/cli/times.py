@@ -18,7 +18,7 @@ def time_of_us(timestamp_us: int) -> str:
 
 
 def seconds_text(seconds: float | None) -> str:
-    """A duration for people; a dash stands for one that is not known.
+    """A duration for people; a dash if it is not known.
 
     >>> seconds_text(0.0421), seconds_text(4.2), seconds_text(75), seconds_text(7325), seconds_text(None)
     ('42 ms', '4.20 s', '1 min 15 s', '2 h 2 min', '-')

@@ -39,7 +39,7 @@ __all__ = ["validate"]
 
 
 def validate(arguments: Namespace, screen: Screen) -> int:
-    """Prints one line for each check; 65 if one fails for good, 75 if some may pass later."""
+    """Prints one line for each check; returns 0, 65 if one fails for good, or 75 if all that fail may pass later."""
     path = find_pipeline(arguments.pipeline)
     checks = Checklist(screen, patience_seconds=patience_seconds(os.environ))
     pipeline = checks.run("file", lambda: load_pipeline(path, environ=os.environ), lambda _: str(path))
@@ -59,7 +59,7 @@ def validate(arguments: Namespace, screen: Screen) -> int:
 
 
 def _check_places(pipeline: Pipeline, credentials: Credentials, checks: Checklist) -> PhaseRunner | None:
-    """What runs the phases, where the engine can be used."""
+    """Checks engine, storage and sink; returns the runner of the phases, or None if the engine cannot be used."""
     runner = checks.run("engine", lambda: _usable(phase_runner(pipeline, os.environ)), partial(_engine_text, pipeline))
     for url in filter(None, (pipeline.storage, pipeline.checkpoint)):
         checks.run("storage", partial(_probe, url, credentials), str)
@@ -69,7 +69,7 @@ def _check_places(pipeline: Pipeline, credentials: Credentials, checks: Checklis
 
 
 def _compare_places(pipeline: Pipeline) -> None:
-    """Before anything is written to them; where the table lies is compared with the checkpoint."""
+    """Compares the places before anything is written to them; the check of the checkpoint adds the table's location."""
     with with_lines(pipeline):
         refuse_nested_places(pipeline)
 
@@ -102,7 +102,7 @@ def _catalog_name(pipeline: Pipeline, credentials: Credentials) -> str:
 
 
 def _opened(pipeline: Pipeline, runner: PhaseRunner | None) -> Sequence[PipelineSession]:
-    """The session; none where the pipeline waits for a table or branch that is not there yet."""
+    """The session; none if the pipeline waits for a table or branch that does not exist yet."""
     try:
         session = open_session(pipeline)
         if runner is not None:

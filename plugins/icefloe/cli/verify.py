@@ -1,4 +1,4 @@
-"""``icefloe verify``: replay what was delivered and compare with the table."""
+"""``icefloe verify``: replay the delivered changes and compare with the table."""
 
 from argparse import Namespace
 

@@ -1,4 +1,4 @@
-"""Where the tasks of a phase run.
+"""Engines, which run the tasks of a phase.
 
 Read in this order:
 

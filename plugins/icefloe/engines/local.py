@@ -15,8 +15,8 @@ class LocalEngine:
     """Runs tasks in threads; Arrow and NumPy release the interpreter for most of the work.
 
     Args:
-        threads: how many tasks run at once; None: one per core.
-        tell: is told of each task that is done how many are, and of how many; called in any thread.
+        threads: number of tasks that run at once; None: one per core.
+        tell: called after each task, in any thread, with the number of tasks that are done and of all tasks.
     """
 
     def __init__(self, *, threads: int | None = None, tell: Callable[[int, int], None] | None = None) -> None:

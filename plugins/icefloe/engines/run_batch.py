@@ -1,4 +1,4 @@
-"""One batch from its plan to its cleanup, without Airflow: what the command line, the demo and tests run."""
+"""One batch from its plan to its cleanup, without Airflow: for the command line, the demo and tests."""
 
 import logging
 import os
@@ -40,7 +40,7 @@ class PhaseRunner(Protocol):
 
     @property
     def cores(self) -> int | None:
-        """How many tasks run at once; None where only the pipeline's configuration knows."""
+        """Number of tasks that run at once; None if only the pipeline's configuration knows it."""
 
     def check(self) -> None:
         """Proves that the phases can run here; changes nothing.
@@ -57,12 +57,12 @@ class PhaseRunner(Protocol):
         """
 
     def run(self, phase: Phase, reference: TaskReference) -> None:
-        """Runs one phase of a batch; repeating it redoes only what is missing."""
+        """Runs one phase of a batch; repeating it redoes only the missing results."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRun:
-    """What a run did.
+    """The result of a run.
 
     Attributes:
         report: of the batch; None when there was nothing to do.
@@ -87,14 +87,14 @@ class LocalPhases:
 
     @property
     def cores(self) -> int | None:
-        """Those of the machine, as the planner counts them."""
+        """None: the planner counts the cores of the machine."""
         return None
 
     def check(self) -> None:
-        """Nothing is needed."""
+        """Does nothing, because nothing is needed."""
 
     def check_table(self, location: str) -> None:
-        """What planning reads, phases read."""
+        """Does nothing, because phases read from the same machine as planning."""
 
     def run(self, phase: Phase, reference: TaskReference) -> None:
         """Runs one phase; see `run_phase_on_files`."""
@@ -102,7 +102,7 @@ class LocalPhases:
 
 
 def phase_runner(pipeline: Pipeline, environ: Mapping[str, str]) -> PhaseRunner:
-    """What runs the phases of an expanded pipeline, by its ``engine``.
+    """The runner of the phases of an expanded pipeline, by its ``engine``.
 
     Raises:
         TerminalError: its Spark configuration cannot be used.
@@ -120,14 +120,14 @@ def run_batch(
     phases: PhaseRunner | None = None,
     observe: Observer = nullcontext,
 ) -> BatchRun:
-    """Delivers the batch that is open, else the next one, else says that there is nothing to do.
+    """Delivers the open batch, otherwise the next one; returns no report if there is nothing to do.
 
     Args:
         session: of the pipeline.
         request: a range makes the run a backfill.
         environ: of this process.
         phases: runs the phases; None: as the pipeline's ``engine`` says.
-        observe: is told of each task of the DAG as it starts and ends.
+        observe: called for each task of the DAG as it starts and ends.
 
     Raises:
         IcefloeError: of the first task that failed; the next run resumes the batch.
@@ -158,7 +158,7 @@ def run_batch(
 
 
 def _telling_trouble(session: PipelineSession, observe: Observer) -> Observer:
-    """The same observer, which also says in the pipeline's status what a task failed of."""
+    """The same observer, which also records a failed task in the pipeline's status."""
 
     @contextmanager
     def observed(phase: str) -> Iterator[object]:
@@ -173,21 +173,21 @@ def _telling_trouble(session: PipelineSession, observe: Observer) -> Observer:
 
 
 def _tell(session: PipelineSession, trouble: Trouble) -> None:
-    """A pipeline that never began leaves nothing behind: who runs it reads the sentence."""
+    """Records trouble in the status, except for a pipeline that never began: whoever runs it reads the sentence."""
 
     def tell() -> None:
         session.checkpoint.refuse_other(session.writer)
         if session.checkpoint.pipeline() is not None:
             publish_trouble(session.checkpoint, session.pipeline, trouble)
 
-    with suppress(IcefloeError, TimeoutError):  # the store may be what failed
+    with suppress(IcefloeError, TimeoutError):  # perhaps the store failed
         answer_within(brief_seconds(patience_seconds(os.environ)), tell)
 
 
 def _deliver(
     route: Route, reference: TaskReference, runner: PhaseRunner, environ: Mapping[str, str], observe: Observer
 ) -> BatchReport:
-    """The tasks between plan and cleanup."""
+    """Runs the tasks between plan and cleanup."""
 
     @contextmanager
     def task(name: str) -> Iterator[None]:
@@ -203,7 +203,7 @@ def _deliver(
 
 
 def _run_task(task: FlowTask, reference: TaskReference, runner: PhaseRunner, environ: Mapping[str, str]) -> None:
-    """A task of a route: of an engine, or coalesce."""
+    """Runs a task of a route: a phase, or coalesce."""
     phase = phase_of(task)
     if phase is None:
         coalesce_map_outputs(_with_files(reference, environ).open())
@@ -212,7 +212,7 @@ def _run_task(task: FlowTask, reference: TaskReference, runner: PhaseRunner, env
 
 
 def _clean_up(reference: TaskReference) -> None:
-    """The batch is delivered and recorded: what is left of its files must not make the run a failure."""
+    """Cleans up after a batch. The batch is delivered and recorded, so files that remain must not fail the run."""
     try:
         clean_up_finished(reference)
     except IcefloeError as error:

@@ -17,7 +17,7 @@ Read in this order:
 - `expanded_text`: a text resolved, next to the text as written
 - `schedule`: schedules
 - `not_built`: keys for later releases
-- `configuration`: what the checkpoint records of a pipeline
+- `configuration`: the part of a pipeline that the checkpoint records
 - `yaml_file`: YAML with line numbers
 - `yaml_tree`: the tree of a YAML text
 - `yaml_scalar`: scalars of YAML 1.2

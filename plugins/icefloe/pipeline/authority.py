@@ -8,7 +8,7 @@ __all__ = ["one_store"]
 _ONE_SCHEME: Final[Mapping[str, str]] = {
     "s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "wasb": "abfs", "wasbs": "abfs",
 }  # fmt: skip
-"""Schemes that name the same store in other words."""
+"""Schemes that name the same store, with the scheme that is used for it here."""
 _OF_HOSTS: Final = frozenset({"hdfs", "viewfs", "http", "https"})
 
 

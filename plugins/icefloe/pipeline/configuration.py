@@ -1,4 +1,4 @@
-"""What of a pipeline is recorded in its checkpoint, and how a later one is compared with it."""
+"""The part of a pipeline that its checkpoint records, and the comparison of a later one with it."""
 
 import hashlib
 import json
@@ -14,10 +14,10 @@ JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | Non
 
 
 def result_configuration(pipeline: Pipeline) -> dict[str, JSON]:
-    """The keys that change what a batch delivers, by dotted key.
+    """The keys that change the result of a batch, with their values, by dotted key.
 
-    Text with ``${NAME}`` stands as it is written; ``environment_hash`` then says whether the environment made the same
-    of it. Credentials (``conn_id``) and the size of parts change nothing and are not among them.
+    Text with ``${NAME}`` is recorded as it is written; ``environment_hash`` then shows whether the environment still
+    gives the same values. Credentials (``conn_id``) and the size of parts are left out, because they change nothing.
 
     Raises:
         ValueError: the pipeline uses ``${NAME}`` in one of these keys and is not expanded.
@@ -36,8 +36,8 @@ def result_configuration(pipeline: Pipeline) -> dict[str, JSON]:
 def tuning_configuration(pipeline: Pipeline) -> dict[str, JSON]:
     """The sizes that shape a plan without changing its rows, by dotted key: an open batch keeps its own.
 
-    Keys that help a batch which failed (``memory_bytes``, ``max_scan_bytes``, ``on_summary_mismatch``, ``engine``,
-    ``spark``) are not among them: their present value always counts.
+    Keys that help a failed batch (``memory_bytes``, ``max_scan_bytes``, ``on_summary_mismatch``, ``engine``, ``spark``)
+    are left out: their present value always counts.
     """
     return {
         "shuffle.partitions": pipeline.shuffle.partitions,
@@ -48,7 +48,7 @@ def tuning_configuration(pipeline: Pipeline) -> dict[str, JSON]:
 
 
 def compare(recorded: Mapping[str, Any], current: Mapping[str, Any]) -> list[tuple[str, JSON, JSON]]:
-    """The keys whose values differ, sorted, each with the recorded and the current value; None where one is absent.
+    """The keys whose values differ, sorted, each with the recorded and the current value; None for a missing one.
 
     >>> compare({"table": "nyc.flights", "changes": "each"}, {"table": "nyc.flights", "changes": "net"})
     [('changes', 'each', 'net')]

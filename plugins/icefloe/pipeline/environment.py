@@ -1,4 +1,4 @@
-"""``${NAME}`` in the values of a pipeline file: found, refused where it may not stand, resolved at run time."""
+"""``${NAME}`` in the values of a pipeline file: found, refused in keys that may not have it, resolved at run time."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -33,7 +33,7 @@ _FIXED: Final[Mapping[KeyPath, str]] = {
 
 
 def has_reference(value: Any) -> bool:
-    """Whether a value is text that names an environment variable.
+    """True if a value is text that names an environment variable.
 
     >>> has_reference("s3://${BUCKET}/x"), has_reference("$${BUCKET}"), has_reference(7)
     (True, False, False)
@@ -42,7 +42,7 @@ def has_reference(value: Any) -> bool:
 
 
 def environment_problems(file: YamlFile) -> Iterator[Problem]:
-    """The references that are malformed, or stand where none may stand."""
+    """One problem for each reference that is malformed, or is in a key that may not have one."""
     for path, text in _texts(file.data, ()):
         for match in REFERENCE.finditer(text):
             sentence = None

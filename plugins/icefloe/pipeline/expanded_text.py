@@ -11,7 +11,7 @@ __all__ = ["ExpandedText"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpandedText:
-    """What counts, and what may be said of it: values of the environment may be secret, the file is not.
+    """The text that counts, and the text that errors may quote: values of the environment may be secret.
 
     Attributes:
         text: expanded.
@@ -23,11 +23,11 @@ class ExpandedText:
 
     @classmethod
     def of(cls, text: str, written: str | None) -> Self:
-        """A text that nothing expanded is written as it is."""
+        """The two forms of a text; ``written`` is None if nothing was expanded."""
         return cls(text=text, written=text if written is None else written)
 
     def says(self, part: str) -> bool:
-        """Whether a value in the text is in the file too, so that an error may quote it.
+        """True if a value in the text is in the file too, so that an error may quote it.
 
         >>> given = ExpandedText(text="a = 'x' or b = True", written="a = '${A}' or b = true")
         >>> given.says("x"), given.says("True")
@@ -48,7 +48,7 @@ class ExpandedText:
         return " or ".join(dict.fromkeys(match[0] for match in REFERENCE.finditer(self.written) if match[1]))
 
     def written_place(self, place: int) -> int:
-        """Where a place of the text is in the file; the start of a reference for a place inside its value.
+        """Position in the file of a position in the text; inside a variable's value, the start of its reference.
 
         >>> given = ExpandedText(text="a = 'O'Brien' or", written="a = '${NAME}' or")
         >>> given.written_place(7), given.written_place(16)
@@ -64,10 +64,10 @@ class ExpandedText:
         return found
 
     def _kept(self) -> Iterator[tuple[int, int, int]]:
-        """The pieces of the file that nothing replaced: place in the text, place in the file, length.
+        """The pieces of the file that nothing replaced: position in the text, position in the file, length.
 
-        A piece that occurs inside a value too is taken for the first one; what is behind the last reference is counted
-        from the end.
+        If a piece occurs inside a value too, its first occurrence is taken. The text after the last reference is
+        counted from the end.
         """
         start = written_start = 0
         matches = list(REFERENCE.finditer(self.written))

@@ -1,4 +1,4 @@
-"""Errors about a key of the pipeline file, told with the line where it stands."""
+"""Errors about a key of the pipeline file, with the line of that key."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,10 +12,10 @@ __all__ = ["about_key", "with_lines"]
 
 @contextmanager
 def about_key(key: str) -> Iterator[None]:
-    """Says of errors inside that a key of the pipeline is their reason, which `with_lines` looks for.
+    """Marks errors inside with the key of the pipeline that is their reason, for `with_lines`.
 
     Raises:
-        TerminalError: what was raised, with the fact ``key``.
+        TerminalError: the error that was raised, with the fact ``key``.
     """
     try:
         yield
@@ -26,7 +26,7 @@ def about_key(key: str) -> Iterator[None]:
 
 @contextmanager
 def with_lines(pipeline: Pipeline) -> Iterator[None]:
-    """Puts file and line before the sentence of errors inside whose reason is a key of the pipeline.
+    """Puts file and line before the sentence of an error inside, if its reason is a key of the pipeline.
 
     Raises:
         TerminalError: of the class that was raised, with the facts ``path`` and ``line`` too.

@@ -1,4 +1,4 @@
-"""A pipeline: what to read, how, and where the changes go."""
+"""A pipeline: its table, its settings and its sink."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -47,20 +47,20 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "schedule": lambda value: AssetSchedule(asset=value["asset"]) if isinstance(value, dict) else value,
     "default_args": read_default_args,
 }
-"""How a checked value becomes that of a field; the others are taken as they are."""
+"""Functions that make the value of a field from a checked value; other values are taken as they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
     """One pipeline file, checked; its fields are the file's keys.
 
-    As loaded without an environment, a value written with ``${NAME}`` holds that text, also where the type says
-    otherwise; ``expanded`` gives the pipeline to run with. What a DAG is made of never holds such text: ``name``,
+    If it was loaded without an environment, a value written with ``${NAME}`` holds that text, even if the type says
+    otherwise; ``expanded`` gives the pipeline to run with. The keys that make a DAG never hold such text: ``name``,
     ``schedule``, ``default_args``, ``poll_interval``, ``wait_for_table``, ``sink.type``.
 
     Attributes:
         file: the file as it was written, with its lines.
-        is_expanded: whether the values of the environment are in.
+        is_expanded: True if the values of the environment are in.
         poll_interval: seconds.
         max_bytes_per_batch: file bytes; so is ``max_scan_bytes``.
         storage: a URL without a final slash; so is ``checkpoint``.
@@ -104,7 +104,7 @@ class Pipeline:
 
     @classmethod
     def of(cls, file: YamlFile, environ: Mapping[str, str] | None = None) -> Self:
-        """The pipeline that a file describes, expanded where an environment is given.
+        """The pipeline that a file describes, expanded if an environment is given.
 
         Raises:
             PipelineFileError: with every fault of the file, in line order.
@@ -115,10 +115,10 @@ class Pipeline:
         return cls(file=file, is_expanded=environ is not None, name=name, **values)
 
     def expanded(self, environ: Mapping[str, str]) -> Self:
-        """The pipeline with every ``${NAME}`` resolved, to be called where the run's tasks run.
+        """The pipeline with every ``${NAME}`` resolved; to be called in the environment of the run's tasks.
 
         Raises:
-            PipelineFileError: a variable is not set, or a value is not one that its key takes.
+            PipelineFileError: a variable is not set, or a key does not take its value.
         """
         return self if self.is_expanded else self.of(self.file, environ)
 
@@ -134,10 +134,10 @@ class Pipeline:
 
     @property
     def checkpoint_url(self) -> str:
-        """Where the checkpoint is kept."""
+        """URL of the checkpoint."""
         return self.checkpoint or url_below(self.storage, "checkpoints", self.name)
 
     @property
     def shuffle_url(self) -> str:
-        """Where the shuffle files of this pipeline are kept."""
+        """URL of the folder of this pipeline's shuffle files."""
         return url_below(self.storage, "shuffle", self.name)

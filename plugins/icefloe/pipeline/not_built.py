@@ -1,4 +1,4 @@
-"""The keys that the file knows and this release does not do yet.
+"""The keys of the file that this release does not support yet.
 
 When a feature arrives, its line leaves the table; nothing else changes.
 """
@@ -22,9 +22,9 @@ class _Unbuilt:
 
     Attributes:
         key: the dotted key.
-        is_built: whether a value is.
-        feature: what the other values need, with its verb.
-        advice: what to do instead.
+        is_built: True for a value that is built.
+        feature: the feature that the other values need, with its verb.
+        advice: the way out.
     """
 
     key: str
@@ -51,7 +51,7 @@ _NOT_BUILT: Final = (
 def refuse_unbuilt(pipeline: Pipeline) -> None:
     """Passes a pipeline that this release can run.
 
-    What the environment still hides (a pipeline that is not expanded) passes too: call it again after ``expanded``.
+    Values that the environment still hides (the pipeline is not expanded) pass too: call it again after ``expanded``.
 
     Raises:
         NotBuiltError: naming file, line and key of everything it cannot run; facts as of a PipelineFileError.

@@ -12,7 +12,7 @@ from icefloe.pipeline.yaml_file import load_yaml
 __all__ = ["PIPELINES_FOLDER", "find_pipeline", "load_pipeline", "pipeline_paths", "refuse_taken_name"]
 
 PIPELINES_FOLDER: Final = Path("dags/pipelines")
-"""Where pipeline files stand, below the folder that Airflow or the command line runs in."""
+"""Folder of the pipeline files, below the folder that Airflow or the command line runs in."""
 
 _SUFFIXES: Final = (".yaml", ".yml")
 
@@ -25,7 +25,7 @@ def load_pipeline(path: str | Path, *, environ: Mapping[str, str] | None = None)
         environ: resolves ``${NAME}`` at once, as ``Pipeline.expanded`` does later; None leaves such values as written.
 
     Raises:
-        PipelineFileError: the file cannot be read or used; its ``problems`` are all that was found, in line order.
+        PipelineFileError: the file cannot be read or used; its ``problems`` are all its faults, in line order.
     """
     return Pipeline.of(load_yaml(path), environ)
 
@@ -74,7 +74,7 @@ def _name(path: Path) -> str:
     try:
         return str(load_yaml(path).data["name"])
     except (PipelineFileError, KeyError, TypeError):
-        return path.stem  # a file that cannot be read keeps its stem, and says what is wrong when it is loaded
+        return path.stem  # a file that cannot be read keeps its stem, and shows its fault when it is loaded
 
 
 def _unknown(text: str, folder: Path, names: Mapping[str, Path]) -> str:

@@ -1,4 +1,4 @@
-"""Places that must not contain each other, because one process or another deletes what it finds in its own."""
+"""Places that must not contain each other, because some processes delete all files that they find in their own."""
 
 import os
 import posixpath
@@ -27,10 +27,10 @@ def refuse_nested_places(pipeline: Pipeline, table_location: str | None = None) 
 
     Args:
         pipeline: with ``${ENV}`` expanded.
-        table_location: None where the table is not known.
+        table_location: None if the table is not known.
 
     Raises:
-        NestedPlacesError: of the first two that lie inside each other.
+        NestedPlacesError: about the first two places of which one is inside the other.
     """
     for (a, (a_key, a_url)), (b, (b_key, b_url)) in combinations(_places(pipeline, table_location).items(), 2):
         one, other = place_parts(a_url), place_parts(b_url)

@@ -1,4 +1,4 @@
-"""What is wrong in a pipeline file: a place and a sentence, and the error that carries them all."""
+"""Faults of a pipeline file, each a place and a sentence, and the error that carries them all."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ class Problem:
     """One fault of a pipeline file.
 
     Attributes:
-        line: where it stands, counted from 1; 0 for the file as a whole.
-        key: the dotted key, empty where the fault is not at a key.
-        sentence: what is wrong, what was expected and what to do; without the place.
+        line: its line, counted from 1; 0 for the file as a whole.
+        key: the dotted key; empty if the fault is not at a key.
+        sentence: the fault, the expected value and the way out; without the place.
     """
 
     line: int
@@ -44,14 +44,14 @@ class PipelineFileError(TerminalError):
 
     @classmethod
     def of(cls, path: str, problems: Iterable[Problem]) -> Self:
-        """The error for the faults of one file, of which there is at least one."""
+        """The error for the faults of one file, at least one."""
         ordered = in_line_order(problems)
         sentence = "\n".join(problem.at(path) for problem in ordered)
         return cls(sentence, path=path, problems=ordered, line=ordered[0].line, key=ordered[0].key)
 
 
 def in_line_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """The problems by line, each once; those of one line keep their order."""
+    """The problems by line, each once; problems of one line keep their order."""
     return tuple(sorted(dict.fromkeys(problems), key=lambda problem: problem.line))
 
 

@@ -16,7 +16,7 @@ _FIELDS: Final = (
 
 
 def schedule_fault(text: str) -> str | None:
-    """What is wrong with a schedule, as the end of a sentence that begins with its key; None if nothing is.
+    """Fault of a schedule as the end of a sentence that begins with its key; None if there is none.
 
     >>> schedule_fault("*/5 8-17 * * mon-fri"), schedule_fault("@continuous")
     (None, None)

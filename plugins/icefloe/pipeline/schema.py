@@ -1,6 +1,6 @@
-"""The published JSON Schema, and what it finds wrong as sentences.
+"""The published JSON Schema, and the faults that it finds, as sentences.
 
-The phrases stand in the schema itself: ``x-expected`` beside each constraint, ``x-expected-key`` beside patterns of
+The phrases are in the schema itself: ``x-expected`` next to each constraint, ``x-expected-key`` next to patterns of
 keys.
 """
 
@@ -29,12 +29,12 @@ def pipeline_schema() -> dict[str, Any]:
 
 
 def schema_problems(file: YamlFile, data: Any, *, is_expanded: bool) -> Iterator[Problem]:
-    """What the schema refuses.
+    """The faults that the schema finds.
 
     Args:
         file: gives the lines, and the values as they are written: no value of the environment is ever shown.
-        data: the file's data, or these with ``${NAME}`` replaced.
-        is_expanded: whether they are replaced; if not, such a value passes wherever the schema has ``environment``.
+        data: the file's data, or the same data with ``${NAME}`` replaced.
+        is_expanded: True if it is replaced. Otherwise such a value passes if the schema has ``environment`` there.
     """
     leaves = (leaf for error in _validator(is_expanded).iter_errors(data) for leaf in _leaves(error))
     # Each once: the validator complains about a mapping as often as keys are missing in it.
@@ -43,7 +43,7 @@ def schema_problems(file: YamlFile, data: Any, *, is_expanded: bool) -> Iterator
 
 @cache
 def _validator(is_expanded: bool) -> "Draft202012Validator":
-    # Not at the top: it costs 0.2 s, and who only unpickles a Pipeline (a Spark worker) never needs it.
+    # Not at the top: it costs 0.2 s, and a process that only unpickles a Pipeline (a Spark worker) never needs it.
     from jsonschema import Draft202012Validator
 
     schema = pipeline_schema()
@@ -53,7 +53,7 @@ def _validator(is_expanded: bool) -> "Draft202012Validator":
 
 
 def _leaves(error: Any) -> Iterator[Any]:
-    """The error itself; or for a mapping where one of several forms may stand, those of the form for mappings."""
+    """The error itself; for a mapping that may have one of several forms, the errors of the form for mappings."""
     inside: list[Any] = []
     if error.validator == "anyOf" and isinstance(error.instance, dict):
         forms = error.validator_value
@@ -100,7 +100,7 @@ def _unknown_sentence(key: str, path: KeyPath, schema: dict[str, Any]) -> str:
 
 @cache
 def _key_places() -> dict[str, list[str]]:
-    """For each key name the dotted mappings in which it is known."""
+    """The dotted mappings in which a key is known, by the name of the key."""
     places: dict[str, list[str]] = {}
 
     def visit(schema: Any, path: KeyPath) -> None:
@@ -123,7 +123,7 @@ def _expected(schema: dict[str, Any]) -> str:
 
 
 def _shown(file: YamlFile, path: KeyPath) -> str:
-    """The value as it stands in the file."""
+    """The value as it is in the file."""
     value = file.data
     for part in path:
         value = value[part]

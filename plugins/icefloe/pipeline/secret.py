@@ -21,7 +21,7 @@ _SECRET_PAIRS: Final = frozenset(
         ("secret", "key"),
     }
 )
-# What comes after the secret word turns it into something else: `aws.credentials.provider` is a class.
+# A word after the secret word turns the key into something else: `aws.credentials.provider` is a class.
 _HARMLESS: Final = re.compile(
     "algorithm|alias|at|bit|class|enabled|endpoint|file|impl|interval|issuer|length|path|providers?|ref|refresh|renewal|"
     "timeout|ttl|type|ur[il]"
@@ -29,7 +29,7 @@ _HARMLESS: Final = re.compile(
 
 
 def looks_secret(key: str) -> bool:
-    """Whether the value of a key is probably a secret, judged by the key alone.
+    """True if the value of a key is probably a secret, judged by the key alone.
 
     >>> [looks_secret(key) for key in ("s3.secret-access-key", "spark.ssl.keyPassword", "token", "client.region")]
     [True, True, True, False]

@@ -51,12 +51,12 @@ class ShuffleSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSettings:
-    """How Spark is reached and set.
+    """The connection and the properties of Spark.
 
     Attributes:
         conn_id: the Airflow connection that names the master.
         conf: properties for spark-submit, without secrets.
-        pool: the Airflow pool of the tasks that run on Spark; None: that of all tasks.
+        pool: the Airflow pool of the tasks that run on Spark; None: the pool of all tasks.
     """
 
     conn_id: str = "spark_default"
@@ -71,14 +71,14 @@ class SparkSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkSettings:
-    """Where the changes go.
+    """The sink of the changes.
 
     Attributes:
         type: ``files``, ``iceberg``, ``opensearch`` or ``spark``.
         path: the URL of the files sink's folder, without a final slash; empty for the others.
         format: ``parquet`` or ``jsonl``, for the files sink.
         conn_id: the Airflow connection with the credentials; None: the machine's own.
-        target_file_bytes: about how large a part becomes, for the files sink.
+        target_file_bytes: approximate size of a part, for the files sink.
         options: the keys of the other sinks, as they are written.
     """
 
@@ -109,7 +109,7 @@ class AssetSchedule:
 
 
 def read_size(value: Any) -> Any:
-    """Bytes; text with ``${NAME}`` stays as it is."""
+    """A size in bytes; text with ``${NAME}`` stays as it is."""
     return value if value is None or has_reference(value) else parse_bytes(_whole(value))
 
 

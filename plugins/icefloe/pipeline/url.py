@@ -13,7 +13,8 @@ _TABLE_SCHEMES: Final = (
 """The schemes that PyIceberg reads tables from."""
 
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//([^/]*))?(.*)", re.DOTALL)
-# A password may hold slashes; a port before a slash is none. None goes on into the next ://, which would take for ever.
+# A password may hold slashes; a port before a slash is no password. No match goes on into the next ://, which would
+# take forever.
 _PASSWORD: Final = re.compile(
     r"://[^/@\s:]*+:(?!@|\d{2,5}/)[^@\s:]*+(?::(?!//)[^@\s:]*+)*+@|[?&;](password|pwd|secret|token|sig|signature)=",
     re.IGNORECASE,
@@ -30,7 +31,7 @@ _NEAREST: Final = {
 
 
 def url_fault(text: str, *, allow_dynamodb: bool = False) -> str | None:
-    """What is wrong with a URL, as the end of a sentence that begins with its key; None where nothing is.
+    """Fault of a URL as the end of a sentence that begins with its key; None if there is none.
 
     >>> url_fault("/var/icefloe")
     "must be a URL, not a path: write 'file:///var/icefloe'"
@@ -56,7 +57,7 @@ def url_fault(text: str, *, allow_dynamodb: bool = False) -> str | None:
 
 
 def location_fault(text: str) -> str | None:
-    """What is wrong with a location of a table's files, as `url_fault` says it.
+    """Fault of a location of a table's files, in the form of `url_fault`.
 
     >>> location_fault("s3a://lake/events") is None
     True
@@ -79,7 +80,7 @@ def url_below(base: str, *parts: str) -> str:
 
 
 def holds_password(text: str) -> bool:
-    """Whether a URL carries a password or a token.
+    """True if a URL carries a password or a token.
 
     >>> holds_password("postgresql://ice:floe@db/x"), holds_password("abfss://box@account.dfs.core.windows.net/x")
     (True, False)

@@ -1,4 +1,4 @@
-"""Everything that is checked about a pipeline file, in one place: all faults are reported together."""
+"""All checks of a pipeline file in one place: all faults are reported together."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -33,7 +33,7 @@ _SAFE_PLACES: Final[Mapping[KeyPath, str]] = {
 
 
 def checked_data(file: YamlFile, environ: Mapping[str, str] | None) -> dict[str, Any]:
-    """The file's data, when nothing is wrong with them.
+    """The file's data, if nothing is wrong with it.
 
     Args:
         file: the file as it was read.
@@ -76,7 +76,7 @@ def _not_a_mapping(file: YamlFile) -> Problem:
 
 
 def _read_scalars(data: dict[str, Any], file: YamlFile) -> None:
-    """Reads what the environment gave for keys that take no text, as YAML would have."""
+    """Reads values of the environment for keys that take no text, as YAML would read them."""
     for path in _NOT_TEXT:
         if has_reference(_value(file.data, path)):
             *parents, last = path
@@ -137,7 +137,7 @@ def _problem(file: YamlFile, path: KeyPath, sentence: str) -> Problem:
 
 
 def _value(data: Any, path: KeyPath) -> Any:
-    """The value at a path; None where there is none."""
+    """The value at a path; None if there is none."""
     for part in path:
         if isinstance(data, list) and isinstance(part, int):
             data = data[part]

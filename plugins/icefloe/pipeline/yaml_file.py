@@ -21,13 +21,13 @@ _UNPRINTABLE: Final = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YamlFile:
-    """What a YAML file says and where.
+    """The content of a YAML file, with the line of each key.
 
     Attributes:
         path: the file, as it was named.
         data: dicts with text keys, lists, str, int, float, bool and None; None for an empty file.
         lines: the line of each key and list item, counted from 1.
-        problems: faults that do not stop reading, such as a key that stands twice.
+        problems: faults that do not stop reading, such as a key that is there twice.
     """
 
     path: str
@@ -36,7 +36,7 @@ class YamlFile:
     problems: tuple[Problem, ...] = ()
 
     def line_of(self, key_path: KeyPath) -> int:
-        """The line of a key, or of the nearest key above it that is there."""
+        """The line of a key, or of the nearest key above it that exists."""
         for length in range(len(key_path), 0, -1):
             line = self.lines.get(key_path[:length])
             if line is not None:
@@ -92,7 +92,7 @@ def parse_yaml(text: str, *, path: str | Path) -> YamlFile:
 
 
 def _plain(node: YamlNode, path: KeyPath, lines: dict[KeyPath, int]) -> Any:
-    """The value of a node; an aliased value is copied, so its lines are those of where it was written."""
+    """The value of a node; an aliased value is copied, with the line numbers of the original."""
     if len(lines) > _MAX_VALUES:
         raise OverflowError
     if path:
@@ -120,7 +120,7 @@ def _begun(error: yaml.MarkedYAMLError, row: int) -> str:
 
 
 def _hint(here: str, column: int) -> str:
-    """What to do about the usual mistakes, judged by the text of the line and never by the parser's message."""
+    """Advice on the usual mistakes, judged by the text of the line and never by the parser's message."""
     if "\t" in here[: len(here) - len(here.lstrip())]:
         return "YAML is indented with spaces: replace the tab"
     if column and here[column : column + 1] in ("@", "`", "%"):

@@ -37,7 +37,7 @@ class YamlNode:
 
 @dataclass(slots=True, kw_only=True)
 class YamlTreeBuilder:
-    """Builds the tree of one document; what is wrong with its keys, anchors and tags is collected in ``problems``."""
+    """Builds the tree of one document; faults of its keys, anchors and tags are collected in ``problems``."""
 
     problems: list[Problem] = field(default_factory=list)
     _anchors: dict[str, YamlNode] = field(default_factory=dict)

@@ -1,10 +1,10 @@
-"""Secrets, hidden in whatever leaves the process.
+"""Secrets, hidden in all text that leaves the process.
 
 Read in this order:
 
 - `hidden`: values that this process hides
 - `configuration`: which values of a configuration are secret
-- `forms`: how a value looks in other people's text
+- `forms`: the forms of a value in the text of others
 - `starts`: which values a text may hold, by their first characters
 """
 

@@ -1,4 +1,4 @@
-"""Which values of a configuration are secrets, judged by key and form."""
+"""The secret values of a configuration, judged by key and form."""
 
 import json
 import re
@@ -12,7 +12,7 @@ _SECRET_KEY: Final = re.compile(
     r"token|secret|passw|passphrase|passcode|pwd|credential|(^|[._-])(sas|sig|pass|auth|cookie|header|key)([._-]|$)|signature|"
     r"authorization|api[._-]?key|account[._-]?key|private[._-]?key|connection[._-]?string|service[._-]?account"
 )
-# The key speaks of a secret, the value is none: an id, a file, a class, an address, a number of seconds.
+# The key names a secret, but the value is none: an id, a file, a class, an address, a number of seconds.
 _HARMLESS_KEY: Final = re.compile(
     r"((^|[._-])(id|uri|url|endpoint|path|file|provider|type|impl|name|user|username|login|scope|audience|enabled|"
     r"interval|timeout|expires?|at|ms|alias)|"
@@ -29,7 +29,7 @@ _TYPES: Final = frozenset({
 })  # fmt: skip
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/{0,3}")
 _PLACES: Final = frozenset({"abfs", "abfss", "file", "gs", "hdfs", "memory", "s3", "s3a", "sqlite", "wasb", "wasbs"})
-"""Schemes whose paths say where data is, which an error must be able to say."""
+"""Schemes whose paths are the places of data, which an error must be able to name."""
 _ACCOUNTS: Final = frozenset({"abfs", "abfss", "wasb", "wasbs"})
 _URL_KEY: Final = re.compile(r"(^|[._-])(ur[il]|endpoint|host|proxy)([._-]|$)|endpoint$")
 _LONG: Final = 12
@@ -40,8 +40,8 @@ class HiddenValue:
     """A value that is not shown.
 
     Attributes:
-        is_secret: hidden in every sentence; others are hidden only in what other libraries say, for our own sentences
-            need the words: a warehouse may be called like the table's namespace.
+        is_secret: hidden in every sentence. Other values are hidden only in the text of other libraries, because our
+            own sentences need the words: a warehouse may have the same name as the table's namespace.
     """
 
     text: str
@@ -49,14 +49,14 @@ class HiddenValue:
 
 
 def hidden_values(configuration: Mapping[str, Any], *, only_secrets: bool = False) -> Iterator[HiddenValue]:
-    """The values of a configuration that errors must not say, nested ones too.
+    """The values of a configuration that errors must not show, nested ones too.
 
-    Shown are only values that are harmless by their form: booleans, types, regions and classes by their keys, and the
-    scheme and host of a URL.
+    Only values of a harmless form are shown: booleans, types, regions and classes by their keys, and the scheme and
+    host of a URL.
 
     Args:
         configuration: properties of a catalog, options of a store, or the like.
-        only_secrets: it holds much else, as the properties of a table do.
+        only_secrets: the configuration holds much more than secrets, as the properties of a table do.
 
     >>> found = hidden_values({"type": "rest", "credential": "id:s3cr3t", "uri": "https://c.example.com?sig=abcdef"})
     >>> [value.text for value in found if value.is_secret]
@@ -66,7 +66,7 @@ def hidden_values(configuration: Mapping[str, Any], *, only_secrets: bool = Fals
         is_secret = _is_secret(key)
         found = _of_value(key, value, is_secret=is_secret)
         if not is_secret and only_secrets and "access-key-id" not in key:
-            # A URL may hold what is a secret under any key.
+            # A URL may hold a secret under any key.
             found = (each for each in found if each.is_secret)
         yield from found
 
@@ -125,7 +125,7 @@ def _is_harmless(key: str, value: str, *, is_secret: bool) -> bool:
 
 
 def _parts(key: str, value: str) -> Iterator[HiddenValue]:
-    """Values that are put together: ``id:secret``, ``Bearer token``, ``AccountName=a;AccountKey=b``."""
+    """The parts of a value that has several: ``id:secret``, ``Bearer token``, ``AccountName=a;AccountKey=b``."""
     if "credential" in key or "auth" in key:
         first, colon, rest = value.strip().partition(":")
         if colon:
@@ -138,7 +138,7 @@ def _parts(key: str, value: str) -> Iterator[HiddenValue]:
 
 
 def _of_url(url: str, *, is_secret: bool) -> Iterator[HiddenValue]:
-    """What a URL holds besides its scheme and host; broken ones too, in which a password may look like a port."""
+    """The parts of a URL except its scheme and host; of broken URLs too, in which a password may look like a port."""
     match = _SCHEME.match(url) if "://" in url else None
     scheme = match[1].lower().partition("+")[0] if match else ""
     rest = url[match.end() :] if match else url

@@ -1,4 +1,4 @@
-"""The forms in which a value comes back in somebody else's text."""
+"""The forms of a value in the text of other libraries and servers."""
 
 import base64
 import html
@@ -24,8 +24,8 @@ class Forms:
 
     Attributes:
         whole: the value itself, without its line break, escaped once or twice, quoted for URLs and for HTML.
-        cores: the part of its base64 that depends on it alone, for each way it may stand in a longer encoded text.
-        cut: its first and last characters, where it is long: other libraries shorten what they quote.
+        cores: the part of its base64 that depends on it alone, for each position in a longer encoded text.
+        cut: its first and last characters, if it is long: other libraries shorten the values that they quote.
     """
 
     whole: frozenset[str]
@@ -53,7 +53,7 @@ class Forms:
 
     @property
     def texts(self) -> frozenset[str]:
-        """All that a text may hold of the value."""
+        """All forms of the value that a text may hold."""
         return self.whole | self.cores | frozenset(self.cut)
 
 
@@ -88,7 +88,7 @@ _WRITERS: Final[tuple[Callable[[str], str], ...]] = (*_ESCAPES, _in_html)
 
 
 def _base64_cores(text: str) -> Iterator[str]:
-    """Whatever stands before a value in encoded bytes, such as ``user:``, moves its base64 by 0, 1 or 2 bytes."""
+    """The cores of a value: bytes in front of it, such as ``user:``, move its base64 by 0, 1 or 2 bytes."""
     data = text.encode("utf-8", errors="surrogateescape")
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         yield encode(data).decode().rstrip("=")

@@ -19,7 +19,7 @@ _PROPERTY: Final = re.compile(r"PYICEBERG_CATALOG__.*?__(.+)", re.IGNORECASE)
 _VENDOR: Final = re.compile(r"(?:AWS|AZURE|GOOGLE|GCS|GCLOUD)_.+", re.IGNORECASE)
 _BASE64: Final = re.compile(r"[\w+/=%-]+")
 _QUOTED: Final = re.compile(r"[\w+/=%.~-]*")
-# A word begins behind an escaped line break or a quoted character, too.
+# A word begins after an escaped line break or a quoted character, too.
 _NO_WORD_BEFORE: Final = r"(?:(?<!\w)|(?<=\\[abfnrtv])|(?<=%[\dA-Fa-f]{2})|(?<=\\x[\dA-Fa-f]{2})|(?<=\\u[\dA-Fa-f]{4}))"
 
 # Tables may hold texts of any length, and a pattern keeps every other thread waiting: each of these looks at a
@@ -33,12 +33,12 @@ _ASSIGNED: Final = re.compile(
     r"(\"[^\"]*\"|'[^']*'|[^\s,;&)}\]<>\"']+)",
     re.IGNORECASE,
 )
-# Pydantic quotes the middle of what it was given.
+# Pydantic quotes the middle of its input.
 _INPUT: Final = re.compile(r"input_value=.*?(?=, input_type=|\]|$)", re.DOTALL)
 
 
 class _Hidden:
-    """Values in the order in which they were last used. Bounded: catalogs hand out credentials for ever."""
+    """The values in the order of their last use. Bounded, because catalogs hand out credentials forever."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -61,8 +61,8 @@ class _Hidden:
                     starts.remove(oldest, forms.texts)
 
     def forms_for(self, text: str, *, is_secret: bool) -> list[Forms]:
-        """Those of the values that may be in a text."""
-        # Not while the lock is held: a long text would keep every other thread from its own.
+        """The forms of the values that may be in a text."""
+        # Not while the lock is held: a long text would hold up every other thread.
         names = self._starts[is_secret].names_in(text)
         with self._lock:
             known = self._forms[is_secret]
@@ -77,13 +77,13 @@ _HIDDEN: Final = _Hidden()
 def hide(configuration: Mapping[str, Any], *, only_secrets: bool = False) -> None:
     """Hides the values of a configuration from now on; see `hidden_values`.
 
-    Whoever opens a catalog, a store or a connection calls this first.
+    Code that opens a catalog, a store or a connection calls this first.
     """
     _HIDDEN.add(hidden_values(configuration, only_secrets=only_secrets))
 
 
 def hide_environment(environ: Mapping[str, str]) -> None:
-    """Hides what the environment holds for the clients of catalogs and stores."""
+    """Hides the values of the environment that are for the clients of catalogs and stores."""
     properties = ((_PROPERTY.match(name), value) for name, value in environ.items())
     hide({_as_key(match[1]): value for match, value in properties if match})
     hide({_as_key(name): value for name, value in environ.items() if _VENDOR.match(name)}, only_secrets=True)
@@ -100,12 +100,12 @@ def redacted(text: str) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """A text that is none of our business, without the secrets of this process; all else stays as it is."""
+    """A text of another program, without the secrets of this process; everything else stays as it is."""
     return _without(text, is_secret=True)
 
 
 def redacted_foreign(text: str) -> str:
-    """What another library or a server said, without any value of a configuration and without what looks like one.
+    """A text of another library or a server, without values of a configuration and without text that looks like one.
 
     >>> redacted_foreign("GET https://c.example/v1?warehouse=x: 401, you sent 'Authorization: Bearer abcdefgh'")
     "GET https://c.example/v1?***: 401, you sent 'Authorization: ***'"
@@ -121,7 +121,7 @@ def _as_key(variable: str) -> str:
 
 
 def _without_query(match: re.Match[str]) -> str:
-    """A URL without its query; what ends the clause that it stands in is none of it."""
+    """A URL without its query; punctuation that ends the clause is not part of the query."""
     address, query = match.groups()
     shown = query.rstrip(":,;.")
     return f"{address}{HIDDEN if shown else ''}{query[len(shown) :]}"
@@ -145,13 +145,13 @@ def _without(text: str, *, is_secret: bool) -> str:
 
 
 def _as_word(form: str) -> str:
-    """A pattern for a short form, which other words may hold: ``test`` is none of ``latest``."""
+    """A pattern that finds a short form only as a word of its own: ``test`` is not found in ``latest``."""
     before = _NO_WORD_BEFORE if re.match(r"\w", form[0]) else ""
     return before + re.escape(form) + (r"(?!\w)" if re.match(r"\w", form[-1]) else "")
 
 
 def _without_run(text: str, piece: str) -> str:
-    """A text without a piece of a secret and what stands directly around it."""
+    """A text without a piece of a secret and without the characters directly around it."""
     shown, done = [], 0
     while (start := text.find(piece, done)) >= 0:
         end = start + len(piece)

@@ -12,7 +12,8 @@ _LONGEST: Final = 6
 class Starts:
     """The first characters of texts, and the names that these texts belong to.
 
-    Searching a text of 1 MB for each form of 2,048 values took 3 to 11 s of a core. It takes 0.1 to 0.3 s by this.
+    Searching a text of 1 MB for each form of 2,048 values took 3 to 11 s of a core. With this class it takes 0.1 to
+    0.3 s.
 
     >>> starts = Starts()
     >>> starts.add("a", ["secret-of-a", "tiny"])
@@ -30,7 +31,7 @@ class Starts:
             self._names.setdefault(len(start), {}).setdefault(start, set()).add(name)
 
     def remove(self, name: str, texts: Iterable[str]) -> None:
-        """Removes what was added by the same texts."""
+        """Removes the texts of a name, the same as were added."""
         for start in _starts(texts):
             of_length = self._names[len(start)]
             of_length[start].discard(name)

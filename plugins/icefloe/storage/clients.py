@@ -1,4 +1,4 @@
-"""Obstore's clients of one remote store, which differ in how long they wait for an answer."""
+"""Obstore's clients of one remote store, each with its own time to wait for an answer."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,16 +22,16 @@ _RETRIES: Final[Any] = {
 }
 _SILENCE_SHARE: Final = 1 / 3
 _RETRY_SHARE: Final = 2 / 3
-"""Of the patience; the last try may begin at its end and lasts as long as the silence."""
+"""Share of the patience; the last try may begin at its end and lasts as long as the silence."""
 _UPLOAD_SHARE: Final = 5 / 4
 _UPLOAD_BYTES: Final = 64 * 2**20
-"""As much must go within the share of one upload; a larger value that one request carries gets a multiple."""
+"""Bytes that must go within the time of one upload; a larger value in one request gets a multiple of that time."""
 _LONGEST_CONNECT_SECONDS: Final = 5.0
 _LONGEST_DOWNLOAD: Final = "1h"
 
 
 class RemoteClients:
-    """The clients of one bucket or container: for looks, which are small, and for what may take long for good reasons.
+    """The clients of one bucket or container: for looks, which are small, and for requests that may take long.
 
     Obstore bounds a whole answer by `timeout` and each silence by `read_timeout`. The latter counts from the beginning
     of a request to its headers, so it would cut a slow upload.
@@ -39,7 +39,7 @@ class RemoteClients:
     Args:
         url: of the store's root.
         config: credentials and the like.
-        client_options: those that are given win.
+        client_options: given options win.
         patience_seconds: until a store that does not answer is given up.
     """
 
@@ -51,28 +51,28 @@ class RemoteClients:
         self._client_options = dict(client_options)
         self._patience_seconds = patience_seconds
         self.silence_seconds = patience_seconds * _SILENCE_SHARE
-        """How long one request for a look stays without an answer."""
+        """Time after which one request for a look is given up."""
         self._looks = self._client("looks")
         self._uploads: dict[int, Any] = {}
         self._silence = silence_of(url, tuple(value for key, value in sorted(config.items()) if "endpoint" in key))
 
     @property
     def looks(self) -> Any:
-        """Asks for what is small, and lists and deletes."""
+        """The client that reads small values, lists and deletes."""
         return self._briefly if self._silence.is_recent else self._looks
 
     @property
     def downloads(self) -> Any:
-        """Reads values of any size: only silence ends it early."""
+        """The client that reads values of any size: only silence ends a request early."""
         return self._downloads
 
     @property
     def uploads(self) -> Any:
-        """Writes parts of some megabytes."""
+        """The client that writes parts of some megabytes."""
         return self.upload_of(0)
 
     def upload_of(self, size_bytes: int) -> Any:
-        """Writes a value of that size in one request."""
+        """The client that writes a value of that size in one request."""
         times = 1 << (max(0, size_bytes - 1) // _UPLOAD_BYTES).bit_length()
         if times not in self._uploads:
             self._uploads[times] = self._client("uploads", times=times)
@@ -80,10 +80,10 @@ class RemoteClients:
 
     @contextmanager
     def heard(self, *, is_look: bool = True) -> Iterator[None]:
-        """Sees whether the store answers what is asked inside. Once it did not, the next looks wait only briefly.
+        """Notes whether the store answers the requests inside. After it did not, the next looks wait only briefly.
 
         Args:
-            is_look: what is asked is small. A large value may fail after a long time at a store that answers well.
+            is_look: the request is small. A large value may fail after a long time at a store that answers well.
         """
         started = monotonic()
         try:
@@ -118,7 +118,7 @@ def client_timeouts(purpose: str, patience_seconds: float, *, times: int = 1) ->
     Args:
         purpose: one of these words.
         patience_seconds: until a store that does not answer is given up.
-        times: how much larger an upload is than one that gets the usual time.
+        times: factor of the usual time, for a larger upload.
 
     >>> client_timeouts("downloads", 60.0)
     {'connect_timeout': '5000ms', 'read_timeout': '20000ms', 'timeout': '1h'}

@@ -19,7 +19,7 @@ def check_key(key: str) -> str:
     'offsets/7.json'
 
     Raises:
-        TerminalError: it could be no folder, or ends with ``#`` and digits.
+        TerminalError: `check_folder` refuses it, or it ends with ``#`` and digits.
     """
     if _RESERVED_END.search(key):
         raise TerminalError(
@@ -30,7 +30,7 @@ def check_key(key: str) -> str:
 
 
 def check_folder(folder: str) -> str:
-    """The folder, if keys below it can be held by every kind of store.
+    """The folder, if every kind of store can hold keys below it.
 
     Raises:
         TerminalError: an empty, ``.`` or ``..`` segment, or a control character.

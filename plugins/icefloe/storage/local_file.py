@@ -25,7 +25,7 @@ def file_size(path: Path, url: str) -> int:
 
 
 def mapped_file(path: Path, url: str) -> mmap.mmap:
-    """The content in memory that the system takes back when it needs it: the pages stay those of the file.
+    """The content, mapped into memory. The system can take the memory back at any time: its pages are the file's.
 
     Args:
         path: of a file that is not empty.

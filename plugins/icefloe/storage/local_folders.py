@@ -1,4 +1,4 @@
-"""The local disks where a task may keep what does not fit into memory."""
+"""The local disks on which a task may keep data that does not fit into memory."""
 
 import os
 from collections.abc import Mapping
@@ -8,11 +8,11 @@ from typing import Final
 __all__ = ["local_folders"]
 
 _VARIABLES: Final = ("SPARK_LOCAL_DIRS", "LOCAL_DIRS")
-"""Spark sets the first for its Python workers, from ``spark.local.dir`` or what its cluster gives; YARN the second."""
+"""Spark sets the first for its Python workers, from ``spark.local.dir`` or from its cluster; YARN sets the second."""
 
 
 def local_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """The folders that Spark gives its tasks, one per disk; none where Spark named none: the machine's temporary one.
+    """The folders that Spark gives its tasks, one per disk; none if Spark named none, which means the temporary folder.
 
     Args:
         environ: of this process.

@@ -1,4 +1,4 @@
-"""Local disk: obstore reads, and what is written is on disk before anything can depend on it."""
+"""Local disk: obstore reads; a written value is on disk before anything can depend on it."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -25,15 +25,15 @@ class LocalStore(ObjectStore):
 
     A value is written to a file of its own, synced, and becomes visible by an atomic rename (`put`) or hard link
     (`create`); then its folder is synced. So readers see all of it or nothing, and once a call has returned the value
-    outlasts the process, a crash of the machine and a loss of power, as far as the disk keeps what it says is synced.
+    outlasts the process, a crash of the machine and a loss of power, if the disk keeps all that it reports as synced.
     If syncing the folder fails, the call fails although the value can be seen.
 
     A process that dies while it writes leaves a file that listings hide. A later writer in that folder removes it.
 
     Args:
-        place: what the store's errors say of it.
-        folder: made, with those above it, by the first write.
-        requests: counts what is asked.
+        place: names the store in its errors.
+        folder: made by the first write, with the folders above it.
+        requests: counts the requests.
     """
 
     def __init__(self, place: StorePlace, folder: Path, requests: Requests | None = None) -> None:
@@ -44,13 +44,13 @@ class LocalStore(ObjectStore):
     def create(self, key: str, data: bytes | Path) -> bool:
         """Stores a value only if there is none; see `Store`."""
         is_new = super().create(key, data)
-        # Also what another one created a moment ago must be on disk before this caller builds on it.
+        # A value that another caller has just created must be on disk too before this caller builds on it.
         with self._place.faults("create", key):
             sync_folder(self._path(key).parent)
         return is_new
 
     def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:
-        """Removes what dead writers left below a folder; see `Store`."""
+        """Removes files that dead writers left below a folder; see `Store`."""
         with self._place.faults("delete", prefix):
             top = self._path(prefix) if prefix else self._folder
             return sum(remove_unfinished(Path(folder), is_over=is_over) for folder, _, _ in os.walk(top))

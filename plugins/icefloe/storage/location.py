@@ -26,7 +26,7 @@ __all__ = ["open_store"]
 
 _URL: Final = re.compile(r"(file|memory|s3|gs|abfss?)://([^/]*)(/.*)?")
 _EXPECTED: Final = "expected file:///folder, s3://bucket/folder, gs://bucket/folder or abfs://container@account/folder"
-# Obstore takes these apart from the rest, and panics when they come with it.
+# Obstore takes these separately from the other options, and panics if they come together.
 _CLIENT_OPTIONS: Final = frozenset({
     "allow_http", "allow_invalid_certificates", "connect_timeout", "default_content_type", "http1_only", "http2_only",
     "http2_keep_alive_interval", "http2_keep_alive_timeout", "http2_keep_alive_while_idle", "pool_idle_timeout",
@@ -49,11 +49,11 @@ def open_store(
     Args:
         url: ``file:///folder`` (percent-encoded or not, but a ``%`` must be ``%25``), ``memory://NAME`` (this process
             only, shared by name), ``s3://``, ``gs://``, ``abfs://`` and ``abfss://``.
-        options: credentials, endpoint and client settings, as obstore names them; never shown. What they leave out
-            comes from the environment and the machine's own identity.
-        requests: counts what is asked of the store.
-        patience: seconds after which a remote store that does not answer is given up; by default those of the
-            environment.
+        options: credentials, endpoint and client settings, as obstore names them; never shown. Missing options come
+            from the environment and the machine's own identity.
+        requests: counts the requests to the store.
+        patience: seconds after which a remote store that does not answer is given up; by default the environment's
+            setting.
 
     Raises:
         TerminalError: a URL of another form, or options that the store does not know or cannot use.
@@ -110,7 +110,7 @@ def _remote(url: str, options: Mapping[str, str], requests: Requests | None, pat
 
 
 def _client_options(url: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Those of the environment, which obstore reads only where it is given none."""
+    """The client options of the environment, which obstore reads only if it is given none."""
     prefix = _VENDORS[url.partition("://")[0]]
     return _picked({name.lower().removeprefix(prefix): value for name, value in environ.items()
                     if name.lower().startswith(prefix)}, _CLIENT_OPTIONS)  # fmt: skip
@@ -121,5 +121,5 @@ def _picked(options: Mapping[str, str], names: Collection[str]) -> dict[str, str
 
 
 def _shown(url: str) -> str:
-    """The URL as an error may quote it: one that may hold credentials only by its beginning."""
+    """The URL as an error may quote it; only its beginning if it may hold credentials."""
     return repr(url.partition("://")[0] + "://..." if "@" in url or "?" in url else url)

@@ -1,4 +1,4 @@
-"""Stores on obstore: memory, S3, GCS and Azure; what is read of local disk."""
+"""Stores on obstore: memory, S3, GCS and Azure; for local disk only the reads."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,13 +35,13 @@ _CONFLICT_PAUSES_SECONDS: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
 
 
 class ObjectStore(Store):
-    """A store on one of obstore's.
+    """A store on one of obstore's stores.
 
     Args:
-        place: what the store's errors say of it.
-        connect: gives obstore's store; None where there is no such place.
-        requests: counts what is asked.
-        clients: of a remote store, for what is larger than a look.
+        place: names the store in its errors.
+        connect: gives obstore's store; None if there is no such place.
+        requests: counts the requests.
+        clients: of a remote store, for values that are larger than a look.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ObjectStore(Store):
 
     @property
     def url(self) -> str:
-        """Where the store is; see `Store`."""
+        """URL of the store; see `Store`."""
         return self._place.url
 
     def get(self, key: str) -> bytes:
@@ -100,7 +100,7 @@ class ObjectStore(Store):
         """Stores a value only if there is none; see `Store`."""
         size_bytes = self._size_of(data, key)
         # A service may answer "conflict" while another create is under way and neither counts yet, and an answer may be
-        # lost after the value was stored: whatever went wrong, what stands there decides.
+        # lost after the value was stored: whatever went wrong, the value that is there decides.
         for pause_seconds in _CONFLICT_PAUSES_SECONDS:
             try:
                 with self._asked("create", "create", key, is_look=size_bytes <= _MOST_AT_A_LOOK_BYTES):
@@ -122,7 +122,7 @@ class ObjectStore(Store):
         )  # fmt: skip
 
     def size(self, key: str) -> int | None:
-        """The size of the value; None where there is none."""
+        """The size of the value; None if there is none."""
         try:
             with self._asked("head", "read", key):
                 return int(obstore.head(self._present(key), key)["size"])
@@ -155,7 +155,7 @@ class ObjectStore(Store):
         obstore.put(target, key, data, chunk_size=part_bytes, max_concurrency=_PARTS_AT_ONCE)
 
     def _add(self, key: str, data: bytes | Path, size_bytes: int) -> None:
-        """Raises obstore's AlreadyExistsError where a value stands."""
+        """Adds a value; raises obstore's AlreadyExistsError if there is one."""
         if self._clients is None or size_bytes <= _MOST_AT_A_LOOK_BYTES:
             target: Any = self._connect()
             content: Any = data
@@ -166,7 +166,7 @@ class ObjectStore(Store):
         obstore.put(target, key, content, mode="create", use_multipart=False)
 
     def _remove(self, keys: Sequence[str]) -> None:
-        """May raise FileNotFoundError for a key without a value."""
+        """Removes values; may raise FileNotFoundError for a key without a value."""
         target = self._connect()
         if target is not None:
             obstore.delete(target, keys)
@@ -174,7 +174,7 @@ class ObjectStore(Store):
     def _fetch(self, key: str, ranges: Sequence[ByteRange]) -> Sequence[memoryview]:
         starts, stops = [start for start, _ in ranges], [stop for _, stop in ranges]
         with self._asked("get_ranges", "read", key, number=len(ranges), is_look=False):
-            # obstore must not coalesce: where a value ends inside what it merged, it panics instead of answering short.
+            # obstore must not coalesce: if a value ends inside a merged range, it panics instead of answering short.
             present = self._present(key)
             target = present if self._clients is None else self._clients.downloads
             parts = obstore.get_ranges(target, key, starts=starts, ends=stops, coalesce=0)
@@ -189,7 +189,7 @@ class ObjectStore(Store):
             )  # fmt: skip
 
     def _delete(self, keys: Sequence[str]) -> bool:
-        """Whether all of them were there, as far as the store says; if not, some may not have been tried."""
+        """True if all values were there, as far as the store says. If not, some may not have been tried."""
         try:
             with self._asked("delete", "delete", keys[0] if len(keys) == 1 else ""):
                 self._remove(keys)
@@ -207,7 +207,7 @@ class ObjectStore(Store):
             return False
 
     def _last_look(self, call: Callable[[], Found]) -> Found:
-        """Asks why a request failed: a store that did not answer it gets little time for this one."""
+        """Asks why a request failed: a store that did not answer gets little time for this call."""
         return call() if self._clients is None else answer_within(self._clients.silence_seconds, call)
 
     def _found_there(self) -> bool:

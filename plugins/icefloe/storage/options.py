@@ -1,4 +1,4 @@
-"""The options of a store, checked before obstore takes them: its Rust panics on some and says nothing of others."""
+"""The options of a store, checked before obstore takes them: its Rust panics on some and does not report others."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ def usable_options(scheme: str, options: Mapping[str, str], environ: Mapping[str
         environ: of this process.
 
     Raises:
-        TerminalError: one that its client cannot take; the sentence names it and never its value.
+        TerminalError: an option that the store's client cannot take; the sentence names it and never its value.
     """
     given = {_VENDOR.sub("", key.lower()): value for key, value in options.items()}
     usable = {key: _checked(key, value, f"the option {key!r} of this store") for key, value in given.items()}
@@ -53,7 +53,7 @@ _IN_REQUESTS: Final = re.compile(
     "access_key_id|secret_access_key|session_token|token|(default_)?region|endpoint(_url)?(_s3)?|account_(name|key)|"
     "storage_account_name|storage_account_key|storage_(sas_key|token)|client_id|client_secret|tenant_id"
 )
-"""Of the variables that obstore reads, those that go into requests."""
+"""The variables that obstore reads and puts into requests."""
 
 
 def _checked(key: str, value: str, place: str) -> str:

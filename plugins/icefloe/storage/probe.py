@@ -18,13 +18,13 @@ def probe(store: Store) -> None:
         TerminalError: it cannot be written, or a second create of one key succeeded.
         TransientError: it did not answer.
     """
-    # Spark and Arrow take no file for data whose name begins so, should a killed run leave it in a sink.
+    # If a killed run leaves it in a sink, Spark and Arrow do not read it as data, because of how its name begins.
     key = f"_probe-{uuid.uuid4().hex}"
     try:
         store.create(key, b"first")
         is_replaced = store.create(key, b"second") or store.get(key) != b"first"
     except IcefloeError:
-        with suppress(IcefloeError, TimeoutError):  # What went wrong first is what the user must read.
+        with suppress(IcefloeError, TimeoutError):  # The user must read the first error.
             answer_within(brief_seconds(patience_seconds(os.environ)), lambda: store.delete([key]))
         raise
     store.delete([key])

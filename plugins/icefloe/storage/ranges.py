@@ -10,7 +10,7 @@ ByteRange = tuple[int, int]
 
 
 def coalesce_ranges(ranges: Sequence[ByteRange], *, gap_bytes: int) -> list[ByteRange]:
-    """What to fetch: ascending ranges, more than ``gap_bytes`` apart, that cover the wanted ones.
+    """The ranges to fetch: ascending, more than ``gap_bytes`` apart, covering the wanted ones.
 
     >>> coalesce_ranges([(90, 95), (0, 4), (6, 8), (50, 50)], gap_bytes=2)
     [(0, 8), (90, 95)]

@@ -1,4 +1,4 @@
-"""What was asked of stores, in numbers."""
+"""Numbers of requests to stores."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,17 +19,17 @@ RequestKind = Literal["get", "get_ranges", "put", "create", "head", "delete", "l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestTotals:
-    """Requests by kind. A value that is written in parts, and what the client sends again by itself, count once.
+    """Requests by kind. A value that is written in parts counts once, and so does a request that the client repeats.
 
     Attributes:
         get_ranges: parts of a value, neighbours fetched as one.
-        delete: of up to a thousand values each.
-        list: of up to a thousand names each.
-        failed: that the store did not answer, after all that the client sent again.
-        again: that were sent again because the store's answer contradicted itself.
-        found_there: values that were to be created and stood there already, of another attempt or of an earlier try.
-        races_lost: of these, results of a range that another attempt recorded meanwhile.
-        seconds: of all requests together, back-off in them.
+        delete: requests of up to a thousand values each.
+        list: requests of up to a thousand names each.
+        failed: requests that the store did not answer, after all retries of the client.
+        again: requests that were sent again because the store's answer contradicted itself.
+        found_there: values that were to be created but existed, from another attempt or from an earlier try.
+        races_lost: the part of ``found_there`` that is results of a range that another attempt recorded meanwhile.
+        seconds: of all requests together, with back-off.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -59,26 +59,26 @@ class RequestTotals:
 
 
 class Requests:
-    """Counts what several threads ask of stores."""
+    """Counts the requests of several threads to stores."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._totals = RequestTotals()
 
     def add(self, totals: RequestTotals) -> None:
-        """Adds some."""
+        """Adds the totals of more requests."""
         with self._lock:
             self._totals += totals
 
     def taken(self) -> RequestTotals:
-        """What was counted since the last call: of several callers each gets another part."""
+        """Totals since the last call. Resets the counter, so do not call it from two places."""
         with self._lock:
             taken, self._totals = self._totals, RequestTotals()
         return taken
 
     @contextmanager
     def counted(self, kind: RequestKind, number: int = 1) -> Iterator[None]:
-        """Counts requests that are made inside."""
+        """Counts the requests made inside."""
         started, failed = monotonic(), 0
         try:
             yield

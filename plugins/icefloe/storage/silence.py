@@ -1,4 +1,4 @@
-"""That a store did not answer just now: whoever asks it next should not wait as long."""
+"""Memory that a store has just not answered: the next caller should not wait as long."""
 
 from functools import cache
 from time import monotonic
@@ -14,7 +14,7 @@ class Silence:
 
     @property
     def is_recent(self) -> bool:
-        """Whether it has begun and not ended."""
+        """True if it has begun and not ended."""
         return monotonic() < self._until
 
     def begin(self, seconds: float) -> None:
@@ -28,11 +28,11 @@ class Silence:
 
 @cache
 def silence_of(url: str, endpoints: tuple[str, ...]) -> Silence:
-    """The one of a store in this process, which opens the same store many times.
+    """The silence of a store in this process, which opens the same store many times.
 
     Args:
         url: of the store's root.
-        endpoints: where its service is, if that is set.
+        endpoints: the addresses of its service, if they are set.
     """
     del url, endpoints
     return Silence()

@@ -24,15 +24,15 @@ class KeyMissingError(TerminalError):
 
 
 class RangeMissingError(TransientError):
-    """A value ends before a range that was asked of it. Facts: ``url`` of the store, ``key``, ``size_bytes``.
+    """A value ends before the end of a requested range. Facts: ``url`` of the store, ``key``, ``size_bytes``.
 
-    It is transient because whoever wrote the value may write it again.
+    It is transient because the writer of the value may write it again.
     """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredObject:
-    """What a listing says of one object."""
+    """The entry of one object in a listing."""
 
     key: str
     size_bytes: int
@@ -42,9 +42,9 @@ class StoredObject:
 class Store(ABC):
     """Bytes under keys below one URL. Keys are relative, with ``/`` between their segments (see `check_key`).
 
-    What is visible under a key is always one whole value of one `put` or `create`. No key may be a folder of another
-    one: stores differ in what they make of that. Errors that another try may not meet are `TransientError`, after
-    retries with back-off inside the store's own budget. A store may be used by several threads at once.
+    A visible value is always one whole value of one `put` or `create`. No key may be a folder of another key, because
+    stores handle that differently. Errors that may go away on retry are `TransientError`; they are raised after retries
+    with back-off inside the store's own budget. Several threads may use a store at once.
     """
 
     def __repr__(self) -> str:
@@ -53,7 +53,7 @@ class Store(ABC):
     @property
     @abstractmethod
     def url(self) -> str:
-        """Where the store is, without a final slash and without credentials."""
+        """URL of the store, without a final slash and without credentials."""
 
     @abstractmethod
     def get(self, key: str) -> bytes:
@@ -80,18 +80,18 @@ class Store(ABC):
 
     @abstractmethod
     def create(self, key: str, data: bytes | Path) -> bool:
-        """Stores a value only if there is none; of many callers at most one is told True.
+        """Stores a value only if there is none; of many callers at most one gets True.
 
         A value goes to a remote store in one request, which no store takes above 5 GB. A file is not held in memory
         meanwhile.
 
-        False says that a value stands there: of another caller, or of this very call, when its first answer was lost
-        on the way and it was sent again. Read the value to learn whose it is.
+        False says that there is a value already. It is another caller's, or this very call's if its first answer was
+        lost on the way and it was sent again. Read the value to learn whose it is.
         """
 
     @abstractmethod
     def size(self, key: str) -> int | None:
-        """The size of the value in bytes; None where there is none."""
+        """The size of the value in bytes; None if there is none."""
 
     @abstractmethod
     def delete(self, keys: Iterable[str]) -> None:
@@ -102,13 +102,14 @@ class Store(ABC):
         """Every object below a key taken as a folder; all of them for the empty prefix. No order is promised."""
 
     def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:  # noqa: ARG002 - most keep nothing
-        """Removes what writers that died left below a folder, and returns how many objects that were.
+        """Removes unfinished objects that dead writers left below a folder, and returns their number.
 
-        Only local disk keeps such files where they cost room; listings never give them.
+        Only local disk keeps files that cost room; listings never show them.
 
         Args:
             prefix: the folder; empty for the whole store.
-            is_over: nobody may write there any more: what living writers have begun is removed too, and they fail.
+            is_over: nobody may write there any more: unfinished objects of living writers are removed too, and these
+                writers fail.
         """
         return 0
 
@@ -126,7 +127,7 @@ class ChildStore(Store):
 
     @property
     def url(self) -> str:
-        """Where the store is; see `Store`."""
+        """URL of this part of the store; see `Store`."""
         return join_url(self._parent.url, self._folder)
 
     def get(self, key: str) -> bytes:
@@ -146,7 +147,7 @@ class ChildStore(Store):
         return self._parent.create(self._whole(key), data)
 
     def size(self, key: str) -> int | None:
-        """The size of the value; None where there is none."""
+        """The size of the value; None if there is none."""
         return self._parent.size(self._whole(key))
 
     def delete(self, keys: Iterable[str]) -> None:
@@ -160,7 +161,7 @@ class ChildStore(Store):
             yield replace(found, key=found.key.removeprefix(f"{self._folder}/"))
 
     def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:
-        """Removes what writers that died left; see `Store`."""
+        """Removes unfinished objects that dead writers left; see `Store`."""
         below = f"{self._folder}/{prefix}" if prefix else self._folder
         return self._parent.remove_unfinished(below, is_over=is_over)
 

@@ -28,20 +28,20 @@ _PASSING: Final = frozenset({
     errno.EAGAIN, errno.EBUSY, errno.EDQUOT, errno.EINTR, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM,
     errno.ENOSPC, errno.ESTALE, errno.ETIMEDOUT,
 })  # fmt: skip
-"""Of a local disk: faults that may be over at the next try, when others have freed what was used up."""
+"""Faults of a local disk that may be over at the next try, when others have freed the resource."""
 _LONGEST_REASON: Final = 300
 _PANIC: Final = "PanicException"
-"""Of every extension that is made with PyO3; none exports it."""
+"""Class of panics in every extension that is made with PyO3; none exports it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class StorePlace:
-    """Where a store is, as far as its errors must know.
+    """The place of a store, as far as its errors must know it.
 
     Attributes:
         url: without credentials.
-        is_local: a fault that has no type of its own is one of this machine's disk, which another try meets again but
-            for faults like a full disk; elsewhere it is one of the network or of the service.
+        is_local: an untyped error is a disk error, which is permanent except for faults like a full disk. For a remote
+            store an untyped error is a network or service error, which may go away on retry.
     """
 
     url: str
@@ -49,7 +49,7 @@ class StorePlace:
 
     @contextmanager
     def faults(self, action: str, key: str) -> Iterator[None]:
-        """Turns obstore's errors into ours while it works; AlreadyExistsError passes.
+        """Turns obstore's errors inside into ours; AlreadyExistsError passes.
 
         Args:
             action: the verb of the sentence: ``read``, ``write``, ``create``, ``delete``, ``list``, ``open``.
@@ -68,7 +68,7 @@ class StorePlace:
             raise_outgoing(self._panic(cause, action, key))
 
     def _panic(self, cause: BaseException, action: str, key: str) -> IcefloeError:
-        """Obstore's Rust panics on options that it did not foresee, and what it raises is no Exception."""
+        """The error for a panic: obstore's Rust panics on unforeseen options, and the panic is no Exception."""
         return TerminalError(
             f"cannot {action} {join_url(self.url, key)}: the client of this store gave up ({self._reason(cause)}); "
             "correct the URL or the options of this store",
@@ -101,16 +101,16 @@ class StorePlace:
         return kind(sentence, url=self.url, key=key)
 
     def _reason(self, cause: BaseException) -> str:
-        # What obstore says of a local fault repeats the path, or names a file that it writes on the way.
+        # Obstore's text about a local fault repeats the path, or names a file that it writes on the way.
         if self.is_local and (number := _errno(cause)) is not None:
             return os.strerror(number)
-        # What is hidden may hold line breaks, so it goes before the text is cut.
+        # Hidden values may hold line breaks, so they are removed before the text is cut.
         reason = redacted_foreign(str(cause)).strip().partition("\n")[0]
         return (reason if self.is_local else _URL.sub("...", reason))[:_LONGEST_REASON]
 
 
 def _errno(cause: BaseException) -> int | None:
-    """The number of a local fault; obstore has it in the first line of its text alone."""
+    """The number of a local fault; obstore has it only in the first line of its text."""
     if isinstance(cause, OSError) and cause.errno is not None:
         return cause.errno
     number = _ERRNO.search(str(cause).strip().partition("\n")[0])

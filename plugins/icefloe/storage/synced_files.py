@@ -21,14 +21,14 @@ def synced_file(folder: Path, name: str, data: bytes | Path, size_bytes: int) ->
     """A whole file on disk under a name of its own, to be linked or renamed inside; it is gone afterwards.
 
     Args:
-        folder: where the value will be.
+        folder: the folder of the value.
         name: of the value.
         data: its bytes, or the file to copy.
         size_bytes: of the data.
 
     Raises:
         OSError: it could not be written or synced. It is removed: after a failed sync the kernel may call lost pages
-            clean, so neither a second sync nor what is read back proves anything.
+            clean, so neither a second sync nor reading back proves anything.
     """
     descriptor, path = open_unfinished(folder, name)
     try:
@@ -44,7 +44,7 @@ def synced_file(folder: Path, name: str, data: bytes | Path, size_bytes: int) ->
 
 
 def sync_folder(folder: Path) -> None:
-    """Puts the entries of a folder on disk: which names there are, not what the files hold.
+    """Puts the entries of a folder on disk: the names, not the content of the files.
 
     A folder that cannot be opened for reading cannot be synced either; its file system is trusted with its entries.
     """
@@ -62,9 +62,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_synced_folder(folder: Path, root: Path) -> None:
-    """Makes a folder unless it is there; its entry, and those of the folders above it, are on disk afterwards.
+    """Makes a folder unless it exists; its entry and the entries of the folders above are on disk afterwards.
 
-    Folders from ``root`` on are synced also when they are there: who made them may not have come so far.
+    Folders from ``root`` on are synced even if they exist: whoever made them may not have synced them yet.
     """
     missing = {each for each in (folder, *folder.parents) if not each.is_dir()}
     try:

@@ -1,4 +1,4 @@
-"""Files that are being written next to the values of a local store, and what dead writers left of them."""
+"""Files that are being written next to the values of a local store, and files that dead writers left there."""
 
 import errno
 import fcntl
@@ -16,18 +16,18 @@ _OURS: Final = re.compile(r"\..+\.[0-9a-f]{12}#0", re.DOTALL)
 _EARLIER: Final = re.compile(
     r"(part-.*\.parquet|.*\.json|.*\.(data|index|statistics|block)|[0-9]+\.[0-9]+(\.void)?)#[0-9]+", re.DOTALL
 )
-"""What earlier releases left of keys of ours; somebody else's files, which may end in # and digits too, must stay."""
+"""Remains of our keys from earlier releases. Files of others, which may end in # and digits too, must stay."""
 _LONGEST_NAME_BYTES: Final = 120
 _YOUNG_SECONDS: Final = 60.0
-"""A file that was written to since then may have a writer on another machine, whose lock some shared mounts hide."""
+"""A file written to within this time may have a writer on another machine; some shared mounts hide its lock."""
 _IDLE_SECONDS: Final = 600.0
-"""The same where there are no locks at all."""
+"""The same if there are no locks at all."""
 
 
 def open_unfinished(folder: Path, name: str) -> tuple[int, Path]:
     """A new file for the value ``name`` while it is being written: descriptor and path.
 
-    It is marked as one whose writer lives; the mark is a lock that goes with the process, however it ends.
+    A lock marks it as a file whose writer lives; the lock goes with the process, however that ends.
 
     Raises:
         OSError: it cannot be made.
@@ -37,7 +37,7 @@ def open_unfinished(folder: Path, name: str) -> tuple[int, Path]:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         if _lock(descriptor) is not False and os.fstat(descriptor).st_nlink:
             return descriptor, path
-        # Another one took it for a dead writer's before it was locked.
+        # Another process took it for a dead writer's file before it was locked.
         os.close(descriptor)
         path.unlink(missing_ok=True)
 
@@ -53,7 +53,7 @@ def unfinished_name(name: str) -> str:
 
 
 def remove_unfinished(folder: Path, *, is_over: bool = False) -> int:
-    """Removes what dead writers left in one folder; returns how many files that were.
+    """Removes the files that dead writers left in one folder; returns their number.
 
     The lock of a writer on another machine may not be seen here (NFS mounted with ``nolock``, virtiofs, sshfs), so a
     file must also be a minute old. A writer whose file is removed all the same gets an error and nothing becomes
@@ -73,7 +73,7 @@ def remove_unfinished(folder: Path, *, is_over: bool = False) -> int:
 
 
 def _remove(path: Path, *, is_over: bool) -> bool:
-    """Removes one file unless its writer lives; the lock is held meanwhile, so that nobody begins to live."""
+    """Removes one file unless its writer lives; the lock is held meanwhile, so that no other process takes the file."""
     if is_over:
         path.unlink(missing_ok=True)
         return True
@@ -101,7 +101,7 @@ def _is_dead(path: Path, descriptor: int) -> bool:
 
 
 def _lock(descriptor: int) -> bool | None:
-    """Whether this process has the lock now; None where the file system has none, so that a file's age decides."""
+    """True if this process has the lock now; None if the file system has no locks, so that a file's age decides."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as cause:

@@ -1,4 +1,4 @@
-"""What spark-submit is given for one phase, the same from the Airflow operator and from the command line."""
+"""The arguments of spark-submit for one phase, the same from the Airflow operator and from the command line."""
 
 import uuid
 from collections.abc import Mapping
@@ -33,8 +33,8 @@ class SparkApplication:
     Attributes:
         path: of the application's file.
         py_files: the library, zipped.
-        environment: of spark-submit and so of the driver; the only place where credentials stand.
-        attempt: names the error document that a failed application leaves beside the plan.
+        environment: of spark-submit and so of the driver; the only place that holds credentials.
+        attempt: names the error document that a failed application leaves next to the plan.
     """
 
     path: Path
@@ -60,7 +60,7 @@ class SparkApplication:
         Args:
             pipeline: expanded.
             phase: insert_only, shuffle_write or shuffle_read.
-            master: where the job runs.
+            master: runs the job.
             folder: a temporary one that outlives the job.
             environ: of this process.
             credentials: the variables that hand them over.
@@ -88,10 +88,10 @@ class SparkApplication:
 
 
 def refuse_missing_jobs(jobs: Path = SPARK_JOBS) -> None:
-    """Stops where the library was installed without what spark-submit is given, as by pip.
+    """Stops if the library was installed without its Spark applications, as pip does.
 
     Raises:
-        TerminalError: the folder is not there.
+        TerminalError: the folder does not exist.
     """
     if not jobs.is_dir():
         raise TerminalError(
@@ -117,7 +117,7 @@ def refuse_unshared_table(location: str, pipeline: Pipeline, master: SparkMaster
     Args:
         location: of the table.
         pipeline: of the job.
-        master: where it runs.
+        master: runs the job.
 
     Raises:
         TerminalError: the table is on a disk that the master's workers do not share.

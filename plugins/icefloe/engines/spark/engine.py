@@ -1,4 +1,4 @@
-"""The Spark engine: one Spark task per number, the function travels with its secrets inside the closure."""
+"""The Spark engine: one Spark task per number; the function travels with its secrets inside the closure."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -35,7 +35,7 @@ class SparkEngine:
             return []
 
         def apply(partition: Iterable[int]) -> Iterator[Any]:
-            # The executor's log and the driver get what is raised here with all its causes.
+            # The executor's log and the driver get an error from here with all its causes.
             with outgoing_errors():
                 yield from map(function, partition)
 
@@ -46,7 +46,7 @@ class SparkEngine:
 
 
 def _last_words(error: Any) -> str:
-    """What Spark says first, and the Python error at the end of it, without the two stack traces between."""
+    """The first line of Spark's message and the Python error at its end, without the two stack traces between."""
     lines = [line.strip() for line in str(error.java_exception.getMessage()).splitlines() if line.strip()]
     raised = [line for line in lines if not line.startswith(("at ", "File ", "Traceback", "Driver stacktrace"))]
     said = " ... ".join(dict.fromkeys([lines[0], raised[-1]])) if raised else str(error.java_exception)

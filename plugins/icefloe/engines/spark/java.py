@@ -1,4 +1,4 @@
-"""The Java that spark-submit will find, and whether Spark can use it."""
+"""The Java that spark-submit will find, and a check that Spark can use it."""
 
 import re
 import shutil
@@ -17,7 +17,7 @@ _REMEDY: Final = "set JAVA_HOME to a Java 17 to 21, or use the engine local"
 
 
 def refuse_other_java(environ: Mapping[str, str]) -> None:
-    """Stops where spark-submit would die of its Java, with a sentence that spark-submit does not have.
+    """Stops if spark-submit would fail because of its Java, with a sentence that spark-submit does not have.
 
     Args:
         environ: of spark-submit.
@@ -42,7 +42,7 @@ def refuse_other_java(environ: Mapping[str, str]) -> None:
 
 
 def _java(environ: Mapping[str, str]) -> str:
-    """The program that Spark's own scripts take: that of JAVA_HOME, without it the first on the path."""
+    """The program that Spark's own scripts take: the one of JAVA_HOME, otherwise the first on the path."""
     home = environ.get("JAVA_HOME")
     if home:
         return str(Path(home, "bin", "java"))

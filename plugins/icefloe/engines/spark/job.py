@@ -1,4 +1,4 @@
-"""A phase as a Spark application: what spark_jobs/*.py run."""
+"""A phase as a Spark application: the body of spark_jobs/*.py."""
 
 import logging
 import os
@@ -23,14 +23,14 @@ logger = logging.getLogger(__name__)
 
 
 def run(phase: Phase, arguments: Sequence[str]) -> int:
-    """Runs a phase on Spark; an error is left beside the plan for the process that started the application.
+    """Runs a phase on Spark; an error is left next to the plan for the process that started the application.
 
     Args:
-        phase: which.
+        phase: the phase to run.
         arguments: the plan's URI, and nothing else.
 
     Returns:
-        The exit code: 0, 65 where retrying cannot help, 75 where it may, 2 for wrong arguments.
+        The exit code: 0, 65 if retrying cannot help, 75 if it may, 2 for wrong arguments.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     if len(arguments) != 1:

@@ -1,4 +1,4 @@
-"""Which Spark a connection or a configuration names, refused before another is silently taken."""
+"""The Spark that a connection or a configuration names, refused before another one is silently taken."""
 
 import os
 import re
@@ -31,7 +31,7 @@ class SparkConnectionError(TerminalError):
 
 
 class SparkConnection(Protocol):
-    """The little of an Airflow connection that names a Spark master."""
+    """The attributes of an Airflow connection that name a Spark master."""
 
     conn_type: str
     host: str | None
@@ -44,12 +44,12 @@ class SparkConnection(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkMaster:
-    """Where a job runs.
+    """The Spark master that runs a job.
 
     Attributes:
-        url: what spark-submit gets as ``--master``.
-        is_local: whether driver and executors are one process on this machine.
-        cores: how many tasks it runs at once; None where only the configuration or the cluster knows.
+        url: the ``--master`` of spark-submit.
+        is_local: True if driver and executors are one process on this machine.
+        cores: number of tasks that it runs at once; None if only the configuration or the cluster knows it.
     """
 
     url: str
@@ -58,7 +58,7 @@ class SparkMaster:
 
 
 def spark_master(conn_id: str, connection: SparkConnection | None, *, conf: Mapping[str, str]) -> SparkMaster:
-    """The master a connection names.
+    """The master that a connection names.
 
     Args:
         conn_id: the pipeline's ``spark.conn_id``.
@@ -92,7 +92,7 @@ def spark_master(conn_id: str, connection: SparkConnection | None, *, conf: Mapp
 
 
 def configured_master(conf: Mapping[str, str]) -> SparkMaster:
-    """The master where no connection names one: ``spark.master`` of the configuration, else all cores of this machine.
+    """The master if no connection names one: ``spark.master`` of the configuration, otherwise all cores of the machine.
 
     >>> configured_master({"spark.master": "local[3]"}).cores
     3
@@ -122,7 +122,7 @@ def refuse_local_storage(urls: Mapping[str, str], master: SparkMaster, *, storag
 
     Args:
         urls: the pipeline's locations by the key that sets them.
-        master: where the job runs.
+        master: runs the job.
         storage_is_shared: the pipeline says that every machine mounts the same file system there.
 
     Raises:
@@ -142,7 +142,7 @@ def refuse_local_storage(urls: Mapping[str, str], master: SparkMaster, *, storag
 
 
 def greedy_advice(master: SparkMaster, conf: Mapping[str, str]) -> str | None:
-    """What to say of a job that keeps a whole standalone cluster to itself; None of any other.
+    """Advice for a job that keeps a whole standalone cluster to itself; None for any other job.
 
     >>> greedy_advice(SparkMaster(url="spark://host:7077", is_local=False), {"spark.cores.max": "8"})
     """
@@ -158,7 +158,7 @@ def greedy_advice(master: SparkMaster, conf: Mapping[str, str]) -> str | None:
 
 
 def _master_url(connection: SparkConnection) -> str:
-    # The rule of SparkSubmitHook, held to it by a test; the hook keeps its result private.
+    # The rule of SparkSubmitHook, checked against it by a test; the hook keeps its result private.
     host = connection.host
     if connection.conn_type == "spark" and host and ("://" in host or not connection.port):
         url = host

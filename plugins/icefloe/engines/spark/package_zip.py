@@ -18,7 +18,7 @@ def build_package_zip(folder: Path, *, package: Path = _PACKAGE) -> Path:
     Equal sources give an equal name and equal bytes, whatever the machine, the time or the order of the directory.
 
     Args:
-        folder: where the zip goes; it must exist.
+        folder: gets the zip; it must exist.
         package: the package's folder; its name becomes the top level of the zip.
     """
     sources = [(f"{package.name}/{name}", data) for name, data in _sources(package)]

@@ -1,4 +1,4 @@
-"""Whether driver and executors authenticate and encrypt what they send: credentials travel inside tasks' closures."""
+"""Authentication and encryption between driver and executors: credentials travel inside tasks' closures."""
 
 import re
 from collections.abc import Mapping
@@ -24,17 +24,17 @@ _PROPERTY: Final = re.compile(r"\s*(?![#!])([^\s=:]+)\s*[=:\s]\s*(.*?)\s*")
 
 
 def rpc_settings(configured: Mapping[str, str], *, master: SparkMaster, environ: Mapping[str, str]) -> dict[str, str]:
-    """The settings that protect a job on YARN or Kubernetes, where Spark makes a secret for each job by itself.
+    """The settings that protect a job on YARN or Kubernetes: there Spark makes a secret for each job by itself.
 
-    Elsewhere the cluster has one secret, which only its own configuration may hold. A job that is told not to
-    authenticate cannot encrypt either, and one that uses TLS needs no second encryption.
-    None of them takes the place of what a pipeline or the machine's ``spark-defaults.conf`` sets: spark-submit would
-    let ours win over the latter, and whoever operates the cluster would look for the reason in vain.
+    Elsewhere the cluster has one secret, which only its own configuration may hold. A job that must not authenticate
+    cannot encrypt either, and a job that uses TLS needs no second encryption. No setting replaces one of the pipeline
+    or of the machine's ``spark-defaults.conf``: spark-submit would let ours win over the latter, and the people who
+    operate the cluster would look for the reason in vain.
 
     Args:
         configured: the pipeline's ``spark.conf``.
-        master: where the job runs.
-        environ: of spark-submit; says where the machine's own ``spark-defaults.conf`` is.
+        master: runs the job.
+        environ: of spark-submit; names the folder of the machine's own ``spark-defaults.conf``.
     """
     chosen = {**machine_defaults(environ), **configured}
     if not _makes_secrets(master) or not _is_true(chosen.get(_AUTHENTICATE, "true")):
@@ -44,12 +44,12 @@ def rpc_settings(configured: Mapping[str, str], *, master: SparkMaster, environ:
 
 
 def open_rpc_advice(master: SparkMaster, conf: Mapping[str, str], *, environ: Mapping[str, str]) -> str | None:
-    """What to say of a job whose credentials cross the network readable; None of any other.
+    """Advice for a job whose credentials cross the network readable; None for any other job.
 
     Args:
-        master: where the job runs.
+        master: runs the job.
         conf: the pipeline's ``spark.conf``.
-        environ: of this process; says where the machine's own ``spark-defaults.conf`` is.
+        environ: of this process; names the folder of the machine's own ``spark-defaults.conf``.
     """
     if master.is_local:
         return None
@@ -68,7 +68,7 @@ def open_rpc_advice(master: SparkMaster, conf: Mapping[str, str], *, environ: Ma
 
 
 def machine_defaults(environ: Mapping[str, str]) -> dict[str, str]:
-    """What ``spark-defaults.conf`` of this machine sets, as spark-submit finds it; nothing where there is none."""
+    """The settings in ``spark-defaults.conf`` of this machine, as spark-submit finds it; empty if there is no file."""
     folder = environ.get("SPARK_CONF_DIR") or f"{environ.get('SPARK_HOME') or _package_folder()}/conf"
     try:
         lines = (Path(folder) / "spark-defaults.conf").read_text(encoding="utf-8", errors="replace").splitlines()

@@ -1,4 +1,4 @@
-"""What Spark cannot know of a job whose memory is Arrow's, not the JVM's: configuration and environment."""
+"""Configuration and environment that Spark cannot know, for a job whose memory is Arrow's, not the JVM's."""
 
 import sys
 from collections.abc import Mapping
@@ -25,16 +25,15 @@ def spark_conf(
     warehouse: Path,
     environ: Mapping[str, str],
 ) -> dict[str, str]:
-    """The job's configuration; what the pipeline sets wins.
+    """The job's configuration; the pipeline's own settings win.
 
     The deploy mode is named, so that the machine's ``spark-defaults.conf`` cannot send the driver elsewhere.
-    The heap is small, because rows never enter it. The overhead holds, per core, what one task may keep in Arrow memory
-    and half a gibibyte for its Python process. What driver and executors send each other is encrypted where Spark can
-    do so by itself.
+    The heap is small, because rows never enter it. The overhead holds, per core, the Arrow memory of one task and half
+    a gibibyte for its Python process. Messages between driver and executors are encrypted if Spark can do so by itself.
 
     Args:
         configured: the pipeline's ``spark.conf``.
-        master: where the job runs.
+        master: runs the job.
         memory_bytes: the pipeline's ``shuffle.memory_bytes``, per task.
         warehouse: a folder Spark may claim as its warehouse instead of one in the working directory.
         environ: of spark-submit.
@@ -64,7 +63,7 @@ def spark_conf(
 
 
 def refuse_missing_archives(configured: Mapping[str, str]) -> None:
-    """Stops a job whose driver would serve its workers an archive that is not there.
+    """Stops a job whose driver would serve its workers a missing archive.
 
     Args:
         configured: the pipeline's ``spark.conf``.
@@ -94,7 +93,7 @@ def driver_environment(
     Args:
         environ: this process's environment.
         secrets: variables that hand credentials over; they are in no argument and no configuration.
-        master: where the job runs.
+        master: runs the job.
     """
     folder = str(Path(sys.executable).parent)
     added = {

@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 _LAST_LINES: Final = 100
 _FRAME: Final = re.compile(r"\s+at |\s+\.\.\. \d+ more")
-"""A line of a Java stack trace below the one that says what happened."""
+"""A line of a Java stack trace below its message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class SparkSubmit:
 
     Attributes:
         pipeline: expanded.
-        master: where the jobs run.
+        master: runs the jobs.
         environ: of this process.
     """
 
@@ -52,7 +52,7 @@ class SparkSubmit:
 
     @classmethod
     def of(cls, pipeline: Pipeline, *, environ: Mapping[str, str]) -> Self:
-        """The jobs of a pipeline, on the master that its ``spark.conf`` names, else on all cores of this machine.
+        """The jobs of a pipeline, on the master of its ``spark.conf``, otherwise on all cores of this machine.
 
         Raises:
             SparkConnectionError: no known form of master, or a deploy mode other than client.
@@ -64,14 +64,14 @@ class SparkSubmit:
 
     @property
     def cores(self) -> int | None:
-        """Those of the master, where it says."""
+        """The cores of the master, if it names them."""
         return self.master.cores
 
     def check(self) -> None:
         """Proves that a job could be started here; starts none.
 
         Raises:
-            TerminalError: there is no spark-submit, no Java that Spark can use, or a setting that cannot be.
+            TerminalError: there is no spark-submit or no Java that Spark can use, or a setting cannot be used.
         """
         refuse_missing_archives(self.pipeline.spark.conf)
         spark_conf(
@@ -98,8 +98,8 @@ class SparkSubmit:
         """Runs one phase and waits for it.
 
         Raises:
-            TerminalError: what the job says of itself, where retrying cannot help, or there is no spark-submit.
-            TransientError: what the job says of itself, or it died without a word.
+            TerminalError: the job's own error, if retrying cannot help; or there is no spark-submit.
+            TransientError: the job's own error; or it died without leaving one.
         """
         with tempfile.TemporaryDirectory(prefix="icefloe-submit-") as folder:
             application = SparkApplication.of(
@@ -131,7 +131,7 @@ def _spark_submit(environment: Mapping[str, str]) -> str:
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, list[str]]:
-    """The exit code and the last lines of what was printed; all of it goes to the log."""
+    """The exit code and the last lines of the output; all of the output goes to the log."""
     last_lines: deque[str] = deque(maxlen=_LAST_LINES)
     with subprocess.Popen(  # noqa: S603 - no shell; the arguments are ours and the pipeline file's
         command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

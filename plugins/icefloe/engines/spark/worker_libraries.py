@@ -1,4 +1,4 @@
-"""Whether Spark's workers have the libraries of the driver, told by a task that needs none of them."""
+"""A check that Spark's workers have the libraries of the driver, by a task that needs none of them."""
 
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,14 +21,14 @@ class ProbingEngine(Protocol):
 
 
 def refuse_other_libraries(engine: ProbingEngine) -> None:
-    """Rows and documents pass between driver and workers: their libraries must agree.
+    """Stops a job whose workers have other libraries than the driver: rows and documents pass between them.
 
-    One task asks one worker: all of them unpack the same archive or run the same image, and an error of an odd one out
-    is told by its tasks.
+    One task asks one worker: all of them unpack the same archive or run the same image. If one worker differs all the
+    same, its tasks report the error.
 
     Raises:
         TerminalError: naming every library that a worker lacks or has in another version.
-        TransientError: not even that task came to its end: no Python, one of another minor version, or lost executors.
+        TransientError: not even that task was completed: no Python, another minor version of it, or lost executors.
     """
     driver = found_libraries(0)
     try:
@@ -51,7 +51,7 @@ def refuse_other_libraries(engine: ProbingEngine) -> None:
 
 
 def found_libraries(_: int) -> dict[str, str | None]:
-    """The versions here; None of a library that is not installed."""
+    """The versions here; None for a library that is not installed."""
     python = ".".join(platform.python_version_tuple()[:2])
     return {"Python": python, **{name: _version(name) for name in _LIBRARIES}}
 

@@ -1,4 +1,4 @@
-"""Credentials from Airflow's connections, read where a task or a trigger runs and never before."""
+"""Credentials from Airflow's connections, read when a task or a trigger runs and never before."""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,9 +19,10 @@ _ICEBERG: Final = "iceberg"
 
 
 def find_connection(conn_id: str) -> Any | None:
-    """The Airflow connection of that id, None when there is none or its URI is invalid; its secrets are hidden.
+    """The Airflow connection of that id, its secrets hidden; None if there is none or its URI is invalid.
 
-    Whoever opens a catalog or a store with it hides all of it. The others, such as that of Spark, hold words.
+    Code that opens a catalog or a store with a connection hides all of it. Other connections, such as Spark's, hold
+    ordinary words too.
     """
     try:
         connection = BaseHook.get_connection(conn_id)
@@ -33,7 +34,7 @@ def find_connection(conn_id: str) -> Any | None:
 
 
 def resolve_credentials(pipeline: Pipeline) -> "Credentials":
-    """What opens the pipeline's catalog, storage and sink.
+    """The credentials of the pipeline's catalog, storage and sink.
 
     A catalog that is no Airflow connection of type iceberg is left to PyIceberg's own configuration; a store without
     a connection is left to the machine's own identity.
@@ -51,7 +52,7 @@ def resolve_credentials(pipeline: Pipeline) -> "Credentials":
 
 
 def storage_options(pipeline: Pipeline) -> dict[str, str]:
-    """What opens the pipeline's storage alone; arguments and errors as ``resolve_credentials``."""
+    """The options of the pipeline's storage alone; arguments and errors as in ``resolve_credentials``."""
     return _store_options("storage_conn_id", pipeline.storage_conn_id)
 
 
@@ -59,7 +60,7 @@ def _catalog_properties(conn_id: str) -> dict[str, Any]:
     connection = find_connection(conn_id)
     if connection is None or connection.conn_type != _ICEBERG:
         return {}
-    # What IcebergHook hands to load_catalog, held to it by a test; the hook itself would open the catalog once more.
+    # The properties that IcebergHook gives load_catalog; a test compares them. The hook would open the catalog again.
     properties = dict(connection.extra_dejson)
     if connection.host:
         properties["uri"] = connection.host.rstrip("/")

@@ -13,7 +13,7 @@ _AZURE: Final = {"sas_token": "sas_token", "tenant_id": "tenant_id"}
 
 
 class StoreConnection(Protocol):
-    """The little of an Airflow connection that opens an object store."""
+    """The attributes of an Airflow connection that open an object store."""
 
     conn_id: str
     conn_type: str
@@ -30,16 +30,16 @@ def object_store_options(connection: StoreConnection) -> dict[str, str]:
     """The obstore options of a connection; values that are not set are left out.
 
     ======================  =======================================================================
-    type                    what is used
+    type                    used fields
     ======================  =======================================================================
     aws, s3                 login, password; extra: aws_session_token, region_name, endpoint_url
     google_cloud_platform   extra: key_path, keyfile_dict
     wasb, adls, azure       login, password (account and key; client and secret with a tenant_id);
                             host (https://ACCOUNT...); extra: sas_token, tenant_id, account_name
-    generic                 nothing; it is what Airflow makes of a type whose provider is not installed
+    generic                 nothing; Airflow's type for connections whose provider is not installed
     ======================  =======================================================================
 
-    ``object_store_options`` in the extra, a mapping, is added to any of them as it stands.
+    ``object_store_options`` in the extra, a mapping, is added to the options of any type as it is.
 
     Raises:
         TerminalError: another type of connection.

@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 def usable_master(pipeline: Pipeline) -> SparkMaster:
-    """Where the jobs of an expanded pipeline run.
+    """The Spark master that runs the jobs of an expanded pipeline.
 
     Raises:
         SparkConnectionError: the connection is missing or misleads Airflow.

@@ -7,8 +7,8 @@ Read in this order:
 - `batch_tasks`: the tasks of a batch
 - `backfill_params`: the form of a backfill
 - `broken_dag`: a file that makes no pipeline is a red DAG
-- `documentation`: what DAGs and tasks say of themselves
-- `assets`: what starts a pipeline and what it starts
+- `documentation`: texts on the pages of DAGs and tasks
+- `assets`: the assets that start a pipeline or its consumers
 """
 
 __all__ = ["dag_factory"]

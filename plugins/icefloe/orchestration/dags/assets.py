@@ -1,4 +1,4 @@
-"""The assets of pipelines: what starts one, and what consumers of its changes are scheduled by."""
+"""The assets of pipelines: the asset that starts a pipeline, and the asset that starts consumers of its changes."""
 
 from typing import Final
 
@@ -16,10 +16,10 @@ def changes_asset(name: str) -> Asset:
 
 
 def changes_alias(name: str) -> AssetAlias:
-    """The outlet of commit. An alias, because an outlet that is an asset would tell consumers of empty batches too."""
+    """The outlet of commit. It is an alias, because an asset would start consumers after empty batches too."""
     return AssetAlias(f"{_SCHEME}{name}")
 
 
 def scheduling_asset(name: str) -> Asset | AssetNameRef:
-    """What ``schedule: {asset: NAME}`` names: another pipeline's asset, or any asset declared elsewhere."""
+    """The asset that ``schedule: {asset: NAME}`` names: another pipeline's asset, or any asset declared elsewhere."""
     return Asset(name) if name.startswith(_SCHEME) else Asset.ref(name=name)

@@ -1,4 +1,4 @@
-"""The form of a backfill and what becomes of it."""
+"""The form of a backfill, and the range that it gives."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -59,7 +59,7 @@ def backfill_range(conf: Mapping[str, Any]) -> "RangeRequest":
 
 
 def refuse_configuration(conf: Mapping[str, Any], *, known: tuple[str, ...] = (), instead: str) -> None:
-    """Airflow accepts any key in a run's configuration without a word; we do not.
+    """Refuses unknown keys in a run's configuration, which Airflow accepts silently.
 
     Raises:
         UsageError: a key that is not among ``known``.

@@ -24,7 +24,7 @@ __all__ = ["RangeOfRun", "add_batch_tasks"]
 
 logger = logging.getLogger(__name__)
 
-# Airflow's page of XComs takes a string of digits for a number and rounds it; inside a mapping it stays what it is.
+# Airflow's page of XComs takes a string of digits for a number and rounds it; inside a mapping it stays a string.
 _MULTIPLE_OUTPUTS: Final = False
 
 RangeOfRun: TypeAlias = "Callable[[Mapping[str, Any]], RangeRequest | None]"
@@ -37,7 +37,7 @@ def add_batch_tasks(pipeline: Pipeline, range_of_run: RangeOfRun, *, asset_name:
     Args:
         pipeline: whose batch.
         range_of_run: refuses a run's configuration or reads a range from it.
-        asset_name: of the asset that tells consumers of a batch with changes.
+        asset_name: of the asset that starts consumers after a batch with changes.
     """
     plan = _plan(pipeline, range_of_run)
     made = {

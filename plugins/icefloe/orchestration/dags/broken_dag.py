@@ -1,4 +1,4 @@
-"""The DAG of a pipeline file that makes none: it is there to be seen."""
+"""The DAG of a broken pipeline file: it shows the fault."""
 
 import re
 from pathlib import Path
@@ -17,12 +17,12 @@ _NOT_IN_A_DAG_ID = re.compile(r"[^\w.-]", re.ASCII)
 
 
 def broken_dag(dag_id: str, path: Path, sentence: str) -> DAG:
-    """A DAG whose page and only task say what is wrong with the file.
+    """A DAG whose page and only task show the fault of the file.
 
     Args:
-        dag_id: from the file's stem; what Airflow does not allow in an id becomes an underscore.
+        dag_id: from the file's stem; a character that Airflow does not allow in an id becomes an underscore.
         path: of the file.
-        sentence: what is wrong, where, and what was expected.
+        sentence: the fault, its place, and the expected value.
     """
     with DAG(
         _NOT_IN_A_DAG_ID.sub("_", dag_id),

@@ -1,4 +1,4 @@
-"""From a folder of pipeline files to DAGs: one bad file is one red DAG, never all gone."""
+"""Makes the DAGs of a folder of pipeline files. A broken file is one red DAG; the other DAGs stay."""
 
 import logging
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 def make_dags(folder: Path) -> dict[str, DAG]:
-    """Two DAGs for each pipeline file of a folder, by DAG id; a file that makes none is one DAG that says why.
+    """Two DAGs for each pipeline file of a folder, by DAG id; for a broken file one DAG that shows the fault.
 
     The result follows from the files alone, so that parsing them again makes no new version of a DAG. ``${ENV}`` stays
     unexpanded: a variable that the DAG processor lacks is no reason for a red DAG.

@@ -1,4 +1,4 @@
-"""What the pages of DAGs and tasks say."""
+"""The texts on the pages of DAGs and tasks."""
 
 import re
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ TASK_PAGES: Final[Mapping[str, str]] = MappingProxyType(
         "cleanup": "Deletes the files that a committed batch passed between its tasks.",
     }
 )
-"""What each task does, by task id."""
+"""The page of each task, by task id."""
 
 
 def pipeline_page(pipeline: Pipeline, path: Path) -> str:

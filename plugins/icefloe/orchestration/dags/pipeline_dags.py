@@ -61,8 +61,8 @@ def pipeline_dag(pipeline: Pipeline, path: Path) -> DAG:
 def backfill_dag(pipeline: Pipeline, path: Path) -> DAG:
     """The DAG that delivers a range, started by hand.
 
-    It is not paused when it is new, and not after failures: nothing but a hand starts it, and a run that is
-    started while it is paused waits without a word.
+    It is not paused when it is new, and not after failures: only people start it, and a run that is started while it
+    is paused waits silently.
     """
     with _dag(
         pipeline,
@@ -76,7 +76,7 @@ def backfill_dag(pipeline: Pipeline, path: Path) -> DAG:
     ) as dag:
         plan = add_batch_tasks(pipeline, backfill_range, asset_name=dag.dag_id)
         plan.doc_json = pipeline_facts_document(pipeline)
-    # Each task that is made while they are there takes deep copies: half the time of parsing many pipeline files.
+    # Last, because each task makes deep copies of the params that are there: half the time of parsing many files.
     dag.params = backfill_params()
     return dag
 

@@ -1,4 +1,4 @@
-"""The page in Airflow: documents (`views`) and how they are served (`server`).
+"""The page in Airflow: its documents (`views`) and its server (`server`).
 
 Read in this order:
 

@@ -26,10 +26,10 @@ _MAX_BYTES: Final = 64 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What looking for a document brought.
+    """The result of looking for a document.
 
     Attributes:
-        value: None where there is none; beside a sentence what was read before, if ever.
+        value: the document; None if there is none. With a sentence: the document as it was read before, if ever.
         sentence: why it could not be read, or is not known yet.
     """
 
@@ -39,7 +39,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
-    """An answer, until when no new one is asked for, and what it takes in memory."""
+    """An answer, the time until which it counts, and its size in memory."""
 
     found: Found
     counts_until: float
@@ -47,19 +47,18 @@ class _Known:
 
 
 class DocumentCache:
-    """Remembers what a look brought for some seconds; while a new look takes too long the last answer stands.
+    """Remembers the answer of each look for some seconds; while a new look takes too long, the last answer counts.
 
     Only a document that was read counts for all of `fresh_seconds`: one that is missing may be written at any moment,
-    and a store that failed may answer again. A look that does not come back holds one of a few threads, never a second
-    for the same document.
+    and a store that failed may answer again. A look that does not come back holds one of a few threads. No second look
+    for the same document is made meanwhile.
 
     Args:
-        fresh_seconds: how long a document that was read counts.
-        deadline_seconds: how long a call waits for all that it asks for; 0: for nothing, and nothing is said of looks
-            that are under way.
-        threads: how many looks are made at once in each lane.
-        retry_seconds: how long it counts that a document is missing or could not be read; never longer than
-            `fresh_seconds`.
+        fresh_seconds: time for which a document that was read counts.
+        deadline_seconds: time that a call waits for all its looks. 0: it does not wait, and a look under way gets no
+            sentence.
+        threads: number of looks at once in each lane.
+        retry_seconds: time for which a missing document, or a failed look, counts; never longer than `fresh_seconds`.
         max_bytes: memory that documents may take. The oldest ones make room; a single one that is larger is not kept.
     """
 
@@ -85,11 +84,11 @@ class DocumentCache:
     def get(
         self, looks: Mapping[str, Callable[[], Any]], *, lanes: Mapping[str, str] = MappingProxyType({})
     ) -> dict[str, Found]:
-        """What each look brings, by its key; several at once, none for longer than the deadline.
+        """The answer of each look, by its key. All looks begin at once; the call waits no longer than the deadline.
 
         Args:
-            looks: each a call that may take long, or for ever.
-            lanes: which store or catalog each asks, by its key; one that does not answer holds up its own lane alone.
+            looks: the calls, each of which may take long, or forever.
+            lanes: the store or catalog that each look asks, by its key. A silent one holds up only its own lane.
         """
         futures = {key: self._look(key, look, lanes.get(key, "")) for key, look in looks.items()}
         waiting = {key: future for key, future in futures.items() if future is not None}
@@ -159,7 +158,7 @@ def _found(key: str, look: Callable[[], Any]) -> Found:
 
 
 def _size_bytes(value: Any) -> int:
-    """About what a document takes in memory; without recursion, because it may be nested as deeply as it likes."""
+    """Approximate size of a document in memory; without recursion, because it may be nested to any depth."""
     total, left = 0, [value]
     while left:
         each = left.pop()

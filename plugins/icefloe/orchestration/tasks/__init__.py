@@ -1,4 +1,4 @@
-"""What runs in a worker or the triggerer.
+"""Code that runs in a worker or the triggerer.
 
 Read in this order:
 
@@ -7,11 +7,11 @@ Read in this order:
 - `spark_phase_operator`: runs a phase
 - `calls`: every call into the library
 - `failures`: which errors Airflow retries
-- `lost_tasks`: tasks that ended without a word
-- `owner`: who writes to checkpoints here
+- `lost_tasks`: tasks that ended silently
+- `owner`: the owner that writes to checkpoints
 - `lanes`: threads per catalog
 - `pipeline_mapping`: a pipeline as JSON values
-- `pipeline_facts`: what a DAG says of its pipeline
+- `pipeline_facts`: facts about a pipeline, kept with its DAG
 - `batch_link`: the button that leads to the page
 """
 

@@ -10,11 +10,11 @@ __all__ = ["BatchLink"]
 
 
 class BatchLink(BaseOperatorLink):
-    """Shown with the task's details; the page says what the batch did, or why the task failed."""
+    """Shown with the task's details; the page shows the work of the batch, or the failure of the task."""
 
     name = "icefloe"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:  # noqa: ARG002 - the signature is Airflow's
-        """The tab of the run, below wherever Airflow is served."""
+        """URL of the run's tab, below the path that Airflow is served at."""
         root = urlsplit(conf.get("api", "base_url", fallback="/") or "/").path.rstrip("/")
         return f"{root}/dags/{quote(ti_key.dag_id)}/runs/{quote(ti_key.run_id, safe='')}/plugin/icefloe-run"

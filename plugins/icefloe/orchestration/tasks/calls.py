@@ -1,4 +1,4 @@
-"""Every call from a task, a sensor or a trigger into the library; what is returned goes through XCom."""
+"""Every call from a task, a sensor or a trigger into the library; returned values go through XCom."""
 
 import logging
 import os
@@ -60,7 +60,7 @@ _NOTHING: Final = Work(has_open_batch=False, has_new_snapshot=False, head_snapsh
 
 
 def work_of(pipeline: Pipeline) -> Work:
-    """What the sensor asks. A table or branch that is not there is none, where the pipeline waits for it."""
+    """The work that is there. A missing table or branch counts as no work if the pipeline has ``wait_for_table``."""
     try:
         return find_work(_session(pipeline))
     except (UnknownTableError, UnknownBranchError):
@@ -71,9 +71,9 @@ def work_of(pipeline: Pipeline) -> Work:
 
 @contextmanager
 def finished_elsewhere(pipeline: Pipeline, prepared: Mapping[str, Any]) -> Iterator[None]:
-    """Lets a task end well whose batch another run has finished; see `ends_well_if_finished`.
+    """Lets a task end well if another run has finished its batch; see `ends_well_if_finished`.
 
-    Nothing is asked of connections or stores unless the task fails, so that the first error is the one that is seen.
+    Connections and stores are asked only after the task failed, so that its own error is the one that is seen.
     """
     try:
         yield
@@ -131,12 +131,12 @@ def run_phase_here(pipeline: Pipeline, phase: str, prepared: Mapping[str, Any]) 
 
 
 def driver_environment_of(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str, str]:
-    """The variables by which a driver on Spark is told what no plan holds: credentials and settings."""
+    """The variables that give a Spark driver credentials and settings, which no plan holds."""
     return _reference(pipeline, prepared).to_environment()
 
 
 def coalesce_batch(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str, Any]:
-    """Plans the reduce ranges; says only that it is finished where another run has committed the batch."""
+    """Plans the reduce ranges; if another run has committed the batch, says only that."""
     try:
         with finished_elsewhere(pipeline, prepared):
             plan = coalesce_map_outputs(_reference_with_files(pipeline, prepared).open()).plan
@@ -146,7 +146,7 @@ def coalesce_batch(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str,
 
 
 def commit(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str, Any]:
-    """Commits the batch that plan passed on; one that another run has finished since is found committed."""
+    """Commits the batch that plan passed on; if another run has committed it since, takes that run's report."""
     writer = current_writer()
     reference = _reference(pipeline, prepared, writer)
     checkpoint, number = reference.checkpoint, reference.batch_number
@@ -174,12 +174,12 @@ def commit(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def clean_up_batch(pipeline: Pipeline, prepared: Mapping[str, Any]) -> None:
-    """Deletes what the phases of a committed batch passed on; a try before this one may have come to its end."""
+    """Deletes the files that the phases of a committed batch passed on; an earlier try may have deleted them."""
     clean_up_finished(_reference(pipeline, prepared))
 
 
 def places_of(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str, str]:
-    """Where a batch reads and where it delivers, for lineage."""
+    """The table that a batch reads and the sink that it writes, for lineage."""
     reference = _reference(pipeline, prepared)
     plan = reference.open().plan
     sink_path = str(reference.settings.sink["path"])
@@ -187,22 +187,22 @@ def places_of(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str, str]
 
 
 def read_job_error(pipeline: Pipeline, prepared: Mapping[str, Any], phase: str, attempt: str) -> JobError | None:
-    """Why a Spark job failed; None when it died without a word."""
+    """The error that a Spark job left; None if it died without leaving one."""
     return load_job_error(_reference(pipeline, prepared), phase, attempt)
 
 
 def record_trouble(pipeline: Pipeline, trouble: Trouble, *, dag_id: str | None) -> None:
-    """Says in the status of a pipeline that a task failed, where its checkpoint can be written at all."""
+    """Records in the status of a pipeline that a task failed, if its checkpoint can be written at all."""
     try:
         checkpoint, expanded = _checkpoint(pipeline, None), pipeline.expanded(os.environ)
         tell = partial(publish_trouble, checkpoint, expanded, trouble, dag_id=dag_id)
-        answer_within(brief_seconds(patience_seconds(os.environ)), tell)  # the store may be what failed
+        answer_within(brief_seconds(patience_seconds(os.environ)), tell)  # perhaps the store failed
     except Exception as error:  # noqa: BLE001 - the task has failed already, and with a better reason
         logger.warning("the status of %s cannot be written: %s", pipeline.name, one_line(error))
 
 
 def _committed(pipeline: Pipeline, prepared: Mapping[str, Any], reference: TaskReference) -> BatchReport:
-    """Commits; what is missing is delivered again first if phases run in this process, where Spark is not needed."""
+    """Commits; if phases run in this process, without Spark, missing results are delivered again first."""
     try:
         return commit_batch(reference.open())
     except UndeliveredError as error:
@@ -214,7 +214,7 @@ def _committed(pipeline: Pipeline, prepared: Mapping[str, Any], reference: TaskR
 
 
 def _publish_commit(pipeline: Pipeline, report: BatchReport, writer: Writer) -> None:
-    """The table is opened once more, since the commit itself needs no catalog and does not fail where that is gone."""
+    """Publishes the status. The table is opened again, because the commit needs no catalog and works without one."""
     try:
         _send_status(publish_status(_session(pipeline, writer), phase="commit", report=report))
     except Exception as error:  # noqa: BLE001 - the batch is committed, whatever the catalog answers now
@@ -227,7 +227,7 @@ def _send_status(status: PipelineStatus | None) -> None:
 
 
 def _cores_on_spark(session: PipelineSession) -> int | None:
-    """The cores of the master, where it says; stops before a batch is opened that its workers could not read."""
+    """The cores of the master, if it names them; stops before a batch is opened that its workers could not read."""
     master = usable_master(session.pipeline)
     refuse_unshared_table(session.table.location(), session.pipeline, master)
     return master.cores

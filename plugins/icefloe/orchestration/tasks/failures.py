@@ -1,4 +1,4 @@
-"""From the two families of our errors to what Airflow retries and what it does not."""
+"""Maps the two families of our errors to errors that Airflow retries and errors that it does not."""
 
 import logging
 from collections.abc import Iterator
@@ -24,21 +24,21 @@ TROUBLE: Final = "icefloe_trouble"
 
 @contextmanager
 def clear_failures(task_id: str, pipeline: Pipeline | None = None) -> Iterator[None]:
-    """Gives the sentence of an error a line of its own; fails the task at once where retrying cannot help.
+    """Gives the sentence of an error a line of its own; fails the task at once if retrying cannot help.
 
-    Airflow prints the traceback of whatever a task raises, with the sentence cut off on top. So the way to an error
-    that needs no traceback goes into a folded group of the log, and only Airflow's own frames are left below it.
-    Every other error is Airflow's to retry. No value that opens a catalog or a store is in what it raises or logs.
+    Airflow prints the traceback of every error that a task raises, with the sentence cut off on top. So the traceback
+    of an error that needs none goes into a folded group of the log, and only Airflow's own frames are left below it.
+    Airflow retries every other error. No raised error and no log line holds a value that opens a catalog or a store.
 
     Args:
         task_id: of the task.
-        pipeline: whose status says that the task failed, and why.
+        pipeline: its status records the failure and the reason.
     """
     try:
         with outgoing_logs(), outgoing_errors(), _told(task_id, pipeline):
             yield
     except TerminalError as error:
-        # Out here, for its text is a sentence of ours: only secrets are taken out of it.
+        # Out here, because its text is a sentence of ours: only secrets are removed from it.
         raise_outgoing(AirflowFailException(f"{task_id}: {error.sentence}"))
 
 
@@ -50,7 +50,7 @@ def _told(task_id: str, pipeline: Pipeline | None) -> Iterator[None]:
         logger.info("::group::Where it was raised")
         logger.info("traceback", exc_info=error)
         logger.info("::endgroup::")
-        logger.error("%s: %s", task_id, error.sentence)  # noqa: TRY400 - the traceback stands above
+        logger.error("%s: %s", task_id, error.sentence)  # noqa: TRY400 - the traceback is above
         _tell(pipeline, task_id, error.sentence, is_final=True)
         raise
     except IcefloeError as error:
@@ -63,16 +63,16 @@ def _told(task_id: str, pipeline: Pipeline | None) -> Iterator[None]:
         _tell(pipeline, task_id, f"{task_id} took longer than its execution_timeout; give it more, or see its log")
         raise
     except Exception as error:
-        # Of an error that is not ours only the kind: nobody has looked at what its text may give away.
+        # Only the kind of an error that is not ours: its text may give away a secret.
         _tell(pipeline, task_id, f"{task_id} failed with {type(error).__name__}; its log says more")
         raise
 
 
 def _tell(pipeline: Pipeline | None, task_id: str, sentence: str, *, is_final: bool = False) -> None:
-    """Counts a failure and puts it into the pipeline's status; that of a backfill is no trouble of the pipeline."""
+    """Counts a failure and puts it into the pipeline's status; a failed backfill is no trouble of the pipeline."""
     if pipeline is None:
         return
-    # Airflow masks its logs as they are written; what leaves the task by another way is masked here.
+    # Airflow masks its logs as they are written; text that leaves the task by another way is masked here.
     sentence = str(redact(redacted(sentence)))
     try:
         run = get_current_context()
@@ -86,7 +86,7 @@ def _tell(pipeline: Pipeline | None, task_id: str, sentence: str, *, is_final: b
         from icefloe.orchestration.tasks.calls import record_trouble
         from icefloe.orchestration.telemetry.metrics import send_failure
     except IcefloeError:
-        return  # PyIceberg's configuration is wrong, which is what the sentence says
+        return  # PyIceberg's configuration is wrong; the sentence says so
     trouble = Trouble.now(sentence, phase=task_id, is_final=is_final or is_last_try)
     send_failure(dag_id or pipeline.name, pipeline.table, task_id, is_final=trouble.is_final)
     if dag_id != f"{pipeline.name}__backfill":
@@ -94,7 +94,7 @@ def _tell(pipeline: Pipeline | None, task_id: str, sentence: str, *, is_final: b
 
 
 def _leave_beside_task(task_instance: Any, sentence: str) -> None:
-    """Airflow's page of the pipeline shows it, also where the checkpoint cannot be written; a new try removes it."""
+    """Leaves the sentence in XCom: the page shows it even if the checkpoint cannot be written; a new try removes it."""
     try:
         task_instance.xcom_push(key=TROUBLE, value={"sentence": sentence})
     except Exception as error:  # noqa: BLE001 - the task failed for another reason, which must not be hidden by this one

@@ -1,4 +1,4 @@
-"""Threads for calls that may take long: some for each catalog or store, so that one that is dead holds up no other."""
+"""Threads for calls that may take long: a few for each catalog or store, so that a dead one holds up no other."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,13 +13,13 @@ Answer = TypeVar("Answer")
 
 
 class Lanes:
-    """Runs calls, as many at once in each lane as it has threads; further calls of the lane wait for a thread.
+    """Runs calls in lanes. Each lane has a few threads; further calls of the lane wait for a thread.
 
-    Threads are started when they are needed first. So there may be many lanes, of which few are ever full.
+    A thread is started when it is first needed. So there may be many lanes, if few are ever full.
 
     Args:
-        threads: of each lane.
-        name: of the threads, for who looks at a process.
+        threads: number of threads of each lane.
+        name: of the threads, for people who inspect the process.
     """
 
     def __init__(self, *, threads: int, name: str) -> None:
@@ -32,13 +32,13 @@ class Lanes:
         """Runs a call in its lane.
 
         Args:
-            lane: which catalog or store the call asks.
+            lane: the catalog or store that the call asks.
             call: may take long.
         """
         return self._pool(lane).submit(copy_context().run, call)
 
     async def run(self, lane: str, call: Callable[[], Answer]) -> Answer:
-        """What the call returns or raises; a caller that is cancelled takes back a call that has not begun."""
+        """Runs a call in its lane and waits for it. If the caller is cancelled, a call that has not begun is too."""
         return await asyncio.wrap_future(self.submit(lane, call))
 
     def _pool(self, lane: str) -> ThreadPoolExecutor:

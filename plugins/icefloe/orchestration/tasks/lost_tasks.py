@@ -1,4 +1,4 @@
-"""What Airflow calls when a task ended without a word: its worker was lost, or no worker ever took it."""
+"""The callback for a task that ended silently: its worker was lost, or no worker ever took it."""
 
 import logging
 from collections.abc import Mapping
@@ -12,21 +12,21 @@ logger = logging.getLogger(__name__)
 
 
 class LostTask:
-    """A callback for failures and retries. It speaks only where the task itself could not.
+    """A callback for failures and retries. It reports only if the task itself could not.
 
-    Airflow calls it in the task's process after any failure, where `clear_failures` has told already, and in the DAG
-    processor when the task's heartbeat stayed away or it was stuck in a queue. A process that is killed while its
-    supervisor lives is told to nobody: the page reads it from Airflow's own states.
+    Airflow calls it in the task's process after any failure, which `clear_failures` has reported already. Airflow also
+    calls it in the DAG processor, when the task's heartbeat stayed away or the task was stuck in a queue. Nothing is
+    called when a process is killed while its supervisor lives: the page reads that from Airflow's own states.
 
     Args:
-        pipeline: whose status says it.
+        pipeline: its status records the loss.
     """
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Itself: Airflow copies the arguments of a DAG for each of its tasks, and this never changes."""
+        """Returns itself: Airflow copies the arguments of a DAG for each of its tasks, and this one never changes."""
         return self
 
     def __call__(self, context: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Who writes to checkpoints here: one Airflow is one owner, however many schedulers and workers it has."""
+"""The owner that writes to checkpoints: one Airflow is one owner, with any number of schedulers and workers."""
 
 import logging
 import os
@@ -39,10 +39,10 @@ def current_writer() -> "Writer":
 def on_starting(component: Any) -> None:
     """Makes the Variable when a scheduler or triggerer starts, before any task can run.
 
-    Airflow calls it with the ``Job`` of whichever component starts; a worker has none, and no database.
+    Airflow calls it with the ``Job`` of the component that starts; a worker has no ``Job`` and no database.
 
-    Tasks cannot make it: they have no way to create one only if it is absent, and of two that find none each would set
-    its own. The database has: the key of a Variable is unique in it.
+    Tasks cannot make it: they cannot create a Variable only if it is missing, so two tasks at once would each set their
+    own. The database can: the key of a Variable is unique in it.
     """
     if type(component).__name__ != "Job":
         return
@@ -61,8 +61,8 @@ def on_starting(component: Any) -> None:
 def _variable() -> str:
     """The owner that the Variable names.
 
-    A task never makes it: an API server that does not answer looks the same to it as a Variable that is missing, and a
-    new owner would be refused by every checkpoint.
+    A task never makes it. To a task, an API server that does not answer looks like a missing Variable, and every
+    checkpoint would refuse a new owner.
 
     Raises:
         TransientError: it cannot be read.

@@ -1,4 +1,4 @@
-"""What a DAG tells the page of its pipeline: the ``doc_json`` of one task, which Airflow keeps with the DAG."""
+"""Facts about a pipeline for the page, in the ``doc_json`` of one task, which Airflow keeps with the DAG."""
 
 import json
 from collections.abc import Mapping
@@ -15,11 +15,11 @@ __all__ = ["PipelineFacts", "broken_document", "pipeline_facts_document"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineFacts:
-    """What the pipeline file of a DAG says.
+    """The content or the fault of a DAG's pipeline file.
 
     Attributes:
-        pipeline: ``${ENV}`` unexpanded; None where the file makes none.
-        sentence: why it makes none.
+        pipeline: with ``${ENV}`` unexpanded; None if the file makes no pipeline.
+        sentence: the reason why it makes none.
         path: of the file.
     """
 
@@ -29,7 +29,7 @@ class PipelineFacts:
 
     @classmethod
     def of(cls, task_documents: Mapping[str, str]) -> Self:
-        """The facts in the ``doc_json`` of a DAG's tasks; empty ones where another release wrote them."""
+        """The facts in the ``doc_json`` of a DAG's tasks; empty if another release wrote them."""
         for text in task_documents.values():
             document = _loaded(text)
             if document.get("version") != 1:
@@ -47,17 +47,17 @@ class PipelineFacts:
 
 
 def pipeline_facts_document(pipeline: Pipeline) -> str:
-    """What the file says, ``${ENV}`` unexpanded; a pipeline file holds no secrets."""
+    """The content of the file, with ``${ENV}`` unexpanded; a pipeline file holds no secrets."""
     return json.dumps({"version": 1, "pipeline": pipeline_to_mapping(pipeline)}, sort_keys=True)
 
 
 def broken_document(path: Path, sentence: str) -> str:
-    """Why a file makes no pipeline."""
+    """The fault of a file that makes no pipeline."""
     return json.dumps({"version": 1, "path": str(path), "sentence": sentence}, sort_keys=True)
 
 
 def _without_folder(sentence: str, path: str) -> str:
-    """The file is named by its whole path beside the sentence; once is enough."""
+    """The sentence with the file's name only: the page shows the whole path next to it."""
     return sentence.replace(path, Path(path).name)
 
 

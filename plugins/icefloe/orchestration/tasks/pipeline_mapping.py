@@ -10,14 +10,14 @@ __all__ = ["pipeline_from_mapping", "pipeline_to_mapping"]
 
 
 def pipeline_to_mapping(pipeline: Pipeline) -> dict[str, Any]:
-    """What the file says, ``${ENV}`` unexpanded; a pipeline file holds no secrets."""
+    """The content of the file, with ``${ENV}`` unexpanded; a pipeline file holds no secrets."""
     return {"path": pipeline.file.path, "data": pipeline.file.data}
 
 
 def pipeline_from_mapping(mapping: Mapping[str, Any]) -> Pipeline:
-    """The pipeline such a mapping was made of; faults are then reported without their lines.
+    """The pipeline that such a mapping was made from; faults are reported without their lines.
 
     Raises:
-        PipelineFileError: another release wrote the mapping, and this one does not take it.
+        PipelineFileError: another release wrote the mapping, and this release does not accept it.
     """
     return Pipeline.of(YamlFile(path=mapping["path"], data=mapping["data"], lines={}), None)

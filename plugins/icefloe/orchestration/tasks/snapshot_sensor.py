@@ -32,13 +32,13 @@ _SETTLED: Final = timedelta(seconds=10)
 class TableSnapshotSensor(BaseSensorOperator):
     """Succeeds when the pipeline has work: an open batch, or a snapshot its checkpoint has not seen.
 
-    It pokes once where it runs and then defers. Nothing to do within ``timeout`` is no failure: the run goes on and
-    its plan finds nothing. What to read is decided by the checkpoint, never by what this sensor returns.
+    It pokes once in its worker and then defers. Nothing to do within ``timeout`` is no failure: the run goes on and
+    its plan finds nothing. The checkpoint decides what is read, never the result of this sensor.
 
     Args:
         pipeline: whose table is watched.
         waits: False: poke once and succeed whatever was found.
-        check_configuration: refuses what a run was started with, before a day is waited for its plan to say so.
+        check_configuration: refuses a run's configuration at once. Its plan would do so only after a day of waiting.
     """
 
     template_fields = ()
@@ -59,7 +59,7 @@ class TableSnapshotSensor(BaseSensorOperator):
         self.check_configuration = check_configuration
 
     def poke(self, context: Context) -> bool:  # noqa: ARG002 - the signature is Airflow's
-        """Whether there is work now."""
+        """True if there is work now."""
         return self._look().is_due
 
     def execute(self, context: Context) -> dict[str, Any]:

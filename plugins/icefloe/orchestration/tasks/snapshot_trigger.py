@@ -1,4 +1,4 @@
-"""The trigger that wakes a pipeline up: the table has a snapshot its checkpoint has not seen."""
+"""The trigger that wakes a pipeline when the table has a snapshot that its checkpoint has not seen."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-# Says what is wrong with PyIceberg's configuration before the provider imports PyIceberg, whose error quotes the file.
+# Reports a fault in PyIceberg's configuration before the provider imports PyIceberg, whose error quotes the file.
 import icefloe.iceberg  # noqa: F401
 
 # isort: split
@@ -24,15 +24,15 @@ __all__ = ["PipelineSnapshotTrigger"]
 
 _MAX_FAILED_POLLS: Final = 10
 _LOOKS_AT_ONCE: Final = 8
-"""At one catalog and store."""
+"""Looks at one catalog and store."""
 
 
 class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
     """Fires once: when the pipeline has work, when its deadline has passed, or when looking for work failed.
 
     The event has the provider's keys ``table``, ``branch``, ``snapshot_id`` and ``previous_snapshot_id``; the snapshot
-    id is None where the deadline passed. A failure carries ``error`` and ``is_terminal`` instead. The event only wakes
-    up: what to read is decided by the checkpoint. Nine polls in a row may fail for reasons that pass.
+    id is None if the deadline passed. A failure carries ``error`` and ``is_terminal`` instead. The event only wakes the
+    pipeline: the checkpoint decides what is read. Nine polls in a row may fail with errors that may go away on retry.
 
     Args:
         pipeline: as `pipeline_to_mapping` gives it.
@@ -65,8 +65,8 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Polls until there is work or the deadline has passed.
 
-        The provider's own loop looks in asyncio's threads, few of which all triggers share: a handful of catalogs that
-        do not answer would keep every other pipeline from being looked at.
+        The provider's own loop looks in asyncio's few threads, which all triggers share. A handful of catalogs that do
+        not answer would hold up every other pipeline.
         """
         try:
             with outgoing_errors():
@@ -92,7 +92,7 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
         )
 
     def _head_snapshot_id(self) -> int | None:
-        # Overrides what the provider polls: our catalog resolution, our errors, and the pipeline's own idea of news.
+        # Overrides the provider's poll: our catalog resolution, our errors, and the pipeline's own idea of news.
         # It runs in a thread of its lane, and so does the import, which would hold up every other trigger for a second.
         from icefloe.orchestration.tasks.calls import work_of
         from icefloe.orchestration.telemetry.metrics import send_poll
@@ -125,11 +125,11 @@ def _seconds_until(time: str) -> float:
 
 @cache
 def _lanes() -> Lanes:
-    """Those of this process: each trigger is made by itself, and all of them look from one event loop."""
+    """The lanes of this process: each trigger is made by itself, and all of them look from one event loop."""
     return Lanes(threads=_LOOKS_AT_ONCE, name="icefloe-looks")
 
 
 def _lane(pipeline: Pipeline) -> str:
-    """Who is asked: a catalog and the store of the checkpoint, either of which may be dead."""
+    """The lane of a pipeline: its catalog and the store of its checkpoint, either of which may be dead."""
     store = urlsplit(pipeline.checkpoint_url)
     return f"{pipeline.catalog} {store.scheme}://{store.netloc} {pipeline.storage_conn_id}"

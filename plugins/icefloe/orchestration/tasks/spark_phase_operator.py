@@ -65,7 +65,7 @@ class SparkPhaseOperator(SparkSubmitOperator):
                     self._submit(pipeline, prepared)
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
-        """The table and the sink, where OpenLineage's provider is installed; nobody calls it elsewhere."""
+        """The table and the sink, for OpenLineage; only its provider calls this."""
         from icefloe.orchestration.tasks.calls import places_of
         from icefloe.orchestration.telemetry.lineage import phase_lineage
 

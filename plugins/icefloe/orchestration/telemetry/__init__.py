@@ -1,4 +1,4 @@
-"""What Airflow's operators see: metrics and lineage.
+"""Metrics and lineage, for the people who operate Airflow.
 
 Read in this order:
 

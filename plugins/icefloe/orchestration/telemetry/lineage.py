@@ -1,4 +1,4 @@
-"""What OpenLineage is told of a batch: the table that was read and the sink that was written."""
+"""The lineage of a batch for OpenLineage: the table that was read and the sink that was written."""
 
 from typing import Any
 from urllib.parse import urlsplit
@@ -7,7 +7,7 @@ __all__ = ["dataset_name", "phase_lineage"]
 
 
 def phase_lineage(places: dict[str, str], *, is_delivering: bool) -> Any:
-    """The ``OperatorLineage`` of a phase; only OpenLineage's provider asks for it, so it is installed then.
+    """The ``OperatorLineage`` of a phase. Only OpenLineage's provider asks for it, so OpenLineage is installed.
 
     Args:
         places: ``table``, ``table_location`` and ``sink_path``.
@@ -26,7 +26,7 @@ def phase_lineage(places: dict[str, str], *, is_delivering: bool) -> Any:
 
 
 def dataset_name(url: str) -> tuple[str, str]:
-    """Namespace and name of what lies at a URL, by OpenLineage's naming conventions.
+    """Namespace and name of the dataset at a URL, by OpenLineage's naming conventions.
 
     >>> dataset_name("s3a://lake/warehouse/nyc/flights/")
     ('s3://lake', 'warehouse/nyc/flights')

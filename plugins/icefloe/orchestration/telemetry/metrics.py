@@ -1,4 +1,4 @@
-"""Metrics through Airflow's Stats: whatever it is set up for, StatsD or OpenTelemetry, gets ``icefloe.*``.
+"""Metrics ``icefloe.*`` through Airflow's Stats, to StatsD or OpenTelemetry as it is set up.
 
 docs/operations.md has their table. Each is sent twice, as Airflow sends its own: as ``icefloe.<metric>`` with the tags
 ``pipeline`` and ``table``, and as ``icefloe.<pipeline>.<metric>`` for StatsD, which knows no tags.
@@ -42,7 +42,7 @@ _REQUEST_KINDS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One number; of kind ``timing`` it is in seconds."""
+    """One number; a ``timing`` is in seconds."""
 
     kind: Literal["counter", "gauge", "timing"]
     name: str
@@ -66,7 +66,7 @@ def send_poll(pipeline: str, table: str, *, outcome: Literal["due", "empty", "fa
 
 
 def send_batch(dag_id: str, table: str, *, is_resumed: bool, map_tasks: int) -> None:
-    """Counts a batch that plan opened, or found open, and the map tasks of one that it planned."""
+    """Counts a batch that plan opened or resumed, and the map tasks of a batch that it opened."""
     names = {"batch.resumed": 1} if is_resumed else {"batch.opened": 1, "map_tasks.planned": map_tasks}
     _send(
         (Metric(kind="counter", name=name, value=count) for name, count in names.items()), pipeline=dag_id, table=table
@@ -74,14 +74,14 @@ def send_batch(dag_id: str, table: str, *, is_resumed: bool, map_tasks: int) -> 
 
 
 def send_failure(dag_id: str, table: str, phase: str, *, is_final: bool, is_lost: bool = False) -> None:
-    """Counts a try of a task that failed, or was lost without a word."""
+    """Counts a try of a task that failed or was lost."""
     kind = "final" if is_final else "to_retry"
     names = (f"task.failed.{kind}", f"task.failed.{phase}", *(["task.lost"] if is_lost else []))
     _send((Metric(kind="counter", name=name, value=1) for name in names), pipeline=dag_id, table=table)
 
 
 def status_metrics(status: PipelineStatus, *, now: datetime) -> Iterator[Metric]:
-    """What a status says in numbers; what is not known is left out."""
+    """The figures of a status; unknown ones are left out."""
     waiting = 0.0 if status.lag_snapshots == 0 else _seconds(status.waiting_since, now)
     gauges = {
         "lag.snapshots": status.lag_snapshots,
@@ -99,7 +99,7 @@ def status_metrics(status: PipelineStatus, *, now: datetime) -> Iterator[Metric]
 
 
 def report_metrics(report: BatchReport) -> Iterator[Metric]:
-    """What a batch did in numbers; what is not known is left out."""
+    """The figures of a batch; unknown ones are left out."""
     counters = {
         f"batch.committed.{report.route.value}": 1,
         "steps": report.steps,
@@ -137,7 +137,7 @@ def report_metrics(report: BatchReport) -> Iterator[Metric]:
 
 
 def _request_metrics(phases: Iterable[PhaseRecord]) -> Iterator[Metric]:
-    """Of all phases together; nothing where no phase said so."""
+    """Requests of all phases together; nothing if no phase counted any."""
     known = {phase.phase: phase.requests for phase in phases if phase.requests is not None}
     if not known:
         return

@@ -1,4 +1,4 @@
-"""Serving the page: routes, rights, and reading what the documents need.
+"""Serves the page: routes, rights, and the reads that the documents need.
 
 Read in this order:
 

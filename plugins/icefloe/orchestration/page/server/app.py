@@ -21,7 +21,7 @@ _MAY_READ_RUNS: Final = Depends(requires_access_dag("GET", DagAccessEntity.RUN))
 
 
 def create_page_app() -> FastAPI:
-    """The application. Everything but the static files asks for a login; these hold nothing of anybody's."""
+    """The application. Everything except the static files needs a login; the static files hold nobody's data."""
     app = FastAPI(title="icefloe", docs_url=None, redoc_url=None, openapi_url=None)
     documents = PageDocuments()
     app.include_router(_overview(documents), prefix="/api", dependencies=[Depends(get_user)])
@@ -34,7 +34,7 @@ def create_page_app() -> FastAPI:
 
 
 def _overview(documents: PageDocuments) -> APIRouter:
-    """The one document of many DAGs: each is asked for by name, because a right to one is none to another."""
+    """The one document of many DAGs. Rights are checked for each DAG, because a right to one is none to another."""
     router = APIRouter()
 
     @router.get("/overview")

@@ -1,4 +1,4 @@
-"""Reads what the page shows from checkpoints: ``status.json`` and reports, by name, never by listing."""
+"""Reads checkpoints for the page: ``status.json``, reports and phase records, by name, never by listing."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from icefloe.storage.store import KeyMissingError, Store
 __all__ = ["CheckpointReader"]
 
 _STATUS: Final = "status.json"
-# A page asks again; the store's own patience of minutes is that of tasks.
+# A page asks again, so it waits for seconds only; tasks wait for minutes.
 _HURRY: Final = {"timeout": "5s", "connect_timeout": "3s"}
 _PATIENCE_SECONDS: Final = 3.0
 _FRESH_SECONDS: Final = 3.0
@@ -32,11 +32,11 @@ _A_DAY_SECONDS: Final = 86_400.0
 
 
 class CheckpointReader:
-    """What is not there, or cannot be read, is a sentence and never an error.
+    """Reads statuses, reports and phase records; a fault comes back as a sentence, never as an error.
 
     Args:
-        deadline_seconds: how long a call waits for all that it asks for.
-        fresh_seconds: how long counts what may change: a status, and that a report is not written yet.
+        deadline_seconds: time that a call waits for all that it asks for.
+        fresh_seconds: time for which an answer that may change counts: a status, or that a report is missing.
     """
 
     def __init__(self, *, deadline_seconds: float = _DEADLINE_SECONDS, fresh_seconds: float = _FRESH_SECONDS) -> None:
@@ -56,10 +56,10 @@ class CheckpointReader:
     def reports(
         self, pipeline: Pipeline, batch_numbers: Iterable[int], *, backfill_id: str | None = None
     ) -> dict[int, Found]:
-        """The reports of some batches; a report that was read once never changes, a missing one may come."""
+        """The reports of some batches. A written report never changes; a missing one may be written later."""
         prefix = "" if backfill_id is None else f"{backfill_prefix(backfill_id)}/"
         keys = {number: f"{prefix}{report_key(number)}" for number in batch_numbers}
-        # A pipeline may be given another checkpoint under its old name: the place is part of what is remembered.
+        # A pipeline may be given another checkpoint under its old name, so the place is part of the cache's key.
         names = {number: f"{key} of {pipeline.name} in {pipeline.checkpoint_url}" for number, key in keys.items()}
         looks: dict[str, Callable[[], Any]] = {
             names[number]: partial(_read_report, pipeline, key) for number, key in keys.items()
@@ -68,7 +68,7 @@ class CheckpointReader:
         return {number: found[name] for number, name in names.items()}
 
     def phases(self, pipeline: Pipeline, batch_number: int, *, backfill_id: str | None = None) -> list[dict[str, Any]]:
-        """What the phases of an open batch recorded until now; none where that cannot be read."""
+        """Records of the phases of an open batch so far; none if they cannot be read."""
         key = f"the phases of {pipeline.name} {backfill_id or ''} {batch_number} in {pipeline.checkpoint_url}"
         look = partial(_read_phases, pipeline, batch_number, backfill_id)
         found = self._changing.get({key: look}, lanes={key: _lane(pipeline)})[key]
@@ -110,7 +110,7 @@ def _read_report(pipeline: Pipeline, key: str) -> Any:
 
 
 def _lane(pipeline: Pipeline) -> str:
-    """One store, one lane: its bucket, and who asks for it."""
+    """The lane of a store: its bucket and the connection that opens it."""
     url = urlsplit(pipeline.checkpoint_url)
     return f"{url.scheme}://{url.netloc} {pipeline.storage_conn_id}"
 

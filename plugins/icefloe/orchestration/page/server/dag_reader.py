@@ -25,7 +25,7 @@ _Values: TypeAlias = "Mapping[tuple[int, str], dict[str, Any]]"
 
 
 class DagReader:
-    """A few queries for any number of DAGs; what their pipeline files say is read once per version of a DAG."""
+    """Reads any number of DAGs by a few queries; the facts of a pipeline file are read once per version of its DAG."""
 
     def __init__(self) -> None:
         self._facts = FactsCache()
@@ -35,11 +35,11 @@ class DagReader:
         return list(session.scalars(_ours(select(DagModel.dag_id))))
 
     def dag(self, session: Session, dag_id: str, *, runs: int = _RUNS) -> DagState | None:
-        """One DAG; None where it is not there or none of ours."""
+        """One DAG; None if it does not exist or is not ours."""
         return next(iter(self.dags(session, {dag_id}, runs=runs)), None)
 
     def dags(self, session: Session, dag_ids: Collection[str], *, runs: int = _RUNS) -> list[DagState]:
-        """Those of the DAGs that are ours, by id, each with its newest runs."""
+        """Our DAGs among the given ones, sorted by id, each with its newest runs."""
         models = session.scalars(_ours(select(DagModel))).all()
         models = sorted((model for model in models if model.dag_id in dag_ids), key=lambda model: model.dag_id)
         ours = [model.dag_id for model in models]
@@ -62,7 +62,7 @@ class DagReader:
         ]
 
     def run(self, session: Session, dag_id: str, run_id: str) -> RunState | None:
-        """One run; None where it is not there."""
+        """One run; None if it does not exist."""
         row = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
         return None if row is None else next(iter(_with_tasks(session, [row])))
 

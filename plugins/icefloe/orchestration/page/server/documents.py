@@ -1,4 +1,4 @@
-"""Every document of the page: what is read for it, and which function makes it."""
+"""Every document of the page: the reads that it needs, and the function that makes it."""
 
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ class UnknownPageError(UsageError):
 
 
 class PageDocuments:
-    """Reads and composes; who may see what was asked before."""
+    """Reads and composes the documents; rights are checked before."""
 
     def __init__(self) -> None:
         self._dags = DagReader()
@@ -42,7 +42,7 @@ class PageDocuments:
         return self._dags.dag_ids(session)
 
     def with_backfills(self, dag_id: str) -> tuple[str, str]:
-        """A DAG, and the one of its backfills, which its page lists for those who may see them."""
+        """The ids of a DAG and of its backfill DAG; the page lists backfills for users who may see them."""
         return dag_id, f"{dag_id}{_SUFFIX}"
 
     def overview(self, session: Session, permitted: Collection[str]) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class PageDocuments:
     def pipeline(
         self, session: Session, dag_id: str, permitted: Collection[str], *, before: int | None
     ) -> dict[str, Any]:
-        """One pipeline and a page of its batches; of the DAG of its backfills, only these."""
+        """One pipeline and a page of its batches; for a backfill DAG, only the backfills."""
         dag = self._dag(session, dag_id)
         if dag.is_backfill:
             return pipeline_document(dag, Found(), None, {}, [dag], now=datetime.now(UTC)) | {"is_backfill": True}
@@ -79,7 +79,7 @@ class PageDocuments:
         return document
 
     def run(self, session: Session, dag_id: str, run_id: str) -> dict[str, Any]:
-        """What one run of a DAG worked on."""
+        """The batch that one run of a DAG worked on."""
         dag = self._dag(session, dag_id)
         run = self._dags.run(session, dag_id, run_id)
         if run is None:
@@ -113,7 +113,7 @@ class PageDocuments:
         return statuses[dag.dag_id], looks.get(dag.dag_id)
 
     def _statuses(self, pipelines: Mapping[str, Pipeline]) -> tuple[dict[str, Found], dict[str, Found]]:
-        """The status of each pipeline as of now, as far as its catalog answered, and what that said."""
+        """The status of each pipeline as of now, as far as its catalog answered, and the catalogs' answers."""
         written = self._checkpoints.statuses(pipelines)
         looks = self._tables.looks({key: (pipeline, written[key]) for key, pipeline in pipelines.items()})
         return {key: as_of_now(found, looks.get(key, Found())) for key, found in written.items()}, looks
@@ -126,13 +126,13 @@ class PageDocuments:
     def _phases(
         self, dag: DagState, number: int | None, backfill_id: str | None, report: Found
     ) -> list[dict[str, Any]]:
-        """Of a batch that is under way; a report has them itself."""
+        """Phase records of a batch under way; a report holds its own."""
         if dag.facts.pipeline is None or number is None or report.value is not None:
             return []
         return self._checkpoints.phases(dag.facts.pipeline, number, backfill_id=backfill_id)
 
     def _report_of_run(self, dag: DagState, run: RunState) -> Found:
-        """Asked for only when commit came to its end; before, there is none."""
+        """The report of a run's batch. It is read only after commit succeeded: before, there is none."""
         commit = run.tasks.get("commit")
         is_done = commit is not None and commit.state == "success"
         backfill_id = run.result("plan").get("backfill_id")

@@ -1,4 +1,4 @@
-"""What pipeline files say, read from the serialized DAGs of Airflow's database once per version of a DAG."""
+"""Facts of pipeline files, read from the serialized DAGs in Airflow's database once per version of a DAG."""
 
 from collections.abc import Mapping
 from threading import Lock
@@ -14,14 +14,14 @@ __all__ = ["FactsCache"]
 
 
 class FactsCache:
-    """Parsing 200 serialized DAGs takes a second, comparing their hashes a millisecond."""
+    """Keeps the facts of DAGs: parsing 200 serialized DAGs takes a second, comparing their hashes a millisecond."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[str, PipelineFacts]] = {}
         self._lock = Lock()
 
     def of(self, session: Session, dag_ids: list[str]) -> Mapping[str, PipelineFacts]:
-        """The facts of each DAG; empty ones where it was never serialized."""
+        """The facts of each DAG; empty if it was never serialized."""
         hashes = _latest_hashes(session, dag_ids)
         with self._lock:
             known = dict(self._known)

@@ -6,7 +6,7 @@ __all__ = ["LazyApp"]
 
 
 class LazyApp:
-    """An ASGI application that stands for the page's until somebody looks at it.
+    """An ASGI application that makes the page's application at the first request.
 
     FastAPI and the readers take about a second to import in a process that has no API server.
     """

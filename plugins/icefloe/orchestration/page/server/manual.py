@@ -1,4 +1,4 @@
-"""The documentation as pages beside the pipelines: `docs/` as it lies beside `plugins/`, needing no network."""
+"""The documentation as pages next to the pipelines: `docs/`, the folder next to `plugins/`, without a network."""
 
 import re
 from collections.abc import Iterator
@@ -28,17 +28,17 @@ class Manual:
     """The chapters of a folder of Markdown files.
 
     Args:
-        folder: where they are; where there is none, there are no chapters.
+        folder: holds the files; if it is missing, there are no chapters.
     """
 
     def __init__(self, folder: Path = _FOLDER) -> None:
         self._folder = folder
-        # No HTML of the files reaches a browser, and no address but what Markdown's own rules let pass.
+        # No HTML of the files reaches a browser, and no address except those that Markdown's own rules allow.
         self._markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
         self._rendered = lru_cache(maxsize=64)(self._render)
 
     def chapters(self) -> list[str]:
-        """The names, of which a page's address is made."""
+        """The names of the chapters; the address of a page ends with one."""
         found = (path.stem for path in self._folder.glob("*.md"))
         return sorted(name for name in found if _NAME.fullmatch(name))
 
@@ -46,7 +46,7 @@ class Manual:
         """A chapter as HTML.
 
         Raises:
-            UnknownChapterError: there is none of that name.
+            UnknownChapterError: there is no chapter of that name.
         """
         if name not in self.chapters():
             raise UnknownChapterError(f"the documentation has no page {name!r}, or is not installed beside plugins/")
@@ -57,7 +57,7 @@ class Manual:
         """The file of a picture.
 
         Raises:
-            UnknownChapterError: there is none of that name.
+            UnknownChapterError: there is no picture of that name.
         """
         path = self._folder / "images" / f"{name}.png"
         if not _NAME.fullmatch(name) or not path.is_file():
@@ -78,7 +78,7 @@ class Manual:
 
 
 def anchor(heading: str) -> str:
-    """What a heading is linked by, as code hosts make it.
+    """The anchor that links to a heading, as code hosts make it.
 
     >>> anchor("Counters, sent by `commit` once per batch")
     'counters-sent-by-commit-once-per-batch'
@@ -91,7 +91,7 @@ def _neighbours(tokens: list[Token]) -> Iterator[tuple[Token, Token]]:
 
 
 def _follow(token: Token) -> None:
-    """Points a link between files at the page of the other; what leads out of the folder leads nowhere."""
+    """Points a link to another chapter at its page; a link to any other file is removed."""
     if token.type != "link_open":
         return
     href = str(token.attrGet("href") or "")

@@ -14,7 +14,7 @@ __all__ = ["may_list_runs", "permitted_dags"]
 
 
 def permitted_dags(session: Session, user: Any, dag_ids: Collection[str]) -> set[str]:
-    """Those of the DAGs that the user may see, with their runs: the page shows both.
+    """DAGs among the given ones that the user may see with their runs: the page shows both.
 
     A right to a DAG is none to its runs, and a role may give the right to the runs of one DAG alone.
     """
@@ -31,7 +31,7 @@ def permitted_dags(session: Session, user: Any, dag_ids: Collection[str]) -> set
 
 
 def may_list_runs(user: Any) -> bool:
-    """Whether the user has the right to the runs of no DAG in particular; a role for single DAGs gives none."""
+    """True if the user has the right to runs in general; a role for single DAGs does not give it."""
     manager: BaseAuthManager[Any] = get_auth_manager()
     return manager.is_authorized_dag(**_runs_of(DagDetails()), user=user)
 

@@ -1,4 +1,4 @@
-"""The snapshots of a pipeline's table, for whoever picks a range to backfill."""
+"""The snapshots of a pipeline's table, for a user who picks a range to backfill."""
 
 import os
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ class SnapshotHistory:
         self._cache = DocumentCache(fresh_seconds=_FRESH_SECONDS, deadline_seconds=_DEADLINE_SECONDS)
 
     def of(self, pipeline: Pipeline) -> Found:
-        """The snapshots of the branch, newest first, or why they cannot be had."""
+        """The snapshots of the branch, newest first, or the reason why they cannot be read."""
         key = f"the history of {pipeline.table} ({pipeline.name})"
         return self._cache.get({key: lambda: _load(pipeline)})[key]
 

@@ -1,4 +1,4 @@
-"""Where tables stand now: a pipeline that is paused, or whose run died, tells nobody that its table moved on."""
+"""The present state of tables: a pipeline that is paused, or whose run died, does not report new snapshots."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -20,27 +20,27 @@ _THREADS: Final = 2
 
 
 class TableWatch:
-    """Looks through the catalogs in the background; nobody ever waits for one, and one holds up no other.
+    """Looks through the catalogs in the background. Nobody ever waits for a catalog, and none holds up another.
 
     Args:
-        fresh_seconds: how old a look may be; while nobody asks, none is made.
+        fresh_seconds: greatest age of a look. While nobody asks, no look is made.
     """
 
     def __init__(self, *, fresh_seconds: float = _FRESH_SECONDS) -> None:
         self._cache = DocumentCache(fresh_seconds=fresh_seconds, deadline_seconds=0, threads=_THREADS)
 
     def looks(self, statuses: Mapping[str, tuple[Pipeline, Found]]) -> dict[str, Found]:
-        """What is known of the table of each pipeline, by the keys given; empty where no look came back yet.
+        """The last look at the table of each pipeline, by the keys given; empty if no look came back yet.
 
         Args:
-            statuses: the ``status.json`` of each pipeline, which says where its cursor is.
+            statuses: the ``status.json`` of each pipeline, which has its cursor.
         """
         names: dict[str, str] = {}
         looks: dict[str, Callable[[], Any]] = {}
         lanes: dict[str, str] = {}
         for key, (pipeline, status) in statuses.items():
             if status.value is None and status.sentence is not None:
-                continue  # where the cursor is nobody can say
+                continue  # nobody knows the cursor
             written = status.value or {}
             cursor, is_loading = written.get("cursor_snapshot_id"), bool(written.get("load_part"))
             cursor_id = None if cursor is None else int(cursor)
@@ -52,7 +52,7 @@ class TableWatch:
 
 
 def as_of_now(status: Found, look: Found) -> Found:
-    """A status whose lag and expiry are those of a later look; what is known of the checkpoint stays.
+    """A status with the lag and expiry of a later look; its facts about the checkpoint stay.
 
     >>> as_of_now(Found(value={"last_batch": 7, "lag_snapshots": 0}), Found(value={"lag_snapshots": 2})).value
     {'last_batch': 7, 'lag_snapshots': 2}

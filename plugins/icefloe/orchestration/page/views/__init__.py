@@ -1,10 +1,10 @@
-"""The documents of the page: pure functions of what was read.
+"""The documents of the page: pure functions of the data that was read.
 
 Read in this order:
 
 - `dag_state`: a DAG as plain values
 - `overview`: all pipelines
-- `health`: how a pipeline is, in a word and a sentence
+- `health`: the health of a pipeline in one word and one sentence
 - `stall`: why it does not go on
 - `pipeline_page`: one pipeline
 - `batch_entry`: one batch in a list

@@ -13,15 +13,15 @@ _FIGURES: Final = (
     "counts", "bytes_read", "decoded_bytes", "shuffled_bytes", "shuffled_rows", "written_bytes", "map_tasks",
     "num_partitions", "ranges", "map_seconds", "reduce_seconds", "seconds",
 )  # fmt: skip
-"""Of a report; one of an older release says less."""
+"""Keys that are taken from a report; a report of an older release has fewer."""
 
 
 def committed_entry(report: Mapping[str, Any], runs: Sequence[RunState]) -> dict[str, Any]:
-    """A batch that is done.
+    """The entry of a committed batch.
 
     Args:
-        report: as it stands in the checkpoint.
-        runs: those of Airflow that worked on it, newest first; none where Airflow forgot them.
+        report: as it is in the checkpoint.
+        runs: Airflow's runs that worked on it, newest first; none if Airflow forgot them.
     """
     return {
         "batch": report["batch_number"],
@@ -37,7 +37,7 @@ def committed_entry(report: Mapping[str, Any], runs: Sequence[RunState]) -> dict
 
 
 def open_entry(number: int, since: str | None, runs: Sequence[RunState]) -> dict[str, Any]:
-    """A batch that is under way, as far as its plan says."""
+    """The entry of a batch under way, as far as its plan says."""
     plan = runs[0].result("plan") if runs else {}
     return {
         "batch": number,
@@ -65,7 +65,7 @@ def runs_by_batch(runs: Iterable[RunState]) -> dict[int, list[RunState]]:
 
 
 def phase_seconds(runs: Sequence[RunState]) -> list[dict[str, Any]]:
-    """How long each task took on the clock, over all runs of a batch; the last try of each counts."""
+    """Seconds that each task took on the clock, summed over all runs of a batch; the last try in each run counts."""
     totals: dict[str, float] = {}
     for run in runs:
         for name in WORKING_TASKS:
@@ -76,7 +76,7 @@ def phase_seconds(runs: Sequence[RunState]) -> list[dict[str, Any]]:
 
 
 def task_rows(run: RunState) -> list[dict[str, Any]]:
-    """The tasks of a run in the order of the flow, those that have no place in it first."""
+    """The tasks of a run in the order of the flow; tasks that have no place in it come first."""
     order: dict[str, int] = {name: place for place, name in enumerate(FlowTask)}
     tasks = sorted(run.tasks.values(), key=lambda task: (order.get(task.task_id, -1), task.task_id))
     return [
@@ -100,13 +100,13 @@ def _seconds(task: TaskState | None) -> float | None:
 
 
 def _reported_phases(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Where Airflow forgot the runs."""
+    """Seconds of each phase from the report, for a batch whose runs Airflow forgot."""
     phases = report.get("phases") or ()
     return [{"name": phase["phase"], "seconds": round(phase["seconds"], 3)} for phase in phases]
 
 
 def _audit(report: Mapping[str, Any]) -> dict[str, Any]:
-    """A batch is committed only when its sums were equal; the snapshot summaries say more where they can."""
+    """The checks of a committed batch: its hash sum, which was equal on both sides, and the snapshot summaries."""
     checks = report.get("summary_checks") or ()
     can_tell = [check for check in checks if check.get("expected") is not None]
     return {

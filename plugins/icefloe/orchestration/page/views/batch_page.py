@@ -1,4 +1,4 @@
-"""The document of one batch, or of one run: its route with figures, its tasks, where the skew is."""
+"""The document of one batch, or of one run: its route with figures, its tasks and their skew."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -28,14 +28,14 @@ def batch_document(
     *,
     now: datetime,
 ) -> dict[str, Any]:
-    """What the page of a batch shows.
+    """The document of a batch.
 
     Args:
         dag: with the runs that may have worked on it.
         number: of the batch.
         status: the pipeline's ``status.json``.
-        report: of the batch; not there while it is open.
-        phases: what they recorded until now, while it is open.
+        report: of the batch; missing while it is open.
+        phases: their records so far, while it is open.
         now: of this machine.
     """
     runs = runs_by_batch(dag.runs).get(number, [])
@@ -51,7 +51,7 @@ def run_document(
     *,
     now: datetime,
 ) -> dict[str, Any]:
-    """What the tab on a run shows: the batch that it worked on, if it got so far."""
+    """The document of a run: the batch that it worked on, if it got that far."""
     return _document(dag, run.batch_number, [run], status, report, phases, now)
 
 
@@ -109,7 +109,7 @@ def _run(run: RunState) -> dict[str, Any]:
 def _trouble(
     dag: DagState, run: RunState | None, status: Mapping[str, Any] | None, now: datetime
 ) -> dict[str, Any] | None:
-    """What this run failed of; the pipeline's status speaks of its latest run alone."""
+    """The failure of this run; None if there is none. The pipeline's status is only about its latest run."""
     if run is None:
         return None
     of_run = DagState(dag_id=dag.dag_id, facts=dag.facts, is_broken=dag.is_broken, runs=(run,))
@@ -126,5 +126,5 @@ def _trouble(
 
 
 def _details(report: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What a report says of single tasks; one of an older release says nothing."""
+    """Figures of single tasks from a report; a report of an older release has none."""
     return {} if report is None else {name: report[name] for name in _DETAILS if report.get(name) is not None}

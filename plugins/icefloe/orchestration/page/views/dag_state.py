@@ -1,4 +1,4 @@
-"""What Airflow knows of one DAG of ours, as plain values."""
+"""Airflow's facts about one of our DAGs, as plain values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,9 +17,9 @@ class TaskState:
     """One task of a run.
 
     Attributes:
-        state: Airflow's; None where the scheduler has not come to it yet.
+        state: Airflow's; None if the scheduler has not come to it yet.
         trouble: the sentence that its last failed try left.
-        result: what it returned, where that is a mapping.
+        result: the mapping that it returned; None if it returned no mapping.
     """
 
     task_id: str
@@ -46,17 +46,17 @@ class RunState:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether it is queued or runs."""
+        """True if it is queued or runs."""
         return self.state in _UNFINISHED
 
     def result(self, task_id: str) -> Mapping[str, Any]:
-        """What a task returned; empty where it returned nothing."""
+        """The mapping that a task returned; empty if it returned none."""
         task = self.tasks.get(task_id)
         return {} if task is None or task.result is None else task.result
 
     @property
     def batch_number(self) -> int | None:
-        """The batch that its plan opened or resumed; None before, and where there was none."""
+        """The batch that its plan opened or resumed; None before that, and if there was no batch."""
         number = self.result("plan").get("batch_number")
         return number if isinstance(number, int) else None
 

@@ -1,4 +1,4 @@
-"""How a pipeline is, in one word and one sentence, from what Airflow and the checkpoint say."""
+"""The health of a pipeline in one word and one sentence, from Airflow and the checkpoint."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ _RETRYING: Final = frozenset({"up_for_retry"})
 
 
 class State(StrEnum):
-    """The states of a pipeline, those that need somebody first."""
+    """The states of a pipeline; states that need somebody come first."""
 
     BROKEN = "broken file"
     FAILED = "failed"
@@ -32,14 +32,14 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """One state, and the sentence that explains it where there is something to explain.
+    """One state, and a sentence if there is something to explain.
 
     Attributes:
-        sentence: what is wrong and what to do, or what is going on.
-        run_id: of the run that it speaks of.
+        sentence: the fault and the way out, or the work that is going on.
+        run_id: of the run that the sentence is about.
         task_id: of its task, whose log says more.
         since: when that began.
-        is_stalled: there is work, and what should do it in Airflow does not.
+        is_stalled: there is work, but the part of Airflow that should do it does not.
     """
 
     state: State
@@ -52,16 +52,16 @@ class Health:
 
     @property
     def needs_somebody(self) -> bool:
-        """Whether nothing goes on until somebody acts."""
+        """True if nothing goes on until somebody acts."""
         return self.is_stalled or self.state in (State.BROKEN, State.FAILED)
 
 
 def health_of(dag: DagState, status: Mapping[str, Any] | None, *, now: datetime) -> Health:
-    """How a pipeline is.
+    """The health of a pipeline.
 
     Args:
         dag: the DAG that follows the table.
-        status: its ``status.json``, as of now where its catalog answers; None where it could not be read.
+        status: its ``status.json``, as of now if its catalog answers; None if it could not be read.
         now: of this machine.
     """
     if dag.is_broken or dag.facts.pipeline is None:
@@ -138,7 +138,7 @@ def _all_failed(dag: DagState) -> bool:
 
 
 def _sentence(task: TaskState, status: Mapping[str, Any]) -> str | None:
-    """What the task itself left in Airflow, else what the status says of that task."""
+    """The sentence that the task itself left in Airflow; otherwise the status's sentence about that task."""
     if task.trouble is not None and task.trouble.get("sentence"):
         return str(task.trouble["sentence"])
     trouble = status.get("trouble")

@@ -1,4 +1,4 @@
-"""The document of the overview: every pipeline, those in trouble first."""
+"""The document of the overview: every pipeline; pipelines in trouble come first."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -18,12 +18,12 @@ _NOTHING: Final = Found()
 def overview_document(
     dags: Iterable[DagState], statuses: Mapping[str, Found], looks: Mapping[str, Found], *, now: datetime
 ) -> dict[str, Any]:
-    """What the overview shows.
+    """The document of the overview.
 
     Args:
-        dags: those that the user may see.
-        statuses: the ``status.json`` of each pipeline, by DAG id, as of now where its catalog answers.
-        looks: what the catalogs answered.
+        dags: the DAGs that the user may see.
+        statuses: the ``status.json`` of each pipeline, by DAG id, as of now if its catalog answers.
+        looks: the catalogs' answers.
         now: of this machine; the browser's clock may differ.
     """
     rows = [

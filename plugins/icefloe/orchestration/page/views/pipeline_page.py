@@ -15,7 +15,7 @@ PAGE_SIZE: Final = 25
 
 
 def newest_batch(dag: DagState, status: Mapping[str, Any] | None) -> int | None:
-    """The highest number of a batch that is committed, as far as anything tells."""
+    """The highest number of a committed batch, as far as the status or Airflow's runs know it."""
     if status and status.get("last_batch") is not None:
         return int(status["last_batch"])
     committed = [run.result("commit").get("batch_number") for run in dag.runs]
@@ -43,14 +43,14 @@ def pipeline_document(
     *,
     now: datetime,
 ) -> dict[str, Any]:
-    """What the page of a pipeline shows.
+    """The document of a pipeline.
 
     Args:
         dag: with more runs than the overview needs.
-        status: its ``status.json``, as of now where its catalog answers.
-        look: what the catalog answered.
+        status: its ``status.json``, as of now if its catalog answers.
+        look: the catalog's answer.
         reports: of the batches that are shown, newest first.
-        backfills: the DAG of its backfills, where the user may see it.
+        backfills: its backfill DAG, if the user may see it.
         now: of this machine.
     """
     runs = runs_by_batch(dag.runs)

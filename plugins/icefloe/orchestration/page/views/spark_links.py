@@ -1,4 +1,4 @@
-"""Where the Spark application of a phase can be looked at: its own page while it runs, then the history server."""
+"""Links to the Spark application of a phase: to its own page while it runs, then to the history server."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,7 +12,7 @@ __all__ = ["history_url", "spark_links"]
 
 
 def history_url() -> str | None:
-    """The history server that the configuration of Airflow names, without a final slash; None: there is none."""
+    """URL of the history server in Airflow's configuration, without a final slash; None if there is none."""
     url = str(conf.get("icefloe", "spark_history_url", fallback="") or "").rstrip("/")
     return url if _is_web(url) else None
 
@@ -20,11 +20,11 @@ def history_url() -> str | None:
 def spark_links(
     phases: Iterable[Mapping[str, Any]], run: RunState | None, *, history: str | None
 ) -> dict[str, dict[str, Any]]:
-    """What is known of the Spark application of each phase, by the phase's name.
+    """Id and link of the Spark application of each phase, by the phase's name.
 
     Args:
-        phases: phase records, as they stand in a report or in the folder of an open batch.
-        run: which may be at work on them.
+        phases: phase records from a report or from the folder of an open batch.
+        run: the run that may be at work on them.
         history: as `history_url` gives it.
     """
     links = {}

@@ -1,4 +1,4 @@
-"""Why a pipeline does not go on although there is work: the part of Airflow that should have acted, and since when."""
+"""Reasons why a pipeline does not go on although there is work: the part of Airflow that should have acted."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -14,7 +14,7 @@ _WAITING: Final = frozenset({"queued", "scheduled"})
 
 
 def trigger_stall(dag: DagState, status: Mapping[str, Any], now: datetime) -> str | None:
-    """A sensor that waits although the table moved on long ago."""
+    """Sentence about a sensor that waits although the table moved on long ago; None if there is none."""
     waited = _seconds_since(status.get("waiting_since"), now)
     patience = _PATIENCE_SECONDS
     if dag.facts.pipeline is not None:
@@ -25,7 +25,7 @@ def trigger_stall(dag: DagState, status: Mapping[str, Any], now: datetime) -> st
 
 
 def schedule_stall(dag: DagState, status: Mapping[str, Any], now: datetime) -> str | None:
-    """A run that was due and was not made."""
+    """Sentence about a run that was due and was not made; None if there is none."""
     due, waited = dag.next_run_at, _seconds_since(status.get("waiting_since"), now)
     if not status.get("lag_snapshots") or due is None or (waited is not None and waited < _PATIENCE_SECONDS):
         return None
@@ -35,7 +35,7 @@ def schedule_stall(dag: DagState, status: Mapping[str, Any], now: datetime) -> s
 
 
 def queue_stall(task: TaskState | None, now: datetime) -> str | None:
-    """A task that no worker takes."""
+    """Sentence about a task that no worker takes; None if there is none."""
     if task is None or task.state not in _WAITING or task.queued_at is None:
         return None
     if (now - task.queued_at).total_seconds() < _PATIENCE_SECONDS:
