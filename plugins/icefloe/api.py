@@ -60,20 +60,20 @@ def read_changes(
     shuffle, which takes at most 1 GiB; rows that changed pass through a temporary folder.
 
     Args:
-        table: a `pyiceberg.table.Table`; its metadata as loaded is what counts. Its files are read by its own ``io``,
-            which PyIceberg makes of the table's properties too: load tables of writers whom you trust.
+        table: a `pyiceberg.table.Table`; its metadata counts as it was loaded. Its files are read by its own ``io``,
+            which PyIceberg makes from the table's properties too: load only tables of writers whom you trust.
         after_snapshot_id: exclusive; None: from the start of the table's history.
         up_to_snapshot_id: inclusive; None: the head of the branch.
         after_timestamp: instead of the id: the snapshot that was current then; needs an offset.
-        up_to_timestamp: likewise.
-        identifier_columns: what makes two rows the same row; None: the table's identifier fields, without these the
-            row ids of V3 tables. Without any, changes are INSERT and DELETE only.
+        up_to_timestamp: instead of the id: the snapshot that was current then; needs an offset.
+        identifier_columns: columns that make two rows the same row; None: the table's identifier fields or, if it has
+            none, the row ids of V3 tables. Without any of these, changes are INSERT and DELETE only.
         changes: ``each`` step by itself, or ``net``: the last state of each identity against its first.
         commit_groups: ``fuse`` the snapshots of one commit into one step, or ``split``: a step for each snapshot.
-        columns: to deliver, in the table's order; None: all. A change in other columns is no change.
+        columns: columns to deliver, in the table's order; None: all. A change in other columns is no change.
         filter: an Iceberg expression in the names of the last schema, such as ``"status = 'open' and amount > 10"``. A
-            row that begins to pass is an INSERT, one that no longer does a DELETE.
-        branch: whose history is read.
+            row that begins to pass is an INSERT. A row that no longer passes is a DELETE.
+        branch: branch whose history is read.
 
     Returns:
         ``_change_type``, ``_change_ordinal``, ``_commit_snapshot_id``, ``_commit_timestamp``, then the table's columns
@@ -81,7 +81,7 @@ def read_changes(
 
     Raises:
         UsageError: an argument of another type, or a range that ends before it begins.
-        TerminalError: the range cannot be read, and why; while reading, a damaged file or an audit that fails.
+        TerminalError: the range cannot be read; while reading, a file is damaged or an audit fails.
         NotBuiltError: a column or a data file that this release cannot read.
     """
     _refuse_misuse(table, filter, identifier_columns=identifier_columns, columns=columns)
@@ -127,7 +127,7 @@ def read_changes(
 
 
 def _read(planned_batch: PlannedBatch, table: Table) -> Iterator[pa.RecordBatch]:
-    """Both phases in this process, delivered as they come; the folder between them lives as long as the reading."""
+    """Runs both phases in this process and yields changes as they come; removes the folder between them at the end."""
     plan = planned_batch.plan
     with tempfile.TemporaryDirectory(prefix="icefloe-changes-", ignore_cleanup_errors=True) as folder:
         store = FencedStore(open_store(Path(folder).as_uri()))
@@ -147,7 +147,7 @@ def _read(planned_batch: PlannedBatch, table: Table) -> Iterator[pa.RecordBatch]
 
 
 def _refuse_misuse(table: object, filter_text: object, **lists: object) -> None:
-    """These mistakes would otherwise be told by the first thing inside that stumbles over them."""
+    """Reports mistakes that would otherwise surface as an error somewhere inside."""
     if not isinstance(table, Table):
         raise UsageError(f"read_changes takes a pyiceberg.table.Table, as catalog.load_table gives it, not {table!r}")
     for name, given in lists.items():

@@ -23,10 +23,10 @@ __all__ = [
 Document = TypeVar("Document")
 
 STRICT: Final = ConfigDict(extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
-"""What every document class sets as ``__pydantic_config__``."""
+"""The ``__pydantic_config__`` of every document class."""
 
 SnapshotId = Annotated[int, PlainSerializer(str, return_type=str, when_used="json")]
-"""A snapshot id: an int in Python, a string in JSON, where numbers above 2^53 are rounded by browsers and jq."""
+"""A snapshot id: an int in Python, a string in JSON, because browsers and jq round numbers above 2^53."""
 
 Hash128 = Annotated[
     int,
@@ -38,18 +38,18 @@ Hash128 = Annotated[
 
 
 class TornDocumentError(TerminalError):
-    """A document is there, but empty or cut. Every write is whole, so the machine or the store lost the rest."""
+    """A document exists, but is empty or cut. Every write is whole, so the machine or the store lost the rest."""
 
 
 def dump_document(document: Any) -> bytes:
-    """The JSON of a document, indented and with a final newline, so that people can read what lies in the store."""
+    """The JSON of a document, indented and with a final newline, so that people can read it in the store."""
     return _adapter(type(document)).dump_json(document, indent=1) + b"\n"
 
 
 def document_digest(document: Any) -> str:
-    """What a document says, in 32 hexadecimal digits.
+    """Digest of the content of a document, 32 hexadecimal digits.
 
-    Keys that have their default add nothing, so that a later release, which knows more keys, gives the same.
+    Keys that have their default add nothing. So a later release, which knows more keys, computes the same digest.
     """
     return digest_of(_adapter(type(document)).dump_json(document, exclude_defaults=True))
 
@@ -69,7 +69,7 @@ def load_document(kind: type[Document], data: bytes, *, what: str) -> Document:
     Args:
         kind: the document's dataclass.
         data: UTF-8 JSON.
-        what: names the document and where it was read, for the error.
+        what: names the document and its place, for the error.
 
     Raises:
         TornDocumentError: it is empty, or ends before its last brace.
@@ -92,7 +92,7 @@ def load_document(kind: type[Document], data: bytes, *, what: str) -> Document:
 
 
 def _damage_of(data: bytes) -> str | None:
-    """How a document that is no JSON ends too early; None where it does not look as if that were its fault."""
+    """Fault of a document that is no JSON because it ends too early; None if it does not look as if it did."""
     kept = data.strip(b"\0 \t\r\n")  # some file systems keep the length of a file that they lost, as zeros
     if not kept:
         return "is empty"
@@ -100,5 +100,5 @@ def _damage_of(data: bytes) -> str | None:
     return f"ends in the middle, after {len(kept)} bytes" if is_cut else None
 
 
-# Typed as a plain call: mypy does not take a class for Hashable, which a cached function asks of its arguments.
+# Typed as a plain call: mypy does not take a class for Hashable, which a cached function requires of its arguments.
 _adapter: Final[Callable[[Any], TypeAdapter[Any]]] = lru_cache(maxsize=64)(TypeAdapter)

@@ -8,10 +8,10 @@ __all__ = ["IcefloeError", "NotBuiltError", "TerminalError", "TransientError", "
 
 
 class IcefloeError(Exception):
-    """One sentence that says what is wrong, where, what was expected and what to do.
+    """One sentence: the fault, its place, what was expected and what to do.
 
     Args:
-        sentence: what the user reads; secrets in it are hidden.
+        sentence: sentence that the user reads; secrets in it are hidden.
         **facts: the same facts for programs, readable as attributes (``error.snapshot_id``).
     """
 
@@ -32,7 +32,7 @@ class IcefloeError(Exception):
 
     @property
     def sentence(self) -> str:
-        """What the user reads."""
+        """The sentence that the user reads."""
         return str(self)
 
 
@@ -43,7 +43,7 @@ class TerminalError(IcefloeError):
 
 
 class TransientError(IcefloeError):
-    """The same call may succeed later: a store, a catalog or a worker was not there."""
+    """The same call may succeed later: a store, a catalog or a worker was not available."""
 
     exit_code = 75
 
@@ -59,7 +59,7 @@ class NotBuiltError(TerminalError):
 
 
 def one_line(cause: BaseException) -> str:
-    r"""What an error that is not ours says, fit for a sentence of ours: without a value of any configuration.
+    r"""Text of an error that is not ours, fit for a sentence of ours: without a value of any configuration.
 
     >>> one_line(ValueError("bad header. \n"))
     'bad header.'

@@ -4,8 +4,8 @@
                                         +-> shuffle_write -> coalesce -> shuffle_read -+
                                         +-> nothing_to_do -----------------------------+
 
-The DAG is made of it. The command line, the records, the status and the page read it, so that none of them can name a
-task that another does not know.
+The DAG is built from it. The command line, the records, the status and the page read it, so that none of them can name
+a task that another does not know.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ __all__ = ["ROUTE_TASKS", "WORKING_TASKS", "FlowTask", "Phase", "Route", "phase_
 
 
 class Route(StrEnum):
-    """Which way a batch goes."""
+    """The way of a batch through the flow."""
 
     INSERT_ONLY = "insert_only"
     SHUFFLE = "shuffle"
@@ -41,7 +41,7 @@ class FlowTask(StrEnum):
 
 
 class Phase(StrEnum):
-    """The tasks that run as many tasks of an engine."""
+    """The tasks of the DAG that run as many tasks on an engine."""
 
     INSERT_ONLY = FlowTask.INSERT_ONLY.value
     SHUFFLE_WRITE = FlowTask.SHUFFLE_WRITE.value

@@ -22,7 +22,7 @@ _OURS: Final = "icefloe"
 
 
 class ForeignError(Exception):
-    """Stands in for an error of another library: its name and its text, without anything that it holds besides."""
+    """Replaces an error of another library: it has the name and the text, and nothing else that the error holds."""
 
 
 def shown(error: BaseException) -> BaseException:
@@ -31,7 +31,7 @@ def shown(error: BaseException) -> BaseException:
     Errors of ours, and those of Python whose text can be made harmless, stay what they are; only their causes change.
 
     Returns:
-        The error itself, or what stands in for it.
+        The error itself, or its replacement.
     """
     return _shown(error, {}, is_cause=False)
 
@@ -41,7 +41,7 @@ def raise_outgoing(error: BaseException, cause: BaseException | None = None) -> 
 
     Args:
         error: to raise.
-        cause: of it; shown.
+        cause: its cause, which is made fit to print.
     """
     try:
         raise error from (None if cause is None else _shown(cause, {}))
@@ -51,7 +51,7 @@ def raise_outgoing(error: BaseException, cause: BaseException | None = None) -> 
 
 @contextmanager
 def outgoing_errors() -> Iterator[None]:
-    """Lets errors pass as they may be printed. It stands where errors leave: tasks, triggers, jobs, commands."""
+    """Lets errors pass as they may be printed. It is used at the exits: tasks, triggers, jobs, commands."""
     try:
         yield
     except BaseException as error:
@@ -65,8 +65,8 @@ class OutgoingFilter(logging.Filter):
     """Takes hidden values out of records, and out of the errors that they carry.
 
     Args:
-        is_shared: others log by the same handlers. What is logged neither by us nor in a thread of ours only loses our
-            secrets.
+        is_shared: True if others log by the same handlers. Records that are neither ours nor from a thread of ours then
+            lose only our secrets.
     """
 
     def __init__(self, *, is_shared: bool = False) -> None:
@@ -129,7 +129,7 @@ def _shown(error: BaseException, done: dict[int, BaseException], *, is_cause: bo
     # Errors of other libraries hold more than they say, such as a request with its headers.
     is_kept = not is_cause or _is_ours(error) or type(error).__module__ == "builtins"
     if is_kept and not _is_safe(error) and not _is_ours(error):
-        # What catches an error further out goes by its type.
+        # Code further out catches an error by its type.
         error.args = tuple(redacted_foreign(each) if isinstance(each, str) else each for each in error.args)
     safe = done[id(error)] = error if is_kept and _is_safe(error) else _stand_in(error)
     # Assigning a cause suppresses the context, so that comes last.
@@ -167,7 +167,7 @@ def _is_free_of_secrets(record: logging.LogRecord) -> bool:
 
 
 def _text(value: Any, write: Callable[[Any], str] = str) -> str:
-    """What something says of itself; nothing, if that fails."""
+    """The text of a value; empty if writing it fails."""
     try:
         return write(value)
     except Exception:  # noqa: BLE001 - whatever a class of another library does there

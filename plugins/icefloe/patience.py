@@ -1,4 +1,4 @@
-"""How long to wait for a catalog or a store that does not answer."""
+"""The time to wait for a catalog or a store that does not answer."""
 
 import threading
 from collections import defaultdict
@@ -26,7 +26,7 @@ _LONGEST_PAUSE_SECONDS: Final = 3_600.0
 
 
 def patience_seconds(environ: Mapping[str, str]) -> float:
-    """How long one place may keep silent before it is given up: ``ICEFLOE_PATIENCE_SECONDS``, 60 by default.
+    """Seconds that one place may keep silent before it is given up: ``ICEFLOE_PATIENCE_SECONDS``, 60 by default.
 
     >>> patience_seconds({}), patience_seconds({"ICEFLOE_PATIENCE_SECONDS": "7.5"})
     (60.0, 7.5)
@@ -42,7 +42,7 @@ def patience_seconds(environ: Mapping[str, str]) -> float:
 
 
 def brief_seconds(patience: float) -> float:
-    """What a call gets that others have left nothing of a patience for, or that only tidies up: 5 of 60 seconds.
+    """Seconds for a call that only tidies up, or that earlier calls have left no time for: 5 of 60 seconds.
 
     >>> brief_seconds(60.0), brief_seconds(6.0), brief_seconds(1.0)
     (5.0, 2.0, 1.0)
@@ -52,10 +52,10 @@ def brief_seconds(patience: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """Seconds that several calls share; each call gets what the calls before it left, and a little in any case.
+    """Seconds that several calls share; each call gets the time that earlier calls left, and a little in any case.
 
     Attributes:
-        seconds: of all calls together.
+        seconds: time of all calls together.
         place: as for `answer_within`.
     """
 
@@ -70,31 +70,31 @@ class Patience:
 
     @property
     def seconds_left(self) -> float:
-        """What the next call gets."""
+        """Seconds that the next call gets."""
         return max(brief_seconds(self.seconds), self._started + self.seconds - monotonic())
 
     def wait_for(self, call: Callable[[], Answer], doing: str = "") -> Answer:
-        """What a call returns or raises.
+        """Makes a call; returns its value or raises its error.
 
         Args:
             call: as for `answer_within`.
-            doing: what is asked of the place: one of its services may be silent while another answers.
+            doing: request to the place: one of its services may be silent while another answers.
 
         Raises:
-            TimeoutError: it did neither in time, or was not made.
+            TimeoutError: the call did not end in time, or was not made.
         """
         return answer_within(self.seconds_left, call, place=self.place and f"{self.place}: {doing}")
 
 
 class _Unanswered:
-    """The calls to one place that were given up and still run; a lock is held by who asks."""
+    """The calls to one place that were given up and still run. Callers of its methods hold the lock."""
 
     def __init__(self) -> None:
         self.calls: set[Future[Any]] = set()
         self._next_try = 0.0
 
     def refuse_too_many(self) -> None:
-        """A client may wait for ever, also after its server is well again: now and then one more is let through."""
+        """Stops a call if too many still run. They may wait for ever, so now and then one more is let through."""
         if len(self.calls) < _MOST_UNANSWERED:
             return
         if monotonic() < self._next_try:
@@ -102,12 +102,12 @@ class _Unanswered:
         self.pause()
 
     def pause(self) -> None:
-        """The more calls wait, the longer is the pause before another one joins them."""
+        """Begins the pause before another call is let through; the more calls wait, the longer it is."""
         doublings = min(max(len(self.calls) - _MOST_UNANSWERED, 0), 10)
         self._next_try = monotonic() + min(_FIRST_PAUSE_SECONDS * 2**doublings, _LONGEST_PAUSE_SECONDS)
 
     def end_pause(self) -> None:
-        """A call ended in time, whatever it found, and left no thread."""
+        """Ends the pause, because a call ended in time, whatever its result, and left no thread."""
         self._next_try = 0.0
 
 
@@ -116,19 +116,19 @@ _unanswered_lock: Final = threading.Lock()
 
 
 def answer_within(seconds: float, call: Callable[[], Answer], *, place: str = "") -> Answer:
-    """What a call returns or raises, for calls into libraries that have no bound of their own.
+    """Makes a call into a library that has no time limit of its own; returns its value or raises its error.
 
-    The call runs in a daemon thread. A call that is given up goes on there until it ends by itself, so what it may
-    ask of a network should have a timeout too.
+    The call runs in a daemon thread. A call that is given up goes on there until it ends by itself, so its network
+    requests should have a timeout too.
 
     Args:
-        seconds: how long to wait.
+        seconds: time to wait.
         call: keeps no thread-local state.
-        place: what is asked. While several calls to it that were given up still run, no other is made, so that a
-            process that lives for weeks does not fill with their threads; empty: a call is always made.
+        place: name of the place that is asked. While several calls to it that were given up still run, no other call is
+            made. Otherwise a process that lives for weeks would fill with their threads. Empty: a call is always made.
 
     Raises:
-        TimeoutError: it did neither in time, or was not made.
+        TimeoutError: the call did not end in time, or was not made.
     """
     answer: Future[Answer] = Future()
     context = copy_context()
@@ -158,7 +158,7 @@ def answer_within(seconds: float, call: Callable[[], Answer], *, place: str = ""
 def _note_end(place: str, *, is_well: bool) -> None:
     with _unanswered_lock:
         if is_well:
-            # It answers again: what still waits for an earlier answer no longer counts.
+            # It answers again: calls that still wait for an earlier answer no longer count.
             _unanswered.pop(place, None)
         else:
             _unanswered[place].end_pause()
@@ -172,5 +172,5 @@ def _give_up(answer: Future[Any], place: str) -> None:
 
 
 def has_given_up() -> bool:
-    """Whether a call that was given up still runs: a library may wait for it when the process ends."""
+    """True if a call that was given up still runs. A library may wait for it when the process ends."""
     return any(thread.name == _THREAD_NAME for thread in threading.enumerate())

@@ -22,9 +22,9 @@ class ChangePromises:
     """Checks types, ordinals, snapshots and order of one batch as its parts are read; holds no rows.
 
     Args:
-        batch_number: what ``_batch`` must hold.
-        steps: of the batch, by ordinal.
-        runs: of the identities; None: the rows do not show them, or the batch promises no order.
+        batch_number: number that ``_batch`` must hold.
+        steps: steps of the batch, by ordinal.
+        runs: runs of the identities; None: the rows do not show them, or the batch promises no order.
     """
 
     def __init__(self, *, batch_number: int, steps: Sequence[Step], runs: IdentityRuns | None) -> None:
@@ -43,7 +43,7 @@ class ChangePromises:
         Args:
             changes: with the change columns.
             types: their `ChangeType` codes; -1: none of the four.
-            identities: of the rows, if they show them.
+            identities: identities of the rows, if the rows show them.
         """
         if not len(types):
             return
@@ -66,7 +66,7 @@ class ChangePromises:
             self._runs.add(identities, ordinals, types)
 
     def end_part(self) -> None:
-        """Says that the next changes are those of another part."""
+        """Ends a part. The next changes belong to another part."""
         if self._is_after_before:
             self._fault(f"an {ChangeType.UPDATE_BEFORE.name} is not followed by its {ChangeType.UPDATE_AFTER.name}")
         self._is_after_before, self._last_ordinal = False, -1
@@ -74,7 +74,7 @@ class ChangePromises:
             self._runs.end_part()
 
     def faults(self, counts: Mapping[str, int]) -> list[str]:
-        """What is wrong with the batch, each kind once.
+        """Faults of the batch as sentences, each kind once; empty if there are none.
 
         Args:
             counts: changes by type, in lower case, as the manifest says.
@@ -88,7 +88,7 @@ class ChangePromises:
         self._faults[sentence] = None
 
     def _add_pairs(self, types: NDArray[np.int8], ordinals: NDArray[np.int32]) -> None:
-        """An update is two neighbours of one step, before first; the first change may end a pair begun before."""
+        """Checks that an update is two neighbours of one step, before image first. The two may span two calls."""
         befores = np.concatenate([[self._is_after_before], types == ChangeType.UPDATE_BEFORE])
         afters = types == ChangeType.UPDATE_AFTER
         before_ordinals = np.concatenate([[self._last_ordinal], ordinals])[:-1]

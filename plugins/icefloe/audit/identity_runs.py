@@ -1,4 +1,4 @@
-"""The changes of each identity in a batch: in one place, by ordinal, and paired where they can be."""
+"""The changes of each identity in a batch: in one place, by ordinal, and paired if they can be."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ class IdentityRuns:
     Holds 16 bytes for each identity of the slice. A batch too large for that is read in slices.
 
     Args:
-        part: which identities are held.
+        part: slice of the identities that are held.
     """
 
     def __init__(self, part: HashSlice) -> None:
@@ -53,11 +53,11 @@ class IdentityRuns:
         self._held.append(starts.take(self._slice.positions(starts)))
 
     def end_part(self) -> None:
-        """Says that the next changes are those of another part."""
+        """Ends a part. The next changes belong to another part."""
         self._last = None
 
     def faults(self) -> list[str]:
-        """What is wrong, each kind once."""
+        """Faults of the changes as sentences, each kind once; empty if there are none."""
         held = RowHashes.concat(self._held)
         order = np.lexsort((held.low, held.high))
         high, low = held.high[order], held.low[order]

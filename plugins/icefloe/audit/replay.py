@@ -15,13 +15,13 @@ _PENDING_ROWS: Final = 1 << 22
 
 
 class Replay:
-    """Adds up weighted rows by row hash; what is left at the end is the difference, empty when all was equal.
+    """Adds up weighted rows by row hash. The rows left at the end are the difference; if all was equal, none are left.
 
     Holds about 24 bytes for each row that has not cancelled. A table too large for that is replayed in slices of the
-    row hashes, one after the other: each sees every row and keeps those of its slice.
+    row hashes, one after the other. Each replay sees every row and keeps the rows of its slice.
 
     Args:
-        part: which row hashes count.
+        part: slice of the row hashes that count.
     """
 
     def __init__(self, part: HashSlice | None = None) -> None:
@@ -42,7 +42,7 @@ class Replay:
             self._consolidate()
 
     def differing_rows(self) -> int:
-        """How many rows did not cancel, each as often as it is too many or missing."""
+        """Number of rows that did not cancel; a row counts as often as it is too many or missing."""
         self._consolidate()
         return int(np.abs(self._weights).sum())
 

@@ -22,8 +22,9 @@ class AuditError(TerminalError):
 class Sums:
     """Running sums by change ordinal.
 
-    Signed counts and hash sums are invariant under consolidation, reordering and regrouping, so those of what map
-    tasks hand on equal those of the changes; the plain number of rows is not, and is never compared.
+    Signed counts and hash sums are invariant under consolidation, reordering and regrouping. So the sums of the rows
+    that map tasks hand on equal the sums of the changes. The plain number of rows is not invariant, and is never
+    compared.
     """
 
     def __init__(self, sums: Iterable[OrdinalSums] = ()) -> None:
@@ -54,16 +55,17 @@ class Sums:
         return sum(hash_sum for _, _, hash_sum in self._by_ordinal.values()) % _MODULUS
 
     def require(self, expected: Self, *, what: str, per_ordinal: bool = True) -> None:
-        """Compares these sums with those that must come out.
+        """Checks these sums against the expected sums.
 
         Args:
-            expected: what must come out.
-            what: these sums are of, for the error.
-            per_ordinal: False where changes are net: they stand under the last ordinal of their identity, so only the
-                sums over all ordinals can agree.
+            expected: sums that must come out.
+            what: names the batch, range or map output of these sums, for the error.
+            per_ordinal: False if changes are net. These have the last ordinal of their identity, so only the sums over
+                all ordinals can agree.
 
         Raises:
-            AuditError: names the first ordinal that differs, if each was to agree, and both values.
+            AuditError: the sums differ. The error names both values and, if ``per_ordinal``, the first ordinal that
+                differs.
         """
         found, wanted = self._compared(per_ordinal), expected._compared(per_ordinal)
         for ordinal in sorted(found.keys() | wanted.keys()):
@@ -79,7 +81,7 @@ class Sums:
                 )
 
     def _compared(self, per_ordinal: bool) -> Mapping[int, tuple[int, int]]:
-        """Signed count and hash sum by ordinal, or those over all ordinals under 0."""
+        """Signed count and hash sum by ordinal, or the sums over all ordinals under 0."""
         if per_ordinal:
             return {ordinal: (count, hash_sum) for ordinal, (_, count, hash_sum) in self._by_ordinal.items()}
         return {0: (sum(self.signed_counts().values()), self.hash_sum())}

@@ -1,4 +1,4 @@
-"""Credentials: what opens catalog, storage and sink, kept out of every document."""
+"""Credentials: secret options of catalog, storage and sink, kept out of every document."""
 
 import json
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ class Credentials:
     Attributes:
         catalog_properties: PyIceberg properties of the pipeline's connection; empty: PyIceberg's own configuration.
         storage_options: options of the object store under ``storage``; empty: the machine's own identity.
-        sink_options: the same for the sink.
+        sink_options: options of the sink; empty: the machine's own identity.
     """
 
     catalog_properties: Mapping[str, Any] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Credentials:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Self:
-        """The credentials a parent process handed over, empty ones when it handed none."""
+        """The credentials that a parent process handed over; empty ones if it handed over none."""
         text = environ.get(CREDENTIALS_VARIABLE)
         if not text:
             return cls()
@@ -50,7 +50,7 @@ class Credentials:
             given = json.loads(text)
             return cls(**{name: dict(options.items()) for name, options in given.items()})
         except (AttributeError, TypeError, ValueError):
-            # The text of these errors, and what they hold, may be the credentials.
+            # The text and the attributes of these errors may contain the credentials.
             error = TerminalError(
                 f"the variable {CREDENTIALS_VARIABLE} does not hold what icefloe hands to its Spark jobs: unset "
                 "it, and use PyIceberg's configuration and the store's own variables outside Airflow",

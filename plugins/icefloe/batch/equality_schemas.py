@@ -11,7 +11,7 @@ from icefloe.iceberg.table import Table
 __all__ = ["EqualitySchemas", "equality_schemas", "equality_schemas_from_json", "equality_schemas_to_json"]
 
 EqualitySchemas = Mapping[tuple[int, ...], TableSchema]
-"""By the field ids of equality delete files."""
+"""Schemas by the field ids of equality delete files."""
 
 
 def equality_schemas(table: Table, delete_files: Iterable[DeleteFile]) -> EqualitySchemas:
@@ -25,12 +25,12 @@ def equality_schemas(table: Table, delete_files: Iterable[DeleteFile]) -> Equali
 
 
 def equality_schemas_to_json(schemas: EqualitySchemas) -> dict[str, Mapping[str, Any]]:
-    """For the plan: by the field ids joined by commas."""
+    """The schemas as the plan holds them, by the field ids joined by commas."""
     return {",".join(map(str, ids)): schema.schema_json for ids, schema in schemas.items()}
 
 
 def equality_schemas_from_json(document: Mapping[str, Mapping[str, Any]], *, name_mapping: Any) -> EqualitySchemas:
-    """The schemas behind ``equality_schemas_to_json``."""
+    """The schemas in a result of ``equality_schemas_to_json``."""
     return {
         tuple(map(int, ids.split(","))): TableSchema.from_json(columns, name_mapping=name_mapping)
         for ids, columns in document.items()

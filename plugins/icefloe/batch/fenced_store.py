@@ -1,4 +1,4 @@
-"""Writes of a run that may be a zombie: taken back if their batch is over once the last one is done."""
+"""Writes of a run that may be a zombie. They are taken back if the batch is over after the last write."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,10 +15,10 @@ logger = logging.getLogger(__name__)
 
 
 class FencedStore(Store):
-    """Another store, which remembers the keys that were written through it.
+    """A store that remembers which keys were written through it.
 
     Args:
-        store: where the values go.
+        store: the store that receives the values.
     """
 
     def __init__(self, store: Store) -> None:
@@ -27,7 +27,7 @@ class FencedStore(Store):
 
     @property
     def url(self) -> str:
-        """Where the store is; see `Store`."""
+        """URL of the store; see `Store`."""
         return self._store.url
 
     def get(self, key: str) -> bytes:
@@ -40,7 +40,7 @@ class FencedStore(Store):
 
     def put(self, key: str, data: bytes | Path) -> None:
         """Stores a value; see `Store`."""
-        # Remembered first: a put that fails may have stored the value all the same.
+        # Remembered first: a put that fails may have stored the value anyway.
         self._written[key] = None
         self._store.put(key, data)
 
@@ -50,7 +50,7 @@ class FencedStore(Store):
         return self._store.create(key, data)
 
     def size(self, key: str) -> int | None:
-        """The size of the value; None where there is none."""
+        """Size of the value; None if there is none."""
         return self._store.size(key)
 
     def delete(self, keys: Iterable[str]) -> None:
@@ -62,7 +62,7 @@ class FencedStore(Store):
         return self._store.list(prefix)
 
     def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:
-        """Deletes what writers left unfinished; see `Store`."""
+        """Deletes unfinished writes; see `Store`."""
         return self._store.remove_unfinished(prefix, is_over=is_over)
 
     def take_back(self) -> None:
@@ -75,15 +75,15 @@ class FencedStore(Store):
 
 @contextmanager
 def taken_back_if_over(store: FencedStore, is_over: Callable[[], bool]) -> Iterator[None]:
-    """Looks after the last write inside, however that ended, and takes the writes back if the batch is over by then.
+    """Checks the batch when the block ends, in whatever way, and takes the block's writes back if the batch is over.
 
-    A look before the first write proves nothing: a process may be stopped behind it for as long as others need to
-    finish the batch and clean up. Behind the last write there is nothing left to be late with. A batch that is over
-    needs nothing of its folder, so taking back what another attempt wrote under the same key does no harm.
+    A check before the first write proves nothing: the process may be stopped after it until others have finished the
+    batch and cleaned up. After the last write nothing can come late. A batch that is over needs nothing from its
+    folder. So it does no harm to take back a value that another attempt wrote under the same key.
 
     Args:
-        store: of the batch's folder.
-        is_over: whether the batch is committed.
+        store: the folder of the batch.
+        is_over: says whether the batch is committed.
     """
     try:
         yield

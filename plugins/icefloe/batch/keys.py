@@ -1,4 +1,4 @@
-"""Where the documents of one batch stand, below its folder in the shuffle location."""
+"""Keys of the documents of one batch, below its folder in the shuffle location."""
 
 from typing import Final
 
@@ -20,7 +20,7 @@ COALESCE_PLAN: Final = "ranges.json"
 
 
 def plan_url(batch_url: str) -> str:
-    """The one argument of every later phase.
+    """URL of a batch's plan, the one argument of every later phase.
 
     >>> plan_url("file:///var/icefloe/shuffle/flights/7")
     'file:///var/icefloe/shuffle/flights/7/plan.json'
@@ -29,13 +29,13 @@ def plan_url(batch_url: str) -> str:
 
 
 def split_plan_url(url: str) -> str:
-    """The folder of the batch whose plan stands at ``url``.
+    """Folder of the batch whose plan is at ``url``.
 
     >>> split_plan_url("file:///var/icefloe/shuffle/flights/7/plan.json")
     'file:///var/icefloe/shuffle/flights/7'
 
     Raises:
-        ValueError: the URL is not that of a plan.
+        ValueError: the URL does not name a plan.
     """
     folder, slash, name = url.rpartition("/")
     if not slash or name != PLAN:
@@ -44,7 +44,7 @@ def split_plan_url(url: str) -> str:
 
 
 def task_key(map_id: int, digest: str | None) -> str:
-    """The document of one map task, named by its content; None: as plans of format 1 have it.
+    """Key of a map task's document, which contains a digest of its content; None: as in plans of format 1.
 
     >>> task_key(7, "e3b0c44298fc1c149afbf4c8996fb924")
     'tasks/00007-e3b0c44298fc1c14.json'
@@ -53,25 +53,25 @@ def task_key(map_id: int, digest: str | None) -> str:
 
 
 def extents_key(epoch: int, range_id: int) -> str:
-    """What a reduce range fetches in an epoch of the map outputs."""
+    """Key of the extents that a reduce range fetches in an epoch of the map outputs."""
     return f"extents/{epoch}/{range_id:05d}.json"
 
 
 def reidentified_key(range_id: int) -> str:
-    """The rows of a reduce range that equal rows of other identities cancel."""
+    """Key of the rows of a reduce range that are cancelled by equal rows of other identities."""
     return f"reidentified/{range_id:05d}.block"
 
 
 def result_key(range_id: int) -> str:
-    """What a reduce range delivered."""
+    """Key of the result of a reduce range."""
     return f"results/{range_id:05d}.json"
 
 
 def phase_key(phase: str) -> str:
-    """How long a phase took and what it met."""
+    """Key of the record of a phase, with its attempts, time and figures."""
     return f"phases/{phase}.json"
 
 
 def error_key(phase: str, attempt: str) -> str:
-    """Why an attempt of a phase failed."""
+    """Key of the error document of a failed attempt of a phase."""
     return f"errors/{phase}-{attempt}.json"

@@ -1,4 +1,4 @@
-"""``phases/<phase>.json``: how often a phase was begun, how long it took and what its tasks met."""
+"""``phases/<phase>.json``: attempts, time and figures of one phase."""
 
 import logging
 import time
@@ -33,8 +33,8 @@ class TrackedApplication:
     """The Spark application that runs an attempt of a phase.
 
     Attributes:
-        id: by which the cluster knows it.
-        ui: the URL of its web page, which answers as long as it runs; None where that is switched off.
+        id: the cluster's id of the application.
+        ui: the URL of its web page, which answers as long as it runs; None if the page is switched off.
     """
 
     id: str
@@ -43,25 +43,25 @@ class TrackedApplication:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseRecord:
-    """One phase of a batch, over all its attempts; it decides nothing.
+    """One phase of a batch over all its attempts. No decision depends on it.
 
     Attributes:
-        attempts: how often it was begun.
-        attempts_lost: of these, those that left no end, as the next one found: killed, lost with their machine,
-            or failed for good.
-        is_running: the last one has left no end yet.
-        seconds: wall time of its attempts, without those that were killed or failed for good.
+        attempts: number of times the phase was begun.
+        attempts_lost: attempts without a recorded end, as the next attempt found: killed, lost with their machine, or
+            failed for good.
+        is_running: True if the last attempt has recorded no end yet.
+        seconds: wall time of all attempts except those that were killed or failed for good.
         tasks_found: tasks that were done when an attempt began, summed over the attempts.
-        tasks_run: tasks that were handed out; more than there are where some were done again.
-        tasks_failed: of these.
-        tasks_adopted: of these, those that met the valid output of another attempt and kept it.
-        map_tasks_run_again: by coalesce or shuffle_read, because an output was damaged or gone.
-        map_outputs_void: that coalesce or shuffle_read proved damaged.
-        map_outputs_missing: planned ones without a record, when coalesce or shuffle_read looked.
-        requests: to the stores of checkpoint, shuffle and sink, those of its tasks too, as far as they came back; None
-            in records of releases that did not say.
-        spark_application_id: of the last attempt; None where no Spark ran it.
-        spark_ui: the URL of that application's web page, likewise.
+        tasks_run: tasks that were handed to the engine; a task that was done again counts each time.
+        tasks_failed: tasks run that failed.
+        tasks_adopted: tasks run that found the valid output of another attempt and kept it.
+        map_tasks_run_again: map tasks that coalesce or shuffle_read ran again, because an output was damaged or gone.
+        map_outputs_void: map outputs that coalesce or shuffle_read proved damaged.
+        map_outputs_missing: planned map outputs without a record when coalesce or shuffle_read looked.
+        requests: requests to the stores of checkpoint, shuffle and sink. They include the requests of tasks, as far as
+            the tasks came back. None in records of releases that did not count them.
+        spark_application_id: application that ran the last attempt; None if Spark did not run it.
+        spark_ui: URL of that application's web page; None if Spark did not run it or the page is switched off.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -86,7 +86,7 @@ class PhaseRecord:
 
 @dataclass(slots=True, kw_only=True)
 class PhaseTally:
-    """What the driver of a phase counts as it goes; see `PhaseRecord`."""
+    """Running counts of the driver of a phase; see `PhaseRecord`."""
 
     tasks_found: int = 0
     tasks_run: int = 0
@@ -100,7 +100,7 @@ class PhaseTally:
 
     @contextmanager
     def counting(self, requests: Requests) -> Iterator[None]:
-        """Takes over what is asked of stores meanwhile."""
+        """Counts the requests that are made to stores inside."""
         try:
             yield
         finally:
@@ -119,14 +119,14 @@ class PhaseTally:
 
 @contextmanager
 def recorded_phase(store: Store, phase: str, *, application: TrackedApplication | None = None) -> Iterator[PhaseTally]:
-    """Counts an attempt of a phase when it begins, and what it did when it ends, or may be tried again.
+    """Records an attempt of a phase when it begins and, unless it failed for good, its figures when it ends.
 
     Best effort, and the last writer wins: two attempts at once may count as one.
 
     Args:
         store: the folder of the batch.
         phase: one of `PHASES`.
-        application: runs the attempt.
+        application: the Spark application that runs the attempt.
     """
     before = _load(store, phase) or PhaseRecord(phase=phase)
     begun = replace(
@@ -151,7 +151,7 @@ def recorded_phase(store: Store, phase: str, *, application: TrackedApplication 
 
 
 def record_phase(store: Store, phase: str, tally: PhaseTally) -> None:
-    """Counts an attempt that has just ended well; of those that failed nothing is known."""
+    """Counts an attempt that has just succeeded. Failed attempts are not recorded."""
     before = _load(store, phase) or PhaseRecord(phase=phase)
     _put(store, tally.added_to(replace(before, attempts=before.attempts + 1)))
 

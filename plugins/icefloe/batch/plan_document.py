@@ -1,4 +1,4 @@
-"""The plan of a batch: a header and one document per map task, all a task ever reads of it."""
+"""The plan of a batch: a header and one document per map task. A task reads nothing else of it."""
 
 import operator
 from collections.abc import Mapping
@@ -22,8 +22,8 @@ class DeleteState:
     """The delete files in force on a data file at one state of the table, as the difference to the state before it.
 
     Attributes:
-        added: which of the map task's delete files come into force.
-        dropped: which no longer are.
+        added: places of the map task's delete files that come into force.
+        dropped: places of the delete files that are no longer in force.
     """
 
     __pydantic_config__ = STRICT
@@ -39,7 +39,7 @@ class FileWork:
     Attributes:
         terms: (change_ordinal, weight, delete state), ascending by ordinal: the rows that are live in that delete state
             have the weight; the terms of one ordinal add up.
-        delete_states: state 0 is that of no delete file in force; ``delete_states[i]`` is state i + 1, told by its
+        delete_states: in state 0 no delete file is in force; ``delete_states[i]`` describes state i + 1 by its
             difference to state i.
     """
 
@@ -52,10 +52,10 @@ class FileWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapTask:
-    """What one task of phase one reads: files that probably hold the same rows, bounded by bytes.
+    """The input of one task of phase one: files that probably hold the same rows, bounded by bytes.
 
     Attributes:
-        delete_files: that its delete states name by their place here.
+        delete_files: delete files; the delete states name each by its place here.
     """
 
     __pydantic_config__ = STRICT
@@ -74,25 +74,27 @@ class MapTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The header of a plan, format 2: everything tasks share. It holds no secret and never changes.
+    """The header of a plan, format 2: everything that tasks share. It holds no secret and never changes.
 
     Attributes:
-        version: 1 if a release before format 2 made it, which pinned neither offset, settings nor tasks.
-        checkpoint_id: whose batch it is; None in format 1, as are the digests.
-        offset_digest: of the offset record that the plan was made for.
-        settings_digest: of what ``${ENV}`` in ``filter`` and ``sink`` meant; see `RunSettings`.
-        sink: its settings, ``${ENV}`` unexpanded.
-        map_task_digests: by map_id; part of the names of the documents, so that no other plan can replace them.
-        changes: those of ``each`` step, or the ``net`` ones of the whole batch.
-        map_task_bytes: file bytes of each map task, by map_id; tells engines which are the largest.
-        partitions_reason: why ``num_partitions`` is what it is, for people.
-        summary_row_deltas: per ordinal, inserts less deletes by the snapshot summaries; None where they do not say.
+        version: 1 if a release before format 2 made it; such a plan pins neither offset, settings nor tasks.
+        checkpoint_id: checkpoint that the batch belongs to; None in format 1, which has no digests either.
+        offset_digest: digest of the offset record that the plan was made for.
+        settings_digest: digest of ``filter`` and ``sink`` with ``${ENV}`` expanded; see `RunSettings`.
+        sink: settings of the sink, ``${ENV}`` unexpanded.
+        map_task_digests: digests of the map task documents, by map_id. They are part of the documents' names, so that
+            no other plan can replace the documents.
+        changes: ``each``: the changes of each step; ``net``: the net changes of the whole batch.
+        map_task_bytes: file bytes of each map task, by map_id, so that engines know the largest tasks.
+        partitions_reason: reason for ``num_partitions``, for people.
+        summary_row_deltas: per ordinal, inserts less deletes by the snapshot summaries; None if they do not say.
         table_schema: Iceberg's JSON of the table's schema at the batch's last snapshot.
-        columns: those that are delivered; None: all.
-        filter: which rows count, an Iceberg expression, ``${ENV}`` unexpanded; None: all.
-        equality_schemas: by the field ids of equality delete files, joined by commas, Iceberg's JSON of those columns.
+        columns: columns to deliver; None: all.
+        filter: Iceberg expression for the rows that count, ``${ENV}`` unexpanded; None: all rows count.
+        equality_schemas: Iceberg's JSON of the key columns of equality delete files, by their field ids joined by
+            commas.
         catalog: as the pipeline names it, ``${ENV}`` unexpanded.
-        allowed_locations: of the pipeline when the batch was planned, likewise.
+        allowed_locations: locations that the pipeline allowed when the batch was planned, ``${ENV}`` unexpanded.
     """
 
     __pydantic_config__ = STRICT
@@ -135,17 +137,17 @@ class Plan:
 
     @property
     def is_net(self) -> bool:
-        """Whether changes are those of the whole batch, so that ordinals say which step was last, not what it did."""
+        """True if changes are the net ones of the whole batch. An ordinal then names the last step of an identity."""
         return self.changes == "net"
 
     @property
     def num_map_tasks(self) -> int:
-        """How many map tasks there are; their ids are 0 to this, exclusive."""
+        """Number of map tasks; their ids are 0 to this number, exclusive."""
         return len(self.map_task_bytes)
 
     @property
     def digest(self) -> str:
-        """Of everything that decides rows, parts and their order: equal for a plan that is made again."""
+        """Digest of everything that decides rows, parts and their order; the same for a plan that is made again."""
         return document_digest(replace(self, **_INCIDENTAL))
 
 
@@ -161,4 +163,4 @@ _INCIDENTAL: Final[Mapping[str, Any]] = {
     "warnings": (),
     "planned_at": "",
 }
-"""What may differ between two makings of one plan."""
+"""Fields that may differ when the same plan is made again, with the values that the digest uses for them."""

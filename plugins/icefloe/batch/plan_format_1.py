@@ -6,14 +6,14 @@ from typing import Any, Final
 __all__ = ["upgraded_plan"]
 
 _DROPPED: Final = ("checkpoint_url", "batch_url", "memory_bytes", "on_summary_mismatch")
-"""Known from the place of the plan, or read from the pipeline file when a task runs."""
+"""Keys that are known from the place of the plan, or are read from the pipeline file when a task runs."""
 
 
 def upgraded_plan(data: bytes) -> bytes:
-    """The same plan without what format 2 leaves out, still with ``version`` 1; other versions as they are.
+    """The plan without the keys that format 2 leaves out, still with ``version`` 1; other versions stay as they are.
 
     Args:
-        data: what stands in ``plan.json``; what is no JSON object is left for the strict reader to refuse.
+        data: content of ``plan.json``. If it is no JSON object, it stays as it is, and the strict reader refuses it.
     """
     try:
         document: Any = json.loads(data)

@@ -1,4 +1,4 @@
-"""What a run takes from the pipeline file as it is now, because a plan must not or need not hold it."""
+"""Settings that a run takes from the pipeline file as it is now, because a plan must not or need not hold them."""
 
 import hashlib
 import json
@@ -14,23 +14,24 @@ from icefloe.pipeline.settings import ShuffleSettings, SinkSettings
 __all__ = ["SETTINGS_VARIABLE", "RunSettings"]
 
 SETTINGS_VARIABLE: Final = "ICEFLOE_RUN_SETTINGS"
-"""The environment variable by which these reach a driver that a task starts."""
+"""The environment variable that carries these settings to a driver that a task starts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
     """Values that a plan does not hold. They travel to tasks inside closures, like credentials, and are never stored.
 
-    Two kinds: text with ``${ENV}`` in it, which a plan holds as it is written, with a hash of what it meant; and values
-    that only help a batch through, such as ``memory_bytes``, where an edit counts at the next try of an open batch.
+    There are two kinds. Text with ``${ENV}`` in it: a plan holds the text as it is written, and a hash of the expanded
+    text. Values that only help a batch through, such as ``memory_bytes``: an edit counts at the next try of an open
+    batch.
 
     Attributes:
-        checkpoint_url: where the checkpoint of the batch is.
-        sink: its settings.
-        filter: which rows count; None: all.
-        allowed_locations: where files of the table may lie besides its own places.
-        memory_bytes: of one task.
-        on_summary_mismatch: what a commit does where summaries say otherwise.
+        checkpoint_url: URL of the checkpoint of the batch.
+        sink: settings of the sink.
+        filter: expression for the rows that count; None: all rows count.
+        allowed_locations: locations that may hold files of the table, in addition to its own places.
+        memory_bytes: memory of one task.
+        on_summary_mismatch: action of a commit if the snapshot summaries say otherwise.
         writer: who runs the batch.
     """
 
@@ -61,8 +62,8 @@ class RunSettings:
 
     @property
     def digest(self) -> str:
-        """A hash of what decides rows and their destination; a plan holds it in place of the values."""
-        # Without defaults, so that a later release with more keys gives the same.
+        """Hash of the settings that decide rows and their destination. A plan holds it instead of the values."""
+        # Without defaults, so that a later release with more keys computes the same hash.
         defaults = asdict(SinkSettings(type=""))
         apart = ("conn_id", "target_file_bytes")
         destination = {

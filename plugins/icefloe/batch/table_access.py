@@ -1,4 +1,4 @@
-"""What opens the files of a batch's table."""
+"""Access to the files of a batch's table."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,11 +19,11 @@ __all__ = ["TableAccess", "open_table", "table_files"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableAccess:
-    """What travels to tasks, inside closures only, so that they can open the files of the table.
+    """Access that lets tasks open the files of the table. It travels to them inside closures only.
 
     Attributes:
-        properties: of the FileIO; they hold secrets of files, and none of the catalog.
-        places: where files may lie.
+        properties: properties of the FileIO. They hold secrets for files, but none of the catalog.
+        places: places that may hold files.
     """
 
     properties: Mapping[str, str] = field(repr=False)
@@ -31,7 +31,7 @@ class TableAccess:
 
     @classmethod
     def of(cls, table: Table) -> Self:
-        """Those of a table that `open_table` gave."""
+        """Access to a table that `open_table` returned."""
         io = table.io
         if not isinstance(io, ConfinedIO):
             raise TypeError(f"open_table gives tables whose FileIO is confined, not one of {type(io).__name__}")
@@ -50,14 +50,15 @@ def open_table(
     environ: Mapping[str, str],
     allowed_locations: Sequence[str],
 ) -> Table:
-    """The table of a pipeline or a plan, by the credentials given, else by PyIceberg's own configuration.
+    """Opens the table of a pipeline or a plan by the given credentials, or by PyIceberg's own configuration.
 
     Args:
         catalog: a name or properties; ``${ENV}`` in them is expanded here.
         table: namespace and name.
-        credentials: of the pipeline.
-        environ: of this process.
-        allowed_locations: where files may lie besides the places of the table and of its catalog; expanded likewise.
+        credentials: credentials of the pipeline.
+        environ: environment of this process.
+        allowed_locations: locations that may hold files, in addition to the places of the table and of its catalog;
+            ``${ENV}`` in them is expanded here.
     """
     return load_table(
         expand(catalog, environ),
@@ -70,13 +71,13 @@ def open_table(
 def table_files(
     plan: Plan, credentials: Credentials, environ: Mapping[str, str], *, allowed_locations: Sequence[str]
 ) -> TableAccess:
-    """What opens the table's files, fresh from the catalog, vended credentials among it. Never stored.
+    """Access to the table's files, fresh from the catalog, with the credentials that it vends. Never stored.
 
     Args:
-        plan: of the batch.
-        credentials: of the pipeline.
-        environ: of this process.
-        allowed_locations: of the pipeline as it is now, so that adding one helps a batch that is open.
+        plan: plan of the batch.
+        credentials: credentials of the pipeline.
+        environ: environment of this process.
+        allowed_locations: locations that the pipeline allows now, so that adding one helps a batch that is open.
     """
     table = open_table(
         plan.catalog, plan.table,

@@ -1,4 +1,4 @@
-"""Map task documents: files to read, with their delete states told by what changes from one to the next."""
+"""Map task documents: files to read, with each delete state as the difference to the state before it."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -17,7 +17,7 @@ def map_task_document(map_id: int, tasks: Sequence[ScanTask], delete_files: Mapp
     Args:
         map_id: its number.
         tasks: the files it reads.
-        delete_files: at least those that their terms name.
+        delete_files: delete files by number, at least those that the terms of the files name.
     """
     named = NO_DELETES.union(*(term.delete_files for task in tasks for term in task.terms))
     places = {number: place for place, number in enumerate(named)}

@@ -10,8 +10,8 @@ Read in this order:
 - `view`: one look at a checkpoint, from which everything is decided
 - `log`: opens batches and commits them
 - `ownership`: one owner at a time
-- `owner_variable`: the owner that a process is told by its environment
-- `keys`: where records are kept
+- `owner_variable`: the owner that the environment of a process names
+- `keys`: the keys of the records
 - `record_store`: reads and creates single records
 - `last_number`: the end of a numbered sequence, found without listing
 - `format_1`: offsets of format 1, read as records of today

@@ -1,4 +1,4 @@
-"""What a batch computes: everything that decides its plan, and nothing else."""
+"""The specification of a batch: everything that decides its plan, and nothing else."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,27 +14,27 @@ from icefloe.iceberg.step import Step, refuse_gaps_in_ordinals
 __all__ = ["PLANNER_VERSION", "BatchSpec"]
 
 PLANNER_VERSION: Final = 1
-"""Grows when a release would cut the same range into other map tasks, partitions or parts."""
+"""A number that grows when a release would cut the same range into other map tasks, partitions or parts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSpec:
-    """The input of a planner. A plan made again from it is the same, on whatever machine.
+    """The input of a planner. A plan made again from it is the same, on any machine.
 
     Attributes:
         after_snapshot_id: exclusive; None: from before the table's first snapshot.
         up_to_snapshot_id: inclusive; the cursor once the batch is committed.
         steps: by ordinal.
-        is_reload: the table is loaded again after its history expired (``on_gap: reload``).
-        changes: those of ``each`` step, or the ``net`` ones of the whole batch.
-        columns: to deliver; None: all.
-        filter: which rows count, an Iceberg expression, ``${ENV}`` unexpanded; None: all.
-        partitions: of the shuffle, or ``auto``.
-        target_size_bytes: of a reduce range.
-        map_task_bytes: of the files that a map task reads.
-        target_file_bytes: of a file of the sink; None: no limit.
-        cores: how many tasks run at once; None in records of format 1, which did not say.
-        planner_version: of the release that opened the batch; see `PLANNER_VERSION`.
+        is_reload: True if the table is loaded again after its history expired (``on_gap: reload``).
+        changes: ``each``: the changes of each step; ``net``: the net changes of the whole batch.
+        columns: columns to deliver; None: all.
+        filter: Iceberg expression for the rows that count, ``${ENV}`` unexpanded; None: all rows count.
+        partitions: reduce partitions of the shuffle, or ``auto``.
+        target_size_bytes: target size of a reduce range.
+        map_task_bytes: bytes of the files that a map task reads.
+        target_file_bytes: target size of a file of the sink; None: no limit.
+        cores: number of tasks that run at once; None in records of format 1, which did not record it.
+        planner_version: planner version of the release that opened the batch; see `PLANNER_VERSION`.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -56,7 +56,7 @@ class BatchSpec:
     planner_version: int = PLANNER_VERSION
 
     def __post_init__(self) -> None:
-        """Refuse what no planner makes."""
+        """Refuse a specification that no planner makes."""
         refuse_gaps_in_ordinals(self.steps)
 
     @property

@@ -16,9 +16,9 @@ _SIZES: Final = {
 
 
 def upgraded_offset(data: bytes) -> bytes:
-    """The same offset in the shape of format 2, still with ``version`` 1; what is damaged stays so.
+    """The same offset in the shape of format 2, still with ``version`` 1; damaged data stays damaged.
 
-    Keys that no release wrote stay where they are, for the strict reader to refuse.
+    Keys that no release wrote stay in place, so that the strict reader refuses them.
 
     Args:
         data: a JSON object.

@@ -12,13 +12,13 @@ __all__ = ["Identity"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What makes two rows the same row, chosen once when a pipeline starts.
+    """The identity of rows: if it is equal, two rows are the same row. It is chosen once, when a pipeline starts.
 
     Attributes:
         policy: ``pipeline`` (its identifier_columns), ``table`` (its identifier fields), ``row_id`` (the row ids of V3
             tables) or ``none``.
         columns: dotted column names; empty exactly when the policy is ``row_id`` or ``none``.
-        field_ids: of the columns, for the policy ``table`` alone, which follows them when they are renamed.
+        field_ids: field ids of the columns, only for the policy ``table``, which follows renamed columns.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -28,12 +28,12 @@ class Identity:
     field_ids: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse an identity that says two things."""
+        """Refuse an identity whose policy and columns contradict each other."""
         if (self.policy in ("row_id", "none")) == bool(self.columns):
             raise ValueError(f"an identity of policy {self.policy} cannot have the columns {list(self.columns)}")
 
     def named_as(self, other: "Identity") -> "Identity":
-        """This identity, by the column names of another where that is the same after columns were renamed.
+        """This identity, or the other one if both are the same and only columns were renamed.
 
         >>> then = Identity(policy="table", columns=("id",), field_ids=(1,))
         >>> then.named_as(Identity(policy="table", columns=("order_id",), field_ids=(1,))).columns

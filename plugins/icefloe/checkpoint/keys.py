@@ -1,4 +1,4 @@
-"""Where the records of a checkpoint stand, laid out as in Spark Structured Streaming."""
+"""Keys of the records of a checkpoint, laid out as in Spark Structured Streaming."""
 
 import re
 from typing import Final
@@ -14,7 +14,7 @@ _BACKFILL_ID: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
 
 def offset_key(batch_number: int) -> str:
-    """What a batch reads.
+    """Key of a batch's offset record.
 
     >>> offset_key(7)
     'offsets/7.json'
@@ -23,7 +23,7 @@ def offset_key(batch_number: int) -> str:
 
 
 def commit_key(batch_number: int) -> str:
-    """That a batch is done.
+    """Key of a batch's commit record.
 
     >>> commit_key(7)
     'commits/7.json'
@@ -32,7 +32,7 @@ def commit_key(batch_number: int) -> str:
 
 
 def report_key(batch_number: int) -> str:
-    """What a batch did.
+    """Key of a batch's report.
 
     >>> report_key(7)
     'reports/7.json'
@@ -41,7 +41,7 @@ def report_key(batch_number: int) -> str:
 
 
 def owner_key(number: int) -> str:
-    """Whose the checkpoint is.
+    """Key of an owner record.
 
     >>> owner_key(0)
     'owners/0.json'
@@ -50,7 +50,7 @@ def owner_key(number: int) -> str:
 
 
 def backfill_prefix(backfill_id: str) -> str:
-    """The checkpoint of a backfill.
+    """Key prefix of the checkpoint of a backfill.
 
     >>> backfill_prefix("start-42-1a2b")
     'backfills/start-42-1a2b'

@@ -1,4 +1,4 @@
-"""Finding the end of a numbered sequence by asking whether single numbers are there."""
+"""Finding the end of a numbered sequence by asking whether single numbers exist."""
 
 from collections.abc import Callable
 
@@ -6,9 +6,9 @@ __all__ = ["last_present"]
 
 
 def last_present(is_present: Callable[[int], bool]) -> int | None:
-    """The highest number of a sequence 0, 1, 2, ... without gaps; None when not even 0 is there.
+    """The highest number of a sequence 0, 1, 2, ... without gaps; None if not even 0 exists.
 
-    Asks at most 2 log2(n) + 3 times, where n numbers are there: doubling steps, then halving ones.
+    Asks at most 2 log2(n) + 3 times if n numbers exist: doubling steps, then halving ones.
 
     >>> last_present(lambda number: number < 1000)
     999

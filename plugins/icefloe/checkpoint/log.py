@@ -23,26 +23,26 @@ _RESTORE: Final = (
 
 
 class OpenBatchError(TransientError):
-    """A batch cannot be opened while the one before is. Facts: ``url``, ``batch_number``, ``open_batch_number``."""
+    """A batch cannot be opened while another is open. Facts: ``url``, ``batch_number``, ``open_batch_number``."""
 
 
 class BatchNotOpenError(TerminalError):
-    """A batch cannot be committed, because it was not opened so. Facts: ``url``, ``batch_number``."""
+    """A batch that was not opened, or was opened differently, cannot be committed. Facts: ``url``, ``batch_number``."""
 
 
 class CursorMovedError(TransientError):
-    """A batch does not follow the one before it as that ended. Facts: ``url``, ``batch_number``."""
+    """A batch does not begin at the end of the batch before it. Facts: ``url``, ``batch_number``."""
 
 
 class Checkpoint:
     """Records of one pipeline, or of one backfill of it, created only if absent: the first writer counts.
 
     Batches are numbered 0, 1, 2, ... without gaps, and a batch is opened only when the one before is committed. So the
-    latest is found by looking for single keys, and at most one batch is open. Every method that reads a record raises
-    TerminalError where it is damaged, and NewerRecordError where a newer release wrote it.
+    latest batch is found by looking for single keys, and at most one batch is open. Every method that reads a record
+    raises TerminalError if it is damaged, and NewerRecordError if a newer release wrote it.
 
     Args:
-        store: the checkpoint's place.
+        store: holds the checkpoint.
     """
 
     def __init__(self, store: Store) -> None:
@@ -52,7 +52,7 @@ class Checkpoint:
 
     @property
     def url(self) -> str:
-        """Where the checkpoint stands."""
+        """URL of the checkpoint."""
         return self._store.url
 
     def backfill(self, backfill_id: str) -> "Checkpoint":
@@ -60,11 +60,11 @@ class Checkpoint:
         return Checkpoint(self._store.child(backfill_prefix(backfill_id)))
 
     def pipeline(self) -> PipelineRecord | None:
-        """What the checkpoint was made for; None before its first batch."""
+        """Record of the pipeline that the checkpoint was made for; None before its first batch."""
         return self._records.load(PipelineRecord, PIPELINE)
 
     def create_pipeline(self, record: PipelineRecord) -> PipelineRecord:
-        """Records what the checkpoint is for; returns the record that counts."""
+        """Records the pipeline that the checkpoint is for; returns the record that counts."""
         return self._records.create(record, PIPELINE)
 
     def look(self) -> CheckpointView:
@@ -85,7 +85,7 @@ class Checkpoint:
         )
 
     def owner(self) -> OwnerRecord | None:
-        """Whose the checkpoint is; None before its first batch, and in format 1."""
+        """Owner of the checkpoint; None before its first batch, and in format 1."""
         return self._ownership.current()
 
     def claim(self, writer: Writer, *, takes_over: bool = False, new_id: str | None = None) -> OwnerRecord:
@@ -93,7 +93,7 @@ class Checkpoint:
         return self._ownership.claim(writer, takes_over=takes_over, new_id=new_id)
 
     def refuse_other(self, writer: Writer) -> None:
-        """Stops a write in the name of another than the owner; see `Ownership.refuse_other`."""
+        """Stops a write by anybody but the owner; see `Ownership.refuse_other`."""
         self._ownership.refuse_other(writer)
 
     def latest_batch(self) -> int | None:
@@ -101,7 +101,7 @@ class Checkpoint:
         return last_present(self._is_opened)
 
     def offset(self, batch_number: int) -> OffsetRecord | None:
-        """What a batch reads; None when it was never opened."""
+        """Offset record of a batch; None if it was never opened."""
         return self._records.load(OffsetRecord, offset_key(batch_number), batch_number=batch_number)
 
     def create_offset(self, record: OffsetRecord) -> OffsetRecord:
@@ -110,7 +110,7 @@ class Checkpoint:
         Raises:
             OpenBatchError: the batch before is still open.
             CheckpointGapError: the batch before was never opened, or this one was and its record was removed.
-            CursorMovedError: the batch before ended elsewhere than this one follows; its changes would come twice.
+            CursorMovedError: this batch does not begin at the end of the batch before; its changes would come twice.
             OtherOwnerError: the checkpoint belongs to another owner.
         """
         number = record.batch_number
@@ -122,7 +122,7 @@ class Checkpoint:
         return self._records.create(record, offset_key(number))
 
     def committed(self, batch_number: int) -> CommitRecord | None:
-        """That a batch is done; None while it is open or was never opened."""
+        """Commit record of a batch; None if it is open or was never opened."""
         return self._records.load(CommitRecord, commit_key(batch_number), batch_number=batch_number)
 
     def create_commit(self, record: CommitRecord) -> CommitRecord:
@@ -159,7 +159,7 @@ class Checkpoint:
         return self.look().opened
 
     def cursor(self) -> Cursor | None:
-        """Where the last committed batch ended; None when none is.
+        """End of the last committed batch; None if no batch is committed.
 
         Raises:
             CheckpointGapError: a batch follows one that is not committed.
@@ -167,19 +167,19 @@ class Checkpoint:
         return self.look().cursor
 
     def create_report(self, batch_number: int, report: bytes) -> bool:
-        """Keeps the report of a batch; False where there is one already, which counts."""
+        """Stores the report of a batch; False if there already is one, which counts."""
         return self._store.create(report_key(batch_number), report)
 
     def report(self, batch_number: int) -> bytes | None:
-        """The report of a batch; None when there is none."""
+        """The report of a batch; None if there is none."""
         return self._found(report_key(batch_number))
 
     def put_status(self, status: bytes) -> None:
-        """Keeps how the pipeline is doing, in place of what was known before."""
+        """Stores the status of the pipeline, in place of the one before."""
         self._store.put(STATUS, status)
 
     def status(self) -> bytes | None:
-        """How the pipeline was doing; None when nothing says so."""
+        """The last status of the pipeline; None if there is none."""
         return self._found(STATUS)
 
     def _found(self, key: str) -> bytes | None:
@@ -189,7 +189,7 @@ class Checkpoint:
             return None
 
     def _present_offset(self, number: int) -> OffsetRecord:
-        """The offset of a batch that was just seen there."""
+        """The offset record of a batch that was just found."""
         offset = self.offset(number)
         if offset is None:
             raise CheckpointGapError(
@@ -209,7 +209,7 @@ class Checkpoint:
         return self._store.size(offset_key(batch_number)) is not None
 
     def _committed_before(self, number: int) -> CommitRecord:
-        """The commit of the batch before, without which a batch can neither be opened nor have been opened."""
+        """Commit record of the batch before. Without it a batch can neither be opened nor have been opened."""
         before = number - 1
         commit = self.committed(before)
         if commit is not None:
@@ -230,7 +230,7 @@ class Checkpoint:
         )
 
     def _refuse_another_beginning(self, record: OffsetRecord, before: CommitRecord) -> None:
-        """A batch is decided from the end of the one before, and from nothing else."""
+        """Stops a batch that was not decided from the end of the batch before."""
         ended = Cursor.of(before)
         if record.follows != ended:
             raise CursorMovedError(
@@ -241,7 +241,7 @@ class Checkpoint:
             )
 
     def _refuse_reopening(self, number: int) -> None:
-        """Refuses to begin anew where a rule that expires old objects took the first records, or somebody did."""
+        """Stops a new beginning if somebody, or a rule that expires old objects, removed the first records."""
         is_committed = self._store.size(commit_key(number)) is not None
         has_later = number == 0 and any(True for _ in self._store.list("offsets"))
         if (is_committed or has_later) and not self._is_opened(number):

@@ -1,4 +1,4 @@
-"""The owner that a process is told of by its environment."""
+"""The owner that the environment of a process names."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -10,7 +10,7 @@ OWNER: Final = "ICEFLOE_OWNER"
 
 
 def owner_of(environ: Mapping[str, str]) -> str | None:
-    """The owner named by the environment; None where it names none.
+    """The owner named by the environment; None if it names none.
 
     >>> owner_of({"ICEFLOE_OWNER": " team-a "}), owner_of({})
     ('team-a', None)

@@ -1,4 +1,4 @@
-"""Whose a checkpoint is: one owner at a time, each recorded once, so that two do not write to it unawares."""
+"""The owner of a checkpoint: one at a time, each recorded once, so that two do not write to it unawares."""
 
 import logging
 import uuid
@@ -25,18 +25,18 @@ class OtherOwnerError(TerminalError):
 class Ownership:
     """The owners of one checkpoint, the last of which counts.
 
-    An owner keeps two deployments apart that were given the same checkpoint by mistake. It is no lock: runs of one
-    owner, and zombies of a former one, are fenced by the offsets and commits.
+    An owner keeps two deployments apart that were given the same checkpoint by mistake. It is no lock: offsets and
+    commits fence runs of one owner, and zombies of a former owner.
 
     Args:
-        records: of the checkpoint.
+        records: records of the checkpoint.
     """
 
     def __init__(self, records: RecordStore) -> None:
         self._records = records
 
     def current(self) -> OwnerRecord | None:
-        """Whose the checkpoint is; None before its first batch, and in format 1."""
+        """The owner that counts; None before the checkpoint's first batch, and in format 1."""
         number = last_present(lambda number: self._records.store.size(owner_key(number)) is not None)
         return None if number is None else self._load(number)
 
@@ -45,8 +45,8 @@ class Ownership:
 
         Args:
             writer: who is about to write.
-            takes_over: the writer becomes the owner, whoever was.
-            new_id: of the checkpoint, if it has none yet; None: any.
+            takes_over: True if the writer becomes the owner, whoever was the owner.
+            new_id: id of the checkpoint, if it has none yet; None: any.
 
         Raises:
             OtherOwnerError: it belongs to another owner.
@@ -68,7 +68,7 @@ class Ownership:
         )
 
     def refuse_other(self, writer: Writer) -> None:
-        """Stops a write in the name of another than the owner.
+        """Stops a write by anybody but the owner.
 
         Raises:
             OtherOwnerError: it belongs to another owner.
@@ -97,7 +97,7 @@ class Ownership:
         )
 
     def _known_id(self) -> str | None:
-        """The id in ``pipeline.json``, should the first owner's record have been lost."""
+        """The id in ``pipeline.json``, in case the first owner's record was lost."""
         pipeline = self._records.load(PipelineRecord, PIPELINE)
         return None if pipeline is None else pipeline.checkpoint_id
 

@@ -1,4 +1,4 @@
-"""Reading and creating single records, whatever they say."""
+"""Reading and creating single records of every kind."""
 
 from icefloe.checkpoint.records import CommitRecord, OffsetRecord, OwnerRecord, PipelineRecord, Record, load_record
 from icefloe.documents import dump_document
@@ -17,7 +17,7 @@ class RecordStore:
     """Records under keys, each created once by whoever comes first.
 
     Args:
-        store: where they stand.
+        store: holds the records.
     """
 
     def __init__(self, store: Store) -> None:
@@ -28,11 +28,11 @@ class RecordStore:
         return join_url(self.store.url, key)
 
     def load(self, kind: type[Record], key: str, *, batch_number: int | None = None) -> Record | None:
-        """A record; None where there is none.
+        """A record; None if there is none.
 
         Raises:
-            NewerRecordError: its version is one this release does not know yet.
-            TerminalError: it is damaged, or of another batch than the one whose name it bears.
+            NewerRecordError: this release does not know its version yet.
+            TerminalError: it is damaged, or belongs to another batch than its key says.
         """
         try:
             data = self.store.get(key)
@@ -49,10 +49,10 @@ class RecordStore:
         return record
 
     def create(self, record: Record, key: str) -> Record:
-        """Creates a record unless there is one; returns the one that stands there, as every reader sees it.
+        """Creates a record unless there is one; returns the record that counts, as every reader sees it.
 
         Raises:
-            CheckpointGapError: another one stood there and was removed.
+            CheckpointGapError: another record was there and was removed.
         """
         data = dump_document(record)
         as_read = load_record(type(record), data, url=self.url_of(key))

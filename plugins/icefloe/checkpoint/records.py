@@ -40,11 +40,11 @@ class NewerRecordError(TerminalError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writer:
-    """Who writes to a checkpoint.
+    """A writer to a checkpoint.
 
     Attributes:
         owner: the UUID of an Airflow or the value of ``ICEFLOE_OWNER``; None: nobody in particular.
-        run: which run of it, for people.
+        run: run of the owner, for people.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -53,18 +53,18 @@ class Writer:
     run: str | None = None
 
     def __str__(self) -> str:
-        """For errors."""
+        """The writer in words, for errors."""
         owner = "nobody in particular (ICEFLOE_OWNER is not set)" if self.owner is None else f"owner {self.owner}"
         return owner if self.run is None else f"{owner}, {self.run}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineRecord:
-    """``pipeline.json``: what the checkpoint was made for.
+    """``pipeline.json``: the pipeline that the checkpoint was made for.
 
     Attributes:
         checkpoint_id: None in format 1.
-        table_uuid: None where the table has none.
+        table_uuid: None if the table has none.
         result_configuration: the keys that change the result, ``${ENV}`` unexpanded.
     """
 
@@ -83,13 +83,13 @@ class PipelineRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnerRecord:
-    """``owners/<number>.json``: whose checkpoint it is from now on; the last one counts.
+    """``owners/<number>.json``: an owner of the checkpoint; the last one counts.
 
     Attributes:
         number: from 0; one more with each new owner.
-        checkpoint_id: of the checkpoint, the same in all of them.
-        writer: whose it is; an owner of None lets anybody write.
-        since: ISO 8601.
+        checkpoint_id: id of the checkpoint, the same in all owner records.
+        writer: the owner as a writer; if its ``owner`` is None, anybody may write.
+        since: start of the ownership, ISO 8601.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -103,12 +103,12 @@ class OwnerRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """Where a batch ended, so that another can follow it.
+    """The end of a batch, which the next batch follows.
 
     Attributes:
-        batch_number: of that one.
+        batch_number: number of that batch.
         snapshot_id: None: before the table's first snapshot.
-        load_part: the last that was delivered of a load that is not complete.
+        load_part: last delivered part of a load that is not complete.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -130,15 +130,16 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetRecord:
-    """``offsets/<batch>.json``: what a batch computes, written before any work.
+    """``offsets/<batch>.json``: the specification of a batch, written before any work.
 
     Attributes:
-        version: 1 if a release before format 2 opened the batch; its folder then is that of format 1.
-        checkpoint_id: None in format 1, as are the next two.
-        opened_by: the run that opened it.
-        follows: the end of the batch before, which the range was decided from; None for the first batch.
-        plan_digest: of the plan that was made from ``spec``; a plan made again must have the same.
-        warnings: of choosing the range.
+        version: 1 if a release before format 2 opened the batch; its folder then is as in format 1.
+        checkpoint_id: None in format 1, as are ``opened_by`` and ``follows``.
+        opened_by: run that opened the batch.
+        follows: end of the batch before, from which the range was decided; None for the first batch.
+        plan_digest: digest of the plan that was made from ``spec``; a plan that is made again must have the same
+            digest.
+        warnings: warnings from choosing the range.
         result_configuration: the keys that change the result, ``${ENV}`` unexpanded.
     """
 
@@ -184,10 +185,10 @@ class CommitRecord:
     """``commits/<batch>.json``: the batch is done.
 
     Attributes:
-        checkpoint_id: None in format 1, as is the next.
-        committed_by: the run that committed it.
+        checkpoint_id: None in format 1, as is ``committed_by``.
+        committed_by: run that committed the batch.
         counts: changes delivered, by type.
-        load_part: that the batch delivered of a load in several batches; None of any other.
+        load_part: part of a load in several batches that the batch delivered; None for any other batch.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -205,7 +206,7 @@ class CommitRecord:
     load_part: LoadPart | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no batch leaves."""
+        """Refuse a record that no batch leaves."""
         _refuse_negative(self.batch_number)
 
 
@@ -213,8 +214,8 @@ def load_record(kind: type[Record], data: bytes, *, url: str) -> Record:
     """The record in ``data``, read from ``url``.
 
     Raises:
-        NewerRecordError: its version is one this release does not know yet.
-        TerminalError: it is damaged, or no such record.
+        NewerRecordError: this release does not know its version yet.
+        TerminalError: it is damaged, or not a record of this kind.
     """
     version = _version(data)
     if version is not None and version > _VERSION:
@@ -230,7 +231,7 @@ def load_record(kind: type[Record], data: bytes, *, url: str) -> Record:
 
 
 def _version(data: bytes) -> int | None:
-    """The version a record says it has; None where that cannot be told, which `load_document` then explains."""
+    """The version that a record states; None if it states none, which `load_document` then explains."""
     try:
         document = json.loads(data)
     except (ValueError, RecursionError):

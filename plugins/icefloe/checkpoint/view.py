@@ -9,17 +9,18 @@ __all__ = ["CheckpointView"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointView:
-    """What a checkpoint said when a run looked. It may be outdated by the time it is used.
+    """The state of a checkpoint when a run looked. It may be outdated by the time it is used.
 
-    That does no harm: a batch that is decided from it names its ``cursor`` as the one it follows, and can only be
-    created as the very next batch behind that.
+    That does no harm. A batch that is decided from a view names the view's ``cursor`` as the end that it follows. It
+    can only be created as the very next batch after that end.
 
     Attributes:
-        checkpoint_id: of the owner; if ``owners/`` is lost, of the last batch; None before it, and in format 1.
-        pipeline: what the checkpoint was made for; None before its first batch.
-        owner: whose it is; None before its first batch, and in checkpoints of format 1.
-        cursor: the end of the last committed batch; None before it.
-        opened: the batch that was opened and is not done.
+        checkpoint_id: id from the owner's record or, if ``owners/`` is lost, from the last batch; None before the first
+            batch, and in format 1.
+        pipeline: record of the pipeline that the checkpoint was made for; None before its first batch.
+        owner: record of the owner; None before the first batch, and in checkpoints of format 1.
+        cursor: end of the last committed batch; None if no batch is committed.
+        opened: offset record of the batch that was opened and is not done; None if there is none.
     """
 
     checkpoint_id: str | None = None
@@ -35,5 +36,5 @@ class CheckpointView:
 
     @property
     def position(self) -> tuple[int, bool]:
-        """How far the pipeline is: it grows with each batch that is opened and each that is committed."""
+        """Progress of the pipeline. It grows with each batch that is opened or committed."""
         return self.next_number, self.opened is not None

@@ -7,14 +7,14 @@ Read in this order:
 - `map_output_log`: the first attempt counts
 - `blocks`: rows of one map task for one partition
 - `block_file`: the blocks of all partitions
-- `index_file`: where each block lies
-- `statistics_file`: what each block holds
+- `index_file`: the position of each block
+- `statistics_file`: the contents of each block
 - `committed_output`: a map output as readers find it
 - `reduce_ids`: the partition of a row
 - `coalesce`: partitions merged into ranges
 - `reduce_ranges`: the ranges, created once
 - `extents`: the bytes of a range
-- `fetch`: reads and checks them
+- `fetch`: reads and checks the bytes of a range
 - `ordinal_sums`: sums by change ordinal
 - `schema_fingerprint`: whether two processes mean the same rows
 """

@@ -1,7 +1,7 @@
 """Files of shuffle blocks: the blocks of all reduce partitions, one after another, as they are being written.
 
-A map output's data file is one. What a map task spills to local disk before are runs, of which one file holds many: a
-process may have no more than some hundred files open.
+A map output's data file is such a file. Before that, a map task spills runs to local disk. One file holds many runs,
+because a process may have no more than some hundred files open.
 """
 
 import zlib
@@ -26,13 +26,13 @@ _FEW_ROWS: Final = 1 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockFile:
-    """Where each reduce partition's block lies in a written file.
+    """Positions and checksums of each reduce partition's block in a written file.
 
     Attributes:
         offsets: ``num_partitions + 1`` int64; partition ``i`` is bytes ``offsets[i]`` to ``offsets[i + 1]``.
-        content_bytes: int64, of each block uncompressed; 0 where it is empty.
-        block_crc32: uint32, of each block as it lies in the file; 0 where it is empty.
-        crc32: of the whole file.
+        content_bytes: int64, size of each block uncompressed; 0 if it is empty.
+        block_crc32: uint32, CRC-32 of each block as it is in the file; 0 if it is empty.
+        crc32: CRC-32 of the whole file.
     """
 
     offsets: NDArray[np.int64]
@@ -42,18 +42,18 @@ class BlockFile:
 
     @property
     def size_bytes(self) -> int:
-        """Of the whole file."""
+        """Size of the whole file."""
         return int(self.offsets[-1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpilledRun:
-    """One spill: blocks that lie in a local file.
+    """One spill: blocks in a local file.
 
     Attributes:
-        path: of the file, which holds other runs too.
-        start: where the run begins.
-        blocks: of the run, offset from there.
+        path: path of the file, which holds other runs too.
+        start: position in the file at which the run begins.
+        blocks: blocks of the run, offset from ``start``.
     """
 
     path: Path
@@ -66,8 +66,8 @@ class BlockFileWriter:
 
     Args:
         file: open for writing, at its start.
-        num_partitions: how many reduce partitions there are.
-        is_spill: whether the file stays on this machine.
+        num_partitions: number of reduce partitions.
+        is_spill: True if the file stays on this machine.
     """
 
     def __init__(self, file: BinaryIO, num_partitions: int, *, is_spill: bool = False) -> None:
@@ -90,7 +90,7 @@ class BlockFileWriter:
         self._block_crc32[reduce_id] = block_crc32
 
     def finish(self) -> BlockFile:
-        """What was written."""
+        """Positions and checksums of the blocks that were written."""
         return BlockFile(
             offsets=np.concatenate([[0], np.cumsum(self._lengths)]),
             content_bytes=self._content_bytes,
@@ -133,7 +133,7 @@ def _content(file: BinaryIO, run: SpilledRun, reduce_id: int) -> bytes:
 
 
 def _compact(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """A copy of few rows: Arrow pads a slice's strings to 64 bytes with those of its neighbours, a fifth of a block."""
+    """A copy of few rows: Arrow pads a slice's strings to 64 bytes with its neighbours' strings, a fifth of a block."""
     return pa.concat_batches([rows, rows.slice(0, 0)]) if rows.num_rows <= _FEW_ROWS else rows
 
 

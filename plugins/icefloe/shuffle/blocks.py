@@ -1,6 +1,6 @@
 """Shuffle blocks: the rows of one map task for one reduce partition, one LZ4 frame of Arrow messages.
 
-The byte format stands in docs/formats.md, section "Data file".
+The byte format is in docs/formats.md, section "Data file".
 """
 
 from collections.abc import Iterable, Iterator
@@ -53,7 +53,7 @@ def block_schema(table_schema: pa.Schema) -> pa.Schema:
 
 
 def encode_block(batches: Iterable[pa.RecordBatch]) -> bytes:
-    """One block of the rows of all batches, which share one schema; no bytes where there are no rows.
+    """One block of the rows of all batches, which share one schema; no bytes if there are no rows.
 
     Raises:
         TerminalError: a dictionary type, or a row too large for one message.
@@ -69,7 +69,7 @@ def encode_block(batches: Iterable[pa.RecordBatch]) -> bytes:
 
 
 def split_batch(batch: pa.RecordBatch, *, message_bytes: int = _MESSAGE_BYTES) -> Iterator[pa.RecordBatch]:
-    """The rows of a batch in order, in slices whose messages take about ``message_bytes`` at most; none when empty.
+    """The rows of a batch in order, in slices whose messages take about ``message_bytes`` at most; none if empty.
 
     Raises:
         TerminalError: a row whose message would reach 2 GiB.
@@ -83,8 +83,8 @@ def compress_block(messages: Iterable[Any], *, content_bytes: int, is_spill: boo
 
     Args:
         messages: encapsulated record-batch messages, or runs of several; anything with the buffer protocol.
-        content_bytes: stands in the frame's header, so that a reader knows what to allocate.
-        is_spill: whether the block stays on this machine, where speed counts more than size.
+        content_bytes: written to the frame's header, so that a reader knows how much to allocate.
+        is_spill: True if the block stays on this machine; speed then counts more than size.
     """
     level = _FAST if is_spill or content_bytes > _SMALL_BLOCK_BYTES else _DENSE
     compressor = lz4.frame.LZ4FrameCompressor(compression_level=level, content_checksum=True)
@@ -101,7 +101,7 @@ def decode_block(data: bytes | memoryview, schema: pa.Schema, *, max_bytes: int)
 
     Args:
         data: the bytes of exactly one block.
-        schema: of the rows, as `block_schema` gives it.
+        schema: schema of the rows, from `block_schema`.
         max_bytes: the most the block may hold uncompressed; nothing larger is ever allocated.
 
     Raises:

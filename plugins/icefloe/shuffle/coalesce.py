@@ -31,9 +31,9 @@ def coalesce(
     """The ranges of a shuffle: each non-empty reduce partition is in exactly one; empty ones start and end none.
 
     Args:
-        partition_bytes: of each reduce partition, summed over all map outputs.
-        target_size_bytes: what a range should hold; a larger partition is a range of its own.
-        min_ranges: how many ranges to make at least, where there is work for them.
+        partition_bytes: bytes of each reduce partition, summed over all map outputs.
+        target_size_bytes: bytes that a range should hold; a larger partition is a range of its own.
+        min_ranges: least number of ranges to make, if there is work for them.
         min_range_bytes: the target is not lowered below this to reach ``min_ranges``.
 
     >>> [(r.start, r.stop) for r in coalesce(np.array([0, 5, 4, 0, 9, 1, 0]), target_size_bytes=10, min_ranges=1)]

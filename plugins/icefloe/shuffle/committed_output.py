@@ -1,4 +1,4 @@
-"""Committed map outputs as readers meet them: a commit record with its index and statistics, checked against it."""
+"""Committed map outputs as readers find them: a commit record with its index and statistics, checked against it."""
 
 import zlib
 from collections.abc import Sequence
@@ -23,13 +23,13 @@ _REQUESTS_AT_ONCE: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedOutput:
-    """One map task's output, whole as far as its small files and sizes tell.
+    """One map task's output, whole as far as its small files and sizes show.
 
     Attributes:
-        record: names the data file, whose size was compared and whose content was not read.
-        offsets: of the blocks, ``num_partitions + 1`` int64.
-        statistics: of the blocks.
-        block_crc32: uint32, of each block.
+        record: names the data file. The size of that file was compared, and its content was not read.
+        offsets: offsets of the blocks, ``num_partitions + 1`` int64.
+        statistics: statistics of the blocks.
+        block_crc32: uint32, CRC-32 of each block.
     """
 
     record: MapOutputRecord
@@ -41,12 +41,12 @@ class CommittedOutput:
 def read_committed_output(
     store: Store, record: MapOutputRecord, *, schema: pa.Schema, num_partitions: int
 ) -> CommittedOutput:
-    """Reads and checks what a commit record names, except the content of the data file.
+    """Reads and checks the files that a commit record names, except the content of the data file.
 
     Args:
         store: the place of the shuffle's map outputs.
-        record: as `MapOutputLog.records` gives it.
-        schema: of the rows in the blocks (`block_schema`).
+        record: commit record, from `MapOutputLog.records`.
+        schema: schema of the rows in the blocks (`block_schema`).
         num_partitions: reduce partitions of the plan.
 
     Raises:
@@ -95,7 +95,7 @@ def read_committed_outputs(
 
 
 def partition_bytes(outputs: Sequence[CommittedOutput], num_partitions: int) -> NDArray[np.int64]:
-    """Compressed bytes of each reduce partition over all map outputs; what `coalesce` takes."""
+    """Compressed bytes of each reduce partition over all map outputs; the input of `coalesce`."""
     total = np.zeros(num_partitions, np.int64)
     for output in outputs:
         total += np.diff(output.offsets)

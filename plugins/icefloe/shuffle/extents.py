@@ -1,4 +1,4 @@
-"""Extents: which bytes of which map outputs a reduce range consists of, planned once so that readers only fetch."""
+"""Extents: the bytes of map outputs that a reduce range consists of, planned once so that readers only fetch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,15 +22,16 @@ class Extent:
     """The blocks of one reduce range in one map output: neighbours in its data file.
 
     Attributes:
-        data_key: the data file.
-        data_size_bytes: of the whole data file; another size there means damage.
-        offset: of the first block.
-        length: of all blocks together.
-        rows: in all blocks together.
-        largest_block_bytes: uncompressed, of the whole map output; nothing larger is allocated for a block.
-        block_lengths: of each reduce partition of the range; 0 where it is empty.
-        block_rows: likewise.
-        block_crc32: likewise.
+        data_key: key of the data file.
+        data_size_bytes: size of the whole data file; another size in the store means damage.
+        offset: offset of the first block.
+        length: length of all blocks together.
+        rows: rows in all blocks together.
+        largest_block_bytes: size of the largest block of the whole map output, uncompressed; nothing larger is
+            allocated for a block.
+        block_lengths: length of the block of each reduce partition of the range; 0 if it is empty.
+        block_rows: rows of the block of each reduce partition of the range; 0 if it is empty.
+        block_crc32: CRC-32 of the block of each reduce partition of the range; 0 if it is empty.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -50,12 +51,12 @@ class Extent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeExtents:
-    """The document a reduce task reads: its range, what to fetch, and what the rows must add up to.
+    """The document that a reduce task reads: its range, its extents, and the sums that its rows must add up to.
 
     Attributes:
         range_id: as in the coalesce plan, like ``start`` (inclusive) and ``stop`` (exclusive).
-        extents: of every map output that holds rows of the range, in the order of the map ids planned.
-        ordinals: the sums of the statistics files over the range, by which the reduce task proves itself.
+        extents: extents of every map output that holds rows of the range, in the order of the map ids planned.
+        ordinals: sums of the statistics files over the range; the reduce task checks its rows against them.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -80,8 +81,8 @@ def plan_extents(ranges: Sequence[ReduceRange], outputs: Sequence[CommittedOutpu
     """One document per range, in their order; a map output without rows in a range has no extent there.
 
     Args:
-        ranges: of the coalesce plan.
-        outputs: of every planned map task.
+        ranges: ranges of the coalesce plan.
+        outputs: output of every planned map task.
 
     Raises:
         TerminalError: a map output holds rows of a reduce partition that no range covers; they would be lost.

@@ -28,7 +28,7 @@ class FetchedBlock(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchWindow:
-    """What is fetched and held at once.
+    """The blocks that are fetched and held at once.
 
     Attributes:
         start: the first position of a reduce partition in the range.
@@ -65,13 +65,13 @@ def fetch_blocks(
 
     Args:
         store: the place of the shuffle's map outputs.
-        extents: what to read.
-        schema: of the rows in the blocks (`block_schema`).
+        extents: extents to read.
+        schema: schema of the rows in the blocks (`block_schema`).
         max_fetch_bytes: compressed bytes held at once; a single block may exceed it.
-        requests_at_once: how many map outputs are read at the same time.
+        requests_at_once: number of map outputs that are read at the same time.
 
     Raises:
-        CorruptMapOutputError: names the map output to void; rows of blocks given before were proven whole.
+        CorruptMapOutputError: names the map output to void; the blocks yielded before were proven whole.
         TransientError: the store did not answer.
     """
     with ThreadPoolExecutor(requests_at_once) as pool:

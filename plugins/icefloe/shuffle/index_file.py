@@ -1,4 +1,4 @@
-"""Index files: where each reduce partition's block lies in a map task's data file.
+"""Index files: the position of each reduce partition's block in a map task's data file.
 
 ``num_partitions + 1`` big-endian signed 64-bit offsets (docs/formats.md, section "Index file").
 """
@@ -28,8 +28,8 @@ def decode_index(data: bytes, *, num_partitions: int, data_size_bytes: int) -> N
     """The offsets in an index file; partition ``i`` is bytes ``offsets[i]`` to ``offsets[i + 1]`` of the data file.
 
     Raises:
-        CorruptIndexError: another length than the partitions ask for, or offsets that do not rise from 0 to the data
-            file's size.
+        CorruptIndexError: the length does not fit the number of partitions, or the offsets do not rise from 0 to the
+            data file's size.
     """
     expected_bytes = 8 * (num_partitions + 1)
     if len(data) != expected_bytes:

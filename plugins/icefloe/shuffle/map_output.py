@@ -1,7 +1,7 @@
 """Map outputs: one map task's changed rows, partitioned by reduce id, written as files that a commit record names.
 
-Rows wait in memory up to a limit, then go to local disk as runs of blocks, which the end merges partition by partition
-(the sort-based shuffle of Spark). Data, index and statistics file are written first, the commit record last.
+Rows wait in memory up to a limit, then go to local disk as runs of blocks. At the end the runs are merged partition by
+partition (the sort-based shuffle of Spark). Data, index and statistics file are written first, the commit record last.
 """
 
 import io
@@ -39,7 +39,7 @@ _ENTRIES_MERGED_AT: Final = 1 << 18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapTaskCounts:
-    """What a map task says of its reading; stands in its commit record."""
+    """The figures of a map task's reading, which are in its commit record."""
 
     removed_rows_read: int = 0
     added_rows_read: int = 0
@@ -62,11 +62,11 @@ class MapOutputWriter:
     Args:
         store: the place of the shuffle's map outputs.
         map_id: the task.
-        generation: the one to commit, of `MapOutputLog.current`.
-        attempt: of `new_attempt`.
+        generation: generation to commit, from `MapOutputLog.current`.
+        attempt: name of the attempt, from `new_attempt`.
         schema: the table's columns.
         num_partitions: reduce partitions.
-        memory_bytes: what the writer may hold; rows past a third of it are spilled.
+        memory_bytes: bytes that the writer may hold; rows past a third of it are spilled.
         spill_folders: local folders for spills, used in turn; default: the machine's temporary folder.
 
     Raises:
@@ -141,7 +141,7 @@ class MapOutputWriter:
         )
 
     def commit(self, counts: MapTaskCounts) -> MapOutputRecord:
-        """Writes the files and then the commit record; gives the record that counts, of whichever attempt.
+        """Writes the files and then the commit record; returns the record that counts, of whichever attempt.
 
         Raises:
             TransientError: local disk or the store is full or broken; nothing was committed.
@@ -220,7 +220,7 @@ class MapOutputWriter:
         self._buffered_bytes = 0
 
     def _next_folder(self) -> Path:
-        """Of the spill folders the next one."""
+        """The next spill folder in turn."""
         if len(self._folders) < len(self._spill_folders):
             with _local_disk():
                 parent = self._spill_folders[len(self._folders)]
@@ -270,7 +270,7 @@ def write_map_output(
 
 @contextmanager
 def _local_disk() -> Iterator[None]:
-    """Turns what local disk refuses into an error that another attempt may not meet."""
+    """Turns errors of the local disk into an error that may go away on retry."""
     try:
         yield
     except OSError as cause:

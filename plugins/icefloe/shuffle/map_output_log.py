@@ -1,4 +1,4 @@
-"""The log of a shuffle's map outputs: the first attempt to commit counts, and what is proven damaged is void.
+"""The log of a shuffle's map outputs: the first attempt to commit counts, and an output that is proven damaged is void.
 
 ``<map_id>.<generation>`` is created only if absent and written last; ``<map_id>.<generation>.void`` says that it does
 not count, and the next generation may commit. Nothing is ever found by listing.
@@ -28,12 +28,12 @@ class MissingMapOutputError(TransientError):
 
 
 class MapOutputState(NamedTuple):
-    """Where a map task stands.
+    """The state of a map task's output.
 
     Attributes:
-        generation: the first that is not void; what an attempt that starts now commits.
-        record: the output that counts; None where there is none yet, or only a damaged record.
-        damage: why the record there cannot be read; `MapOutputLog.commit` voids it.
+        generation: first generation that is not void; an attempt that starts now commits it.
+        record: record of the output that counts; None if there is none yet, or only a damaged record.
+        damage: fault of a record that cannot be read; `MapOutputLog.commit` voids it.
     """
 
     generation: int
@@ -52,10 +52,10 @@ class MapOutputLog:
         self._store = store
 
     def current(self, map_id: int) -> MapOutputState:
-        """The generation that counts and its record, by two look-ups where nothing was voided.
+        """The generation that counts and its record, by two look-ups if nothing was voided.
 
         Raises:
-            TerminalError: the record was written by a release this one does not know.
+            TerminalError: the record was written by a release that this release does not know.
         """
         generation = 0
         while self._store.size(_void_key(map_id, generation)) is not None:
@@ -90,10 +90,10 @@ class MapOutputLog:
         return [state.record for state in states if state.record is not None]
 
     def commit(self, record: MapOutputRecord) -> MapOutputRecord:
-        """Makes a map output count unless another attempt's already does; gives the record that counts.
+        """Commits a map output unless another attempt already has; returns the record that counts.
 
-        The files the record names must be in the store before. Where generations were voided since the attempt began,
-        it commits the one that is open now. Compare ``attempt`` to learn who won.
+        The files that the record names must be in the store before. If generations were voided since the attempt began,
+        it commits the generation that is open now. Compare ``attempt`` to learn who won.
 
         Raises:
             TransientError: the store neither takes the record nor shows another.
@@ -116,7 +116,7 @@ class MapOutputLog:
         )  # fmt: skip
 
     def void(self, map_id: int, generation: int, reason: str) -> None:
-        """Says that a generation does not count; repeating it has no further effect."""
+        """Voids a generation, so that it does not count; repeating it has no further effect."""
         void = VoidRecord(map_id=map_id, generation=generation, reason=reason)
         if self._store.create(_void_key(map_id, generation), dump_document(void)):
             logger.warning("map_output_voided map_id=%s generation=%s reason=%s", map_id, generation, reason)

@@ -1,4 +1,4 @@
-"""Commit records: which files of which attempt are a map task's output (docs/formats.md, section "Commit record")."""
+"""Commit records: the files of one attempt that are a map task's output (docs/formats.md, section "Commit record")."""
 
 import json
 import zlib
@@ -43,25 +43,26 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapOutputRecord:
-    """What one map task wrote and read; the document that makes its files count.
+    """The output and the figures of one map task. This document makes its files count.
 
     Attributes:
-        attempt: unlike that of any other attempt, and part of its files' names.
+        attempt: unique name of the attempt, part of its files' names.
         data: blocks; this and the next two are None for a task of the insert-only route, which shuffles nothing.
         index: offsets of the blocks.
         statistics: rows, signed counts and hash sums of the blocks.
         num_partitions: reduce partitions.
-        schema_fingerprint: of the rows in the blocks.
-        largest_block_bytes: uncompressed; a reader allocates no more for one block.
-        rows: in the data file.
+        schema_fingerprint: fingerprint of the schema of the rows in the blocks.
+        largest_block_bytes: size of the largest block, uncompressed; a reader allocates no more for one block.
+        rows: rows in the data file.
         ordinals: sums per change ordinal, ascending.
         removed_rows_read: rows read with a negative weight, counted in each step that removes them.
         added_rows_read: rows read with a positive weight, counted in each step that adds them.
-        carried_over_rows: of these, those that cancelled out.
-        bytes_read: of the files read.
-        bytes_decoded: what was decoded of them, in Arrow's memory; None in records of releases that did not say.
+        carried_over_rows: rows of the two counts above that cancelled out.
+        bytes_read: bytes of the files read.
+        bytes_decoded: bytes decoded from these files, in Arrow's memory; None in records of releases that did not count
+            them.
         part: an insert-only task's sink commit message.
-        crc32: of this document without this key, so that damage is told from another release.
+        crc32: CRC-32 of this document without this key, which distinguishes damage from a record of another release.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT

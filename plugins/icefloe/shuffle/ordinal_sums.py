@@ -19,10 +19,10 @@ _EXACT_WEIGHTS: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrdinalSums:
-    """What rows of one change ordinal add up to.
+    """Sums of the rows of one change ordinal.
 
     Attributes:
-        rows: how many there are, whatever their weights.
+        rows: number of rows, whatever their weights.
         signed_count: the sum of their weights.
         hash_sum: the sum of their row hashes times their weights, mod 2^128.
     """
@@ -51,8 +51,8 @@ def grouped_hash_sums(
     Args:
         high: the upper 64 bits of each row's hash.
         low: the lower 64 bits.
-        weights: of each row.
-        starts: where each group starts, ascending; a group ends where the next starts.
+        weights: weight of each row.
+        starts: position at which each group starts, ascending; a group ends at the start of the next.
 
     >>> one = np.ones(3, np.uint64)
     >>> [half.tolist() for half in grouped_hash_sums(0 * one, one, np.array([1, 1, -1]), np.array([0, 2]))]

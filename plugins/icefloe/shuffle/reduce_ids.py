@@ -1,4 +1,4 @@
-"""Reduce ids: which reduce partition a row belongs to, and rows ordered by it."""
+"""Reduce ids: the reduce partition that a row belongs to, and rows ordered by it."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,8 @@ def reduce_ids(identity_hashes: RowHashes, num_partitions: int) -> NDArray[np.in
     """The reduce partition of each row: the 128-bit row hash of its identity modulo the number of partitions.
 
     Args:
-        identity_hashes: of the identity columns; of the whole row where there is no identity.
-        num_partitions: how many reduce partitions the shuffle has.
+        identity_hashes: hashes of the identity columns, or of the whole row if there is no identity.
+        num_partitions: number of reduce partitions of the shuffle.
     """
     return identity_hashes.modulo(num_partitions).astype(np.int32, copy=False)
 

@@ -22,7 +22,7 @@ class ReduceRange:
     stop: int
 
     def __post_init__(self) -> None:
-        """Refuse what no plan holds."""
+        """Refuse a range that no plan holds."""
         if not (self.range_id >= 0 and 0 <= self.start < self.stop):
             raise ValueError(
                 f"a range has an id from 0 and start < stop, found {self.range_id}, {self.start}, {self.stop}"
@@ -50,7 +50,7 @@ class CoalescePlan:
 
 
 def create_coalesce_plan(store: Store, key: str, plan: CoalescePlan) -> CoalescePlan:
-    """Creates the plan unless one is there; gives the one that counts, so that a zombie and its retry agree."""
+    """Creates the plan unless there is one; returns the plan that counts, so that a zombie and its retry agree."""
     if store.create(key, dump_document(plan)):
         return plan
     return load_document(CoalescePlan, store.get(key), what=f"the coalesce plan {store.url}/{key}")

@@ -1,4 +1,4 @@
-"""Schema fingerprints: whether two processes mean the same rows."""
+"""Schema fingerprints, which show whether two processes mean the same rows."""
 
 import hashlib
 

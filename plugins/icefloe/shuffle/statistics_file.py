@@ -1,4 +1,4 @@
-"""Statistics files: what each reduce partition's block of a map task holds, per change ordinal.
+"""Statistics files: the contents of each reduce partition's block of a map task, per change ordinal.
 
 A header, fixed-width entries, the CRC-32 of each block and one of the file (docs/formats.md, "Statistics file").
 """
@@ -151,8 +151,8 @@ def encode_statistics(statistics: PartitionStatistics, block_crc32: NDArray[np.u
     """The statistics file of a map output.
 
     Args:
-        statistics: of its rows.
-        block_crc32: of each reduce partition's block, compressed as it lies in the data file; 0 where it is empty.
+        statistics: statistics of its rows.
+        block_crc32: CRC-32 of each reduce partition's block, compressed as it is in the data file; 0 if it is empty.
     """
     entries = np.empty(len(statistics), _ENTRY)
     for entry_field, name in zip(_ENTRY.names or (), PartitionStatistics.__slots__, strict=True):

@@ -12,17 +12,17 @@ logger = logging.getLogger(__name__)
 
 
 def clean_up_finished(reference: TaskReference) -> int:
-    """Deletes the folder of a committed batch, and those that runs before it left when they were killed.
+    """Deletes the folder of a committed batch, and the folders that earlier runs left when they were killed.
 
-    The folders of a checkpoint's batches stand side by side, so one listing shows them all; every batch before a
-    committed one is committed. Plans are deleted last, so that an interrupted cleanup can be repeated. No plan is
-    read, for a late run may have taken it back.
+    The folders of a checkpoint's batches are next to each other, so one listing shows them all. Every batch before a
+    committed batch is committed too. Plans are deleted last, so that an interrupted cleanup can be repeated. No plan is
+    read, because a late run may have taken it back.
 
     Returns:
-        How many objects were deleted.
+        Number of objects deleted.
 
     Raises:
-        TerminalError: the batch is still open; what lies there is what its rerun resumes from.
+        TerminalError: the batch is still open, and its rerun resumes from these files.
     """
     number, batches = reference.batch_number, reference.batches
     commit = reference.checkpoint.committed(number)
@@ -31,7 +31,7 @@ def clean_up_finished(reference: TaskReference) -> int:
             f"batch {number} is not committed: its files are kept for the rerun ({batches.url}/{number})",
             batch_number=number,
         )
-    # In format 1 the folders were called after the pipeline, and others of its name have theirs beside them.
+    # In format 1 the folders are named after the pipeline. Pipelines of the same name have their folders there too.
     is_own = commit.checkpoint_id is not None and batches.url.endswith(f"/{commit.checkpoint_id}")
     listed = [stored.key for stored in batches.list("" if is_own else str(number))]
     keys = [key for key in listed if _is_up_to(number, key)]

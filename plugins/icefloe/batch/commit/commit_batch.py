@@ -21,11 +21,11 @@ logger = logging.getLogger(__name__)
 
 
 def commit_batch(context: BatchContext) -> BatchReport:
-    """Commits a batch whose tasks are done; of a batch that is committed it only returns the report.
+    """Commits a batch whose tasks are done. For a batch that is already committed it only returns the report.
 
     Raises:
         UndeliveredError: a task has not delivered yet, or its part is gone or cut.
-        AuditError: what was delivered does not equal what was read, or what the snapshot summaries say.
+        AuditError: the delivered changes do not equal the rows read, or the numbers in the snapshot summaries.
     """
     plan = context.plan
     if context.checkpoint is None or context.sink is None:

@@ -1,4 +1,4 @@
-"""What the tasks of a batch left behind, and the proof that it adds up."""
+"""The results of a batch's tasks, and the proof that they add up."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,9 +24,9 @@ __all__ = ["DeliveredBatch", "UndeliveredError", "delivering_phase"]
 
 
 class UndeliveredError(TransientError):
-    """Tasks of a batch have not delivered, or what they delivered is gone. Facts: ``phase`` that runs only those again.
+    """Tasks of a batch have not delivered, or their parts are gone. Facts: ``phase``, which runs only these again.
 
-    Another try of commit alone finds the same.
+    Repeating commit alone does not help.
     """
 
 
@@ -35,10 +35,10 @@ class DeliveredBatch:
     """A batch whose tasks are all done.
 
     Attributes:
-        records: of the map tasks, by map id.
-        results: of the reduce ranges; empty where nothing was shuffled.
-        messages: of the tasks that wrote to the sink.
-        phases: how long they took and what they met, as far as it is recorded.
+        records: commit records of the map tasks, by map id.
+        results: results of the reduce ranges; empty if nothing was shuffled.
+        messages: commit messages of the tasks that wrote to the sink.
+        phases: records of the phases that left one.
     """
 
     plan: Plan
@@ -49,7 +49,7 @@ class DeliveredBatch:
 
     @classmethod
     def of(cls, context: BatchContext) -> "DeliveredBatch":
-        """Reads what the tasks of a batch recorded.
+        """Reads the records of a batch's tasks.
 
         Raises:
             UndeliveredError: a task has not delivered yet.
@@ -72,14 +72,14 @@ class DeliveredBatch:
 
     @property
     def handed_on(self) -> Sums:
-        """The sums of what the map tasks handed on: those of each step, also where changes are net."""
+        """Sums of the rows that the map tasks handed on, by step, also if changes are net."""
         return _merged(record.ordinals for record in self.records)
 
     def audited(self) -> Sums:
-        """The sums of the changes where they left, proven equal to those of what the map tasks handed on.
+        """Sums of the delivered changes, proven equal to the sums of the rows that the map tasks handed on.
 
         Raises:
-            AuditError: they differ, or the sink was given something else than what was summed up.
+            AuditError: the sums differ, or the sink was given other rows than those that were summed up.
         """
         what = f"batch {self.plan.batch_number} of {self.plan.pipeline}"
         left = self.handed_on
@@ -102,7 +102,7 @@ class DeliveredBatch:
 
 
 def delivering_phase(plan: Plan) -> str:
-    """The phase whose tasks write to the sink; shuffle_read also makes map outputs again that are gone."""
+    """The phase whose tasks write to the sink. If map outputs are gone, shuffle_read makes them again too."""
     return "shuffle_read" if plan.route is Route.SHUFFLE else "insert_only"
 
 

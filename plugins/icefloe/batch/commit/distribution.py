@@ -1,4 +1,4 @@
-"""How sizes and times are spread over the tasks of a phase: where the skew is."""
+"""Distribution of sizes and times over the tasks of a phase, which shows skew."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _EXTREMES: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extreme:
-    """One of the largest values, and the number of the task it is of."""
+    """One of the largest values, and the number of its task."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
@@ -25,11 +25,11 @@ class Extreme:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
-    """Values of some tasks. A quartile is the value of a task, the lower one where it falls between two.
+    """Spread of some tasks' values. A quartile is the value of a task, the lower one if it falls between two.
 
     Attributes:
-        minimum: the smallest, and so on upwards.
-        largest: the few largest, the largest first.
+        minimum: the smallest value; the quartiles and the maximum follow in order.
+        largest: the few largest values, the largest first.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -43,7 +43,7 @@ class Distribution:
 
     @classmethod
     def of(cls, values: Mapping[int, float]) -> "Distribution | None":
-        """That of values by task number; None where there are none.
+        """The distribution of values by task number; None if there are no values.
 
         >>> spread = Distribution.of({0: 10, 1: 900, 2: 30, 3: 20, 4: 40})
         >>> spread.minimum, spread.p25, spread.median, spread.p75, spread.maximum

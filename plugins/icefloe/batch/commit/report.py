@@ -1,4 +1,4 @@
-"""``report.json``: what a batch did, for people, dashboards and the page in Airflow."""
+"""``report.json``: the figures of a batch, for people, dashboards and the page in Airflow."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -22,27 +22,29 @@ __all__ = ["BatchReport", "keep_report", "load_report"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchReport:
-    """What one batch did. Quantities carry their units; ``map_seconds`` and ``reduce_seconds`` are summed over tasks.
+    """Figures of one batch. Values carry their units; ``map_seconds`` and ``reduce_seconds`` are summed over tasks.
 
     Attributes:
-        changes: those of ``each`` step, or the ``net`` ones of the whole batch.
+        changes: ``each``: the changes of each step; ``net``: the net changes of the whole batch.
         counts: rows by change type.
-        rows_read: of all files, each read once.
-        carried_over_rows: rows that cancelled out before the shuffle; one that several steps add or remove counts in
-            each, so this may exceed ``rows_read``.
+        rows_read: rows of all files, each file counted once.
+        carried_over_rows: rows that cancelled out before the shuffle. A row that several steps add or remove counts in
+            each step, so this may exceed ``rows_read``.
         shuffled_bytes: compressed bytes of all map outputs.
-        hash_sum: the signed sum of the row hashes of all changes, equal where they were read and where they left.
-        summary_checks: per step.
+        hash_sum: signed sum of the row hashes of all changes. It is the same for the rows read and the changes
+            delivered.
+        summary_checks: one check per step.
         seconds: wall time from the plan to the commit, waiting between tasks and retries included; None in reports of
-            releases that did not say, as are the numbers below.
-        phases: how often each was begun, its wall time and what its tasks met; without ``commit``'s own last writes.
+            releases that did not record it, as are the numbers below.
+        phases: attempts, wall time and figures of each phase; without ``commit``'s own last writes.
         removed_rows_read: rows read that a step removes, once for each such step.
-        added_rows_read: rows read that a step adds, likewise.
-        map_outputs_redone: map outputs that were found damaged or gone, and made again; as often as that happened.
+        added_rows_read: rows read that a step adds, once for each such step.
+        map_outputs_redone: number of times that a map output was found damaged or gone, and was made again.
         fetched_bytes: compressed bytes of shuffle blocks that delivered ranges fetched.
-        fetched_blocks: likewise.
-        decoded_bytes: what map tasks decoded of data files, in Arrow's memory, as often as they did.
-        map_task_bytes: spread of the file bytes that map tasks read, and so on; None where there are no tasks.
+        fetched_blocks: shuffle blocks that delivered ranges fetched.
+        decoded_bytes: bytes that map tasks decoded from data files, in Arrow's memory; data decoded twice counts twice.
+        map_task_bytes: distribution of the file bytes that map tasks read; None if there are no tasks. The
+            distributions below have the same form.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -94,10 +96,10 @@ class BatchReport:
         """The report of a batch that is being committed now.
 
         Args:
-            batch: what its tasks left.
-            left: the sums of its changes.
-            checks: of the snapshot summaries.
-            warnings: that came up while committing; those of the plan stand before them.
+            batch: the batch with the results of its tasks.
+            left: sums of its changes.
+            checks: checks against the snapshot summaries.
+            warnings: warnings that came up while committing; the report lists them after the warnings of the plan.
         """
         plan, records = batch.plan, batch.records
         shuffled = [record for record in records if record.data is not None]
@@ -150,9 +152,9 @@ def _known_sum(numbers: Iterable[int | None]) -> int | None:
 
 
 def keep_report(checkpoint: Checkpoint, report: BatchReport) -> BatchReport:
-    """Keeps the report of a batch unless there is one; returns the one that counts.
+    """Stores the report of a batch unless there is one; returns the report that counts.
 
-    Of several runs that commit a batch at once, or a zombie that comes after the commit, only the first is reported.
+    If several runs commit a batch at once, or a zombie comes after the commit, only the first report is kept.
     """
     if checkpoint.create_report(report.batch_number, dump_document(report)):
         return report

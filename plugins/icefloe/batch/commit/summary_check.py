@@ -1,4 +1,4 @@
-"""The second witness of a batch: what the table's own snapshot summaries say about its rows."""
+"""The second witness of a batch: the numbers of rows in the table's own snapshot summaries."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ __all__ = ["SummaryCheck", "check_summaries"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryCheck:
-    """Whether inserts less deletes of one step equal what the snapshot summaries say.
+    """Comparison of inserts less deletes of one step with the snapshot summaries.
 
     Attributes:
-        expected: None where the summaries do not say; then nothing was compared.
+        expected: None if the summaries do not say; then nothing was compared.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -31,12 +31,13 @@ class SummaryCheck:
 def check_summaries(
     plan: Plan, handed_on: Sums, *, on_summary_mismatch: Literal["fail", "warn"]
 ) -> tuple[tuple[SummaryCheck, ...], tuple[str, ...]]:
-    """Compares inserts less deletes of each step with what its snapshots say.
+    """Compares inserts less deletes of each step with the summaries of its snapshots.
 
     Args:
-        plan: of the batch.
-        on_summary_mismatch: of the pipeline as it is now.
-        handed_on: the sums of its steps, where rows were read: net changes no longer tell one step from another.
+        plan: plan of the batch.
+        on_summary_mismatch: setting of the pipeline as it is now.
+        handed_on: sums by step of the rows that map tasks handed on. Net changes cannot be used, because they no longer
+            show each step.
 
     Returns:
         A check per step, and a warning for each that differs.

@@ -1,4 +1,4 @@
-"""What every task of a batch is given: the plan, its stores, the table's files and the sink."""
+"""The context of a batch's tasks: the plan, its stores, the table's files and the sink."""
 
 import os
 from collections.abc import Iterator
@@ -42,15 +42,15 @@ class PlanMissingError(TerminalError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchContext:
-    """A batch, opened: what the task functions work on.
+    """An opened batch, which the task functions work on.
 
     Attributes:
         store: the folder of the batch.
         checkpoint: None for a batch that delivers to no sink and leaves no trace.
         io: PyIceberg's FileIO of the table; None in phases that read no table file.
-        sink: None where the changes are handed to the caller.
-        settings: what this run takes from the pipeline file.
-        requests: what was asked of its stores.
+        sink: None if the changes are handed to the caller.
+        settings: settings that this run takes from the pipeline file.
+        requests: requests made to its stores.
     """
 
     plan: Plan
@@ -63,7 +63,7 @@ class BatchContext:
 
     @property
     def shape(self) -> RowShape:
-        """What is read, compared and delivered of rows."""
+        """Shape of the rows that are read, compared and delivered."""
         plan = self.plan
         return RowShape.of(
             TableSchema.from_json(plan.table_schema, name_mapping=plan.name_mapping),
@@ -89,7 +89,7 @@ class BatchContext:
         """The document of one map task.
 
         Raises:
-            PlanMissingError: it is gone, although the plan is there.
+            PlanMissingError: it is gone, although the plan exists.
             TerminalError: it is not the document that the plan was made with.
         """
         digests = self.plan.map_task_digests
@@ -125,12 +125,12 @@ class BatchContext:
 
     @property
     def is_over(self) -> bool:
-        """Whether the batch is committed: nothing more is to be done, and its folder is to be empty."""
+        """True if the batch is committed. Nothing more is to be done, and its folder is to be empty."""
         return self.checkpoint is not None and self.checkpoint.committed(self.plan.batch_number) is not None
 
     @contextmanager
     def fenced(self) -> Iterator[None]:
-        """Takes back what is written to the folder inside, if the batch is over when it ends."""
+        """Takes back the block's writes to the folder if the batch is over when the block ends."""
         with taken_back_if_over(self.store, lambda: self.is_over):
             yield
 
@@ -150,7 +150,7 @@ class BatchContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReference:
-    """What travels to a task inside a closure: where the plan is, and what opens it. Never stored, never shown."""
+    """A batch's plan URL and the secrets to open it. It travels to tasks in closures and is never stored or shown."""
 
     plan_url: str
     credentials: Credentials
@@ -162,7 +162,7 @@ class TaskReference:
 
         Raises:
             PlanMissingError: there is no plan.
-            TerminalError: it was made for other settings than those of this run.
+            TerminalError: the plan was made for other settings than this run has.
         """
         options, requests = self.credentials.storage_options, Requests()
         store = FencedStore(open_store(split_plan_url(self.plan_url), options=options, requests=requests))
@@ -186,35 +186,35 @@ class TaskReference:
 
     @property
     def batch_number(self) -> int:
-        """Of the batch, whose folder bears it."""
+        """Number of the batch, from the name of its folder."""
         return int(split_plan_url(self.plan_url).rpartition("/")[2])
 
     @property
     def folder(self) -> Store:
-        """What passes between the phases of the batch; known without its plan."""
+        """Folder of the files that pass between the phases of the batch; known without its plan."""
         return open_store(split_plan_url(self.plan_url), options=self.credentials.storage_options)
 
     @property
     def batches(self) -> Store:
-        """The folders of the batch and of those before and behind it, by their numbers; known without its plan."""
+        """Parent folder of the batch and of the batches before and after it, by number; known without its plan."""
         folder = split_plan_url(self.plan_url).rpartition("/")[0]
         return open_store(folder, options=self.credentials.storage_options)
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """Of the batch; known without its plan."""
+        """Checkpoint of the batch; known without its plan."""
         return Checkpoint(open_store(self.settings.checkpoint_url, options=self.credentials.storage_options))
 
     def is_over(self) -> bool:
-        """Whether the batch is committed; known without its plan, which is gone when it is cleaned up."""
+        """True if the batch is committed; known without its plan, which is gone when it is cleaned up."""
         return self.checkpoint.committed(self.batch_number) is not None
 
     def with_files(self, files: TableAccess) -> Self:
-        """The same reference with what opens the table's files."""
+        """The same reference with access to the table's files."""
         return replace(self, files=files)
 
     def for_tasks(self, files: TableAccess) -> Self:
-        """What a task needs to read and write files: nothing that opens the catalog."""
+        """The reference that a task needs to read and write files. It holds nothing that opens the catalog."""
         return replace(self.with_files(files), credentials=replace(self.credentials, catalog_properties={}))
 
     def to_environment(self) -> dict[str, str]:
@@ -223,7 +223,7 @@ class TaskReference:
 
     @classmethod
     def from_environment(cls, plan_url: str) -> Self:
-        """What the process that started this driver handed over."""
+        """The reference handed over by the process that started this driver."""
         return cls(
             plan_url=plan_url,
             credentials=Credentials.from_environment(os.environ),
@@ -253,7 +253,7 @@ def load_plan(store: Store) -> Plan:
 
 
 def _refuse_other_settings(plan: Plan, settings: RunSettings) -> None:
-    """Text of ``${ENV}`` must mean to every task what it meant when the batch was planned."""
+    """Stops if ``${ENV}`` in the settings means something else here than when the batch was planned."""
     if plan.settings_digest is not None and settings.digest != plan.settings_digest:
         raise TerminalError(
             f"filter or sink of pipeline {plan.pipeline} do not mean what they did when batch {plan.batch_number} was "
@@ -263,5 +263,5 @@ def _refuse_other_settings(plan: Plan, settings: RunSettings) -> None:
 
 
 def _remedy(store: Store) -> str:
-    """What is lost of a batch's folder can be made again: the range stands in the checkpoint."""
+    """Advice for a damaged batch folder. It can be made again, because the range is in the checkpoint."""
     return f"delete everything below {store.url} and run again: the same range is planned anew"

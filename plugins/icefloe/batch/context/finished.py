@@ -1,4 +1,4 @@
-"""A run that finds its work done by another ends well."""
+"""A run ends without an error if another run has done its work."""
 
 import logging
 from collections.abc import Iterator
@@ -20,15 +20,15 @@ class BatchFinished(Exception):  # noqa: N818 - no error: nothing is left to do
 def ends_well_if_finished(reference: TaskReference) -> Iterator[None]:
     """Turns any error inside into `BatchFinished` if the batch is committed by then.
 
-    Whatever a late run stumbles over, its plan deleted, its parts in place, its batch closed: it is the trace of the
-    run that was faster, and nothing to act on.
+    A late run may find its plan deleted, its parts in place or its batch closed. These are traces of the run that was
+    faster, and nothing to act on.
 
     Args:
-        reference: of the batch.
+        reference: reference to the batch.
 
     Raises:
         BatchFinished: there is nothing left to do of the batch.
-        Exception: the error, if the batch is still open or that cannot be learned.
+        Exception: the original error, if the batch is still open or the checkpoint does not answer.
     """
     try:
         yield
@@ -40,7 +40,7 @@ def ends_well_if_finished(reference: TaskReference) -> Iterator[None]:
 
 
 def _is_over(reference: TaskReference) -> bool:
-    """Whether the batch is committed, as far as the checkpoint answers."""
+    """True if the batch is committed, as far as the checkpoint answers."""
     try:
         return reference.is_over()
     except IcefloeError as error:

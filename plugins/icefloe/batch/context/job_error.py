@@ -1,4 +1,4 @@
-"""Error documents: how a Spark application tells the process that started it why it failed."""
+"""Error documents, by which a Spark application reports its failure to the process that started it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ _JSON = (str, int, float, bool, type(None))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobError:
-    """Why an attempt of a phase failed.
+    """The error of a failed attempt of a phase.
 
     Attributes:
         family: ``terminal``: retrying cannot help; ``transient``: it may.
-        sentence: what the user reads.
-        facts: of the error, as far as JSON can hold them, without secrets.
+        sentence: sentence that the user reads.
+        facts: facts of the error, as far as JSON can hold them, without secrets.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -43,7 +43,7 @@ class JobError:
 
 
 def save_job_error(reference: TaskReference, phase: str, attempt: str, error: IcefloeError) -> JobError:
-    """Leaves the error beside the plan, unless the batch is over: whoever started the job sees that by itself."""
+    """Writes the error next to the plan, unless the batch is over: whoever started the job finds that out by itself."""
     facts = {name: _shown(value) for name, value in error.facts.items() if isinstance(value, _JSON)}
     family: Literal["terminal", "transient"] = "terminal" if isinstance(error, TerminalError) else "transient"
     document = JobError(family=family, sentence=redacted(error.sentence), facts=facts)
@@ -58,7 +58,7 @@ def _shown(fact: Any) -> Any:
 
 
 def load_job_error(reference: TaskReference, phase: str, attempt: str) -> JobError | None:
-    """The error of an attempt; None when it died without a word."""
+    """The error of an attempt; None if it died without writing one."""
     store = reference.folder
     key = error_key(phase, attempt)
     try:

@@ -25,15 +25,15 @@ __all__ = ["PipelineSession", "batch_url"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineSession:
-    """What planning a batch needs. A session of a backfill differs by its places alone.
+    """An opened pipeline, from which batches are planned. A session of a backfill differs only in its places.
 
     Attributes:
         pipeline: with ``${ENV}`` expanded.
         table: as loaded when the session was opened.
         backfill_id: None for the pipeline itself.
         writer: who runs the pipeline here.
-        takes_over: the writer becomes the owner of the checkpoint, whoever was.
-        requests: what was asked of its stores.
+        takes_over: True if the writer becomes the owner of the checkpoint, whoever was the owner.
+        requests: requests made to its stores.
     """
 
     pipeline: Pipeline
@@ -73,8 +73,8 @@ class PipelineSession:
     def with_fresh_table(self) -> Self:
         """The same session with the table as it is now.
 
-        A cursor may only be judged by a table that was loaded after it: an older view lacks snapshots that other runs
-        have delivered since, which would look as if they had expired.
+        Check a cursor only against a table that was loaded after it. An older table lacks snapshots that other runs
+        have delivered since, and these would look as if they had expired.
         """
         return replace(self, table=_load(self.pipeline, self.credentials))
 
@@ -84,12 +84,12 @@ class PipelineSession:
 
     @property
     def settings(self) -> RunSettings:
-        """What tasks of this run take from the pipeline file."""
+        """Settings that tasks of this run take from the pipeline file."""
         return RunSettings.of(self.pipeline, backfill_id=self.backfill_id, writer=self.writer)
 
     @property
     def checkpoint_url(self) -> str:
-        """Where the checkpoint of the pipeline or of the backfill is kept."""
+        """URL of the checkpoint of the pipeline or of the backfill."""
         return self.settings.checkpoint_url
 
     @property
@@ -99,7 +99,7 @@ class PipelineSession:
 
     @property
     def sink_settings(self) -> Mapping[str, Any]:
-        """The sink's settings; a backfill's output stands below the path of the pipeline's."""
+        """Settings of the sink. The output of a backfill is below the output path of the pipeline."""
         return self.settings.sink
 
     @property
@@ -108,11 +108,11 @@ class PipelineSession:
         return open_sink(self.sink_settings, self.credentials.sink_options, self.requests)
 
     def batch_url(self, offset: OffsetRecord) -> str:
-        """The folder of what a batch passes between its phases."""
+        """Folder of the files that a batch passes between its phases."""
         return batch_url(self.pipeline, offset, backfill_id=self.backfill_id)
 
     def reference(self, offset: OffsetRecord) -> TaskReference:
-        """What tasks of a batch are given."""
+        """The reference that tasks of a batch are given."""
         return TaskReference(
             plan_url=plan_url(self.batch_url(offset)), credentials=self.credentials, settings=self.settings
         )
@@ -123,9 +123,9 @@ class PipelineSession:
 
 
 def batch_url(pipeline: Pipeline, offset: OffsetRecord, *, backfill_id: str | None) -> str:
-    """The folder of what a batch passes between its phases; that of format 1 for a batch that was opened so.
+    """Folder of the files that a batch passes between its phases, as in format 1 if the batch was opened in format 1.
 
-    It is called after the checkpoint, not after the pipeline alone: pipelines of one name share nothing.
+    It is named after the checkpoint, not after the pipeline alone: pipelines of the same name share nothing.
     """
     if offset.checkpoint_id is not None:
         return join_url(pipeline.shuffle_url, f"{offset.checkpoint_id}/{offset.batch_number}")

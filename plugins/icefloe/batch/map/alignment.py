@@ -1,4 +1,4 @@
-"""Files that a writer rewrote in place: compared position by position, nearly every row cancels without a hash."""
+"""Files rewritten in place, compared position by position. Nearly every row cancels without a hash."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -20,7 +20,7 @@ _ALIGNED_SHARE: Final = 0.25
 
 
 def alignable_pairs(files: Sequence[FileRows]) -> Iterator[tuple[FileRows, FileRows]]:
-    """Files removed and added whole by one and the same step that have equally many rows; each in one pair at most."""
+    """Pairs of a removed and an added file of one step with equal row counts, both whole; each in one pair at most."""
     removed: dict[tuple[int, int], list[FileRows]] = {}
     for file in files:
         if _is_whole(file, -1):
@@ -47,12 +47,12 @@ def align(
 
     Args:
         removed: one file.
-        added: another of equally many rows.
-        reader: how to read them.
-        budget: for the rows that differ.
+        added: another file with as many rows.
+        reader: reads the files.
+        budget: memory for the rows that differ.
 
     Returns:
-        The candidates of each file; None where the row order was not kept, or memory is short.
+        The candidates of each file; None if the row order was not kept, or memory is short.
     """
     tallies = FileTally(removed), FileTally(added)
     sides = [_counted(tally, reader) for tally in tallies]

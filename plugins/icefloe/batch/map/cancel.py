@@ -1,4 +1,4 @@
-"""The effects that are left of a group of files once equal rows of opposite sign have cancelled."""
+"""Effects of a group of files that are left after equal rows of opposite sign have cancelled."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -18,7 +18,7 @@ __all__ = ["contended_ordinals", "effects_left"]
 def contended_ordinals(files: Sequence[FileRows]) -> frozenset[int]:
     """The ordinals in which rows of these files can cancel one for one.
 
-    A file that a step lists more than once (it has a greater weight) leaves the cancelling to the reduce side.
+    If a step lists a file more than once, the file has a greater weight, and the cancelling is left to the reduce side.
     """
     weights: dict[int, set[int]] = {}
     for file in files:
@@ -28,7 +28,7 @@ def contended_ordinals(files: Sequence[FileRows]) -> frozenset[int]:
 
 
 def effects_left(hashed_rows: Sequence[HashedRows], contended: frozenset[int]) -> list[list[Effect]]:
-    """For each file its effects: in contended ordinals on the candidates that survive, in others as they were."""
+    """The effects of each file: on the surviving candidates in contended ordinals, unchanged in the others."""
     effects = [[effect for effect in file.effects if effect.change_ordinal not in contended] for file in hashed_rows]
     for ordinal in sorted(contended):
         sides = [[*_rows_of(hashed_rows, ordinal, weight)] for weight in (-1, 1)]
@@ -45,7 +45,7 @@ def effects_left(hashed_rows: Sequence[HashedRows], contended: frozenset[int]) -
 
 
 def _rows_of(hashed_rows: Sequence[HashedRows], ordinal: int, weight: int) -> list[tuple[int, np.ndarray]]:
-    """(file, its candidates) of one step and sign."""
+    """Pairs of a file's index and its candidates, for one step and sign."""
     return [
         (index, effect.rows.among(np.arange(len(file.hashes))))
         for index, file in enumerate(hashed_rows)

@@ -17,23 +17,23 @@ from icefloe.changes.row_hash.row_hashes import row_hashes_of_batch
 __all__ = ["CarryOver"]
 
 _BYTES_PER_CANDIDATE: Final = 64
-"""A position, a row hash, a copy of it beside those of the other files, and what comparing them needs."""
+"""A position, a row hash, a copy of it next to the hashes of the other files, and memory to compare them."""
 _MIN_SLICE_ROWS: Final = 1 << 16
 
 
 class CarryOver:
     """Consolidates the rows of a group of files, per ordinal.
 
-    A file removed and a file added of equal length are first compared position by position: where a writer kept the row
-    order, that cancels nearly every row without a hash. What differs there, and every touched row of the other files
-    that meet rows of the other sign, is hashed and consolidated; what survives is taken from memory or read again by
-    position. Files that meet nothing of the other sign are passed on. Where the hashes alone would not fit into memory,
-    the files are gone through once for each slice of them.
+    A removed file and an added file of equal length are first compared position by position. If the writer kept the row
+    order, that cancels nearly every row without a hash. The rows that differ are hashed and consolidated. So are all
+    touched rows of the other files that meet rows of the opposite sign. Surviving rows are taken from memory or read
+    again by position. Files that meet no rows of the opposite sign are passed on. If the hashes alone would not fit
+    into memory, the files are read once for each slice of the hashes.
 
     Args:
         files: the group, delete files applied.
-        reader: how to read them.
-        memory_bytes: what may be kept between reading and handing on.
+        reader: reads the files.
+        memory_bytes: bytes that may be kept between reading and handing on.
     """
 
     def __init__(self, files: Sequence[FileRows], reader: TableRowReader, *, memory_bytes: int) -> None:
@@ -44,7 +44,7 @@ class CarryOver:
 
     @property
     def decoded_bytes(self) -> int:
-        """What was decoded of the files until now."""
+        """Bytes decoded from the files until now."""
         return self._reader.decoded.total
 
     def changed_rows(self) -> Iterator[WeightedRows]:
@@ -86,6 +86,6 @@ class CarryOver:
 
     def _aligned(self, files: Sequence[FileRows], budget: MemoryBudget) -> list[HashedRows]:
         if self._reader.shape.row_filter is not None:
-            return []  # of which rows the filter leaves, other ones stand at equal positions
+            return []  # a filter removes different rows on each side, so equal positions no longer mean the same row
         pairs = (align(removed, added, self._reader, budget=budget) for removed, added in alignable_pairs(files))
         return [hashed_rows for pair in pairs if pair is not None for hashed_rows in pair]

@@ -26,11 +26,11 @@ class HashedRows:
     """Rows of one file.
 
     Attributes:
-        tally: of the file, read to its end.
+        tally: tally of the file, read to its end.
         effects: on the candidates, which are numbered from 0.
-        hashes: of the candidates.
-        kept: batches that hold them, where memory allowed; None: they are read again from the file.
-        places: of the candidates in ``kept``, or in the file; None: one after the other.
+        hashes: hashes of the candidates.
+        kept: batches that hold the candidates, if memory allowed; None: they are read from the file again.
+        places: positions of the candidates in ``kept``, or in the file; None: one after the other.
     """
 
     tally: FileTally
@@ -40,7 +40,7 @@ class HashedRows:
     places: Positions | None = None
 
     def within(self, part: HashSlice) -> Self:
-        """Those whose hashes lie in a slice."""
+        """The candidates whose hashes are in a slice."""
         if part.is_whole:
             return self
         here = part.positions(self.hashes)
@@ -75,13 +75,13 @@ class HashedRows:
 
 
 def hash_file(file: FileRows, reader: TableRowReader, *, budget: MemoryBudget, part: HashSlice) -> HashedRows:
-    """Every touched row of a file as a candidate, or those of a slice of the hashes.
+    """Every touched row of a file as a candidate, or only the rows whose hashes are in a slice.
 
     Args:
         file: with its effects.
-        reader: how to read it.
-        budget: what is left of it decides whether the rows are kept; those of a slice are not.
-        part: of the hashes.
+        reader: reads the file.
+        budget: its free bytes decide whether the rows are kept; rows of a slice are never kept.
+        part: slice of the hashes.
     """
     tally = FileTally(file)
     hashes: list[RowHashes] = []
@@ -112,5 +112,5 @@ def hash_file(file: FileRows, reader: TableRowReader, *, budget: MemoryBudget, p
 
 
 def seen_from(effects: Sequence[Effect], positions: Positions) -> list[Effect]:
-    """The effects where only the rows at some positions are left, numbered from 0."""
+    """The effects if only the rows at some positions are left, numbered from 0."""
     return [replace(effect, rows=effect.rows.seen_from(positions)) for effect in effects]

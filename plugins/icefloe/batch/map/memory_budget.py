@@ -7,7 +7,7 @@ class MemoryBudget:
     """Bytes that may be kept between reading and handing on.
 
     Args:
-        size_bytes: all there is.
+        size_bytes: size of the whole budget.
     """
 
     def __init__(self, size_bytes: int) -> None:
@@ -15,11 +15,11 @@ class MemoryBudget:
 
     @property
     def free_bytes(self) -> int:
-        """What is left."""
+        """Bytes that are left."""
         return self._free_bytes
 
     def take(self, size_bytes: int) -> bool:
-        """Takes bytes if there are as many; says whether."""
+        """Takes bytes if enough are left; True if it took them."""
         if size_bytes > self._free_bytes:
             return False
         self._free_bytes -= size_bytes

@@ -1,4 +1,4 @@
-"""What a map task read, held against what it was planned to read and against what it hands on."""
+"""Rows read by a map task, checked against the plan and against the rows that it hands on."""
 
 from collections.abc import Mapping, Sequence
 
@@ -38,7 +38,7 @@ class ReadTally:
     """The rows of a map task's files.
 
     Args:
-        files: of the map task.
+        files: files of the map task.
     """
 
     def __init__(self, files: Sequence[FileRows]) -> None:
@@ -46,12 +46,12 @@ class ReadTally:
         self._read: dict[tuple[str, int | None], FileTally] = {}
 
     def add_file(self, tally: FileTally) -> None:
-        """Notes that the touched rows of a file were read to their end; a file read again counts once."""
+        """Records that all touched rows of a file were read; a file that is read again counts once."""
         self._read[tally.file.key] = tally
 
     @property
     def rows_read(self) -> int:
-        """Rows, as often as they were read for different steps."""
+        """Number of rows read; rows that are read separately for different steps count each time."""
         return sum(tally.rows_read for tally in self._read.values())
 
     @property
@@ -65,7 +65,7 @@ class ReadTally:
         return self._weighted(1)
 
     def require(self, handed_on: Mapping[int, int], *, what: str) -> None:
-        """Every planned row was read, and cancelling kept the signed count of each step.
+        """Checks that every planned row was read, and that cancelling kept the signed count of each step.
 
         Args:
             handed_on: rows of positive weight less rows of negative weight, by change ordinal.

@@ -19,19 +19,19 @@ logger = logging.getLogger(__name__)
 
 
 def write_map_output(context: BatchContext, map_id: int, *, attempt: str | None = None) -> MapOutputRecord:
-    """Writes the map output of one task, or adopts the one that is there.
+    """Writes the map output of one task, or adopts an existing one.
 
     Args:
-        context: of the batch.
+        context: context of the batch.
         map_id: from 0 to the plan's number of map tasks, exclusive.
-        attempt: names this attempt in the record, should it be the one that counts; None: a new name.
+        attempt: name of this attempt in the record, if its record is the one that counts; None: a new name.
 
     Returns:
         The commit record that counts; a task that finds one does no work.
 
     Raises:
         BatchCommittedError: the batch is done.
-        AuditError: what is handed on does not add up to what was read.
+        AuditError: the rows handed on do not add up to the rows read.
     """
     state = context.map_outputs.current(map_id)
     if state.record is not None:
@@ -71,7 +71,7 @@ def write_map_output(context: BatchContext, map_id: int, *, attempt: str | None 
 
 
 def _hand_on(context: BatchContext, carryover: CarryOver, writer: MapOutputWriter, sums: Sums) -> int:
-    """Routes every changed row by its identity; returns how many there are."""
+    """Routes every changed row by its identity; returns their number."""
     shuffled = ShuffledRows(shape=context.shape)
     handed_on = 0
     for rows in carryover.changed_rows():

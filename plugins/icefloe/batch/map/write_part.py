@@ -22,16 +22,16 @@ __all__ = ["inserted_rows", "write_part"]
 
 
 def write_part(context: BatchContext, map_id: int, *, attempt: str | None = None) -> MapOutputRecord:
-    """Delivers every row of one map task's files as INSERT, or adopts the record that is there.
+    """Delivers every row of one map task's files as INSERT, or adopts an existing record.
 
     Args:
-        context: of the batch.
+        context: context of the batch.
         map_id: from 0 to the plan's number of map tasks, exclusive.
-        attempt: names this attempt in the record, should it be the one that counts; None: a new name.
+        attempt: name of this attempt in the record, if its record is the one that counts; None: a new name.
 
     Raises:
         BatchCommittedError: the batch is done.
-        AuditError: what was delivered does not add up to what was read.
+        AuditError: the rows delivered do not add up to the rows read.
     """
     state = context.map_outputs.current(map_id)
     if state.record is not None:
@@ -62,7 +62,7 @@ def inserted_rows(
     """The rows of a map task as INSERT, file by file.
 
     Raises:
-        AuditError: after the last, when the rows do not add up to what was read.
+        AuditError: after the last batch, if its rows do not add up to the rows read.
     """
     carryover = CarryOver(
         context.file_rows(map_id), reader or context.row_reader(), memory_bytes=context.settings.memory_bytes

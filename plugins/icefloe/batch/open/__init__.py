@@ -6,10 +6,10 @@ Read in this order:
 - `next_range`: the snapshots of a pipeline's next batch
 - `batch_bounds`: how many steps fit into a batch
 - `load_parts`: an initial load in several batches
-- `range_request`: a range that somebody asks for
+- `range_request`: a range that somebody requests
 - `occupied_sink`: whether another pipeline writes to the sink
-- `backfill`: where a backfill has its place
-- `identity`: which columns make two rows the same row
+- `backfill`: the id of a backfill, which names its places
+- `identity`: the columns that make two rows the same row
 - `recorded_pipeline`: how the pipeline of today differs from the recorded one
 - `cores`: how many tasks run at once
 """

@@ -1,4 +1,4 @@
-"""Backfills: where the batch of a range that was asked for has its place."""
+"""Backfill ids, which name the places of the batch of a requested range."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ __all__ = ["backfill_id"]
 
 
 def backfill_id(session: PipelineSession, snapshots: SnapshotRange) -> str:
-    """The id of a backfill; it follows from table, range and what the changes mean, so that a rerun finds its batch."""
+    """Id of a backfill. It follows from table, range and result configuration, so that a rerun finds its batch."""
     meaning = json.dumps([table_uuid(session.table), result_configuration(session.pipeline)], sort_keys=True)
     digest = hashlib.sha256(meaning.encode()).hexdigest()[:8]
     after = "start" if snapshots.after_snapshot_id is None else snapshots.after_snapshot_id

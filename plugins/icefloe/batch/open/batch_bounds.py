@@ -1,4 +1,4 @@
-"""The bounds of a batch: how many of its steps fit, and whether it may be read at all."""
+"""The bounds of a batch: the steps that fit into it, and the most bytes that it may read."""
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
@@ -14,13 +14,13 @@ __all__ = ["ScanTooLargeError", "leading_within", "refuse_large_scan", "steps_wi
 
 
 class ScanTooLargeError(TerminalError):
-    """A batch would read more than ``max_scan_bytes``; carries ``scan_bytes`` and ``max_scan_bytes``."""
+    """A batch would read more than ``max_scan_bytes``. Facts: ``scan_bytes``, ``max_scan_bytes``."""
 
 
 def steps_within(table: Table, steps: Sequence[Step], *, max_bytes: int) -> int:
-    """How many of the first steps read at most ``max_bytes`` of files together, each file once; at least one.
+    """Number of leading steps that read at most ``max_bytes`` of files together, each file once; at least one.
 
-    Where the snapshots' summaries prove that all fit, no manifest is read.
+    If the snapshots' summaries prove that all steps fit, no manifest is read.
     """
     if len(steps) < 2:
         return len(steps)
@@ -32,7 +32,7 @@ def steps_within(table: Table, steps: Sequence[Step], *, max_bytes: int) -> int:
 
 
 def leading_within(sizes: Iterable[int], *, max_bytes: int) -> int:
-    """How many of the first sizes add up to at most ``max_bytes``; at least one.
+    """Number of leading sizes that add up to at most ``max_bytes``; at least one.
 
     >>> leading_within([3, 4, 5], max_bytes=7), leading_within([3, 4, 5], max_bytes=1)
     (2, 1)
@@ -41,7 +41,7 @@ def leading_within(sizes: Iterable[int], *, max_bytes: int) -> int:
 
 
 def _new_bytes(scan: ScanPlan, steps: Sequence[Step]) -> Iterable[int]:
-    """The bytes of the files that each step is the first to read."""
+    """Bytes of the files that each step reads and no earlier step does."""
     sizes = {step.change_ordinal: 0 for step in steps}
     first_steps: dict[int, int] = {}
     for task in scan.tasks:
@@ -58,12 +58,12 @@ def refuse_large_scan(scan_bytes: int, *, max_scan_bytes: int | None, batch: str
     """Stops a batch that would read too much, before anything of it is recorded.
 
     Args:
-        scan_bytes: of all files that it would read.
-        max_scan_bytes: of the pipeline; None: no limit.
+        scan_bytes: bytes of all files that the batch would read.
+        max_scan_bytes: ``max_scan_bytes`` of the pipeline; None: no limit.
         batch: its name in the sentence.
 
     Raises:
-        ScanTooLargeError: with both numbers.
+        ScanTooLargeError: the batch would read more; the error has both numbers.
     """
     if max_scan_bytes is None or scan_bytes <= max_scan_bytes:
         return

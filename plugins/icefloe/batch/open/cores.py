@@ -1,4 +1,4 @@
-"""How many tasks run at once, as far as the configuration says."""
+"""Number of tasks that run at once, as far as the configuration says."""
 
 import os
 from collections.abc import Mapping
@@ -10,20 +10,20 @@ __all__ = ["allocates_dynamically", "available_cores", "executor_cores", "local_
 
 
 def available_cores(pipeline: Pipeline) -> int:
-    """The cores of a pipeline's engine: of its Spark configuration, else of this machine."""
+    """Cores of a pipeline's engine: from its Spark configuration, or of this machine if that does not say."""
     if pipeline.engine == "local":
         return local_cores()
     return executor_cores(pipeline.spark.conf) or local_cores()
 
 
 def executor_cores(conf: Mapping[str, str]) -> int | None:
-    """The most cores a Spark configuration asks for; None where it leaves that to the cluster.
+    """The most cores that a Spark configuration asks for; None if it leaves that to the cluster.
 
     >>> executor_cores({"spark.executor.instances": "4", "spark.executor.cores": "2"})
     8
 
     Raises:
-        TerminalError: a number that is none.
+        TerminalError: a value is not a whole number from 1.
     """
     executors = "spark.dynamicAllocation.maxExecutors" if allocates_dynamically(conf) else "spark.executor.instances"
     limits = [_count(conf, "spark.cores.max")] if "spark.cores.max" in conf else []
@@ -34,7 +34,7 @@ def executor_cores(conf: Mapping[str, str]) -> int | None:
 
 
 def allocates_dynamically(conf: Mapping[str, str]) -> bool:
-    """Whether executors come and go with the tasks that wait.
+    """True if Spark adds and removes executors with the number of waiting tasks.
 
     >>> allocates_dynamically({"spark.dynamicAllocation.enabled": "True"})
     True
@@ -43,7 +43,7 @@ def allocates_dynamically(conf: Mapping[str, str]) -> bool:
 
 
 def local_cores() -> int:
-    """The cores this process may use."""
+    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -1,4 +1,4 @@
-"""Which columns make two rows the same row."""
+"""The identity of rows: the columns that make two rows the same row."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,24 +16,24 @@ _ROW_LINEAGE: Final = 3
 
 
 def has_row_ids(table: Table, changes: Literal["each", "net"]) -> bool:
-    """Whether row ids can tell rows apart: V3 has them, and they hold inside of one step only."""
+    """True if row ids can identify rows: V3 tables have them, and they are valid within one step only."""
     return table.metadata.format_version >= _ROW_LINEAGE and changes == "each"
 
 
 def choose_identity(
     identifier_columns: Sequence[str] | None, schema: TableSchema, *, table: str, has_row_ids: bool
 ) -> Identity:
-    """The identity of a pipeline or a read: the columns given, else the table's identifier fields, row ids, or none.
+    """The identity of a pipeline or a read: given columns, or the table's identifier fields, or row ids, or none.
 
     Args:
-        identifier_columns: dotted names; None where the caller gives none.
-        schema: of the table at the end of the range.
+        identifier_columns: dotted names; None if the caller names none.
+        schema: schema of the table at the end of the range.
         table: its name.
-        has_row_ids: whether rows may be told by their row ids: in a V3 table, and only inside of one step, since ids do
-            not survive every compaction.
+        has_row_ids: True if row ids may identify rows: in a V3 table, and only within one step, because ids do not
+            survive every compaction.
 
     Raises:
-        TerminalError: a column does not exist, naming the nearest ones, or cannot identify rows.
+        TerminalError: a column does not exist (the error names the nearest ones), or cannot identify rows.
     """
     if identifier_columns:
         columns = tuple(identifier_columns)
@@ -55,7 +55,7 @@ def choose_identity(
 
 
 def identity_text(identity: Identity) -> str:
-    """For people."""
+    """The identity in words, for people."""
     if identity.policy == "row_id":
         return "_row_id, inside of a step"
     return ", ".join(identity.columns) or "none: INSERT and DELETE only"
@@ -64,18 +64,19 @@ def identity_text(identity: Identity) -> str:
 def kept_identity(
     recorded: Identity, schema: TableSchema, *, pipeline: str, table: str
 ) -> tuple[Identity, tuple[str, ...]]:
-    """The identity that a pipeline began with, for another batch of it, and a warning where the table has another now.
+    """The identity that a pipeline began with, for its next batch, and a warning if the table has another one now.
 
-    The table's identifier fields are followed when they are renamed; the columns that a pipeline names are not.
+    If the table's identifier fields are renamed, the identity follows. It does not follow columns that a pipeline
+    names.
 
     Args:
-        recorded: with the pipeline's first batch.
-        schema: that the batch delivers rows in.
+        recorded: identity recorded with the pipeline's first batch.
+        schema: schema in which the batch delivers rows.
         pipeline: its name.
-        table: that it follows.
+        table: name of its table.
 
     Raises:
-        TerminalError: one of its columns is not in the table any more.
+        TerminalError: one of its columns is no longer in the table.
     """
     recorded = _renamed(recorded, schema)
     try:

@@ -1,4 +1,4 @@
-"""An initial load in as many batches as its bytes ask for, all of one pinned snapshot."""
+"""An initial load in as many batches as its bytes require, all from one pinned snapshot."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,9 +16,9 @@ __all__ = ["first_part", "next_part"]
 
 
 def first_part(table: Table, snapshots: SnapshotRange, *, max_bytes: int) -> SnapshotRange:
-    """A range as it is, or only the first files of its load where that alone reads more than ``max_bytes``.
+    """The range as it is, or only the first files of its load if the load alone reads more than ``max_bytes``.
 
-    A range that holds more than its load fits already.
+    A range that holds more steps than its load already fits.
     """
     if len(snapshots.steps) != 1 or snapshots.steps[0].kind is not StepKind.INITIAL:
         return snapshots
@@ -37,7 +37,7 @@ def first_part(table: Table, snapshots: SnapshotRange, *, max_bytes: int) -> Sna
 
 
 def next_part(table: Table, delivered: LoadPart, *, snapshot_id: int, max_bytes: int) -> SnapshotRange:
-    """The files of a load that come after those that are delivered; it begins and ends at the load's snapshot.
+    """The next files of a load after the delivered ones. The range begins and ends at the load's snapshot.
 
     Raises:
         ExpiredHistoryError: the snapshot expired, and its files with it.
@@ -62,7 +62,7 @@ def next_part(table: Table, delivered: LoadPart, *, snapshot_id: int, max_bytes:
 
 
 def _sizes(load: ScanPlan) -> Iterator[int]:
-    """The bytes of each data file and of the delete files in force on it that none before it needs."""
+    """Bytes of each data file and of the delete files in force on it that no earlier data file needs."""
     seen: set[int] = set()
     for task in load.tasks:
         new = {number for term in task.terms for number in term.delete_files} - seen

@@ -1,4 +1,4 @@
-"""Which snapshots a pipeline's next batch covers."""
+"""The snapshots that a pipeline's next batch covers."""
 
 import logging
 from dataclasses import replace
@@ -25,23 +25,23 @@ _LOADS: Final[dict[str, Literal["full", "from_earliest"]]] = {"full": "full", "f
 
 class _Planner(Protocol):
     def __call__(self, *, max_steps: int) -> SnapshotRange:
-        """The range, or as much of its beginning."""
+        """The range, or only its first ``max_steps`` steps."""
 
 
 def next_range(table: Table, pipeline: Pipeline, cursor: Cursor | None) -> SnapshotRange | None:
-    """The range after the cursor, or that of the initial load; None where the branch or tag has not moved.
+    """The range after the cursor, or the range of the initial load; None if the branch or tag has not moved.
 
-    It ends where a bound of a batch is reached, never inside a commit; the first commit is taken whatever its size. A
-    load is cut between data files and goes on, at its snapshot, until it is complete.
+    The range ends when a bound of a batch is reached, but never inside a commit. The first commit is taken whatever its
+    size. A load is cut between data files. The next batches go on with it, at its snapshot, until it is complete.
 
     Args:
         table: as loaded.
-        pipeline: whose ``initial_load``, ``on_gap``, ``on_rollback`` and bounds of a batch decide.
+        pipeline: its ``initial_load``, ``on_gap``, ``on_rollback`` and bounds of a batch decide.
         cursor: None before the first batch.
 
     Raises:
-        ExpiredHistoryError: the cursor's snapshot expired, or that of a load before it was complete, and ``on_gap`` is
-            ``fail``.
+        ExpiredHistoryError: ``on_gap`` is ``fail``, and the cursor's snapshot expired, or the snapshot of a load
+            expired before the load was complete.
         TerminalError: see `plan_range`.
     """
     if cursor is None:
@@ -103,7 +103,7 @@ def _bounded(table: Table, pipeline: Pipeline, plan: _Planner) -> SnapshotRange:
 
 
 def _with_rest(snapshots: SnapshotRange, table: Table, pipeline: Pipeline) -> SnapshotRange:
-    """The range with a warning where it leaves something to later batches: under a schedule one batch is one run."""
+    """The range, with a warning if it leaves work to later batches: under a schedule each run delivers one batch."""
     if pipeline.schedule == _CONTINUOUS:
         return snapshots
     part = snapshots.steps[0].load_part if snapshots.steps else None
@@ -130,7 +130,7 @@ def _warning(snapshots: SnapshotRange, warning: str) -> SnapshotRange:
 
 
 def _across(gap: ExpiredHistoryError, table: Table, pipeline: Pipeline) -> SnapshotRange:
-    """The table loaded anew, where the pipeline wants that rather than to stop."""
+    """A full load of the table after a gap in its history, if the pipeline asks for that; otherwise it stops."""
     if pipeline.on_gap == "fail":
         raise ExpiredHistoryError(
             f"{gap.sentence}; set on_gap: reload to have every row delivered anew, or give the pipeline another name "

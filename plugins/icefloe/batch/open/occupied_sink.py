@@ -1,4 +1,4 @@
-"""Whether a batch may be opened for its sink: asked before anything of it is written."""
+"""The check that a batch may be opened for its sink, made before anything of the batch is written."""
 
 from functools import partial
 
@@ -10,7 +10,7 @@ __all__ = ["refuse_occupied_sink"]
 
 
 def refuse_occupied_sink(batch: NextBatch) -> None:
-    """Stops a batch that is not open yet if its sink is another's, or holds another one of its number.
+    """Stops a batch that is not open yet if its sink is another pipeline's, or holds another batch of its number.
 
     A batch that is open stays open.
 
@@ -32,7 +32,7 @@ def refuse_occupied_sink(batch: NextBatch) -> None:
 
 
 def _refuse_claimed_sink(session: PipelineSession, checkpoint_id: str) -> None:
-    """Stops before the checkpoint is begun: a record of its owner would stand in the way of whoever begins it later."""
+    """Stops before the checkpoint is begun, because a record of its owner would block whoever begins it later."""
     refuse = partial(session.sink.refuse_other_owner, pipeline=session.pipeline.name, table=session.pipeline.table)
     try:
         refuse(owner=checkpoint_id)

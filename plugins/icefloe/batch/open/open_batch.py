@@ -1,4 +1,4 @@
-"""Opening a batch: the open one is resumed, else the next range is decided and recorded before any work."""
+"""Opening a batch: an open batch is resumed; otherwise the next range is decided and recorded before any work."""
 
 import logging
 import uuid
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What the sensor asks: is there anything to do?"""
+    """The work that a pipeline has to do, for the sensor."""
 
     has_open_batch: bool
     has_new_snapshot: bool
@@ -41,7 +41,7 @@ class Work:
 
     @property
     def is_due(self) -> bool:
-        """Whether a batch can be opened or resumed."""
+        """True if a batch can be opened or resumed."""
         return self.has_open_batch or self.has_new_snapshot
 
 
@@ -50,9 +50,9 @@ class NextBatch:
     """The batch a run works on.
 
     Attributes:
-        session: whose places it uses; of the backfill, where the run is one.
+        session: session whose places the batch uses; the backfill's own session if the run is a backfill.
         offset: the range and its steps; recorded already when ``is_resumed``.
-        warnings: of this run, beside those that are recorded.
+        warnings: warnings of this run, in addition to the recorded ones.
     """
 
     session: PipelineSession
@@ -62,9 +62,9 @@ class NextBatch:
 
 
 def find_work(session: PipelineSession) -> Work:
-    """Whether a batch is open, a load is not complete, or the branch has moved since the cursor.
+    """Looks for work: an open batch, an incomplete load, or a branch that has moved since the cursor.
 
-    A few look-ups in the checkpoint.
+    This takes a few look-ups in the checkpoint.
     """
     head = History.of(session.table).head(session.pipeline.branch)
     head_id = None if head is None else head.snapshot_id
@@ -84,19 +84,19 @@ def next_batch(
     view: CheckpointView | None = None,
     cores: int | None = None,
 ) -> NextBatch | None:
-    """The batch to work on: the open one with exactly its range, else the next one; None when there is nothing to do.
+    """The batch to work on: the open one with exactly its range, or the next one; None if there is nothing to do.
 
     Nothing is written: `record_batch` does.
 
     Args:
-        session: of the pipeline.
+        session: session of the pipeline.
         request: a range makes the run a backfill.
         view: a look at the pipeline's checkpoint, if the caller has one; None: a new one.
-        cores: of the Spark master; None: as its configuration or this machine says.
+        cores: cores of the Spark master; None: as its configuration or this machine says.
 
     Raises:
         ConfigurationChangedError: a key that changes the result, or the table, differs from what was recorded.
-        ExpiredHistoryError: snapshots are gone that the range needs.
+        ExpiredHistoryError: snapshots that the range needs are gone.
         NestedPlacesError: one of the pipeline's places is inside another.
         TerminalError: the range cannot be read (see `plan_range`), or an identifier column is gone.
     """
@@ -104,18 +104,18 @@ def next_batch(
         refuse_nested_places(session.pipeline, session.table.location())
         if request is not None:
             return _backfill(session, request, cores)
-        # The look comes before the table: what a cursor names is then in the table, or is gone for good.
+        # The look comes before the table: the cursor's snapshot is then in the table, or is gone for good.
         view = view or session.checkpoint.look()
         return _next(session.with_fresh_table(), view, cores)
 
 
 def record_batch(batch: NextBatch, *, digest_of: Callable[[BatchSpec], str] | None = None) -> OffsetRecord:
-    """Records a batch before any work on it; another run may have been first, then its record counts.
+    """Records a batch before any work on it. If another run was first, the record of that run counts.
 
     Args:
         batch: to open or to resume.
-        digest_of: gives the digest of the plan for a specification; the one that is recorded may have another identity
-            than the batch, if another run was first to record what the checkpoint is for.
+        digest_of: returns the digest of the plan for a specification. The recorded specification may have another
+            identity than the batch, if another run was first to record the pipeline.
 
     Raises:
         OtherOwnerError: the checkpoint belongs to another owner.
@@ -175,7 +175,7 @@ def _resumed(session: PipelineSession, opened: OffsetRecord) -> NextBatch:
 
 
 def _new(session: PipelineSession, view: CheckpointView, snapshots: SnapshotRange, cores: int | None) -> NextBatch:
-    """The batch behind the cursor of a view; number, cursor and load part are all of that one look."""
+    """The batch after the cursor of a view. Number, cursor and load part all come from that one look."""
     pipeline = session.pipeline
     schema = TableSchema.at(
         session.table.metadata, snapshots.up_to_snapshot_id, after_snapshot_id=snapshots.after_snapshot_id
@@ -198,7 +198,7 @@ def _new(session: PipelineSession, view: CheckpointView, snapshots: SnapshotRang
 def _identity(
     session: PipelineSession, schema: TableSchema, recorded: Identity | None
 ) -> tuple[Identity, Sequence[str]]:
-    """The identity that the pipeline began with, else the one it begins with."""
+    """The identity that the pipeline began with, or a new one if none is recorded."""
     pipeline = session.pipeline
     if recorded is not None:
         return kept_identity(recorded, schema, pipeline=pipeline.name, table=pipeline.table)
@@ -231,7 +231,7 @@ def _spec(pipeline: Pipeline, snapshots: SnapshotRange, identity: Identity, core
 
 
 def _backfill(session: PipelineSession, request: RangeRequest, cores: int | None) -> NextBatch | None:
-    """The one batch of a backfill, whose place follows from range and configuration; None for an empty range."""
+    """The one batch of a backfill. Its place follows from range and configuration. None for an empty range."""
     pipeline = session.pipeline
     snapshots = plan_request(
         session.table,

@@ -1,4 +1,4 @@
-"""A range that somebody asks for, as snapshot ids or timestamps, and the snapshots it means."""
+"""A requested range, as snapshot ids or timestamps, and the snapshots that it covers."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -61,7 +61,7 @@ def plan_request(
     on_rollback: Literal["compensate", "fail"],
     commit_groups: Literal["fuse", "split"],
 ) -> SnapshotRange:
-    """The steps of a range that was asked for; see `plan_range` for what it raises."""
+    """The steps of a requested range; see `plan_range` for its errors."""
     after, up_to = request.after_snapshot_id, request.up_to_snapshot_id
     if request.after_timestamp is not None:
         after = snapshot_at(table, request.after_timestamp, branch=branch)

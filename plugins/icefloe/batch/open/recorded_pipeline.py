@@ -1,4 +1,4 @@
-"""What a checkpoint was made for, and how the pipeline of today differs from it."""
+"""The pipeline that a checkpoint was made for, and its differences from the pipeline of today."""
 
 import json
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ __all__ = ["ConfigurationChangedError", "pipeline_record", "refuse_other_meaning
 
 
 class ConfigurationChangedError(TerminalError):
-    """The pipeline, or its table, is not the one its checkpoint was made for."""
+    """The pipeline, or its table, is not the one that its checkpoint was made for."""
 
 
 def pipeline_record(session: PipelineSession, identity: Identity, *, checkpoint_id: str) -> PipelineRecord:
-    """What the checkpoint of a pipeline is made for, written with its first batch."""
+    """The record of the pipeline that a checkpoint is made for, written with its first batch."""
     return PipelineRecord(
         checkpoint_id=checkpoint_id,
         name=session.pipeline.name,
@@ -35,7 +35,7 @@ def refuse_other_meaning(session: PipelineSession, recorded: PipelineRecord) -> 
     """Stops a pipeline whose table was replaced or whose keys were edited since its first batch.
 
     Raises:
-        ConfigurationChangedError: with what was recorded and what it is now.
+        ConfigurationChangedError: the table or a key differs; the error has the recorded and the current values.
     """
     _refuse_other_table(session, recorded)
     differences = compare(recorded.result_configuration, result_configuration(session.pipeline))
@@ -49,7 +49,7 @@ def refuse_other_meaning(session: PipelineSession, recorded: PipelineRecord) -> 
 
 
 def tuning_warnings(session: PipelineSession, opened: OffsetRecord) -> tuple[str, ...]:
-    """The warning that an open batch keeps the sizes it was opened with; none where they are those of today."""
+    """The warning that an open batch keeps the sizes it was opened with; empty if they equal the sizes of today."""
     current = tuning_configuration(session.pipeline)
     differences = compare(opened.spec.sizes, current)
     if not differences:
@@ -62,7 +62,7 @@ def tuning_warnings(session: PipelineSession, opened: OffsetRecord) -> tuple[str
 
 
 def _refuse_other_table(session: PipelineSession, recorded: PipelineRecord) -> None:
-    """Tables are told by uuid, those of version 1 without one by location."""
+    """Stops if the table is another one, by its uuid, or by its location if a table of version 1 has no uuid."""
     uuid = table_uuid(session.table)
     what, was, now = "uuid", recorded.table_uuid, uuid
     if recorded.table_uuid is None or uuid is None:

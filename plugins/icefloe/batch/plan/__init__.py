@@ -6,7 +6,7 @@ Read in this order:
 - `make_plan`: the plan as a value, before anything is written
 - `map_tasks`: which data files one map task reads
 - `partition_count`: how many reduce partitions a shuffle gets
-- `recorded_plan`: whether a plan that is found is the one of this batch
+- `recorded_plan`: the checks that a plan belongs to a batch
 """
 
 __all__ = ["make_plan", "map_tasks", "open_and_plan"]

@@ -1,4 +1,4 @@
-"""The plan of a batch, drafted: what its tasks read and how its shuffle is cut, before anything is written."""
+"""The draft of a batch's plan, before anything is written: the input of its tasks and the cut of its shuffle."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,11 +30,11 @@ __all__ = ["Places", "PlannedBatch", "make_plan"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """What a plan names besides what it computes: who it is for, and from where to where.
+    """Names that a plan holds in addition to its specification: its pipeline, its table, its catalog and its sink.
 
     Attributes:
-        catalog: as the pipeline file has it, ``${ENV}`` unexpanded; so are the next two.
-        filter_text: that of the spec, expanded.
+        catalog: as the pipeline file has it, ``${ENV}`` unexpanded; so are ``allowed_locations`` and ``sink``.
+        filter_text: filter of the specification, ``${ENV}`` expanded.
     """
 
     pipeline: str
@@ -67,13 +67,13 @@ def make_plan(
 
     Args:
         table: as loaded.
-        spec: what to compute.
-        places: who the plan is for.
-        cores: how many tasks run at once, where the spec does not say.
+        spec: specification of the batch.
+        places: names that the plan holds in addition.
+        cores: number of tasks that run at once, if the specification does not say.
 
     Raises:
         NotBuiltError: a column that cannot be read.
-        TerminalError: a column has a name of ours, or is not there; metadata is gone or damaged.
+        TerminalError: a column has a reserved name or is missing; metadata is gone or damaged.
     """
     schema = TableSchema.at(table.metadata, spec.up_to_snapshot_id, after_snapshot_id=spec.after_snapshot_id)
     shape = RowShape.of(
@@ -142,13 +142,13 @@ def _files(scan: ScanPlan, schema: TableSchema) -> Sequence[PlannedFile]:
 def _summary_row_deltas(
     table: Table, steps: Sequence[Step], scan: ScanPlan, *, is_filtered: bool
 ) -> tuple[int | None, ...]:
-    """What summaries say of each step; None where they cannot, as they count records and not what is left of them."""
+    """Row deltas of the steps by their summaries; None if a filter or delete files hide rows that summaries count."""
     hidden = {step.change_ordinal for step in steps} if is_filtered else scan.ordinals_with_deletes
     return tuple(None if step.change_ordinal in hidden else summary_row_delta(table, step) for step in steps)
 
 
 def _may_match(shape: RowShape, table: Table) -> Callable[[DataEntry], bool]:
-    """Whether a file has to be read for the rows that the filter lets pass."""
+    """Returns a test: True if a file may hold rows that the filter lets pass, so that it has to be read."""
     if shape.row_filter is None:
         return lambda _: True
     return FilterPruning(shape.row_filter, table.metadata.specs()).may_match

@@ -1,4 +1,4 @@
-"""Which data files one map task reads: those that probably hold the same rows, bounded by bytes."""
+"""The data files of one map task: files that probably hold the same rows, bounded by bytes."""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,18 +13,18 @@ __all__ = ["PlannedFile", "map_tasks"]
 
 Bounds = tuple[Any, Any]
 _ROW_GROUP_BYTES: Final = 128 << 20
-"""What is read of a file for one row of it, unless the file is smaller; the row group size that writers aim at."""
+"""Bytes read of a file for one of its rows, unless the file is smaller: the row group size that writers aim at."""
 _MOST_TASKS_AT_ONCE: Final = 8
-"""How many tasks' bytes one task may read at most for files that belong together; else it would run alone for long."""
+"""Files that belong together may make a task read the bytes of so many tasks. A larger one would run alone for long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFile:
-    """A file to read and what the planner knows of its rows.
+    """A file to read, with the planner's knowledge of its rows.
 
     Attributes:
-        bounds: (lower, upper) by field id, of values that compare.
-        delete_files: by the numbers that terms have of them.
+        bounds: (lower, upper) by field id, for values that can be compared.
+        delete_files: delete files by the numbers that terms use for them.
     """
 
     task: ScanTask
@@ -33,14 +33,14 @@ class PlannedFile:
 
     @property
     def partition(self) -> Hashable:
-        """Files of equal value hold rows of the same table partition."""
+        """The table partition: files with equal values hold rows of the same one."""
         return self.task.partition
 
     @property
     def read_bytes(self) -> int:
-        """About what is read of the file and of the delete files that are its own.
+        """Approximate number of bytes read of the file and of its own delete files.
 
-        Those that reach other files too are left out: smaller tasks would read them more often.
+        Delete files that apply to other files too are left out: smaller tasks would read them more often.
         """
         own = [
             number for number in NO_DELETES.union(*(t.delete_files for t in self.task.terms)) if self._is_own(number)
@@ -50,12 +50,12 @@ class PlannedFile:
 
     @property
     def is_removed(self) -> bool:
-        """Whether a step takes rows of it away."""
+        """True if a step removes rows of the file."""
         return any(term.weight < 0 for term in self.task.terms)
 
     @property
     def is_added(self) -> bool:
-        """Whether a step adds it; delete files that change on a file that stays add next to nothing."""
+        """True if a step adds the file. Delete files that change on a file that stays add next to nothing."""
         return any(sum(term.weight for term in terms) > 0 for terms in self._terms_by_ordinal())
 
     def _terms_by_ordinal(self) -> Iterable[list[Term]]:
@@ -65,7 +65,7 @@ class PlannedFile:
         return by_ordinal.values()
 
     def _most_rows_touched(self) -> int:
-        """All, unless only delete files change that are of this file alone: then no more than these delete."""
+        """Most rows touched: all or, if only delete files of this file alone change, the rows that they delete."""
         changed = NO_DELETES
         for terms in self._terms_by_ordinal():
             if sum(term.weight for term in terms):
@@ -81,18 +81,18 @@ class PlannedFile:
 
 
 def map_tasks(files: Sequence[PlannedFile], *, map_task_bytes: int) -> list[tuple[ScanTask, ...]]:
-    """Groups files into map tasks. Any grouping gives the same changes; this one lets carry-over meet early.
+    """Groups files into map tasks. Any grouping leads to the same changes; this one lets carry-over meet early.
 
-    Files of one table partition stand together; inside it, where files are both removed and added, they are ordered
-    by the column whose bounds tell them apart best, and files of equal or overlapping bounds stay together. Where no
-    file is removed, nothing can cancel, and files keep their order, which is that of the steps.
+    Files of one table partition are next to each other. If files of a partition are both removed and added, they are
+    ordered by the column whose bounds separate them best, and files of equal or overlapping bounds stay together. If no
+    file is removed, nothing can cancel, and files keep the order of the steps.
 
     Args:
-        files: of a batch, each once.
-        map_task_bytes: what a task should read; only files that belong together make it read more.
+        files: files of a batch, each once.
+        map_task_bytes: bytes that a task should read; only files that belong together make it read more.
 
     Returns:
-        For each map id its files.
+        The files of each map id.
     """
     if not any(file.is_removed for file in files):
         return [tuple(file.task for file in task) for task in _packed(([file] for file in files), map_task_bytes)]
@@ -103,7 +103,7 @@ def map_tasks(files: Sequence[PlannedFile], *, map_task_bytes: int) -> list[tupl
 
 
 def _differing(sets: Sequence[DeleteNumbers]) -> DeleteNumbers:
-    """What is in some of the sets and not in all."""
+    """The delete files that are in some of the sets but not in all."""
     return NO_DELETES.union(*sets) - sets[0].intersection(*sets)
 
 
@@ -112,7 +112,7 @@ def _by_partition(file: PlannedFile) -> str:
 
 
 def _units(files: list[PlannedFile], map_task_bytes: int) -> Iterator[list[PlannedFile]]:
-    """What should not be torn apart in one table partition."""
+    """Groups of files of one table partition that should stay together."""
     field_id = _separating_column(files)
     if field_id is None:
         yield from ([file] for file in files)
@@ -126,7 +126,7 @@ def _units(files: list[PlannedFile], map_task_bytes: int) -> Iterator[list[Plann
 
 
 def _torn(files: list[PlannedFile], most_bytes: int) -> Iterator[list[PlannedFile]]:
-    """Files that no bound tells apart: one unit, or, where they are too many, pairs that may be of like rows."""
+    """Files that no bound separates: one unit or, if they are too large, pairs that may hold similar rows."""
     if sum(file.read_bytes for file in files) <= most_bytes:
         yield files
         return
@@ -137,7 +137,7 @@ def _torn(files: list[PlannedFile], most_bytes: int) -> Iterator[list[PlannedFil
 
 
 def _separating_column(files: Sequence[PlannedFile]) -> int | None:
-    """The column on which most added files have the bounds of few removed ones; None where nothing can cancel."""
+    """The column on which most added files have the bounds of few removed files; None if nothing can cancel."""
     removed = [file for file in files if file.is_removed]
     added = [file for file in files if file.is_added]
     if not removed or not added:
@@ -149,7 +149,7 @@ def _separating_column(files: Sequence[PlannedFile]) -> int | None:
 
 
 def _separation(removed: Iterable[PlannedFile], added: Iterable[PlannedFile], field_id: int) -> tuple[int, int]:
-    """How many different bounds both sides have in common, then how many there are at all."""
+    """Number of different bounds that both sides share, then the number of different bounds in total."""
     before = {file.bounds[field_id] for file in removed}
     after = {file.bounds[field_id] for file in added}
     return len(before & after), len(before | after)
@@ -171,7 +171,7 @@ def _overlapping(files: Sequence[PlannedFile], field_id: int) -> Iterator[list[P
 
 
 def _packed(units: Iterable[list[PlannedFile]], map_task_bytes: int) -> Iterator[list[PlannedFile]]:
-    """Neighbouring units together while they fit."""
+    """Tasks of neighbouring units, each filled while the units fit."""
     task: list[PlannedFile] = []
     size_bytes = 0
     for unit in units:

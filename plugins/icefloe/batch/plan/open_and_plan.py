@@ -42,13 +42,13 @@ _LOOKS: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """What the later tasks of a run are told.
+    """A prepared batch, as the later tasks of a run receive it.
 
     Attributes:
-        reference: of the batch; None when there is nothing to do.
-        plan: of the batch; None too when it was committed before.
-        report: of a batch that was committed before; only a backfill that was done already has one.
-        is_resumed: the batch was open before.
+        reference: reference to the batch; None if there is nothing to do.
+        plan: plan of the batch; also None if the batch was committed before.
+        report: report of a batch that was committed before; only a backfill that is already done has one.
+        is_resumed: True if the batch was open before.
     """
 
     reference: TaskReference | None = None
@@ -58,12 +58,12 @@ class Prepared:
 
     @property
     def plan_url(self) -> str | None:
-        """The one argument of the later tasks."""
+        """URL of the plan, the one argument of the later tasks."""
         return None if self.reference is None else self.reference.plan_url
 
     @property
     def is_committed(self) -> bool:
-        """Whether there is nothing left to do of this batch."""
+        """True if there is nothing left to do for this batch."""
         return self.report is not None
 
     @property
@@ -77,16 +77,16 @@ def open_and_plan(
 ) -> Prepared:
     """Opens or resumes a batch and writes its plan.
 
-    Other runs may finish the batch meanwhile, and the next ones too, while this process is stopped for an hour. So an
-    error counts only if the checkpoint still says what this run believed when it began; otherwise it looks again.
+    Other runs may finish the batch and the next ones while this process is stopped, perhaps for an hour. So an error
+    counts only if the checkpoint is still in the state that this run began with. Otherwise the run looks again.
 
     Args:
-        session: of the pipeline.
+        session: session of the pipeline.
         request: a range makes the run a backfill.
-        cores: of the Spark master; None: as its configuration or this machine says.
+        cores: cores of the Spark master; None: as its configuration or this machine says.
 
     Raises:
-        NotBuiltError: the pipeline or the table needs what this release does not have.
+        NotBuiltError: the pipeline or the table needs a feature that this release does not have.
         TerminalError: the range cannot be read, or reads more than ``max_scan_bytes``; the storage cannot be written.
         TransientError: other runs were faster again and again.
     """
@@ -115,7 +115,7 @@ def open_and_plan(
 def _prepare_once(
     session: PipelineSession, request: RangeRequest | None, *, view: CheckpointView | None, cores: int | None
 ) -> Prepared | None:
-    """One try; None where another run committed the batch meanwhile, so that there may be a next one."""
+    """One try; None if another run committed the batch meanwhile, so that there may be a next batch."""
     batch = next_batch(session, request, view=view, cores=cores)
     if batch is None:
         logger.info("%s: nothing to do", session.pipeline.name)
@@ -146,7 +146,7 @@ def _delivered_before(batch: NextBatch) -> Prepared:
 
 
 def _found_plan(batch: NextBatch) -> Plan | None:
-    """The plan of an open batch; None where it is not written yet, or was lost.
+    """The plan of an open batch; None if it is not written yet, or was lost.
 
     Raises:
         ForeignPlanError: the folder holds the plan of another batch.
@@ -160,10 +160,10 @@ def _found_plan(batch: NextBatch) -> Plan | None:
 
 
 def _write(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
-    """Plans first, so that a table that cannot be read leaves no open batch behind; then records, then writes.
+    """Plans first, so that an unreadable table leaves no open batch; then records the batch and writes the plan.
 
     Returns:
-        The offset that counts, and the plan; None where the batch was finished by another run meanwhile.
+        The offset that counts, and the plan. The plan is None if another run finished the batch meanwhile.
     """
     tally, session, checkpoint = PhaseTally(), batch.session, batch.session.checkpoint
     planned_batch = plan_of(batch)
@@ -203,7 +203,7 @@ def _write(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
 
 
 def _write_documents(store: Store, planned_batch: PlannedBatch, offset: OffsetRecord, session: PipelineSession) -> None:
-    """The documents of the tasks first, each under a name of its content; then the plan, which names them."""
+    """Writes the documents of the tasks first, each named by its content, then the plan, which names them."""
     plan = replace(
         planned_batch.plan,
         checkpoint_id=offset.checkpoint_id,
@@ -220,7 +220,7 @@ def _write_documents(store: Store, planned_batch: PlannedBatch, offset: OffsetRe
 
 
 def refuse_unfit(batch: NextBatch) -> None:
-    """Stops where ``open_and_plan`` would for what only the batch shows; plans it where ``max_scan_bytes`` asks for it.
+    """Makes the checks of ``open_and_plan`` that need the batch. Plans it only if ``max_scan_bytes`` is set.
 
     Raises:
         TerminalError: its sink is occupied, or it would read too much.
@@ -231,10 +231,10 @@ def refuse_unfit(batch: NextBatch) -> None:
 
 
 def refuse_excessive_scan(batch: NextBatch, planned_batch: PlannedBatch) -> None:
-    """Stops a batch that is not open yet where it would read more than ``max_scan_bytes``; once open, it stays open.
+    """Stops a batch that is not open yet if it would read more than ``max_scan_bytes``. An open batch stays open.
 
     Raises:
-        ScanTooLargeError: with both numbers.
+        ScanTooLargeError: the batch would read more; the error has both numbers.
     """
     if not batch.is_resumed:
         pipeline, plan = batch.session.pipeline, planned_batch.plan

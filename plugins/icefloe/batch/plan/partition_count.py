@@ -1,4 +1,4 @@
-"""How many reduce partitions a shuffle gets."""
+"""The number of reduce partitions of a shuffle."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -13,20 +13,20 @@ _MIN_PARTITIONS: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCount:
-    """The number of reduce partitions and why it is that."""
+    """The number of reduce partitions and the reason for it."""
 
     num_partitions: int
     reason: str
 
 
 def partition_count(configured: int | None, *, cores: int, input_bytes: int, target_size_bytes: int) -> PartitionCount:
-    """The reduce partitions of a batch: as configured, else enough for the cores and for the bytes.
+    """The number of reduce partitions of a batch: as configured, or enough for the cores and the bytes.
 
     Args:
         configured: ``shuffle.partitions``; None for ``auto``.
-        cores: of the Spark master or configuration, or of this machine.
-        input_bytes: file bytes all map tasks read, the most that can survive consolidation.
-        target_size_bytes: what a reduce range should hold.
+        cores: cores of the Spark master or configuration, or of this machine.
+        input_bytes: file bytes that all map tasks read; no more can survive consolidation.
+        target_size_bytes: bytes that a reduce range should hold.
 
     >>> partition_count(None, cores=2, input_bytes=10**6, target_size_bytes=2**26).num_partitions
     64

@@ -1,4 +1,4 @@
-"""Whether a plan is that of a batch: one that is found in its folder, and one that is made again."""
+"""The checks that a plan belongs to a batch: a plan found in its folder, and a plan that is made again."""
 
 from icefloe.batch.plan_document import Plan
 from icefloe.checkpoint.records import OffsetRecord
@@ -17,13 +17,13 @@ class OtherPlanError(TerminalError):
 
 
 def refuse_foreign_plan(plan: Plan, offset: OffsetRecord, *, url: str, sink_path: str) -> None:
-    """Stops where a plan that was found is not the one of this batch.
+    """Stops if a plan that was found is not the plan of this batch.
 
     Args:
-        plan: as found.
-        offset: of the batch.
-        url: of the folder.
-        sink_path: of the pipeline; a plan of format 1 says no more of whose it is.
+        plan: plan that was found.
+        offset: offset of the batch.
+        url: URL of the folder.
+        sink_path: sink path of the pipeline; nothing else in a plan of format 1 identifies its checkpoint.
 
     Raises:
         ForeignPlanError: it was made for another checkpoint, offset or range.
@@ -45,17 +45,17 @@ def refuse_foreign_plan(plan: Plan, offset: OffsetRecord, *, url: str, sink_path
 
 
 def refuse_other_plan(plan: Plan, offset: OffsetRecord) -> None:
-    """Stops where a plan that is made again differs from the one that the batch was opened with.
+    """Stops if a plan that is made again differs from the plan that the batch was opened with.
 
     Parts of the first plan may be at the sink already, and tasks of it may still run somewhere: a second plan that
     cuts the range in another way would mix with them.
 
     Args:
         plan: made again from the offset.
-        offset: of the batch; one of format 1 says nothing of its plan.
+        offset: offset of the batch; an offset of format 1 says nothing about its plan.
 
     Raises:
-        OtherPlanError: it is another.
+        OtherPlanError: the plans differ.
     """
     if offset.plan_digest is None or plan.digest == offset.plan_digest:
         return

@@ -3,12 +3,12 @@
 Read in this order:
 
 - `coalesce_map_outputs`: index files in, reduce ranges out
-- `repair`: the map outputs of a batch, proven and made again where they are damaged
+- `repair`: the map outputs of a batch, checked, and made again if they are damaged
 - `extents`: what each reduce range fetches
 - `read_range`: one reduce range, from shuffle blocks to delivered changes
 - `range_rows`: a range's rows in pieces that fit into memory and keep identities together
 - `identity_moves`: equal rows of different identities, kept on disk
-- `find_identity_moves`: finds rows that a step takes from one identity and gives to another
+- `find_identity_moves`: finds rows that a step moves from one identity to another
 """
 
 __all__ = ["coalesce_map_outputs", "extents", "read_range", "repair"]

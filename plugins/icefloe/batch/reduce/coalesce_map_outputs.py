@@ -1,4 +1,4 @@
-"""The task between the phases: index files in, reduce ranges and what to fetch for them out."""
+"""The task between the phases: index files in, reduce ranges and their extents out."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -34,12 +34,12 @@ class Coalesced:
 
 
 def coalesce_map_outputs(context: BatchContext) -> Coalesced:
-    """Plans the reduce ranges of a batch, once; a rerun finds the ranges that are there.
+    """Plans the reduce ranges of a batch once. A rerun finds the existing ranges.
 
     A map output whose small files are damaged is made again here: ranges planned without it could skip its rows.
 
     Args:
-        context: of the batch, with the table's files.
+        context: context of the batch, with the table's files.
 
     Raises:
         BatchCommittedError: the batch is done.
@@ -95,7 +95,7 @@ def load_coalesce_plan(context: BatchContext) -> CoalescePlan:
 def _compare_identities(
     context: BatchContext, plan: CoalescePlan, epoch: int, redo: Callable[[Sequence[int]], None]
 ) -> int:
-    """Reads every row between the phases; returns the epoch of map outputs that all could be read."""
+    """Reads every row between the phases; returns the epoch in which all map outputs could be read."""
     for _ in range(MAX_ROUNDS):
         try:
             write_reidentified(context, plan, epoch)

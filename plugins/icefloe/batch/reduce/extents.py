@@ -1,4 +1,4 @@
-"""The documents by which reduce tasks fetch: per range and epoch of the map outputs, what to read."""
+"""The documents by which reduce tasks fetch: the extents of each range and epoch of the map outputs."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,10 +17,10 @@ _REQUESTS_AT_ONCE: Final = 8
 
 
 def write_extents(context: BatchContext, plan: CoalescePlan, outputs: Sequence[CommittedOutput]) -> int:
-    """Writes what each range fetches from these generations of the map outputs.
+    """Writes the extents that each range fetches from these generations of the map outputs.
 
     Returns:
-        The epoch the extents stand under: the sum of the generations, which grows whenever one is voided.
+        The epoch of the extents: the sum of the generations. It grows whenever a generation is voided.
     """
     epoch = sum(output.record.generation for output in outputs)
 
@@ -33,6 +33,6 @@ def write_extents(context: BatchContext, plan: CoalescePlan, outputs: Sequence[C
 
 
 def load_extents(context: BatchContext, range_id: int, epoch: int) -> RangeExtents:
-    """What a range fetches in an epoch."""
+    """The extents that a range fetches in an epoch."""
     key = extents_key(epoch, range_id)
     return load_document(RangeExtents, context.store.get(key), what=f"the extents {context.store.url}/{key}")

@@ -1,8 +1,9 @@
-"""Equal rows that a step takes from one identity and gives to another: no change, though no reduce range sees both.
+"""Equal rows that a step moves from one identity to another. They are no change, but no reduce range sees both.
 
-Rows are routed by their identity. Where what is delivered of them does not tell it (row ids, identifier columns that
-are not selected), a row removed under one identity may equal a row added under another, in another reduce partition.
-Coalesce finds these, over all map outputs, and tells each range which of its rows are cancelled elsewhere.
+Rows are routed by their identity. The delivered columns may not show it, as with row ids, or identifier columns that
+are not selected. A row removed under one identity may then equal a row added under another identity, in another reduce
+partition. Coalesce finds such rows over all map outputs and writes for each range which of its rows are cancelled
+elsewhere.
 """
 
 import logging
@@ -37,20 +38,20 @@ __all__ = ["load_reidentified", "write_reidentified"]
 logger = logging.getLogger(__name__)
 
 _BYTES_PER_ROW: Final = 128
-"""Two hashes, ordinal and weight of a row, and what comparing them needs."""
+"""Two hashes, ordinal and weight of a row, and memory to compare them."""
 _MAX_SLICE_BITS: Final = 10
 _REQUESTS_AT_ONCE: Final = 8
 
 
 def write_reidentified(context: BatchContext, plan: CoalescePlan, epoch: int) -> None:
-    """Compares the rows of all map outputs across reduce partitions and writes for each range what is cancelled.
+    """Compares the rows of all map outputs across reduce partitions and writes the cancelled rows of each range.
 
-    The map outputs are read once; what is compared of a row goes by a local disk, slice of the row hashes by slice.
+    The map outputs are read once. The hashes of their rows go to local disk and are compared slice by slice.
 
     Args:
-        context: of the batch.
+        context: context of the batch.
         plan: its ranges.
-        epoch: of the extents to read.
+        epoch: epoch of the extents to read.
 
     Raises:
         CorruptMapOutputError: names the map output to make again.
@@ -75,10 +76,10 @@ def write_reidentified(context: BatchContext, plan: CoalescePlan, epoch: int) ->
 
 
 def load_reidentified(context: BatchContext, range_id: int) -> IdentityMoves:
-    """What is cancelled of a range's rows.
+    """The rows of a range that are cancelled elsewhere.
 
     Raises:
-        TerminalError: that is gone or damaged.
+        TerminalError: their file is gone or damaged.
     """
     key = reidentified_key(range_id)
     what = f"{context.store.url}/{key}, which says what range {range_id} has in common with other ranges,"
@@ -132,7 +133,7 @@ def _rows(context: BatchContext, extents: RangeExtents) -> Iterator[IdentityMove
 
 
 def _first_bits(hashes: RowHashes, bits: int) -> NDArray[np.int32]:
-    """The slice of each hash; equal ones are in one."""
+    """The slice of each hash; equal hashes are in the same slice."""
     return (hashes.high >> np.uint64(64 - bits)).astype(np.int32) if bits else np.zeros(len(hashes), np.int32)
 
 

@@ -1,4 +1,4 @@
-"""Rows of one identity that equal rows of another cancel, as they are compared, kept on disk and handed to ranges."""
+"""Rows whose selected columns stayed the same but whose identity changed: hashed, spilled, split by range."""
 
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -35,10 +35,10 @@ class IdentityMoves:
     """Rows by their hashes, and their weights; all arrays have one length.
 
     Attributes:
-        row_hashes: of what is delivered of the rows.
-        identity_hashes: that routed them.
-        change_ordinals: of each; 0 where changes are net.
-        weights: of each, or what to add to them.
+        row_hashes: hashes of the delivered columns.
+        identity_hashes: hashes that routed the rows.
+        change_ordinals: ordinal of each row; 0 if changes are net.
+        weights: weight of each row, or the weight to add to it.
     """
 
     row_hashes: RowHashes
@@ -52,7 +52,7 @@ class IdentityMoves:
         return cls._of(np.zeros(0, _RECORD))
 
     def take(self, positions: NDArray[np.int64]) -> Self:
-        """Those at some positions."""
+        """The rows at some positions."""
         return type(self)(
             row_hashes=self.row_hashes.take(positions),
             identity_hashes=self.identity_hashes.take(positions),
@@ -61,11 +61,11 @@ class IdentityMoves:
         )
 
     def split(self, numbers: NDArray[np.int32], count: int) -> dict[int, Self]:
-        """Those of each number, where there are any.
+        """The rows of each number that has any.
 
         Args:
-            numbers: of each, from 0.
-            count: of numbers.
+            numbers: number of each row, from 0.
+            count: how many numbers there are.
         """
         order, counts = order_by_reduce_id(numbers, count)
         starts = np.cumsum(counts) - counts
@@ -75,26 +75,26 @@ class IdentityMoves:
         }
 
     def by_partition(self, num_partitions: int) -> dict[int, Self]:
-        """Those of each reduce partition, where there are any."""
+        """The rows of each reduce partition that has any."""
         return self.split(reduce_ids(self.identity_hashes, num_partitions), num_partitions)
 
     def to_bytes(self) -> bytes:
-        """As one shuffle block, with its checksum."""
+        """The rows as one shuffle block, with its checksum."""
         columns = [pa.array(values) for values in self._columns()]
         return encode_block([pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """What ``to_bytes`` gave.
+        """The rows in a result of ``to_bytes``.
 
         Raises:
-            CorruptBlockError: the bytes are other ones.
+            CorruptBlockError: the bytes are not a result of ``to_bytes``.
         """
         rows = pa.Table.from_batches(decode_block(data, _SCHEMA, max_bytes=_MAX_BYTES) if data else [], _SCHEMA)
         return cls._from_columns([column.to_numpy() for column in rows.columns])
 
     def append_to(self, path: Path) -> None:
-        """Adds them to a file of this process."""
+        """Appends the rows to a file of this process."""
         records = np.empty(len(self.weights), _RECORD)
         for name, values in zip(_SCHEMA.names, self._columns(), strict=True):
             records[name] = values
@@ -103,7 +103,7 @@ class IdentityMoves:
 
     @classmethod
     def from_file(cls, path: Path) -> Self:
-        """All that were added to a file."""
+        """All rows that were appended to a file."""
         return cls._of(np.fromfile(path, _RECORD))
 
     @classmethod
@@ -126,10 +126,10 @@ class IdentityMoves:
 
 
 class ReidentifiedFiles:
-    """More rows than memory holds, on a local disk, by number.
+    """Rows on local disk, by number; more of them than memory holds.
 
     Args:
-        folder: for a temporary folder; None: the machine's own.
+        folder: parent of the temporary folder; None: the machine's default.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -162,7 +162,7 @@ class ReidentifiedFiles:
 
 @contextmanager
 def _local_disk() -> Iterator[None]:
-    """Turns what local disk refuses into an error that another attempt may not meet."""
+    """Turns errors of the local disk into an error that may go away on retry."""
     try:
         yield
     except OSError as cause:

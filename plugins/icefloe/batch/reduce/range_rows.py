@@ -1,4 +1,4 @@
-"""The rows of a reduce range, fetched in pieces that fit into memory and tear no identity apart."""
+"""The rows of a reduce range, fetched in pieces that fit into memory and keep each identity together."""
 
 import logging
 from collections.abc import Iterable, Iterator
@@ -22,21 +22,21 @@ __all__ = ["RangeRows"]
 logger = logging.getLogger(__name__)
 
 _LARGEST_PIECE_BYTES: Final = 1 << 30
-"""Rows are taken from a piece by position: what Arrow has no trouble with, however much memory there is."""
+"""Limit of a piece, however much memory there is: Arrow takes rows from it by position without trouble."""
 
 
 class RangeRows:
     """The rows of one reduce range before they are consolidated.
 
-    A reduce partition that does not fit into memory is fetched once for each slice of its identity hashes, in their
-    order, so that changes leave in the same order as from one piece. An identity is never torn apart, whatever its
-    size.
+    A reduce partition that does not fit into memory is fetched once for each slice of its identity hashes, in the order
+    of the hashes. So changes leave in the same order as from one piece. An identity is always in one piece, whatever
+    its size.
 
     Args:
         store: the place of the shuffle's map outputs.
-        extents: what to fetch.
-        shuffled: how rows are shuffled.
-        memory_bytes: of the task; an eighth of it is for bytes fetched, a quarter for a piece.
+        extents: extents to fetch.
+        shuffled: the form of shuffled rows.
+        memory_bytes: memory of the task; an eighth of it is for bytes fetched, a quarter for a piece.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class RangeRows:
                 yield rows
 
     def _collect(self, blocks: Iterable[FetchedBlock], part: HashSlice) -> pa.Table | None:
-        """The rows of a slice; None where they are too many and not all of one identity."""
+        """The rows of a slice; None if they are too many and not all of one identity."""
         kept: list[pa.RecordBatch] = []
         kept_bytes = 0
         seen = _SeenHashes()
@@ -100,7 +100,7 @@ class RangeRows:
 
 
 class _SeenHashes:
-    """Whether the hashes seen could be told apart by further bits."""
+    """The hashes seen so far. They ``differ`` if further bits could separate them."""
 
     def __init__(self) -> None:
         self._first: np.uint64 | None = None

@@ -33,17 +33,17 @@ logger = logging.getLogger(__name__)
 
 
 def read_range(context: BatchContext, range_id: int, *, epoch: int = 0) -> RangeResult:
-    """Delivers the changes of one reduce range, or adopts the result that is there.
+    """Delivers the changes of one reduce range, or adopts an existing result.
 
     Args:
-        context: of the batch.
-        range_id: of the coalesce plan.
-        epoch: of the extents; grows when a damaged map output was made again.
+        context: context of the batch.
+        range_id: range id of the coalesce plan.
+        epoch: epoch of the extents; it grows when a damaged map output was made again.
 
     Raises:
         BatchCommittedError: the batch is done.
         CorruptMapOutputError: names the map output to make again.
-        AuditError: the changes do not add up to what the map tasks handed on; nothing was delivered.
+        AuditError: the changes do not add up to the rows that the map tasks handed on; nothing was delivered.
     """
     result = delivered(context.store, range_id)
     if result is not None:
@@ -72,13 +72,13 @@ def range_changes(context: BatchContext, extents: RangeExtents, delivery: Delive
     """The changes of one reduce range in delivery order: by identity, ordinal, and before image first.
 
     Args:
-        context: of the batch.
-        extents: what to fetch and what it must add up to.
+        context: context of the batch.
+        extents: extents to fetch, and the sums that their rows must add up to.
         delivery: builds the batches and keeps their sums.
 
     Raises:
         CorruptMapOutputError: names the map output to make again.
-        AuditError: after the last batch, when the changes do not add up.
+        AuditError: after the last batch, if the changes do not add up.
     """
     shuffled = ShuffledRows(shape=context.shape)
     expected = Sums(extents.ordinals)
@@ -98,7 +98,7 @@ def range_changes(context: BatchContext, extents: RangeExtents, delivery: Delive
 
 
 class _RangeChanges:
-    """Turns the rows of pieces, in which every identity stands with all its rows, into changes."""
+    """Turns the rows of pieces into changes. A piece holds all rows of each of its identities."""
 
     def __init__(self, plan: Plan, shuffled: ShuffledRows, cancelled: Mapping[int, IdentityMoves] | None) -> None:
         self._plan = plan
@@ -147,7 +147,7 @@ class _RangeChanges:
         return positions[left], weights, ordinals[left]
 
     def _cancelled_of(self, identities: RowHashes | None) -> IdentityMoves | None:
-        """What is cancelled in the reduce partition of a piece's rows, which is one."""
+        """The cancelled rows of the one reduce partition that a piece's rows belong to."""
         if not self._cancelled or not identities:
             return None
         [partition] = reduce_ids(identities.slice(0, 1), self._plan.num_partitions)
@@ -160,7 +160,7 @@ class _RangeChanges:
         ordinals: NDArray[np.int32],
         weights: NDArray[np.int64],
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """What is left once equal rows of other identities are taken off; those of other pieces find nothing here."""
+        """The rows left without those that other identities cancel. Cancelled rows of other pieces match none here."""
         own = np.zeros_like(ordinals) if self._plan.is_net else ordinals
         positions, sums = consolidate(
             RowHashes.concat([keys, combined_hashes(cancelled.row_hashes, cancelled.identity_hashes)]),

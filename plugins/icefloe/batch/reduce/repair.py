@@ -1,4 +1,4 @@
-"""The map outputs of a batch as a whole: read, proven as far as their small files tell, and repaired."""
+"""The map outputs of a batch as a whole: read, checked by their small files, and repaired."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -13,7 +13,7 @@ from icefloe.shuffle.map_output_record import CorruptMapOutputError
 __all__ = ["MAX_ROUNDS", "UnreliableStoreError", "unreliable_store", "void_damaged", "whole_outputs"]
 
 MAX_ROUNDS: Final = 4
-"""How often what is found damaged is made again before the store is blamed."""
+"""Number of times that damaged map outputs are made again before the store is blamed."""
 
 
 class UnreliableStoreError(TerminalError):
@@ -24,12 +24,12 @@ def whole_outputs(context: BatchContext, redo: Callable[[Sequence[int]], None]) 
     """The output of every planned map task; damaged ones are voided and made again.
 
     Args:
-        context: of the batch.
+        context: context of the batch.
         redo: runs map tasks.
 
     Raises:
         MissingMapOutputError: a planned map task has no valid output.
-        UnreliableStoreError: what is made again is damaged too.
+        UnreliableStoreError: map outputs that are made again are damaged too.
     """
     damaged: list[CorruptMapOutputError] = []
     for _ in range(MAX_ROUNDS):
@@ -47,7 +47,7 @@ def whole_outputs(context: BatchContext, redo: Callable[[Sequence[int]], None]) 
 
 
 def void_damaged(context: BatchContext, damaged: Sequence[CorruptMapOutputError]) -> None:
-    """Says of damaged map outputs that they do not count, so that their next generation may commit."""
+    """Voids damaged map outputs, so that their next generation may commit."""
     for damage in damaged:
         context.map_outputs.void(damage.map_id, damage.generation, damage.reason)
 

@@ -1,4 +1,4 @@
-"""How much of data files was decoded."""
+"""The number of bytes decoded from data files."""
 
 import pyarrow as pa
 
@@ -6,11 +6,10 @@ __all__ = ["DecodedBytes"]
 
 
 class DecodedBytes:
-    """Counts what rows of data files take in Arrow's memory as they are decoded, as often as that is done.
+    """Counts the Arrow memory of rows decoded from data files; rows decoded twice count twice.
 
-    What is not decoded does not count: columns that are not read, row groups of which the footer says that no row
-    passes the filter, pages behind the last row that is wanted. Text that the file has as a dictionary counts as the
-    dictionary and its indices.
+    Data that is not decoded does not count: columns that are not read, row groups that the footer statistics rule out,
+    pages after the last wanted row. Text that the file has as a dictionary counts as the dictionary and its indices.
     """
 
     def __init__(self) -> None:

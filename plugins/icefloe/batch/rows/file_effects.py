@@ -1,4 +1,4 @@
-"""The rows of a data file that a batch touches, and what each step does to them."""
+"""The rows of a data file that a batch touches, and the effect of each step on them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class FileRows:
     """A data file with its delete files applied.
 
     Attributes:
-        effects: by ordinal; none has the weight 0 or no row.
+        effects: effects by ordinal; each has a weight other than 0 and at least one row.
     """
 
     data_file: DataFile
@@ -31,7 +31,7 @@ class FileRows:
 
     @property
     def key(self) -> tuple[str, int | None]:
-        """What tells it from the others of its map task: a file may be read once more for steps of other row ids."""
+        """Key of the file in its map task. A file may be there twice, for steps with other row ids."""
         return self.data_file.path, self.data_file.first_row_id
 
     @property
@@ -40,7 +40,7 @@ class FileRows:
         return RowSet.union_of([effect.rows for effect in self.effects])
 
     def rows_touched(self) -> int:
-        """How many."""
+        """Number of rows that any effect needs."""
         return self.touched.count(self.data_file.record_count)
 
 
@@ -50,11 +50,11 @@ def task_file_rows(
     """The files of a map task, each with the effects that its terms add up to.
 
     Args:
-        task: whose delete files are read, as far as they reach its files.
-        equality_schemas: of its equality delete files.
+        task: the map task. Its delete files are read as far as they apply to its files.
+        equality_schemas: schemas of its equality delete files.
         io: opens the files.
         table: its name, for errors.
-        memory_bytes: of the map task, which reads no row before this is done.
+        memory_bytes: memory of the map task, which reads no row before this is done.
 
     Raises:
         FileGoneError: a delete file does not exist, or a data file whose keys are needed.
@@ -77,7 +77,7 @@ def file_rows(work: FileWork, deleted_by: Callable[[Iterable[int]], Mapping[int,
 
     Args:
         work: the file.
-        deleted_by: for delete files of the map task, the positions of this file that each deletes.
+        deleted_by: returns the positions of this file that each of some delete files of the map task deletes.
     """
     sets = delete_sets(work)
     used = sorted(frozenset[int]().union(*(sets[state] for _, _, state in work.terms)))
@@ -111,7 +111,7 @@ def _gone_by_state(
 
 
 def _effects(ordinal: int, terms: Sequence[tuple[int, BitMap64]], num_rows: int) -> list[Effect]:
-    """Of each weight that rows have in one step, those rows: the weight of live rows less that of rows deleted."""
+    """The rows of each weight in one step: the weight of all terms less the weight of the terms that delete them."""
     everywhere = sum(weight for weight, _ in terms)
     by_less = _by_weight_less(terms)
     found = []
@@ -129,10 +129,10 @@ def _effects(ordinal: int, terms: Sequence[tuple[int, BitMap64]], num_rows: int)
 
 
 def _by_weight_less(terms: Sequence[tuple[int, BitMap64]]) -> dict[int, BitMap64]:
-    """The positions that are deleted in some terms, by the sum of the weights of those terms, where it is not 0."""
+    """Deleted positions by the sum of the weights of the terms that delete them, without the sum 0."""
     parts: dict[int, BitMap64] = {0: BitMap64()}
     for weight, gone in terms:
-        # What is in no part yet has had nothing taken off.
+        # From positions that are in no part yet, nothing was subtracted.
         new: dict[int, BitMap64] = {weight: BitMap64.difference(gone, *parts.values())}
         for less, rows in parts.items():
             for sum_less, part in ((less + weight, rows & gone), (less, rows - gone)):

@@ -1,4 +1,4 @@
-"""The rows of data files as a map task reads them: those that are touched and that the filter lets pass."""
+"""The rows of data files as a map task reads them: touched rows that pass the filter."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -27,10 +27,10 @@ class ReadRows:
     """Some rows of a file.
 
     Attributes:
-        positions: of the rows in the file.
-        batch: compared rows, text still dictionary-encoded where the file has it so.
-        rows_read: how many this stands for; fewer are left where a filter is set, whether they were decoded to know it
-            or left out with their row group.
+        positions: positions of the rows in the file.
+        batch: compared rows; text stays dictionary-encoded if the file has it so.
+        rows_read: number of touched rows that this covers. A filter leaves fewer rows: the others were decoded and
+            dropped, or skipped with their row group.
     """
 
     positions: Positions
@@ -43,10 +43,10 @@ class TableRowReader:
     """Reads the touched rows of files, or rows by position.
 
     Attributes:
-        shape: of the batch's rows.
+        shape: shape of the batch's rows.
         io: opens the files.
         table: its name, for errors.
-        decoded: counts what is decoded.
+        decoded: counts the decoded bytes.
     """
 
     shape: RowShape
@@ -70,14 +70,14 @@ class TableRowReader:
             yield self.plain(self._compared(batch, data_file, here))
 
     def plain(self, compared: pa.RecordBatch) -> pa.RecordBatch:
-        """Compared rows, text decoded."""
+        """The same compared rows with text decoded."""
         columns = [
             column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in compared.columns
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self.shape.compared_schema)
 
     def _touched(self, file: FileRows) -> Iterator[tuple[Positions, pa.RecordBatch, int]]:
-        """Positions, their rows, and how many of the touched rows these stand for."""
+        """Positions, their rows, and the number of touched rows that they cover."""
         touched = file.touched
         if not touched.is_all_but:
             for positions, batch in self._at(file.data_file, touched.positions):
@@ -95,7 +95,7 @@ class TableRowReader:
                 yield positions[here], batch.take(pa.array(here)), len(here)
 
     def _whole(self, data_file: DataFile) -> Iterator[tuple[int, int, pa.RecordBatch | None]]:
-        """The rows of a file as (first position, rows, batch); no batch where none of them can pass the filter."""
+        """The rows of a file as (first position, rows, batch); no batch if none of them can pass the filter."""
         schema, row_filter = self.shape.read, self.shape.row_filter
         if row_filter is not None:
             yield from read_matching_rows(

@@ -1,7 +1,8 @@
-"""Row sets: some rows of a file, by their positions or by those that are left out.
+"""Row sets: some rows of a file, by their positions or by the positions that are left out.
 
-What delete files delete stays a compressed bitmap, about as large as a deletion vector: 20 million positions, every
-other one of a file, take 5 MB; as numbers they would take 160. Only those in reach of a batch are listed as numbers.
+Deleted positions stay a compressed bitmap, about as large as a deletion vector. 20 million positions, every other one
+of a file, take 5 MB; as numbers they would take 160 MB. Only positions in the reach of a record batch are listed as
+numbers.
 """
 
 import operator
@@ -26,7 +27,7 @@ class RowSet:
 
     Attributes:
         positions: the rows, or the rows that are left out; a bitmap is shared and never changed.
-        is_all_but: whether it is all rows but those at ``positions``.
+        is_all_but: True if it is all rows except those at ``positions``.
     """
 
     positions: Positions | BitMap64
@@ -36,15 +37,15 @@ class RowSet:
 
     @property
     def is_all(self) -> bool:
-        """Whether every row is in it, however many there are."""
+        """True if every row is in it, however many there are."""
         return self.is_all_but and not len(self.positions)
 
     def count(self, num_rows: int) -> int:
-        """How many rows there are of a file of ``num_rows``."""
+        """Number of rows of the set in a file of ``num_rows``."""
         return num_rows - len(self.positions) if self.is_all_but else len(self.positions)
 
     def count_between(self, first: int, stop: int) -> int:
-        """How many rows there are from one position to another, exclusive."""
+        """Number of rows of the set from one position to another, exclusive."""
         if isinstance(self.positions, BitMap64):
             found = self.positions.range_cardinality(first, stop) if first < stop else 0
         else:
@@ -52,7 +53,7 @@ class RowSet:
         return stop - first - found if self.is_all_but else found
 
     def among(self, positions: Positions) -> Positions:
-        """Which of some ascending positions are in it: their indices.
+        """Indices of those ascending positions that are in the set.
 
         >>> RowSet(positions=np.array([2, 5]), is_all_but=True).among(np.array([1, 2, 3])).tolist()
         [0, 2]
@@ -63,7 +64,7 @@ class RowSet:
         return np.flatnonzero(is_listed != self.is_all_but)
 
     def seen_from(self, positions: Positions) -> "RowSet":
-        """The same rows where only those at ``positions`` are left, numbered from 0."""
+        """The same rows if only the rows at ``positions`` are left, numbered from 0."""
         here = self.among(positions)
         return RowSet.ALL if len(here) == len(positions) else RowSet(positions=here)
 
@@ -112,7 +113,7 @@ def _combined(
     bitmaps: Callable[[BitMap64, BitMap64], BitMap64],
     numbers: Callable[[Positions, Positions], Positions],
 ) -> Positions | BitMap64:
-    """Of two bitmaps a bitmap; a bitmap and nothing are two."""
+    """Combines two bitmaps to a bitmap, otherwise to numbers. No positions at all count as a bitmap."""
     if not len(one) or not len(two):
         one, two = (each if isinstance(each, BitMap64) or len(each) else BitMap64() for each in (one, two))
     if isinstance(one, BitMap64) and isinstance(two, BitMap64):

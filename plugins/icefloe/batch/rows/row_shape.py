@@ -1,4 +1,4 @@
-"""The shape of a batch's rows: what is read of them, what is compared, what is shuffled, what is delivered."""
+"""The shape of a batch's rows: the columns that are read, compared, shuffled and delivered."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,18 +18,18 @@ __all__ = ["RowShape"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowShape:
-    """How the rows of one batch look on their way.
+    """The shape of one batch's rows on their way.
 
-    Read rows have every top-level column that is needed for anything. Compared rows have the delivered columns and,
-    behind them, the identifier columns where some are not among these: a map task cancels only rows that are equal in
+    Read rows have every top-level column that is needed for anything. Compared rows have the delivered columns. If
+    these lack an identifier column, the identifier columns follow them: a map task cancels only rows that are equal in
     both, so that one identity is never taken for another. Delivered rows have the columns that changes have.
 
     Attributes:
         read: the columns to read.
         delivered: the columns that changes have: rows that are equal in them are equal.
-        row_filter: which rows count; None: all.
-        identity: paths of the identifier columns among the read ones; none: whole rows are their own identity.
-        is_identity_carried: whether compared rows carry the identity behind the delivered columns.
+        row_filter: filter for the rows that count; None: all rows count.
+        identity: paths of the identifier columns among the read columns; empty: whole rows are their own identity.
+        is_identity_carried: True if compared rows carry the identity after the delivered columns.
     """
 
     read: TableSchema
@@ -52,12 +52,12 @@ class RowShape:
         """The shape of the rows of a batch.
 
         Args:
-            table_schema: of the batch's last snapshot.
-            identity: what makes two rows the same row.
-            columns: to deliver; None: all.
+            table_schema: table schema of the batch's last snapshot.
+            identity: identity of the rows.
+            columns: columns to deliver; None: all.
             filter_text: an Iceberg expression; None: every row counts.
             table: its name, for errors.
-            filter_as_written: with its ``${ENV}``, which errors quote; None: it has none.
+            filter_as_written: the filter with ``${ENV}`` unexpanded, which errors quote; None: it has no ``${ENV}``.
 
         Raises:
             TerminalError: a column that the table does not have, or a filter that does not fit it.
@@ -84,12 +84,12 @@ class RowShape:
 
     @property
     def has_row_id(self) -> bool:
-        """Whether the identity is the row id, which files may leave to be inherited."""
+        """True if the identity is the row id. Files may leave row ids to be inherited."""
         return self.identity == ((ROW_ID,),)
 
     @property
     def compared_schema(self) -> pa.Schema:
-        """Of compared rows, text decoded."""
+        """Schema of compared rows with text decoded."""
         # Arrow's own empty table cannot hold uuids inside other types.
         nothing = pa.RecordBatch.from_arrays(
             [pa.nulls(0, field.type) for field in self.read.arrow], self.read.arrow.names
@@ -98,7 +98,7 @@ class RowShape:
         return pa.schema([*self.delivered.arrow, *carried])
 
     def compared(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Compared rows of read ones; text stays dictionary-encoded where it is."""
+        """Turns read rows into compared rows; dictionary-encoded text stays so."""
         if not self.is_identity_carried and self.read.arrow.equals(self.delivered.arrow):
             return rows
         columns = [_narrowed(rows.column(field.name), field.type) for field in self.delivered.arrow]
@@ -106,11 +106,11 @@ class RowShape:
         return pa.RecordBatch.from_arrays(columns, names=self.compared_schema.names)
 
     def delivered_of(self, compared: pa.RecordBatch) -> pa.RecordBatch:
-        """Delivered rows of compared ones, text decoded."""
+        """Turns compared rows with text decoded into delivered rows."""
         return compared.select(range(len(self.delivered.arrow))) if self.is_identity_carried else compared
 
     def identity_of(self, compared: pa.RecordBatch) -> list[pa.Array]:
-        """The identifier values of compared rows; none where whole rows are their own identity."""
+        """The identifier values of compared rows; empty if whole rows are their own identity."""
         if self.is_identity_carried:
             return list(compared.columns[len(self.delivered.arrow) :])
         return identity_columns(compared, self.identity)
@@ -120,7 +120,7 @@ class RowShape:
 
 
 def _has(schema: pa.Schema, path: ColumnPath) -> bool:
-    """Whether a path leads to a column."""
+    """True if a path leads to a column."""
     fields: Any = schema
     for name in path:
         place = fields.get_field_index(name)
@@ -131,7 +131,7 @@ def _has(schema: pa.Schema, path: ColumnPath) -> bool:
 
 
 def _narrowed(array: Any, target: pa.DataType) -> Any:
-    """A column with only those fields of its structs that are wanted."""
+    """A column whose structs have only the wanted fields."""
     if not pa.types.is_struct(target) or array.type.equals(target):
         return array
     children = [_narrowed(array.field(field.name), field.type) for field in target]

@@ -1,4 +1,4 @@
-"""Rows on their way through the shuffle: what a map task writes of them and what a reduce task finds."""
+"""Rows on their way through the shuffle, as a map task writes them and a reduce task finds them."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -19,24 +19,24 @@ _HASH: Final = np.dtype([("high", ">u8"), ("low", ">u8")])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShuffledRows:
-    """How rows of a shape are shuffled: the delivered columns and, where these do not tell it, the identity's hash."""
+    """The shuffled form of rows: the delivered columns and, if these do not show it, the identity's hash."""
 
     shape: RowShape
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the rows, before weight and change ordinal."""
+        """Schema of the rows, without weight and change ordinal."""
         if not self.shape.is_identity_carried:
             return self.shape.delivered.arrow
         return self.shape.delivered.arrow.append(pa.field(_IDENTITY, pa.binary(_HASH.itemsize), nullable=False))
 
     @property
     def has_identity(self) -> bool:
-        """Whether there is an identity besides the whole row."""
+        """True if the rows have an identity other than the whole row."""
         return bool(self.shape.identity)
 
     def of(self, rows: WeightedRows) -> tuple[pa.RecordBatch, RowHashes, RowHashes]:
-        """The rows to write, the hashes of what is delivered of them, and the hashes that route them."""
+        """The rows to write, the hashes of their delivered columns, and the hashes that route them."""
         delivered, hashes = self.delivered_of(rows)
         if not self.shape.identity:
             return delivered, hashes, hashes
@@ -48,14 +48,14 @@ class ShuffledRows:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema), hashes, identities
 
     def delivered_of(self, rows: WeightedRows) -> tuple[pa.RecordBatch, RowHashes]:
-        """What is delivered of changed rows, and its hashes."""
+        """The delivered columns of changed rows, and their hashes."""
         if not self.shape.is_identity_carried:
             return rows.batch, rows.row_hashes
         delivered = self.shape.delivered_of(rows.batch)
         return delivered, row_hashes_of_batch(delivered)
 
     def identities(self, rows: pa.RecordBatch | pa.Table) -> RowHashes:
-        """The hashes that routed shuffled rows: of their identity, of the whole row where there is none.
+        """The hashes that routed shuffled rows: of their identity, or of the whole row if there is none.
 
         Args:
             rows: shuffled rows, without weight and change ordinal.
@@ -65,11 +65,11 @@ class ShuffledRows:
         return row_hashes(identity_columns(rows, self.shape.identity) if self.shape.identity else rows.columns)
 
     def delivered(self, rows: pa.Table) -> pa.Table:
-        """What is delivered of shuffled rows."""
+        """The delivered columns of shuffled rows."""
         return rows.select(range(len(self.shape.delivered.arrow)))
 
     def _known(self, compared: pa.RecordBatch, identities: RowHashes, hashes: RowHashes) -> RowHashes:
-        """A row without a row id, from before its table had any, is its own identity."""
+        """Replaces the identity of rows without a row id, from before their table had any, by the row itself."""
         if not self.shape.has_row_id:
             return identities
         [row_ids] = self.shape.identity_of(compared)

@@ -1,4 +1,4 @@
-"""Changed rows: what a map task hands on, rows with the weight they have in each step."""
+"""Changed rows, which a map task hands on: rows with the weight that they have in each step."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ __all__ = ["Effect", "WeightedRows"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What a step does to rows of one file."""
+    """The effect of a step on rows of one file."""
 
     change_ordinal: int
     weight: int
@@ -29,7 +29,7 @@ class WeightedRows:
 
     Attributes:
         batch: compared rows (see `RowShape`).
-        row_hashes: of each row.
+        row_hashes: hash of each row.
         change_ordinals: int32, of each row.
         weights: int64, of each row.
     """
@@ -45,8 +45,8 @@ class WeightedRows:
 
         Args:
             batch: rows at ``positions`` of their file.
-            hashes: of the rows.
-            positions: of the rows.
+            hashes: hashes of the rows.
+            positions: positions of the rows.
             effects: on the file.
         """
         picks = [effect.rows.among(positions) for effect in effects]

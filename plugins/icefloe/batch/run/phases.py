@@ -1,4 +1,4 @@
-"""The phases that run as many tasks: what is left to do, handed to an engine until it is done."""
+"""The phases with many tasks: the tasks that are left are handed to an engine until all are done."""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -35,7 +35,7 @@ class Engine(Protocol):
 
 
 class Outcome(NamedTuple):
-    """What became of one task: its error travels as a value, an engine would turn it into text."""
+    """The outcome of one task. Its error travels as a value, because an engine would turn it into text."""
 
     error: IcefloeError | None = None
     is_adopted: bool = False
@@ -43,24 +43,24 @@ class Outcome(NamedTuple):
 
 
 Task = Callable[[BatchContext, int], bool]
-"""Runs a task; tells whether it kept what another attempt had done."""
+"""Runs a task; returns True if it kept the output of another attempt."""
 
 
 def run_phase(
     phase: Phase, reference: TaskReference, engine: Engine, *, application: TrackedApplication | None = None
 ) -> None:
-    """Runs what a phase has left to do; repeating it redoes only what is missing or proven invalid.
+    """Runs the tasks that a phase has left; repeating it redoes only outputs that are missing or proven invalid.
 
     Args:
-        phase: which.
-        reference: of the batch, with what opens the table's files.
-        engine: what runs the tasks.
-        application: of the engine, if it is one of Spark.
+        phase: phase to run.
+        reference: reference to the batch, with access to the table's files.
+        engine: runs the tasks.
+        application: Spark application of the engine, if it has one.
 
     Raises:
         BatchCommittedError: the batch is done.
         UnreliableStoreError: map outputs are found damaged again and again.
-        IcefloeError: of a task that failed; what the others did stays and is found by the rerun.
+        IcefloeError: error of a task that failed. The outputs of the other tasks stay, and the rerun finds them.
     """
     context = reference.open()
     context.refuse_committed()
@@ -136,7 +136,7 @@ def _read_ranges(
     epoch: int,
     tally: PhaseTally,
 ) -> list[CorruptMapOutputError]:
-    """Runs the ranges that have not delivered; voids the map outputs they found damaged, and gives what was found."""
+    """Runs the ranges that have not delivered; voids and returns the map outputs that they found damaged."""
     results = range_results(context.store, [each.range_id for each in plan.ranges])
     left = [each.range_id for each, result in zip(plan.ranges, results, strict=True) if result is None]
     logger.info("batch %d: %d of %d ranges to do", context.plan.batch_number, len(left), len(plan.ranges))
@@ -162,7 +162,7 @@ def _run(
 
 
 def _attempt(task: Task, reference: TaskReference, number: int) -> Outcome:
-    """Runs one task where an engine put it."""
+    """Runs one task in the thread or process of an engine."""
     requests = RequestTotals()
     try:
         context = reference.open()
@@ -177,6 +177,6 @@ def _attempt(task: Task, reference: TaskReference, number: int) -> Outcome:
 
 
 def _require_success(errors: Iterable[IcefloeError]) -> None:
-    """Raises what went wrong; an error that retrying cannot fix before one that it can."""
+    """Raises an error if there is one; an error that retrying cannot fix comes first."""
     for error in sorted(errors, key=lambda error: isinstance(error, TransientError)):
         raise error

@@ -1,4 +1,4 @@
-"""A phase with the table's files opened, and opened anew where credentials that a catalog hands out have ended."""
+"""A phase with the table's files opened, and opened again when credentials that a catalog vends have expired."""
 
 import logging
 from collections.abc import Mapping
@@ -23,18 +23,18 @@ def run_phase_on_files(
     environ: Mapping[str, str],
     application: TrackedApplication | None = None,
 ) -> None:
-    """Runs what a phase has left to do; see `run_phase`.
+    """Runs the tasks that a phase has left; see `run_phase`.
 
-    Credentials of the catalog's making may end before the phase does. Tasks that are then refused files run again with
-    those that the catalog hands out now, as long as that brings the phase forward. They are renewed here, and not by
-    the tasks, because executors need not reach the catalog.
+    Credentials that the catalog vends may expire before the phase ends. Tasks that are then refused files run again
+    with new credentials, as long as that brings the phase forward. The credentials are renewed here, and not by the
+    tasks, because executors need not reach the catalog.
 
     Args:
-        phase: which.
-        reference: of the batch; what opens the table's files is asked of the catalog.
-        engine: what runs the tasks.
-        environ: of this process.
-        application: of the engine, if it is one of Spark.
+        phase: phase to run.
+        reference: reference to the batch. Access to the table's files is requested from the catalog.
+        engine: runs the tasks.
+        environ: environment of this process.
+        application: Spark application of the engine, if it has one.
     """
     context = reference.open()
 

@@ -22,7 +22,7 @@ CHANGE_WEIGHTS: Final[Mapping[ChangeType, int]] = {
     ChangeType.UPDATE_BEFORE: -1,
     ChangeType.UPDATE_AFTER: 1,
 }
-"""What a change adds to the table."""
+"""Number of rows that a change adds to the table."""
 _SIGNS: Final = np.array([CHANGE_WEIGHTS[kind] for kind in ChangeType])
 _BATCH_ROWS: Final = 1 << 16
 _BATCH_BYTES: Final = 64 << 20
@@ -32,7 +32,7 @@ class Delivery:
     """Builds the record batches that leave and keeps their sums.
 
     Args:
-        context: of the batch.
+        context: context of the batch.
     """
 
     def __init__(self, context: BatchContext) -> None:
@@ -61,10 +61,10 @@ class Delivery:
 
         Args:
             rows: the table's columns.
-            hashes: of ``rows``.
+            hashes: hashes of ``rows``.
             picks: rows to deliver, in order; a row may be picked more than once.
-            change_types: of each pick.
-            change_ordinals: of ``rows``.
+            change_types: type of each pick.
+            change_ordinals: change ordinals of ``rows``.
         """
         at_once = min(_BATCH_ROWS, max(1, _BATCH_BYTES * rows.num_rows // max(1, rows.nbytes)))
         for start in range(0, len(picks), at_once):
@@ -88,12 +88,12 @@ def deliver(
     """Writes the changes of one task to the sink.
 
     Args:
-        context: of the batch.
-        number: of the task.
-        changes: builds the batches by the delivery it is given.
+        context: context of the batch.
+        number: number of the task.
+        changes: builds the batches with the delivery that it is given.
 
     Returns:
-        The message for the sink's commit, and the sums of what left.
+        The message for the sink's commit, and the sums of the delivered changes.
     """
     if context.sink is None:
         raise TerminalError(f"batch {context.plan.batch_number} of {context.plan.pipeline} has no sink to write to")

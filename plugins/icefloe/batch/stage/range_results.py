@@ -1,4 +1,4 @@
-"""What the reduce ranges of a batch delivered: one record per range, created only if absent."""
+"""The results of a batch's reduce ranges: one record per range, created only if absent."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,9 +24,9 @@ class RangeResult:
     """The changes of one reduce range, delivered.
 
     Attributes:
-        sums: of the changes where they left; equal to those of the map outputs.
+        sums: sums of the delivered changes; equal to the sums of the map outputs.
         fetched_bytes: compressed bytes fetched from map outputs.
-        fetched_blocks: shuffle blocks in them; None in results of releases that did not say.
+        fetched_blocks: shuffle blocks in them; None in results of releases that did not count them.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -41,7 +41,7 @@ class RangeResult:
 
 
 def delivered(store: Store, range_id: int) -> RangeResult | None:
-    """The result of a range, None while there is none."""
+    """The result of a range; None if there is none yet."""
     key = result_key(range_id)
     try:
         return load_document(RangeResult, store.get(key), what=f"the range result {store.url}/{key}")

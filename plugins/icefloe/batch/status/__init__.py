@@ -3,7 +3,7 @@
 Read in this order:
 
 - `pipeline_status`: the document
-- `table_facts`: where a branch stands and how far the cursor is behind
+- `table_facts`: the head of a branch and the lag of the cursor behind it
 - `publish_status`: writes the document after a plan, a commit or a failure
 """
 

@@ -20,13 +20,13 @@ _TASKS: Final = tuple(FlowTask)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """Why the last task that failed did.
+    """The error of the last task that failed.
 
     Attributes:
-        sentence: what is wrong and what to do.
+        sentence: sentence that says what is wrong and what to do.
         phase: the task's id.
-        at: when, ISO 8601.
-        is_final: retrying cannot help, or was tried as often as allowed.
+        at: time of the failure, ISO 8601.
+        is_final: True if retrying cannot help, or no retry is left.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -42,7 +42,7 @@ class Trouble:
         return cls(sentence=sentence, phase=phase, at=_now(), is_final=is_final)
 
     def is_over_after(self, phase: str) -> bool:
-        """Whether the success of a phase shows that the trouble is over: that of its own, or of one behind it.
+        """True if the success of a phase shows that the trouble is over: of the same phase or of a later one.
 
         >>> trouble = Trouble(sentence="the store timed out", phase="shuffle_read", at="", is_final=False)
         >>> trouble.is_over_after("plan"), trouble.is_over_after("commit")
@@ -55,7 +55,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expiry:
-    """When Iceberg's ``expire_snapshots`` may remove a snapshot, ISO 8601."""
+    """Time from which Iceberg's ``expire_snapshots`` may remove a snapshot, ISO 8601."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
@@ -69,8 +69,8 @@ class RecentBatch:
 
     Attributes:
         rows: changes delivered.
-        bytes: of the files read.
-        seconds: from its plan to its commit, waiting between tasks and retries included; None where it is not known.
+        bytes: bytes of the files read.
+        seconds: from its plan to its commit, waiting between tasks and retries included; None if it is not known.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -84,7 +84,7 @@ class RecentBatch:
 
     @classmethod
     def of(cls, report: BatchReport) -> "RecentBatch":
-        """That of a report."""
+        """The batch of a report."""
         return cls(
             batch=report.batch_number,
             committed_at=report.committed_at,
@@ -97,21 +97,22 @@ class RecentBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineStatus:
-    """How a pipeline was doing at ``updated_at``. Times are ISO 8601 with offset; the last writer wins.
+    """The status of a pipeline at ``updated_at``. Times are ISO 8601 with offset; the last writer wins.
 
     Attributes:
-        dag_id: None where it was never run by Airflow.
-        cursor_snapshot_id: what is delivered; None before the first batch, as are the last two.
-        cursor_timestamp: None too where the snapshot expired.
-        lag_snapshots: None where the cursor is not in the branch's history.
-        lag_rows: of files added and deleted; None where a summary is silent.
-        open_run: the run that opened that batch, for people.
-        owner: of the checkpoint; None: nobody in particular.
-        checkpoint_id: of the checkpoint; its folders in the shuffle are called so.
-        waiting_since: when the oldest commit that is not delivered was made; None when up to date, or not known.
-        load_part: the last that was delivered of an initial load which is not complete.
-        trouble: of the last failed task; None after the next success.
-        next_expiry: of the cursor's snapshot; None where nothing removes it as the table stands.
+        dag_id: None if Airflow never ran the pipeline.
+        cursor_snapshot_id: last delivered snapshot; None before the first batch, as are ``last_batch`` and
+            ``last_committed_at``.
+        cursor_timestamp: None also if the snapshot expired.
+        lag_snapshots: None if the cursor is not in the branch's history.
+        lag_rows: rows of files added and deleted; None if a summary does not say.
+        open_run: run that opened the open batch, for people.
+        owner: owner of the checkpoint; None: nobody in particular.
+        checkpoint_id: id of the checkpoint; its folders in the shuffle are named after it.
+        waiting_since: time of the oldest commit that is not delivered; None if up to date, or not known.
+        load_part: last delivered part of an initial load that is not complete.
+        trouble: error of the last failed task; None after the next success.
+        next_expiry: expiry of the cursor's snapshot; None if nothing removes it as the table is now.
         recent: the last batches, oldest first.
     """
 
@@ -143,12 +144,12 @@ class PipelineStatus:
     recent: tuple[RecentBatch, ...] = ()
 
     def with_trouble(self, trouble: Trouble) -> "PipelineStatus":
-        """The same with a task that failed."""
+        """The same status with a task that failed."""
         return replace(self, trouble=trouble, updated_at=trouble.at)
 
 
 def with_batch(recent: Iterable[RecentBatch], batch: RecentBatch | None) -> tuple[RecentBatch, ...]:
-    """The last batches with one more, which takes the place of an earlier entry of its number."""
+    """The last batches with one more, which replaces an earlier entry of its number."""
     others = [each for each in recent if batch is None or each.batch != batch.batch]
     return tuple([*others, *([] if batch is None else [batch])][-_RECENT:])
 

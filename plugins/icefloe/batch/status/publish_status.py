@@ -29,14 +29,14 @@ def publish_status(
     report: BatchReport | None = None,
     is_stale: bool = False,
 ) -> PipelineStatus | None:
-    """Writes how a pipeline is doing; returns it, or None where it cannot be told. What fails is logged.
+    """Writes the status of a pipeline and returns it; None if there is none to write. Errors are logged.
 
     Args:
-        session: of the pipeline.
-        phase: the task that succeeded; trouble of it and of those before is over.
-        dag_id: of the run; None: as before.
-        report: of a batch that was just committed.
-        is_stale: the session's table was loaded so long ago that it is loaded anew.
+        session: session of the pipeline.
+        phase: the task that succeeded; trouble of it and of earlier tasks is over.
+        dag_id: DAG of the run; None: as before.
+        report: report of a batch that was just committed.
+        is_stale: True if the session's table was loaded so long ago that it has to be loaded again.
     """
     status: PipelineStatus | None = None
     with _best_effort(session.pipeline):
@@ -50,7 +50,7 @@ def publish_status(
 
 
 def publish_trouble(checkpoint: Checkpoint, pipeline: Pipeline, trouble: Trouble, *, dag_id: str | None = None) -> None:
-    """Adds to the status that a task failed; needs neither table nor catalog, which may be what failed."""
+    """Adds a failed task to the status. It needs neither table nor catalog, because these may have failed."""
     with _best_effort(pipeline):
         before = load_status(checkpoint) or PipelineStatus(
             pipeline=pipeline.name, table=pipeline.table, branch=pipeline.branch, dag_id=dag_id, updated_at=trouble.at
@@ -59,7 +59,7 @@ def publish_trouble(checkpoint: Checkpoint, pipeline: Pipeline, trouble: Trouble
 
 
 def load_status(checkpoint: Checkpoint) -> PipelineStatus | None:
-    """How a pipeline was doing; None where nothing says so, or nothing this release can read."""
+    """The last status of a pipeline; None if there is none, or none that this release can read."""
     data = checkpoint.status()
     if data is None:
         return None
@@ -78,14 +78,14 @@ def status_of(
     dag_id: str | None = None,
     report: BatchReport | None = None,
 ) -> PipelineStatus:
-    """How a pipeline is doing, from its checkpoint and the table's metadata; reads no row and lists nothing.
+    """The status of a pipeline, from its checkpoint and the table's metadata; reads no row and lists nothing.
 
     Args:
-        session: of the pipeline.
+        session: session of the pipeline.
         before: the status until now.
         phase: the task that succeeded.
-        dag_id: of the run; None: as before.
-        report: of a batch that was just committed.
+        dag_id: DAG of the run; None: as before.
+        report: report of a batch that was just committed.
     """
     pipeline, checkpoint = session.pipeline, session.checkpoint
     view = checkpoint.look()

@@ -1,4 +1,4 @@
-"""Where a branch stands, and how far a cursor is behind it, from the metadata of the table alone."""
+"""The head of a branch, and the lag of a cursor behind it, from the metadata of the table alone."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ __all__ = ["TableFacts"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFacts:
-    """What a status says of the table; see `PipelineStatus`, whose fields have the same names."""
+    """The facts of a status about the table; see the fields of the same names in `PipelineStatus`."""
 
     cursor_timestamp: str | None
     head_snapshot_id: int | None
@@ -30,9 +30,9 @@ class TableFacts:
 
         Args:
             table: as loaded.
-            branch: that the pipeline follows.
-            cursor_snapshot_id: what is delivered.
-            is_loading: it is delivered in part only.
+            branch: branch that the pipeline follows.
+            cursor_snapshot_id: last delivered snapshot.
+            is_loading: True if that snapshot is delivered only in part.
 
         Raises:
             UnknownBranchError: there is no such branch.

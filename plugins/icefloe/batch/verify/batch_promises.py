@@ -1,4 +1,4 @@
-"""What verify needs of the checkpoint to check the order and the steps of a committed batch."""
+"""The promises of a committed batch about order and steps, read from the checkpoint for verify."""
 
 from collections.abc import Sequence
 
@@ -17,12 +17,12 @@ __all__ = ["BatchPromises", "delivered_shape"]
 
 
 class BatchPromises:
-    """The promises of one batch, and by which columns its rows show their identity.
+    """The promises of one batch, and the columns in which its rows show their identity.
 
     Args:
-        session: of the pipeline.
-        commit: of the batch.
-        schema: in which it was delivered.
+        session: session of the pipeline.
+        commit: commit of the batch.
+        schema: schema in which it was delivered.
 
     Raises:
         TerminalError: its offset record is gone.
@@ -45,7 +45,7 @@ class BatchPromises:
 
 
 def delivered_shape(session: PipelineSession, schema: TableSchema, identity: Identity) -> RowShape:
-    """The rows that a pipeline delivers in a schema."""
+    """Shape of the rows that a pipeline delivers in a schema."""
     pipeline = session.pipeline
     return RowShape.of(
         schema,
@@ -69,7 +69,7 @@ def _offset(session: PipelineSession, commit: CommitRecord) -> OffsetRecord:
 
 
 def _identity_shown(session: PipelineSession, schema: TableSchema, identity: Identity) -> Sequence[ColumnPath]:
-    """The identifier columns if all of them are delivered; row ids are not. None: the rows do not show an order."""
+    """The identifier columns if all of them are delivered; row ids never are. Empty: the rows do not show an order."""
     try:
         shape = delivered_shape(session, schema, identity)
     except TerminalError:

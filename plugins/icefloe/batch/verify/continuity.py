@@ -1,4 +1,4 @@
-"""Whether committed batches follow one another: each begins where the one before ended, and no load comes twice."""
+"""Continuity of committed batches: each begins at the end of the one before, and no load comes twice."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -12,11 +12,11 @@ __all__ = ["breaks_between"]
 def breaks_between(checkpoint: Checkpoint, batches: Sequence[CommitRecord]) -> Iterator[str]:
     """One sentence for each batch that does not follow the one before it.
 
-    Replaying changes cannot see a load that was delivered twice: it begins again at the last load. So this looks at all
-    batches, also at those before.
+    A replay begins at the last load, so it cannot see a load that was delivered twice. So this looks at all batches,
+    also at those before the last load.
 
     Args:
-        checkpoint: of the batches.
+        checkpoint: checkpoint of the batches.
         batches: all that are committed, by number.
     """
     for before, batch in pairwise(batches):
@@ -39,7 +39,7 @@ def _follows(ended: Cursor, batch: CommitRecord) -> bool:
 
 
 def _is_reload(offset: OffsetRecord | None) -> bool:
-    """Whether the batch loads the table again on purpose; format 1 says so in a warning alone."""
+    """True if the batch loads the table again on purpose; format 1 says so only in a warning."""
     if offset is None or offset.version > 1:
         return offset is not None and offset.spec.is_reload
     return any("(on_gap: reload)" in warning for warning in offset.warnings)

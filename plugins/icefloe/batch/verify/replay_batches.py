@@ -42,23 +42,24 @@ logger = logging.getLogger(__name__)
 _ROWS_PER_SLICE: Final = 1 << 24
 _MAX_SLICES: Final = 256
 _WEIGHTS: Final = np.array([*(CHANGE_WEIGHTS[kind] for kind in ChangeType), 0], np.int64)
-"""What each change adds to the table, by its code; a change of no known type, -1, adds nothing."""
+"""Number of rows that each change adds to the table, by its code; a change of no known type, -1, adds none."""
 _READ_AT_ONCE_BYTES: Final = 256 << 20
 """Delete files are read once for about so many bytes of data files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyReport:
-    """What a replay found.
+    """The findings of a replay.
 
     Attributes:
-        batches: committed batches, from the last one on that loaded the table; without one that placed the cursor.
+        batches: number of committed batches since the last load of the table, which is included. A batch that only
+            placed the cursor does not count.
         changes: delivered changes, as the manifests say.
-        rows: of the end state.
+        rows: rows of the end state.
         differing_rows: rows that the changes lost or made up.
-        sentences: one per range that does not come out equal, per part that is not what its manifest says, and per
+        sentences: one for each range that does not come out equal, each part that differs from its manifest, and each
             promise that the changes of a batch break.
-        notes: what is harmless and worth to know: files that no manifest names.
+        notes: harmless findings: files that no manifest names.
     """
 
     batches: int
@@ -70,22 +71,21 @@ class VerifyReport:
 
     @property
     def is_equal(self) -> bool:
-        """Whether the changes are exactly the difference of the states."""
+        """True if the changes are exactly the difference of the states."""
         return not self.sentences
 
 
 def verify(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_SLICE) -> VerifyReport:
-    """Replays what a pipeline delivered since it last loaded the table; reads sink and table, changes nothing.
+    """Replays the changes of a pipeline since it last loaded the table; reads sink and table, changes nothing.
 
     Args:
-        session: of the pipeline.
+        session: session of the pipeline.
         rows_per_slice: rows whose hashes are held at once; a larger table is read several times.
 
     Raises:
         NotBuiltError: the sink cannot be read back.
         ConfigurationChangedError: the table was replaced, or keys like ``sink.path`` edited, since the first batch.
-        TerminalError: a state that is needed has expired, or a batch was delivered in a schema that has; a manifest is
-            gone.
+        TerminalError: a state that is needed, or the schema of a batch, has expired; a manifest is gone.
         TransientError: the sink or the table's files did not answer.
     """
     sink = session.sink
@@ -137,7 +137,7 @@ class _SchemaRunReplay:
         self._shape = delivered_shape(session, schema_run.schema, Identity(policy="none"))
         self._schema = change_schema(self._shape.delivered.arrow, with_batch=True)
         self._sentences: dict[str, None] = {}
-        """In order, each once: every slice of the hashes finds most of them again."""
+        """In order, each once, because every slice of the hashes finds most of them again."""
 
     def run(self, rows_per_slice: int) -> VerifyReport:
         schema_run = self._schema_run
@@ -166,7 +166,7 @@ class _SchemaRunReplay:
         )
 
     def _unnamed(self, batch_number: int, manifest: Manifest) -> Iterator[str]:
-        """Files that readers pass by and whoever reads by a pattern of names does not; a killed task leaves them."""
+        """Notes on files that a killed task left. Readers skip them, unless they read by a pattern of names."""
         path = self._session.pipeline.sink.path
         try:
             count = self._sink.unnamed_files(batch_number, manifest)
@@ -202,7 +202,7 @@ class _SchemaRunReplay:
         return (sentence,)
 
     def _state(self, snapshot_id: int | None, load_part: LoadPart | None = None) -> ScanPlan:
-        """What to read for the table's rows at a snapshot, or in part of its files; nothing before the first one."""
+        """The files of the table's rows at a snapshot, or a part of them; none before the first snapshot."""
         if snapshot_id is None:
             return ScanPlan(tasks=())
         step = replace(Step.initial(snapshot_id, timestamp_ms=0), load_part=load_part)
@@ -232,7 +232,7 @@ class _SchemaRunReplay:
     def _add_batch(
         self, batch_number: int, manifest: Manifest, replay: Replay, promises: BatchPromises, part_of_hashes: HashSlice
     ) -> None:
-        """Adds the changes of a batch; where its parts are what they were, they must keep their promises too."""
+        """Adds the changes of a batch. If its parts are unchanged, they must keep their promises too."""
         begun = promises.begin(part_of_hashes)
         are_whole = [self._add_part(batch_number, part, replay, begun, promises.identity) for part in manifest.parts]
         for fault in begun.faults(manifest.batch.counts) if all(are_whole) else ():
@@ -242,7 +242,7 @@ class _SchemaRunReplay:
     def _add_part(
         self, batch_number: int, part: Part, replay: Replay, promises: ChangePromises, identity: Sequence[ColumnPath]
     ) -> bool:
-        """Adds the changes of one part; notes where it is gone, or other than its manifest says."""
+        """Adds the changes of one part; reports a part that is gone, or differs from its manifest."""
         what = f"part {part.names[0]} of batch {batch_number} in {self._session.pipeline.sink.path}"
         rows = hash_sum = 0
         try:

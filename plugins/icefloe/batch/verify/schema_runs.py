@@ -17,7 +17,7 @@ class SchemaRun:
     """Batches of one schema.
 
     Attributes:
-        schema: in which they were delivered.
+        schema: schema in which they were delivered.
         batches: by number.
     """
 
@@ -36,15 +36,15 @@ class SchemaRun:
 
     @property
     def load_part(self) -> LoadPart | None:
-        """How much of that state is delivered, while the last batch leaves files of its load to the next one."""
+        """Delivered part of that state, if the last batch leaves files of its load to the next one; otherwise None."""
         part = self.batches[-1].load_part
         return None if part is None or part.is_last else part.with_earlier
 
 
 def since_last_start(batches: Sequence[CommitRecord]) -> Sequence[CommitRecord]:
-    """The batches of a pipeline from the last one on that began without a snapshot: a load, or a first placing.
+    """The batches from the last one that began without a snapshot: a load, or the first placing of the cursor.
 
-    What was delivered before a table was loaded anew has no end state to compare with, and stands for nothing.
+    Changes from before a table was loaded again have no end state to compare with, and no longer count.
     """
     starts = [index for index, batch in enumerate(batches) if batch.after_snapshot_id is None]
     return batches[starts[-1] :] if starts else batches
@@ -53,8 +53,8 @@ def since_last_start(batches: Sequence[CommitRecord]) -> Sequence[CommitRecord]:
 def schema_runs(table: Table, batches: Sequence[CommitRecord]) -> list[SchemaRun]:
     """The segments of batches that follow one another, in order.
 
-    A first batch that only placed the cursor (``from_now``) is in none. A batch whose snapshot expired is taken to have
-    the schema of the next one.
+    A first batch that only placed the cursor (``from_now``) is in no segment. A batch whose snapshot expired is taken
+    to have the schema of the next one.
     """
     only_places_cursor = batches and batches[0].steps == 0 and batches[0].after_snapshot_id is None
     found: list[SchemaRun] = []
@@ -69,7 +69,7 @@ def schema_runs(table: Table, batches: Sequence[CommitRecord]) -> list[SchemaRun
 
 
 def _schema_after(table: Table, batch: CommitRecord) -> TableSchema | None:
-    """The schema that a batch was delivered in; None where its snapshot expired."""
+    """The schema that a batch was delivered in; None if its snapshot expired."""
     snapshot_id = batch.up_to_snapshot_id
     is_there = snapshot_id is None or snapshot_id in History.of(table).snapshots
     return _schema(table, batch) if is_there else None
