@@ -69,7 +69,7 @@ bench: $(VENV)/.developer  ## speed on 2 million rows rewritten by Spark, and on
 screenshots: $(VENV)/.developer  ## the pictures of docs/, made by Chromium from real runs
 	@PYTHONPATH=plugins:tests:. $(VENV)/bin/python -m page.screenshots docs/images
 
-lock: $(VENV)/.uv  ## resolve the exact versions anew, with the hashes of their files
+lock: $(VENV)/.uv  ## resolve the exact versions again, with the hashes of their files
 	$(COMPILE) make/uv.in --output-file make/uv.txt
 	$(COMPILE) make/java.in --output-file make/java.txt
 	$(COMPILE) requirements.in --output-file requirements.txt
@@ -84,7 +84,7 @@ clean:  ## remove the environment, the demo's data and all caches
 	rm -rf $(VENV) .demo .stack .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# One stamp for each layer of the environment; the Python itself is the first, so that a dangling link is made anew.
+# One stamp for each layer of the environment; the Python itself is the first, so that a dangling link is made again.
 $(VENV)/bin/python:
 	@python="$$(sh make/find_python.sh)" && echo "Making $(VENV) with $$python" && "$$python" -m venv --clear $(VENV)
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from pyiceberg.table import Table
 
+from icefloe.batch.batch_keys import task_key
 from icefloe.batch.context.batch_context import BatchContext
 from icefloe.batch.fenced_store import FencedStore
-from icefloe.batch.keys import task_key
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.plan.make_plan import Places, make_plan
 from icefloe.batch.run_settings import RunSettings

@@ -26,7 +26,7 @@ from icefloe.batch.commit.report import load_report
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.status.publish_status import load_status
-from icefloe.batch.verify.replay_batches import verify
+from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.pipeline.model import Pipeline
@@ -38,7 +38,7 @@ _SECONDS_BETWEEN_LOOKS: Final = 1.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """0 when every change was delivered exactly and `verify` agrees, or the table was there before."""
+    """0 when every change was delivered exactly and `verify_batches` agrees, or the table was there before."""
     parser = argparse.ArgumentParser(prog="python -m demo.follow", description=__doc__.splitlines()[0])
     parser.add_argument("pipeline", type=Path, help="the pipeline file that Airflow follows")
     parser.add_argument("--brief", action="store_true", help="one change that adds rows and one that updates some")
@@ -75,7 +75,7 @@ def follow(
         progress.say(result.line(change.title, monotonic() - started))
         wrong += result.differences(change)
         delivered = batches.stop
-    replayed = verify(_open_session(pipeline))
+    replayed = verify_batches(_open_session(pipeline))
     if replayed.is_equal:
         progress.say(
             f"\nVerified: {replayed.changes:,} changes of {replayed.batches} batches, replayed, "

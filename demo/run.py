@@ -20,7 +20,7 @@ from demo.progress import Progress
 from icefloe.batch.commit.report import load_report
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.verify.replay_batches import verify
+from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.errors import IcefloeError
 from icefloe.pipeline.pipeline_file import load_pipeline
 
@@ -32,7 +32,7 @@ _WIDTH_OF_FILES: Final = 110
 
 
 def main() -> int:
-    """0 when every batch delivered exactly what was done to the table and `verify` agrees."""
+    """0 when every batch delivered exactly what was done to the table and `verify_batches` agrees."""
     console = Console(file=own_output())
     if not console.is_terminal:
         console.width = _WIDTH_OF_FILES
@@ -70,7 +70,7 @@ def run_demo(folder: Path, pipeline: Path, progress: Progress) -> list[str]:
         wrong += result.differences(changes[-1])
     wrong += show_delivered(Delivered(folder / "changes"), changes, progress)
     with progress.under_way("Replaying the changes"), output_to(airflow.log):
-        replayed = verify(open_session(folder, pipeline))
+        replayed = verify_batches(open_session(folder, pipeline))
     if replayed.is_equal:
         progress.say(
             f"\nVerified: {replayed.changes:,} changes of {replayed.batches} batches, replayed, "

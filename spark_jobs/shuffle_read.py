@@ -2,8 +2,8 @@
 
 import sys
 
-from icefloe.batch.run.phases import Phase
-from icefloe.engines.spark.job import run
+from icefloe.engines.spark.job import run_job
+from icefloe.flow import Phase
 
 if __name__ == "__main__":
-    sys.exit(run(Phase.SHUFFLE_READ, sys.argv[1:]))
+    sys.exit(run_job(Phase.SHUFFLE_READ, sys.argv[1:]))

@@ -10,17 +10,17 @@ from typing import Literal
 
 import pyarrow as pa
 
+from icefloe.batch.batch_keys import task_key
 from icefloe.batch.context.batch_context import BatchContext
 from icefloe.batch.fenced_store import FencedStore
-from icefloe.batch.keys import task_key
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.map.write_part import inserted_rows
 from icefloe.batch.open.cores import local_cores
-from icefloe.batch.open.identity import choose_identity, has_row_ids
+from icefloe.batch.open.identity_policy import choose_identity, has_row_ids
 from icefloe.batch.open.range_request import RangeRequest, plan_request
 from icefloe.batch.plan.make_plan import Places, PlannedBatch, make_plan
 from icefloe.batch.reduce.coalesce_map_outputs import coalesce_map_outputs
-from icefloe.batch.reduce.extents import load_extents
+from icefloe.batch.reduce.range_extents import load_extents
 from icefloe.batch.reduce.read_range import range_changes
 from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.stage.deliver import Delivery

@@ -13,7 +13,7 @@ from changes.net_states import NetChange, net_of_states
 from icefloe.audit.sums import AuditError
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.reduce import read_range
-from icefloe.batch.verify.replay_batches import verify
+from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.flow import Route
 from spark.row_counts import Row, typed_changes_of
 
@@ -79,7 +79,7 @@ def test_a_batch_delivers_its_last_state_against_its_first(
     report = batch.deliver()
     assert (report.changes, report.steps, report.route) == ("net", 6, Route.SHUFFLE)
     require_net(workshop, batch.plan, workshop.changes(1))
-    found = verify(workshop.session())
+    found = verify_batches(workshop.session())
     assert (found.is_equal, found.batches) == (True, 2)
 
 
@@ -91,7 +91,7 @@ def test_what_came_and_went_between_the_states_is_no_change(net: Workshop) -> No
     report = net.deliver()
     assert report is not None
     assert (report.steps, sum(report.counts.values())) == (4, 0)
-    assert verify(net.session()).is_equal
+    assert verify_batches(net.session()).is_equal
 
 
 def test_two_updates_are_one_under_the_second(net: Workshop) -> None:
@@ -132,7 +132,7 @@ def test_batches_of_one_history_join(net: Workshop) -> None:
     net.update([1], value=1.0)
     net.deliver()
     assert Counter(net.changes(2)["_change_type"].to_pylist()) == Counter(INSERT=1, UPDATE_BEFORE=1, UPDATE_AFTER=1)
-    assert verify(net.session()).is_equal
+    assert verify_batches(net.session()).is_equal
 
 
 def test_net_changes_that_do_not_add_up_reach_no_sink(net: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:

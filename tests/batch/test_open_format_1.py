@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from batch.workshop import OpenBatch, Workshop
-from icefloe.batch.keys import plan_url
+from icefloe.batch.batch_keys import plan_url
 from icefloe.flow import Phase
 
 GOLDEN = Path(__file__).parents[1] / "checkpoint/golden/format-1"

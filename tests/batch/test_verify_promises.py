@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from batch.workshop import Workshop
-from icefloe.batch.verify.replay_batches import verify
+from icefloe.batch.verify.replay_batches import verify_batches
 
 BATCH = 1
 
@@ -29,7 +29,7 @@ def edit(workshop: Workshop, edited: Callable[[pa.Table], pa.Table]) -> tuple[st
     """What verify says of a part that was edited; its manifest has the sums of the rows, which stayed."""
     [path] = (workshop.folder / f"changes/batch={BATCH}").glob("part-*.parquet")
     pq.write_table(edited(pq.ParquetFile(path).read()), path)
-    found = verify(workshop.session())
+    found = verify_batches(workshop.session())
     assert found.differing_rows == 0
     assert found.is_equal is not bool(found.sentences)
     return found.sentences
@@ -92,7 +92,7 @@ def updates_of_another_step(table: pa.Table) -> pa.Table:
 def test_changes_that_break_a_promise_are_found(
     delivered: Workshop, edited: Callable[[pa.Table], pa.Table], fault: str
 ) -> None:
-    assert verify(delivered.session()).is_equal
+    assert verify_batches(delivered.session()).is_equal
     found = edit(delivered, edited)
     assert [sentence for sentence in found if fault in sentence], found
     begin = f"batch {BATCH} in file://{delivered.folder}/changes breaks what docs/sinks.md promises: "
@@ -102,7 +102,7 @@ def test_changes_that_break_a_promise_are_found(
 def test_a_change_type_that_is_none_is_a_sentence(delivered: Workshop) -> None:
     [path] = (delivered.folder / f"changes/batch={BATCH}").glob("part-*.parquet")
     pq.write_table(mapped("_change_type", INSERT="UPSERT")(pq.ParquetFile(path).read()), path)
-    found = verify(delivered.session())
+    found = verify_batches(delivered.session())
     assert found.differing_rows == 1
     assert "is not what its manifest says" in found.sentences[0]
 
@@ -116,7 +116,7 @@ def test_an_identity_in_two_parts_is_found_in_every_slice(delivered: Workshop) -
 
     [first] = edit(delivered, apart)
     assert "the changes of one identity are not in one place of one part" in first
-    assert verify(delivered.session(), rows_per_slice=4).sentences == (first,)
+    assert verify_batches(delivered.session(), rows_per_slice=4).sentences == (first,)
 
 
 def test_without_identifier_columns_only_the_two_images_of_an_update_stand_together(workshop: Workshop) -> None:
@@ -128,11 +128,11 @@ def test_without_identifier_columns_only_the_two_images_of_an_update_stand_toget
 
 
 def test_files_that_no_manifest_names_are_a_note(delivered: Workshop) -> None:
-    assert verify(delivered.session()).notes == ()
+    assert verify_batches(delivered.session()).notes == ()
     folder = delivered.folder / f"changes/batch={BATCH}"
     [path] = folder.glob("part-*.parquet")
     (folder / "part-00077.parquet").write_bytes(path.read_bytes())
-    found = verify(delivered.session())
+    found = verify_batches(delivered.session())
     assert found.is_equal
     assert found.notes == (
         f"batch={BATCH} in file://{delivered.folder}/changes has 1 files that no manifest names: do not read them",

@@ -23,13 +23,13 @@ from pyiceberg.expressions import AlwaysTrue, In
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
+from icefloe.batch.batch_keys import split_plan_url
 from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.commit.commit_batch import commit_batch
 from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.batch_context import BatchContext, TaskReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.keys import split_plan_url
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.plan.open_and_plan import Prepared, open_and_plan
 from icefloe.batch.plan_document import Plan

@@ -5,7 +5,7 @@ import pytest
 from docs.blocks import Block
 from docs.claims import Kind, claimed
 from docs.flights import Flights
-from icefloe.batch.keys import error_key
+from icefloe.batch.batch_keys import error_key
 from icefloe.batch.open.range_request import RangeRequest
 
 EXTENSIONS = r"(json|parquet|data|index|statistics|block|void)"

@@ -9,7 +9,7 @@ from cli.workspace import icefloe
 from docs.blocks import Block
 from docs.claims import Kind, claimed
 from docs.flights import Flights
-from icefloe.pipeline.not_built import refuse_unbuilt
+from icefloe.pipeline.later_keys import refuse_unbuilt
 from icefloe.pipeline.pipeline_file import load_pipeline
 
 

@@ -13,7 +13,7 @@ from histories.bench import Bench
 from histories.check import Question, WrongChangesError, check_changes
 from histories.trace import ExpectedStep
 from icefloe.batch.commit.report import BatchReport
-from icefloe.batch.verify.replay_batches import verify
+from icefloe.batch.verify.replay_batches import verify_batches
 
 __all__ = ["Deliveries"]
 
@@ -71,7 +71,7 @@ class Deliveries:
         return not identifiers <= {each.field_id for each in schema.fields}
 
     def check(self) -> int:
-        """Hold each batch to its steps, and all of them to `verify`; how many changes there were.
+        """Hold each batch to its steps, and all of them to `verify_batches`; how many changes there were.
 
         Raises:
             WrongChangesError: what differs.
@@ -88,7 +88,7 @@ class Deliveries:
                 parts = []
         if parts:
             raise WrongChangesError(f"the load that batch {parts[0][0].batch_number} began is not complete")
-        sentences = verify(self.workshop.session()).sentences if self.reports else ()
+        sentences = verify_batches(self.workshop.session()).sentences if self.reports else ()
         if sentences:
             raise WrongChangesError(f"verify: {'; '.join(sentences)}, pipeline {self.workshop.keys}")
         return changes

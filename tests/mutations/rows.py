@@ -53,10 +53,10 @@ ROWS: Final = (
     ),
     Mutation(
         name="files that two steps remove and add are compared by position",
-        path="batch/map/alignment.py",
+        path="batch/map/rewritten_files.py",
         before="return file.effects[0].change_ordinal, file.data_file.record_count",
         after="return 0, file.data_file.record_count",
-        suite=("tests/batch/map/test_alignment.py", "tests/batch/map/test_carryover.py"),
+        suite=("tests/batch/map/test_rewritten_files.py", "tests/batch/map/test_carryover.py"),
     ),
     Mutation(
         name="NaN is not NaN",

@@ -17,8 +17,8 @@ from airflow.utils.db import initdb
 from airflow.utils.session import create_session
 from sqlalchemy import delete, select, update
 
+from icefloe.batch.batch_keys import phase_key
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.keys import phase_key
 from icefloe.batch.phase_record import PhaseRecord
 from icefloe.batch.status.publish_status import publish_status
 from icefloe.documents import dump_document

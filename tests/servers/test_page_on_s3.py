@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from checkpoint.sample_records import an_offset
-from icefloe.checkpoint.keys import offset_key, report_key
+from icefloe.checkpoint.record_keys import offset_key, report_key
 from icefloe.documents import dump_document
 from icefloe.orchestration.page.document_cache import Found
 from icefloe.orchestration.page.server.checkpoint_reader import CheckpointReader

@@ -1,5 +1,6 @@
 """Rows for shuffle tests: small tables, their hashes and their map outputs."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,11 +8,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
-from icefloe.shuffle.map_output import MapTaskCounts, write_map_output
+from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts
 from icefloe.shuffle.map_output_record import MapOutputRecord
 from icefloe.storage.store import Store
 
-__all__ = ["TABLE_SCHEMA", "Rows", "commit_rows", "some_rows"]
+__all__ = ["TABLE_SCHEMA", "Rows", "commit_rows", "some_rows", "write_map_output"]
 
 TABLE_SCHEMA = pa.schema([
     pa.field("id", pa.int64(), nullable=False),
@@ -87,3 +88,43 @@ def commit_rows(
             removed_rows_read=10, added_rows_read=20, carried_over_rows=5, bytes_read=999, seconds=1.5
         ),
     )
+
+
+def write_map_output(
+    store: Store,
+    *,
+    map_id: int,
+    generation: int,
+    attempt: str,
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    reduce_ids: NDArray[np.int32],
+    change_ordinals: NDArray[np.int32],
+    weights: NDArray[np.int64],
+    row_hashes: RowHashes,
+    num_partitions: int,
+    memory_bytes: int,
+    counts: MapTaskCounts,
+) -> MapOutputRecord:
+    """Commits rows that are all in memory; the arrays run over the rows of all batches. See `MapOutputWriter`."""
+    with MapOutputWriter(
+        store,
+        map_id=map_id,
+        generation=generation,
+        attempt=attempt,
+        schema=schema,
+        num_partitions=num_partitions,
+        memory_bytes=memory_bytes,
+    ) as writer:
+        start = 0
+        for batch in batches:
+            rows = slice(start, start + batch.num_rows)
+            writer.write(
+                batch,
+                reduce_ids=reduce_ids[rows],
+                change_ordinals=change_ordinals[rows],
+                weights=weights[rows],
+                row_hashes=row_hashes.slice(rows.start, rows.stop),
+            )
+            start = rows.stop
+        return writer.commit(counts)

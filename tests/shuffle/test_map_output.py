@@ -14,14 +14,14 @@ from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.committed_output import read_committed_output
 from icefloe.shuffle.extents import plan_extents
 from icefloe.shuffle.fetch import fetch_blocks
-from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts, new_attempt, write_map_output
+from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts, new_attempt
 from icefloe.shuffle.map_output_log import MapOutputLog
 from icefloe.shuffle.map_output_record import CorruptMapOutputError
 from icefloe.shuffle.reduce_ids import reduce_ids
 from icefloe.shuffle.reduce_ranges import ReduceRange
 from icefloe.storage.location import open_store
 from shuffle.memory_store import MemoryStore
-from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
+from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows, write_map_output
 
 SCHEMA = block_schema(TABLE_SCHEMA)
 

@@ -11,7 +11,7 @@ from pyiceberg.expressions import EqualTo, LessThan
 from pyiceberg.table import Table
 
 from batch.workshop import Workshop
-from icefloe.batch.verify.replay_batches import verify
+from icefloe.batch.verify.replay_batches import verify_batches
 from spark.java_states import JavaStates
 from spark.java_writers import JavaWriters
 from spark.range_check import changes_of, check_range, check_ranges
@@ -251,7 +251,7 @@ def test_where_the_log_no_longer_reaches_snapshots_are_split_and_the_plan_says_s
     [warning] = [each for each in batch.plan.warnings if "committed together" in each]
     assert f"between {table.snapshot_ids()[0]} and" in warning
     assert warning in batch.deliver().warnings
-    assert verify(workshop.session()).is_equal
+    assert verify_batches(workshop.session()).is_equal
     assert changes_of(table, before, old[-1])["_change_ordinal"].to_pylist()
 
 
@@ -269,7 +269,7 @@ def test_a_pipeline_delivers_commits_or_snapshots(table: SparkTable, tmp_path: P
         batch.deliver()
         workshop.require_exact(batch.plan, workshop.changes(len(steps)))
     assert steps == ([[3, 3]] if commit_groups == "fuse" else [[1, 1]] * 3)
-    assert verify(workshop.session()).is_equal
+    assert verify_batches(workshop.session()).is_equal
 
 
 def followed(table: SparkTable, folder: Path) -> Workshop:

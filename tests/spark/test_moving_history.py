@@ -11,7 +11,7 @@ import pytest
 from batch.workshop import Workshop
 from icefloe.batch.open.batch_bounds import ScanTooLargeError, steps_within
 from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
-from icefloe.batch.verify.replay_batches import verify
+from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.errors import TerminalError
 from icefloe.flow import Route
 from icefloe.iceberg.history.history import ExpiredHistoryError, NotAnAncestorError, UnknownBranchError, is_replace
@@ -95,7 +95,7 @@ def check_batch(workshop: Workshop, table: SparkTable, ends: Sequence[int], kind
     states = states_of(table, after, *ends)
     found = workshop.changes(report.batch_number)
     check_range(found.drop_columns(["_batch"]) if found.num_columns else found, states, [after, *ends], ["id"])
-    assert verify(workshop.session()).is_equal
+    assert verify_batches(workshop.session()).is_equal
 
 
 @EVERY_VARIANT
@@ -296,7 +296,7 @@ def test_a_cursor_that_expired_with_the_files_that_the_next_commit_removed_is_a_
         None,
         states_of(table, head(table))[head(table)].total(),
     )
-    assert verify(workshop.session()).is_equal
+    assert verify_batches(workshop.session()).is_equal
 
 
 @EVERY_VARIANT
@@ -323,7 +323,7 @@ def test_a_parent_that_pyiceberg_erased_is_a_gap(table: SparkTable, tmp_path: Pa
     with pytest.raises(ExpiredHistoryError, match="set on_gap: reload"):
         workshop.prepare()
     assert workshop.set(on_gap="reload", initial_load="from_earliest").deliver() is not None
-    assert verify(workshop.session()).is_equal
+    assert verify_batches(workshop.session()).is_equal
 
 
 @EVERY_VARIANT

@@ -9,7 +9,7 @@ Read in this order:
 - `plan_document`: the plan and its map tasks, all a task ever reads of them
 - `task_documents`: files with their delete states, as a map task's document lists them
 - `plan_format_1`: plans of format 1, read as plans of today
-- `keys`: the keys of a batch's documents below its folder
+- `batch_keys`: the keys of a batch's documents below its folder
 - `phase_record`: attempts, time and figures of one phase
 - `credentials`: secrets of catalog, storage and sink, kept out of every document
 - `run_settings`: settings that a run takes from the pipeline file as it is now
@@ -19,9 +19,9 @@ Read in this order:
 """
 
 __all__ = [
+    "batch_keys",
     "credentials",
     "fenced_store",
-    "keys",
     "phase_record",
     "run_settings",
     "table_access",

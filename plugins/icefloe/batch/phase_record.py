@@ -9,7 +9,7 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import ConfigDict
 
-from icefloe.batch.keys import phase_key
+from icefloe.batch.batch_keys import phase_key
 from icefloe.documents import STRICT, dump_document, load_document
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.flow import WORKING_TASKS, FlowTask
@@ -169,7 +169,7 @@ def _load(store: Store, phase: str) -> PhaseRecord | None:
     except KeyMissingError:
         return None
     except IcefloeError as error:
-        logger.warning("%s; it is counted anew", error.sentence)
+        logger.warning("%s; it is counted from scratch", error.sentence)
         return None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, Self
 
-from icefloe.checkpoint.keys import backfill_prefix
+from icefloe.checkpoint.record_keys import backfill_prefix
 from icefloe.checkpoint.records import Writer
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.settings import ShuffleSettings, SinkSettings

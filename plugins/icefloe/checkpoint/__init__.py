@@ -11,7 +11,7 @@ Read in this order:
 - `log`: opens batches and commits them
 - `ownership`: one owner at a time
 - `owner_variable`: the owner that the environment of a process names
-- `keys`: the keys of the records
+- `record_keys`: the keys of the records
 - `record_store`: reads and creates single records
 - `last_number`: the end of a numbered sequence, found without listing
 - `format_1`: offsets of format 1, read as records of today
@@ -20,9 +20,9 @@ Read in this order:
 __all__ = [
     "batch_spec",
     "identity",
-    "keys",
     "log",
     "owner_variable",
+    "record_keys",
     "records",
     "view",
 ]

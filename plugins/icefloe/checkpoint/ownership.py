@@ -5,8 +5,8 @@ import uuid
 from datetime import UTC, datetime
 from typing import Final
 
-from icefloe.checkpoint.keys import PIPELINE, owner_key
 from icefloe.checkpoint.last_number import last_present
+from icefloe.checkpoint.record_keys import PIPELINE, owner_key
 from icefloe.checkpoint.record_store import CheckpointGapError, RecordStore
 from icefloe.checkpoint.records import OwnerRecord, PipelineRecord, Writer
 from icefloe.errors import TerminalError, TransientError

@@ -17,10 +17,10 @@ Read in this order:
 - `checklist`: checks and the exit code they add up to
 - `screen`: tables on standard output
 - `activity`: progress on standard error
-- `log`: the library's log
+- `command_log`: the library's log
 - `times`: times in UTC
 - `ids`: ids of snapshots and batches
-- `not_built`: commands for later releases
+- `later_commands`: commands for later releases
 """
 
 from icefloe.cli.command_line import main

@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from typing import Final, NoReturn
 
-from icefloe.cli.log import log_to_stderr
+from icefloe.cli.command_log import log_to_stderr
 from icefloe.cli.parser import make_parser
 from icefloe.cli.screen import Screen
 from icefloe.errors import IcefloeError
@@ -104,7 +104,7 @@ def _command(name: str) -> Callable[[Namespace, Screen], int]:
             from icefloe.cli.validate import validate
 
             return validate
-    from icefloe.cli.not_built import not_built
+    from icefloe.cli.later_commands import not_built
 
     return not_built
 

@@ -133,7 +133,7 @@ def _add_not_built(commands: Commands) -> None:
     _add_common(sweep)
     for name, help_text in (
         ("abandon", "give up an open batch"),
-        ("reset", "begin anew"),
+        ("reset", "begin from scratch"),
         ("set-cursor", "say where the next batch begins"),
     ):
         command = commands.add_parser(name, help=f"{help_text} {later}")

@@ -13,8 +13,8 @@ from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.owner_variable import owner_of
 from icefloe.checkpoint.records import Writer
 from icefloe.iceberg.catalog.catalogs import UnknownCatalogError
+from icefloe.pipeline.later_keys import refuse_unbuilt
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.not_built import refuse_unbuilt
 from icefloe.pipeline.pipeline_file import find_pipeline, load_pipeline
 from icefloe.storage.location import open_store
 

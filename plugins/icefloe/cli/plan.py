@@ -4,7 +4,7 @@ import os
 from argparse import Namespace
 from typing import Any
 
-from icefloe.batch.open.identity import identity_text
+from icefloe.batch.open.identity_policy import identity_text
 from icefloe.batch.open.open_batch import NextBatch, next_batch
 from icefloe.batch.plan.make_plan import PlannedBatch
 from icefloe.batch.plan.open_and_plan import plan_of, refuse_excessive_scan

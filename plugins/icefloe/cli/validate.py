@@ -8,7 +8,7 @@ from functools import partial
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.open.identity import choose_identity, has_row_ids, identity_text
+from icefloe.batch.open.identity_policy import choose_identity, has_row_ids, identity_text
 from icefloe.batch.open.open_batch import NextBatch, next_batch
 from icefloe.batch.plan.open_and_plan import refuse_unfit
 from icefloe.batch.rows.row_shape import RowShape
@@ -26,9 +26,9 @@ from icefloe.iceberg.catalog.catalogs import UnknownTableError, load_catalog
 from icefloe.iceberg.history.history import UnknownBranchError, head
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.patience import patience_seconds
+from icefloe.pipeline.later_keys import refuse_unbuilt
 from icefloe.pipeline.lines import with_lines
 from icefloe.pipeline.model import Pipeline, SinkSettings
-from icefloe.pipeline.not_built import refuse_unbuilt
 from icefloe.pipeline.pipeline_file import find_pipeline, load_pipeline, refuse_taken_name
 from icefloe.pipeline.places import refuse_nested_places
 from icefloe.sinks.open_sink import open_sink

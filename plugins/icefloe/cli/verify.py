@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 
-from icefloe.batch.verify.replay_batches import verify as replay
+from icefloe.batch.verify.replay_batches import verify_batches as replay
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session
 from icefloe.cli.screen import Screen
 from icefloe.errors import TerminalError

@@ -15,7 +15,7 @@ Read in this order:
 - `unreadable`: errors of files, raised before their name is known
 """
 
-from icefloe.iceberg.catalog.configuration import read_configuration
+from icefloe.iceberg.catalog.pyiceberg_configuration import read_configuration
 
 __all__ = ["data_file", "delete_file", "load_part", "step", "table", "table_identity"]
 

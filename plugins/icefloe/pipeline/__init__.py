@@ -16,8 +16,8 @@ Read in this order:
 - `secret`: keys that look like secrets, refused
 - `expanded_text`: a text resolved, next to the text as written
 - `schedule`: schedules
-- `not_built`: keys for later releases
-- `configuration`: the part of a pipeline that the checkpoint records
+- `later_keys`: keys for later releases
+- `recorded_configuration`: the part of a pipeline that the checkpoint records
 - `yaml_file`: YAML with line numbers
 - `yaml_tree`: the tree of a YAML text
 - `yaml_scalar`: scalars of YAML 1.2
@@ -25,14 +25,14 @@ Read in this order:
 
 __all__ = [
     "authority",
-    "configuration",
     "environment",
     "expanded_text",
+    "later_keys",
     "lines",
     "model",
-    "not_built",
     "pipeline_file",
     "places",
+    "recorded_configuration",
     "settings",
     "url",
     "yaml_file",

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from threading import Lock
 from typing import Any, Final
 
-from icefloe.redaction.configuration import HiddenValue, hidden_values
 from icefloe.redaction.forms import SHORTEST, Forms
+from icefloe.redaction.secret_values import HiddenValue, hidden_values
 from icefloe.redaction.starts import Starts
 
 __all__ = ["HIDDEN", "hide", "hide_environment", "redacted", "redacted_foreign", "without_secrets"]

@@ -8,7 +8,7 @@ import io
 import tempfile
 import uuid
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +30,7 @@ from icefloe.shuffle.schema_fingerprint import schema_fingerprint
 from icefloe.shuffle.statistics_file import PartitionStatistics, encode_statistics
 from icefloe.storage.store import Store
 
-__all__ = ["MapOutputWriter", "MapTaskCounts", "new_attempt", "write_map_output"]
+__all__ = ["MapOutputWriter", "MapTaskCounts", "new_attempt"]
 
 _LARGEST_BUFFER_BYTES: Final = 1 << 30
 """Arrow's strings take 32-bit offsets: what is buffered must fit into one batch."""
@@ -226,46 +226,6 @@ class MapOutputWriter:
                 parent = self._spill_folders[len(self._folders)]
                 self._folders.append(tempfile.TemporaryDirectory(prefix="icefloe-", dir=parent))
         return Path(self._folders[len(self._runs) % len(self._folders)].name)
-
-
-def write_map_output(
-    store: Store,
-    *,
-    map_id: int,
-    generation: int,
-    attempt: str,
-    schema: pa.Schema,
-    batches: Iterable[pa.RecordBatch],
-    reduce_ids: NDArray[np.int32],
-    change_ordinals: NDArray[np.int32],
-    weights: NDArray[np.int64],
-    row_hashes: RowHashes,
-    num_partitions: int,
-    memory_bytes: int,
-    counts: MapTaskCounts,
-) -> MapOutputRecord:
-    """Commits rows that are all in memory; the arrays run over the rows of all batches. See `MapOutputWriter`."""
-    with MapOutputWriter(
-        store,
-        map_id=map_id,
-        generation=generation,
-        attempt=attempt,
-        schema=schema,
-        num_partitions=num_partitions,
-        memory_bytes=memory_bytes,
-    ) as writer:
-        start = 0
-        for batch in batches:
-            rows = slice(start, start + batch.num_rows)
-            writer.write(
-                batch,
-                reduce_ids=reduce_ids[rows],
-                change_ordinals=change_ordinals[rows],
-                weights=weights[rows],
-                row_hashes=row_hashes.slice(rows.start, rows.stop),
-            )
-            start = rows.stop
-        return writer.commit(counts)
 
 
 @contextmanager

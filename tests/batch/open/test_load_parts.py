@@ -7,7 +7,7 @@ from batch.workshop import Workshop
 from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.open.open_batch import find_work
 from icefloe.batch.status.publish_status import load_status, publish_status
-from icefloe.batch.verify.replay_batches import verify
+from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.history import ExpiredHistoryError
 from icefloe.iceberg.load_part import LoadPart
@@ -65,7 +65,7 @@ def test_a_large_load_takes_several_batches_of_one_snapshot_and_misses_and_doubl
         report = following.deliver()
         loaded.require_exact(following.plan, loaded.changes(report.batch_number))
     assert report.up_to_snapshot_id == loaded.head()
-    assert verify(loaded.session()).is_equal
+    assert verify_batches(loaded.session()).is_equal
 
 
 @pytest.mark.parametrize(("max_bytes", "batches"), [(1, 4), (2**40, 1)])
@@ -77,7 +77,7 @@ def test_a_batch_of_a_load_takes_one_file_at_least_and_no_more_batches_than_need
     assert sum((weights_of(loaded.changes(each.batch_number)) for each in reports), Counter()) == loaded.state(
         loaded.head()
     )
-    assert verify(loaded.session()).is_equal
+    assert verify_batches(loaded.session()).is_equal
 
 
 def test_changes_follow_from_the_snapshot_that_was_loaded_after_a_rollback_too(loaded: Workshop) -> None:
@@ -86,12 +86,12 @@ def test_changes_follow_from_the_snapshot_that_was_loaded_after_a_rollback_too(l
     loaded.table.manage_snapshots().rollback_to_snapshot(before).commit()
     reports = deliver_all(loaded)
     assert [report.counts["delete"] for report in reports] == [0, 20]
-    assert verify(loaded.session()).is_equal
+    assert verify_batches(loaded.session()).is_equal
 
 
 def test_what_was_loaded_so_far_is_verified_and_told_as_behind(loaded: Workshop) -> None:
     loaded.deliver()
-    found = verify(loaded.session())
+    found = verify_batches(loaded.session())
     assert (found.is_equal, found.rows, found.changes) == (True, 20, 20)
     session = loaded.session()
     publish_status(session, phase="commit")
@@ -106,7 +106,7 @@ def test_a_lost_row_of_a_load_that_goes_on_is_found(loaded: Workshop) -> None:
     loaded.deliver()
     [file] = (loaded.folder / "changes" / "batch=0").glob("part-*0.parquet")
     file.unlink()
-    assert not verify(loaded.session()).is_equal
+    assert not verify_batches(loaded.session()).is_equal
 
 
 def test_the_oldest_state_is_loaded_in_parts_too_where_history_does_not_reach_back(loaded: Workshop) -> None:
@@ -116,7 +116,7 @@ def test_the_oldest_state_is_loaded_in_parts_too_where_history_does_not_reach_ba
     reports = deliver_all(loaded.set(initial_load="from_earliest"))
     assert [part(loaded, report.batch_number) is None for report in reports] == [False, False, True]
     assert [report.up_to_snapshot_id for report in reports] == [snapshot_ids[3], snapshot_ids[3], loaded.head()]
-    assert verify(loaded.session()).is_equal
+    assert verify_batches(loaded.session()).is_equal
 
 
 def test_a_snapshot_that_expires_while_it_is_loaded_is_a_gap(loaded: Workshop) -> None:
@@ -128,7 +128,7 @@ def test_a_snapshot_that_expires_while_it_is_loaded_is_a_gap(loaded: Workshop) -
         loaded.deliver()
     [second] = deliver_all(loaded.set(on_gap="reload"))
     assert (second.after_snapshot_id, second.counts["insert"]) == (None, 30)
-    assert verify(loaded.session()).is_equal
+    assert verify_batches(loaded.session()).is_equal
 
 
 def test_a_table_that_is_loaded_anew_is_loaded_in_parts_too(loaded: Workshop) -> None:
@@ -140,7 +140,7 @@ def test_a_table_that_is_loaded_anew_is_loaded_in_parts_too(loaded: Workshop) ->
     reports = deliver_all(loaded.set(on_gap="reload"))
     assert [report.counts["insert"] for report in reports] == [20, 20, 20, 20]
     assert [report.after_snapshot_id is None for report in reports] == [True, False, False, False]
-    assert verify(loaded.session()).is_equal
+    assert verify_batches(loaded.session()).is_equal
 
 
 def test_a_schedule_that_loads_one_part_each_run_is_warned_of(loaded: Workshop) -> None:

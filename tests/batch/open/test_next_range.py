@@ -8,7 +8,7 @@ from pyiceberg.table import Table
 from batch.workshop import Workshop
 from icefloe.batch.open.open_batch import find_work
 from icefloe.batch.open.range_request import RangeRequest
-from icefloe.batch.verify.replay_batches import verify
+from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.flow import Route
 from icefloe.iceberg.history.history import ExpiredHistoryError
 from icefloe.iceberg.step import StepKind
@@ -184,7 +184,7 @@ def test_a_tag_is_a_state_and_each_of_its_moves_one_step(workshop: Workshop, ini
     back = workshop.open()
     back.deliver()
     workshop.require_exact(back.plan, workshop.changes(2))
-    assert verify(workshop.session()).is_equal
+    assert verify_batches(workshop.session()).is_equal
 
 
 def test_a_tag_whose_old_state_expired_is_a_gap(workshop: Workshop) -> None:
@@ -231,7 +231,7 @@ def test_a_pipeline_far_behind_catches_up_in_several_batches(workshop: Workshop,
         report = batch.deliver()
         workshop.require_exact(batch.plan, workshop.changes(report.batch_number))
     assert steps == [3, 3, 2]
-    assert verify(workshop.session()).is_equal
+    assert verify_batches(workshop.session()).is_equal
 
 
 def test_the_bytes_of_a_batch_are_bounded_too_and_one_step_is_always_taken(workshop: Workshop) -> None:
@@ -242,7 +242,7 @@ def test_the_bytes_of_a_batch_are_bounded_too_and_one_step_is_always_taken(works
         assert len(workshop.open().plan.steps) == 1
         workshop.open().deliver()
     assert workshop.session().checkpoint.latest_batch() == 2
-    assert verify(workshop.session()).is_equal
+    assert verify_batches(workshop.session()).is_equal
 
 
 @pytest.mark.parametrize(("schedule", "warns"), [("0 3 * * *", True), ("@continuous", False), ({"asset": "x"}, True)])

@@ -209,7 +209,7 @@ def test_a_folder_that_lost_a_task_or_the_meaning_of_its_plan_says_how_to_plan_i
     workshop.append(range(10))
     batch = workshop.open()
     store = batch.store
-    remedy = f"delete everything below {store.url} and run again: the same range is planned anew"
+    remedy = f"delete everything below {store.url} and run again: the same range is planned again"
     [task] = [found.key for found in store.list("tasks")]
     document = store.get(task)
     store.put(task, document.replace(b"record_count", b"rEcord_count"))

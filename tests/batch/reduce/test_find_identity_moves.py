@@ -9,13 +9,13 @@ import pytest
 from pyiceberg.expressions import In
 
 from batch.workshop import OpenBatch, Workshop, rows
+from icefloe.batch.batch_keys import reidentified_key
 from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.batch_context import BatchContext
-from icefloe.batch.keys import reidentified_key
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.reduce.find_identity_moves import load_reidentified
 from icefloe.batch.reduce.repair import UnreliableStoreError
-from icefloe.batch.verify.replay_batches import verify
+from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.errors import TerminalError
 from icefloe.flow import Phase
 from spark.row_counts import Row, difference, weights_of
@@ -74,7 +74,7 @@ def test_a_key_that_changes_beside_equal_selected_columns_is_no_change(workshop:
     changes = require_selected(workshop, batch)
     assert types_of(changes) == {"UPDATE_BEFORE": 10, "UPDATE_AFTER": 10}
     assert changes.column_names[-2:] == ["value", "word"]
-    assert verify(workshop.session()).is_equal
+    assert verify_batches(workshop.session()).is_equal
 
 
 def test_the_rest_of_a_key_pairs_although_the_key_is_not_there(workshop: Workshop) -> None:
@@ -86,7 +86,7 @@ def test_the_rest_of_a_key_pairs_although_the_key_is_not_there(workshop: Worksho
     run(batch)
     changes = workshop.changes(1)
     assert types_of(changes) == {"UPDATE_BEFORE": 2, "UPDATE_AFTER": 2, "DELETE": 2, "INSERT": 1}
-    assert verify(workshop.session()).is_equal
+    assert verify_batches(workshop.session()).is_equal
 
 
 @pytest.mark.parametrize("filter_text", ["word != 'word 31'", "id < 100 and value < 2.0", "id >= 127"])
@@ -94,7 +94,7 @@ def test_the_rest_of_a_key_pairs_although_the_key_is_not_there(workshop: Worksho
 def test_with_a_filter_too(workshop: Workshop, filter_text: str, changes: str) -> None:
     batch = edited(workshop, filter=filter_text, changes=changes, columns=["word"]).open()
     run(batch)
-    assert verify(workshop.session()).is_equal
+    assert verify_batches(workshop.session()).is_equal
 
 
 def test_net_changes_compare_the_ends(workshop: Workshop) -> None:
@@ -105,7 +105,7 @@ def test_net_changes_compare_the_ends(workshop: Workshop) -> None:
     run(batch)
     changes = require_selected(workshop, batch, net=True)
     assert types_of(changes) == {"UPDATE_BEFORE": 8, "UPDATE_AFTER": 8}
-    assert verify(workshop.session()).is_equal
+    assert verify_batches(workshop.session()).is_equal
 
 
 @pytest.mark.parametrize("memory_bytes", [20_000, 1])
@@ -149,7 +149,7 @@ def test_a_block_that_proves_damaged_while_identities_are_compared_is_made_again
     require_selected(workshop, batch)
     records = batch.context.map_outputs.records(range(batch.plan.num_map_tasks))
     assert [record.generation for record in records][:2] == [1, 1]
-    assert verify(workshop.session()).is_equal
+    assert verify_batches(workshop.session()).is_equal
 
 
 def test_damage_that_comes_back_is_an_unreliable_store(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +210,7 @@ def test_a_batch_is_resumed_between_the_phases(workshop: Workshop) -> None:
     run(again)
     require_selected(workshop, again)
     run(workshop.open())
-    assert verify(workshop.session()).is_equal
+    assert verify_batches(workshop.session()).is_equal
 
 
 def test_the_cancelled_rows_of_all_ranges_add_up_to_nothing(workshop: Workshop) -> None:
@@ -235,4 +235,4 @@ def test_ranges_of_many_partitions_are_told_their_own_rows(workshop: Workshop) -
     batch.run(Phase.SHUFFLE_READ)
     batch.commit()
     require_selected(workshop, batch)
-    assert verify(workshop.session()).is_equal
+    assert verify_batches(workshop.session()).is_equal

@@ -8,11 +8,11 @@ import pytest
 
 from batch.workshop import InOrder, OpenBatch, Workshop, rows
 from icefloe.audit.sums import AuditError
+from icefloe.batch.batch_keys import extents_key
 from icefloe.batch.context.batch_context import BatchCommittedError
-from icefloe.batch.keys import extents_key
 from icefloe.batch.reduce import range_rows
 from icefloe.batch.reduce import read_range as read_range_module
-from icefloe.batch.reduce.extents import load_extents
+from icefloe.batch.reduce.range_extents import load_extents
 from icefloe.batch.reduce.read_range import read_range
 from icefloe.documents import dump_document
 from icefloe.flow import Phase

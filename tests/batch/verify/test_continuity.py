@@ -6,7 +6,7 @@ import pytest
 from batch.workshop import Workshop
 from checkpoint.sample_records import a_commit
 from icefloe.batch.verify.continuity import breaks_between
-from icefloe.batch.verify.replay_batches import verify
+from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.iceberg.load_part import LoadPart
 from icefloe.storage.location import open_store
@@ -63,7 +63,7 @@ def test_a_load_that_was_delivered_twice_is_not_equal(workshop: Workshop) -> Non
         )
         (checkpoint / kind / "1.json").write_text(text)
     shutil.copytree(workshop.folder / "changes/batch=0", workshop.folder / "changes/batch=1")
-    report = verify(workshop.session())
+    report = verify_batches(workshop.session())
     assert not report.is_equal
     assert "loads the table again, without a reload that the pipeline asked for" in report.sentences[0]
 
@@ -77,4 +77,4 @@ def test_a_reload_that_was_asked_for_is_no_break(workshop: Workshop) -> None:
     workshop.deliver()
     workshop.append([13])
     workshop.deliver()
-    assert verify(workshop.session()).is_equal
+    assert verify_batches(workshop.session()).is_equal

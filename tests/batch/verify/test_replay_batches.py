@@ -7,12 +7,12 @@ from pyiceberg.types import LongType, StringType
 from batch.workshop import Workshop, rows
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
-from icefloe.batch.verify.replay_batches import VerifyReport, verify
+from icefloe.batch.verify.replay_batches import VerifyReport, verify_batches
 from icefloe.errors import TerminalError
 
 
 def verified(workshop: Workshop, *, rows_per_slice: int = 1 << 24) -> VerifyReport:
-    return verify(workshop.session(), rows_per_slice=rows_per_slice)
+    return verify_batches(workshop.session(), rows_per_slice=rows_per_slice)
 
 
 @pytest.fixture

@@ -4,14 +4,14 @@ from icefloe.batch.context.batch_context import PlanMissingError, TaskReference
 from icefloe.batch.context.job_error import load_job_error
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings
-from icefloe.engines.spark.job import ATTEMPT_VARIABLE, run
+from icefloe.engines.spark.job import ATTEMPT_VARIABLE, run_job
 from icefloe.flow import Phase
 
 
 def test_anything_but_one_plan_url_is_a_wrong_call(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(Phase.SHUFFLE_WRITE, []) == 2
+    assert run_job(Phase.SHUFFLE_WRITE, []) == 2
     assert capsys.readouterr().err == "shuffle_write takes one argument, the plan's URI; found 0\n"
-    assert run(Phase.SHUFFLE_READ, ["file:///tmp/other.json"]) == 2
+    assert run_job(Phase.SHUFFLE_READ, ["file:///tmp/other.json"]) == 2
     assert "shuffle_read: expected the URL of a plan.json, found 'file:///tmp/other.json'" in capsys.readouterr().err
 
 
@@ -22,7 +22,7 @@ def test_an_error_is_left_beside_the_plan_for_whoever_started_the_job(monkeypatc
     reference = TaskReference(plan_url=url, credentials=Credentials(), settings=settings)
     for name, value in reference.to_environment().items():
         monkeypatch.setenv(name, value)
-    assert run(Phase.SHUFFLE_WRITE, [url]) == PlanMissingError.exit_code == 65
+    assert run_job(Phase.SHUFFLE_WRITE, [url]) == PlanMissingError.exit_code == 65
     left = load_job_error(reference, "shuffle_write", "try-3")
     assert left is not None
     assert left.family == "terminal"

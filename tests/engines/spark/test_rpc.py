@@ -8,7 +8,7 @@ import pytest
 
 from icefloe.engines.spark.master import SparkMaster
 from icefloe.engines.spark.rpc import machine_defaults, open_rpc_advice, rpc_settings
-from icefloe.engines.spark.settings import spark_conf
+from icefloe.engines.spark.spark_conf import spark_conf
 
 LOCAL = SparkMaster(url="local[2]", is_local=True)
 STANDALONE = SparkMaster(url="spark://master:7077", is_local=False)

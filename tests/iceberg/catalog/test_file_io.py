@@ -50,7 +50,7 @@ def test_what_goes_wrong_is_told_apart_by_type_and_names_file_and_table(
 
 
 def test_a_file_that_is_gone_advises_what_there_is() -> None:
-    advice = r"restore it, or start the pipeline anew under another name and sink\.path$"
+    advice = r"restore it, or start the pipeline over under another name and sink\.path$"
     with pytest.raises(FileGoneError, match=advice), reading_data_file("/d/f", table="db.t"):
         raise FileNotFoundError("no")
 

@@ -2,8 +2,8 @@
 
 import logging
 
+from icefloe.batch.batch_keys import PLAN
 from icefloe.batch.context.batch_context import TaskReference
-from icefloe.batch.keys import PLAN
 from icefloe.errors import TerminalError
 
 __all__ = ["clean_up_finished"]

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from icefloe.batch.batch_keys import PLAN, split_plan_url, task_key
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.equality_schemas import equality_schemas_from_json
 from icefloe.batch.fenced_store import FencedStore, taken_back_if_over
-from icefloe.batch.keys import PLAN, split_plan_url, task_key
 from icefloe.batch.plan_document import MapTask, Plan
 from icefloe.batch.plan_format_1 import upgraded_plan
 from icefloe.batch.rows.file_effects import FileRows, task_file_rows
@@ -264,4 +264,4 @@ def _refuse_other_settings(plan: Plan, settings: RunSettings) -> None:
 
 def _remedy(store: Store) -> str:
     """Advice for a damaged batch folder. It can be made again, because the range is in the checkpoint."""
-    return f"delete everything below {store.url} and run again: the same range is planned anew"
+    return f"delete everything below {store.url} and run again: the same range is planned again"

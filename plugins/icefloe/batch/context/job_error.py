@@ -6,9 +6,9 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict
 
+from icefloe.batch.batch_keys import error_key
 from icefloe.batch.context.batch_context import TaskReference
 from icefloe.batch.fenced_store import FencedStore, taken_back_if_over
-from icefloe.batch.keys import error_key
 from icefloe.documents import STRICT, dump_document, load_document
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.redaction.hidden import redacted

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from icefloe.batch.batch_keys import plan_url
 from icefloe.batch.context.batch_context import TaskReference
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.keys import plan_url
 from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.table_access import open_table
 from icefloe.checkpoint.log import Checkpoint

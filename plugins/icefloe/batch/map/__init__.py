@@ -7,7 +7,7 @@ Read in this order:
 - `write_part`: the insert-only route, from data files straight to the sink
 - `write_map_output`: phase one of the shuffle, from data files to a map output
 - `carryover`: the rows of a group of files that really changed
-- `alignment`: files rewritten in place, compared position by position
+- `rewritten_files`: files rewritten in place, compared position by position
 - `hashed_rows`: rows that alignment leaves, with their hashes
 - `cancel`: equal rows of opposite sign, removed
 - `read_tally`: rows read, checked against the plan

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from icefloe.batch.map.alignment import align, alignable_pairs
 from icefloe.batch.map.cancel import contended_ordinals, effects_left
 from icefloe.batch.map.hashed_rows import HashedRows, hash_file
 from icefloe.batch.map.memory_budget import MemoryBudget
 from icefloe.batch.map.read_tally import FileTally, ReadTally
+from icefloe.batch.map.rewritten_files import align, alignable_pairs
 from icefloe.batch.rows.file_effects import FileRows
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.weighted_rows import WeightedRows

@@ -9,7 +9,7 @@ Read in this order:
 - `range_request`: a range that somebody requests
 - `occupied_sink`: whether another pipeline writes to the sink
 - `backfill`: the id of a backfill, which names its places
-- `identity`: the columns that make two rows the same row
+- `identity_policy`: the columns that make two rows the same row
 - `recorded_pipeline`: how the pipeline of today differs from the recorded one
 - `cores`: how many tasks run at once
 """
@@ -17,7 +17,7 @@ Read in this order:
 __all__ = [
     "batch_bounds",
     "cores",
-    "identity",
+    "identity_policy",
     "occupied_sink",
     "open_batch",
     "range_request",

@@ -6,7 +6,7 @@ import json
 from icefloe.batch.context.session import PipelineSession
 from icefloe.iceberg.steps.steps import SnapshotRange
 from icefloe.iceberg.table_identity import table_uuid
-from icefloe.pipeline.configuration import result_configuration
+from icefloe.pipeline.recorded_configuration import result_configuration
 
 __all__ = ["backfill_id"]
 

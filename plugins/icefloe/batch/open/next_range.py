@@ -133,12 +133,12 @@ def _across(gap: ExpiredHistoryError, table: Table, pipeline: Pipeline) -> Snaps
     """A full load of the table after a gap in its history, if the pipeline asks for that; otherwise it stops."""
     if pipeline.on_gap == "fail":
         raise ExpiredHistoryError(
-            f"{gap.sentence}; set on_gap: reload to have every row delivered anew, or give the pipeline another name "
-            "to start anew",
+            f"{gap.sentence}; set on_gap: reload to have every row delivered again, or give the pipeline another name "
+            "to start over",
             **gap.facts,
         ) from gap
     warning = (
-        f"{gap.sentence}; the table was loaded anew (on_gap: reload): every row is an INSERT, rows that were deleted "
+        f"{gap.sentence}; the table was loaded again (on_gap: reload): every row is an INSERT, rows that were deleted "
         "since are not delivered as DELETE, so a consumer must drop what it holds of the earlier batches"
     )
     logger.warning("%s: %s", pipeline.name, warning)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.backfill import backfill_id
 from icefloe.batch.open.cores import available_cores
-from icefloe.batch.open.identity import choose_identity, has_row_ids, kept_identity
+from icefloe.batch.open.identity_policy import choose_identity, has_row_ids, kept_identity
 from icefloe.batch.open.next_range import next_range
 from icefloe.batch.open.range_request import RangeRequest, plan_request
 from icefloe.batch.open.recorded_pipeline import pipeline_record, refuse_other_meaning, tuning_warnings
@@ -20,10 +20,10 @@ from icefloe.errors import TerminalError
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.steps.steps import SnapshotRange
-from icefloe.pipeline.configuration import result_configuration
 from icefloe.pipeline.lines import with_lines
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.places import refuse_nested_places
+from icefloe.pipeline.recorded_configuration import result_configuration
 from icefloe.version import VERSION
 
 __all__ = ["NextBatch", "Work", "find_work", "next_batch", "record_batch"]

@@ -7,7 +7,7 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.checkpoint.records import Identity, OffsetRecord, PipelineRecord
 from icefloe.errors import TerminalError
 from icefloe.iceberg.table_identity import table_uuid
-from icefloe.pipeline.configuration import compare, result_configuration, tuning_configuration
+from icefloe.pipeline.recorded_configuration import compare, result_configuration, tuning_configuration
 from icefloe.version import VERSION
 
 __all__ = ["ConfigurationChangedError", "pipeline_record", "refuse_other_meaning", "tuning_warnings"]
@@ -43,7 +43,7 @@ def refuse_other_meaning(session: PipelineSession, recorded: PipelineRecord) -> 
         raise ConfigurationChangedError(
             f"pipeline {session.pipeline.name} ({session.pipeline.path}) was edited in what its changes mean since its "
             f"first batch: {_pairs(differences)}; restore the keys, or give the pipeline another name and sink.path to "
-            "start anew",
+            "start over",
             differences=differences,
         )
 
@@ -71,7 +71,7 @@ def _refuse_other_table(session: PipelineSession, recorded: PipelineRecord) -> N
         raise ConfigurationChangedError(
             f"pipeline {session.pipeline.name} follows the table {recorded.table} with {what} {was}, but the table of "
             f"that name now has {what} {now}: it was dropped and created again; give the pipeline another name "
-            "and sink.path to start anew",
+            "and sink.path to start over",
             recorded=was,
             current=now,
         )

@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
+from icefloe.batch.batch_keys import PLAN, task_key
 from icefloe.batch.commit.report import BatchReport, load_report
 from icefloe.batch.context.batch_context import TaskReference, load_plan
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.fenced_store import FencedStore, taken_back_if_over
-from icefloe.batch.keys import PLAN, task_key
 from icefloe.batch.open.batch_bounds import refuse_large_scan
 from icefloe.batch.open.cores import available_cores
 from icefloe.batch.open.occupied_sink import refuse_occupied_sink
@@ -26,9 +26,9 @@ from icefloe.checkpoint.view import CheckpointView
 from icefloe.documents import document_digest, dump_document
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.flow import Route
+from icefloe.pipeline.later_keys import refuse_unbuilt
 from icefloe.pipeline.lines import with_lines
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.not_built import refuse_unbuilt
 from icefloe.storage.probe import probe
 from icefloe.storage.store import Store
 

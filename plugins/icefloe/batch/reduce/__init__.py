@@ -4,11 +4,11 @@ Read in this order:
 
 - `coalesce_map_outputs`: index files in, reduce ranges out
 - `repair`: the map outputs of a batch, checked, and made again if they are damaged
-- `extents`: what each reduce range fetches
+- `range_extents`: what each reduce range fetches
 - `read_range`: one reduce range, from shuffle blocks to delivered changes
 - `range_rows`: a range's rows in pieces that fit into memory and keep identities together
-- `identity_moves`: equal rows of different identities, kept on disk
+- `identity_move_files`: equal rows of different identities, kept on disk
 - `find_identity_moves`: finds rows that a step moves from one identity to another
 """
 
-__all__ = ["coalesce_map_outputs", "extents", "read_range", "repair"]
+__all__ = ["coalesce_map_outputs", "range_extents", "read_range", "repair"]

@@ -4,12 +4,12 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from icefloe.batch.batch_keys import COALESCE_PLAN
 from icefloe.batch.context.batch_context import BatchContext
-from icefloe.batch.keys import COALESCE_PLAN
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.phase_record import PhaseTally, recorded_phase
-from icefloe.batch.reduce.extents import write_extents
 from icefloe.batch.reduce.find_identity_moves import write_reidentified
+from icefloe.batch.reduce.range_extents import write_extents
 from icefloe.batch.reduce.repair import MAX_ROUNDS, unreliable_store, void_damaged, whole_outputs
 from icefloe.documents import load_document
 from icefloe.errors import TerminalError

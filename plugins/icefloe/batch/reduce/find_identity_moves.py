@@ -16,10 +16,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from icefloe.batch.batch_keys import reidentified_key
 from icefloe.batch.context.batch_context import BatchContext
-from icefloe.batch.keys import reidentified_key
-from icefloe.batch.reduce.extents import load_extents
-from icefloe.batch.reduce.identity_moves import IdentityMoves, ReidentifiedFiles
+from icefloe.batch.reduce.identity_move_files import IdentityMoves, ReidentifiedFiles
+from icefloe.batch.reduce.range_extents import load_extents
 from icefloe.batch.reduce.range_rows import RangeRows
 from icefloe.batch.rows.shuffled_rows import ShuffledRows
 from icefloe.changes.consolidate import consolidate

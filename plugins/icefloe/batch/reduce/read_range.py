@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from icefloe.audit.sums import Sums
 from icefloe.batch.context.batch_context import BatchContext
 from icefloe.batch.plan_document import Plan
-from icefloe.batch.reduce.extents import load_extents
 from icefloe.batch.reduce.find_identity_moves import load_reidentified
-from icefloe.batch.reduce.identity_moves import IdentityMoves
+from icefloe.batch.reduce.identity_move_files import IdentityMoves
+from icefloe.batch.reduce.range_extents import load_extents
 from icefloe.batch.reduce.range_rows import RangeRows
 from icefloe.batch.rows.shuffled_rows import ShuffledRows
 from icefloe.batch.stage.deliver import Delivery, deliver

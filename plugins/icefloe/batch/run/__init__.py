@@ -6,4 +6,4 @@ Read in this order:
 - `renew_credentials`: the table opened again when vended credentials end
 """
 
-__all__ = ["phases", "renew_credentials"]
+__all__ = ["renew_credentials"]

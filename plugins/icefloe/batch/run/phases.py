@@ -10,7 +10,7 @@ from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.map.write_part import write_part
 from icefloe.batch.phase_record import PhaseTally, TrackedApplication, recorded_phase
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
-from icefloe.batch.reduce.extents import write_extents
+from icefloe.batch.reduce.range_extents import write_extents
 from icefloe.batch.reduce.read_range import read_range
 from icefloe.batch.reduce.repair import MAX_ROUNDS, unreliable_store, void_damaged, whole_outputs
 from icefloe.batch.stage.range_results import range_results

@@ -8,7 +8,7 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import ConfigDict
 
-from icefloe.batch.keys import result_key
+from icefloe.batch.batch_keys import result_key
 from icefloe.documents import STRICT, dump_document, load_document
 from icefloe.shuffle.ordinal_sums import OrdinalSums
 from icefloe.sinks.sink import CommitMessage

@@ -66,7 +66,7 @@ def load_status(checkpoint: Checkpoint) -> PipelineStatus | None:
     try:
         return load_document(PipelineStatus, data, what=f"the status in {checkpoint.url}")
     except TerminalError as error:
-        logger.warning("%s; the next batch writes it anew", error.sentence)
+        logger.warning("%s; the next batch writes it again", error.sentence)
         return None
 
 

@@ -35,7 +35,7 @@ from icefloe.sinks.files import FilesSink
 from icefloe.sinks.manifest import Manifest, Part
 from icefloe.storage.store import KeyMissingError
 
-__all__ = ["VerifyReport", "verify"]
+__all__ = ["VerifyReport", "verify_batches"]
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class VerifyReport:
         return not self.sentences
 
 
-def verify(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_SLICE) -> VerifyReport:
+def verify_batches(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_SLICE) -> VerifyReport:
     """Replays the changes of a pipeline since it last loaded the table; reads sink and table, changes nothing.
 
     Args:

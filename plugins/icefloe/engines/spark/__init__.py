@@ -7,7 +7,7 @@ Read in this order:
 - `job`: the body of ``spark_jobs/*.py``
 - `engine`: one Spark task per map task or reduce range
 - `master`: which Spark a connection names
-- `settings`: memory and environment that Spark cannot know
+- `spark_conf`: memory and environment that Spark cannot know
 - `rpc`: authentication and encryption between driver and executors
 - `java`: the Java that spark-submit will find
 - `package_zip`: the library as one file

@@ -8,7 +8,7 @@ from typing import Final, Self
 
 from icefloe.engines.spark.master import SparkMaster, refuse_local_storage
 from icefloe.engines.spark.package_zip import build_package_zip
-from icefloe.engines.spark.settings import driver_environment, refuse_missing_archives, spark_conf
+from icefloe.engines.spark.spark_conf import driver_environment, refuse_missing_archives, spark_conf
 from icefloe.errors import TerminalError
 from icefloe.pipeline.model import Pipeline
 

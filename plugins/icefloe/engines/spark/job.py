@@ -5,9 +5,9 @@ import os
 import sys
 from collections.abc import Sequence
 
+from icefloe.batch.batch_keys import split_plan_url
 from icefloe.batch.context.batch_context import TaskReference
 from icefloe.batch.context.job_error import save_job_error
-from icefloe.batch.keys import split_plan_url
 from icefloe.batch.phase_record import TrackedApplication
 from icefloe.batch.run.renew_credentials import run_phase_on_files
 from icefloe.engines.spark.application import ATTEMPT_VARIABLE
@@ -17,12 +17,12 @@ from icefloe.errors import IcefloeError
 from icefloe.flow import Phase
 from icefloe.outgoing import outgoing_errors, outgoing_logs
 
-__all__ = ["run"]
+__all__ = ["run_job"]
 
 logger = logging.getLogger(__name__)
 
 
-def run(phase: Phase, arguments: Sequence[str]) -> int:
+def run_job(phase: Phase, arguments: Sequence[str]) -> int:
     """Runs a phase on Spark; an error is left next to the plan for the process that started the application.
 
     Args:

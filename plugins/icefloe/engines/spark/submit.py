@@ -21,7 +21,7 @@ from icefloe.engines.spark.application import (
 )
 from icefloe.engines.spark.java import refuse_other_java
 from icefloe.engines.spark.master import SparkMaster, configured_master
-from icefloe.engines.spark.settings import driver_environment, refuse_missing_archives, spark_conf
+from icefloe.engines.spark.spark_conf import driver_environment, refuse_missing_archives, spark_conf
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.flow import Phase
 from icefloe.pipeline.model import Pipeline

@@ -3,7 +3,7 @@
 Read in this order:
 
 - `catalogs`: loads a table
-- `configuration`: PyIceberg's own configuration, read first
+- `pyiceberg_configuration`: PyIceberg's own configuration, read first
 - `catalog_properties`: properties, checked before PyIceberg takes them
 - `catalog_errors`: errors of catalogs, told apart by type
 - `bounded_rest`: PyIceberg's REST catalog with timeouts
@@ -22,11 +22,11 @@ Read in this order:
 
 __all__ = [
     "catalogs",
-    "configuration",
     "confined_io",
     "encryption",
     "file_io",
     "file_io_properties",
     "file_places",
     "metadata_errors",
+    "pyiceberg_configuration",
 ]

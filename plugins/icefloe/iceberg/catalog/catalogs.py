@@ -18,10 +18,10 @@ from pyiceberg.table import Table
 from icefloe.errors import NotBuiltError, TerminalError, TransientError, one_line
 from icefloe.iceberg.catalog.catalog_errors import catalog_errors
 from icefloe.iceberg.catalog.catalog_properties import usable_properties
-from icefloe.iceberg.catalog.configuration import read_configuration
 from icefloe.iceberg.catalog.confined_io import allowed_locations_of, confine
 from icefloe.iceberg.catalog.encryption import refuse_encrypted
 from icefloe.iceberg.catalog.private_catalog import own_file_io, withhold_table_properties
+from icefloe.iceberg.catalog.pyiceberg_configuration import read_configuration
 from icefloe.iceberg.catalog.unknown_types import unknown_column_type
 from icefloe.iceberg.table_name import table_name
 from icefloe.patience import Patience

@@ -97,7 +97,7 @@ def reading_data_file(path: str, *, table: str, noun: str = "data file") -> Iter
     except FileNotFoundError as cause:
         raise FileGoneError(
             f"{noun} {path} of table {table} is gone: its snapshot was expired, or the file was deleted; restore "
-            "it, or start the pipeline anew under another name and sink.path",
+            "it, or start the pipeline over under another name and sink.path",
             path=path,
             table=table,
         ) from cause

@@ -86,7 +86,7 @@ class StepFiles:
             raise TerminalError(
                 f"the initial load of snapshot {step.end_snapshot_id} was cut for {part.num_files} data files, but its "
                 f"manifests list {len(terms)}: a snapshot never changes, so they were overwritten; load the table "
-                "anew under another name",
+                "again under another name",
                 snapshot_id=step.end_snapshot_id,
             )
         return terms[part.first_file : part.stop_file]

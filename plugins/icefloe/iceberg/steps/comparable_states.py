@@ -31,7 +31,7 @@ def require_comparable_states(table: Table, start_snapshot_id: int, end_snapshot
                 f"table {table_name(table)} was replaced by one of another schema: column "
                 f"{end.find_column_name(field_id)!r} is {now} at snapshot {end_snapshot_id} and was {was} at snapshot "
                 f"{start_snapshot_id}, so the difference of the two cannot be told in one schema; give the pipeline "
-                "another name and sink.path to start anew",
+                "another name and sink.path to start over",
                 table=table_name(table), start_snapshot_id=start_snapshot_id, end_snapshot_id=end_snapshot_id,
             )  # fmt: skip
 

@@ -56,7 +56,7 @@ def _require_equal(before: int, after: int, snapshot: Snapshot, history: History
         raise TerminalError(
             f"replace snapshot {snapshot.snapshot_id} of table {history.table_name} had to keep the {before} rows "
             f"{which}, found {after} after it: its writer changed rows under the name of a compaction; load the table "
-            "anew",
+            "again",
             table=history.table_name, snapshot_id=snapshot.snapshot_id, rows_before=before, rows_after=after,
         )  # fmt: skip
 

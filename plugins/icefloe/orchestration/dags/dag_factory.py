@@ -9,7 +9,7 @@ from airflow.sdk import DAG
 from icefloe.errors import IcefloeError, TerminalError, one_line
 from icefloe.orchestration.dags.broken_dag import broken_dag
 from icefloe.orchestration.dags.pipeline_dags import backfill_dag, pipeline_dag
-from icefloe.pipeline.not_built import refuse_unbuilt
+from icefloe.pipeline.later_keys import refuse_unbuilt
 from icefloe.pipeline.pipeline_file import load_pipeline, pipeline_paths
 
 __all__ = ["make_dags"]

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.checkpoint.keys import report_key
+from icefloe.checkpoint.record_keys import report_key
 from icefloe.orchestration.page.server.checkpoint_reader import CheckpointReader
 from icefloe.pipeline.model import Pipeline
 from orchestration.pipelines import pipeline_from

@@ -5,7 +5,7 @@ Read in this order:
 - `lazy_app`: the application, made at the first request
 - `app`: routes
 - `permitted_dags`: DAGs that a user may see
-- `documents`: every document
+- `page_documents`: every document
 - `checkpoint_reader`: reads checkpoints
 - `dag_reader`: reads Airflow's database
 - `facts_cache`: reads pipelines from serialized DAGs

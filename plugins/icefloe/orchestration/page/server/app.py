@@ -10,8 +10,8 @@ from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 
-from icefloe.orchestration.page.server.documents import PageDocuments, UnknownPageError
 from icefloe.orchestration.page.server.manual import Manual, UnknownChapterError
+from icefloe.orchestration.page.server.page_documents import PageDocuments, UnknownPageError
 from icefloe.orchestration.page.server.permitted_dags import may_list_runs, permitted_dags
 
 __all__ = ["create_page_app"]

@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from icefloe.batch.batch_keys import phase_key
 from icefloe.batch.context.session import batch_url
-from icefloe.batch.keys import phase_key
 from icefloe.batch.phase_record import PHASES
-from icefloe.checkpoint.keys import backfill_prefix, report_key
 from icefloe.checkpoint.log import Checkpoint
+from icefloe.checkpoint.record_keys import backfill_prefix, report_key
 from icefloe.errors import TerminalError
 from icefloe.orchestration.connections.airflow_connections import storage_options
 from icefloe.orchestration.page.document_cache import DocumentCache, Found

@@ -2,7 +2,7 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import ListType, LongType, NestedField, StringType, StructType
 
-from icefloe.batch.open.identity import choose_identity, kept_identity
+from icefloe.batch.open.identity_policy import choose_identity, kept_identity
 from icefloe.checkpoint.records import Identity
 from icefloe.errors import TerminalError
 from icefloe.iceberg.schemas.table_schema import TableSchema

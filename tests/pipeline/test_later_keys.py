@@ -1,7 +1,7 @@
 import pytest
 
 from icefloe.errors import NotBuiltError
-from icefloe.pipeline.not_built import refuse_unbuilt
+from icefloe.pipeline.later_keys import refuse_unbuilt
 from icefloe.pipeline.pipeline_file import load_pipeline
 
 FILES = {"type": "files", "path": "s3://lake/changes"}

@@ -84,7 +84,7 @@ def kept_identity(
     except TerminalError as cause:
         raise TerminalError(
             f"pipeline {pipeline} has identified rows of table {table} by {_named(recorded.columns)} since its first "
-            f"batch, but {cause.sentence}; restore the column's name, or give the pipeline another name to start anew",
+            f"batch, but {cause.sentence}; restore the column's name, or give the pipeline another name to start over",
             **cause.facts,
             table=table,
         ) from cause

@@ -4,7 +4,7 @@ import pytest
 
 from cli.workspace import Workspace, icefloe_process, python
 from icefloe.errors import TerminalError
-from icefloe.iceberg.catalog.configuration import read_configuration
+from icefloe.iceberg.catalog.pyiceberg_configuration import read_configuration
 
 SECRET = "xhq8v2-Lk7TnWz3RbYd5"
 WRONG = {

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from icefloe.batch.batch_keys import extents_key
 from icefloe.batch.context.batch_context import BatchContext
-from icefloe.batch.keys import extents_key
 from icefloe.documents import dump_document, load_document
 from icefloe.shuffle.committed_output import CommittedOutput
 from icefloe.shuffle.extents import RangeExtents, plan_extents

@@ -8,7 +8,7 @@ import yaml
 from cli.workspace import Workspace
 from icefloe.batch.open.cores import executor_cores
 from icefloe.engines.spark.master import SparkMaster
-from icefloe.engines.spark.settings import driver_environment, spark_conf
+from icefloe.engines.spark.spark_conf import driver_environment, spark_conf
 from icefloe.errors import TerminalError
 from icefloe.pipeline.pipeline_file import load_pipeline
 
