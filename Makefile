@@ -1,7 +1,7 @@
 # Everything a developer runs; `make` alone lists it. Needs Python 3.11 to 3.13 and make, nothing else.
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo env secrets stack test check mutants soak bench screenshots lock audit clean
+.PHONY: help venv demo env secrets stack test quick check mutants soak bench screenshots lock audit clean
 .DELETE_ON_ERROR:
 
 VENV := .venv
@@ -16,6 +16,10 @@ INSTALL := $(UV) pip install --python $(VENV)/bin/python --compile-bytecode --no
 INSTALL_LOCKED := $(INSTALL) --require-hashes
 COMPILE := $(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	--custom-compile-command 'make lock'
+
+# Most tests wait for another process most of the time: more of them run at once than there are cores.
+TESTS_AT_ONCE ?= 4
+PYTEST = $(VENV)/bin/python -m pytest -n $(TESTS_AT_ONCE) --dist loadscope
 
 # What Spark's own scripts look at: this environment's Python and no other Spark than ours.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
@@ -46,7 +50,10 @@ stack: $(VENV)/.developer  ## run docker-compose.yaml without Docker: Airflow, S
 	@$(WITH_JAVA) PYTHONPATH=plugins:tests $(VENV)/bin/python -m stack.run $(STACK)
 
 test: check  ## all tests, `make check` first
-	@$(WITH_JAVA) $(VENV)/bin/python -m make.pytest_groups tests $(LIBRARY) make stack
+	@$(WITH_JAVA) $(PYTEST) tests $(LIBRARY) make stack
+
+quick: $(VENV)/.developer  ## the tests that start no JVM, no server, no daemon and no command that waits
+	@$(PYTEST) -m "not (spark or servers or daemons or slow)" tests $(LIBRARY) make stack
 
 check: $(VENV)/.developer  ## formatting, lint, types and the direction of imports
 	$(VENV)/bin/python -m make.locks

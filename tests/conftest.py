@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,6 +12,14 @@ collect_ignore = ["airflow_environment.py"]
 
 if TYPE_CHECKING:
     from spark.spark_lab import SparkLab
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Tests that share something costly run in one process."""
+    from side_by_side import GroupScheduling
+
+    return GroupScheduling(config, log)
 
 
 @pytest.fixture(autouse=True)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from servers.fetching import fetching
 from servers.server_process import CACHE, ServerUnavailableError
 from servers.wheel import wheel_folder
 
@@ -65,9 +66,10 @@ class Chromium:
             return cls(path=installed)
         if (sys.platform, platform.machine()) != ("linux", "x86_64"):
             raise BrowserUnavailableError("there is no Chromium on the path: install one")
-        if not FOLDER.is_dir():
+        with fetching("chromium"):
             try:
-                _fetch()
+                if not FOLDER.is_dir():
+                    _fetch()
             except (ServerUnavailableError, OSError) as cause:
                 raise BrowserUnavailableError(
                     f"there is no Chromium on the path: install the package `chromium`. None could be fetched: {cause}"
@@ -96,9 +98,8 @@ def _fetch() -> None:
             with tarfile.open(Path(folder, f"{name}.tar")) as archive:
                 archive.extractall(made / place, filter="data")
         (made / "fonts.conf").write_text(FONTS)
-        # Whole or not there, whoever fetches it at the same time.
-        if not FOLDER.exists():
-            made.rename(FOLDER)
+        # Whole or not there, also if this process is killed.
+        made.rename(FOLDER)
 
 
 def _pack(folder: Path) -> Path:

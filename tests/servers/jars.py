@@ -12,6 +12,7 @@ from typing import Final
 
 import pyspark
 
+from servers.fetching import fetching
 from servers.server_process import CACHE, ServerUnavailableError
 
 __all__ = ["Jar", "class_path", "java_program"]
@@ -70,8 +71,13 @@ def class_path(jars: Sequence[Jar]) -> str:
     """
     listed = "\n".join(jar.to_ivy() for jar in jars)
     found = FOLDER / f"{hashlib.sha256(listed.encode()).hexdigest()[:16]}.classpath"
-    if found.is_file() and all(Path(jar).is_file() for jar in found.read_text().split(os.pathsep)):
-        return found.read_text()
+    with fetching("jars"):
+        if not (found.is_file() and all(Path(jar).is_file() for jar in found.read_text().split(os.pathsep))):
+            _fetch(listed, found)
+    return found.read_text()
+
+
+def _fetch(listed: str, found: Path) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="ivy-", dir=FOLDER) as folder:
         settings, module, made = Path(folder, "settings.xml"), Path(folder, "ivy.xml"), Path(folder, "classpath")
@@ -86,7 +92,6 @@ def class_path(jars: Sequence[Jar]) -> str:
             raise ServerUnavailableError(f"the jars of a test server could not be fetched:\n{done.stdout[-2000:]}")
         made.write_text(made.read_text().strip())
         made.rename(found)
-    return found.read_text()
 
 
 def java_program() -> str:

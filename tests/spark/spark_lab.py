@@ -15,6 +15,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
+from servers.fetching import fetching
 from spark.spark_table import SparkTable
 
 __all__ = ["CATALOG", "NAMESPACE", "SparkLab"]
@@ -50,7 +51,8 @@ class SparkLab:
         for key, value in _configuration(folder, heap).items():
             builder.config(key, value)
         try:
-            spark = builder.getOrCreate()
+            with fetching("spark-jars"):
+                spark = builder.getOrCreate()
         except PySparkRuntimeError as cause:
             raise RuntimeError(
                 f"Spark did not start (its own words are on standard error): it needs Java 17 to 21, which `make test`"

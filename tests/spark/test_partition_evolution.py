@@ -27,10 +27,11 @@ def mode(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-@pytest.mark.parametrize("format_version", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("mode", "format_version"),
+    [("copy-on-write", 1), ("copy-on-write", 2), ("copy-on-write", 3), ("merge-on-read", 2), ("merge-on-read", 3)],
+)
 def test_specs_that_follow_one_another(create_table: CreateTable, mode: str, format_version: int) -> None:
-    if (mode, format_version) == ("merge-on-read", 1):
-        pytest.skip("V1 has no delete files")
     table = create_table(
         "id bigint, region string, at timestamp, v int",
         partitioned_by="region",
