@@ -109,7 +109,7 @@ def test_a_damaged_status_or_one_of_another_release_is_none_and_is_written_anew(
     published(workshop)
     status_file(workshop).write_text(data)
     assert load_status(workshop.session().checkpoint) is None
-    assert "the next batch writes it anew" in caplog.text
+    assert "the next batch writes it again" in caplog.text
     assert published(workshop) == load_status(workshop.session().checkpoint)
 
 
