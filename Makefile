@@ -52,8 +52,8 @@ stack: $(VENV)/.developer  ## run docker-compose.yaml without Docker: Airflow, S
 test: check  ## all tests, `make check` first
 	@$(WITH_JAVA) $(PYTEST) tests $(LIBRARY) make stack
 
-quick: $(VENV)/.developer  ## the tests that start no JVM, no server, no daemon and no command that waits
-	@$(PYTEST) -m "not (spark or servers or daemons or slow)" tests $(LIBRARY) make stack
+quick: $(VENV)/.developer  ## the tests that start no JVM, no server and no process that waits
+	@$(PYTEST) -m "not (spark or servers or daemons or airflow or slow)" tests $(LIBRARY) make stack
 
 check: $(VENV)/.developer  ## formatting, lint, types and the direction of imports
 	$(VENV)/bin/python -m make.locks

@@ -13,6 +13,8 @@ from cli.workspace import Outcome, Workspace, icefloe, python
 from fakes.stores import flip_byte
 from icefloe.storage.location import open_store
 
+pytestmark = pytest.mark.slow
+
 BATCH = "*/shuffle/events/*/0"
 RECORD = f"{BATCH}/[0-9].0"
 SHUFFLED: dict[str, Any] = {

@@ -10,6 +10,8 @@ import pytest
 
 from cli.workspace import ROOT, Workspace, icefloe
 
+pytestmark = pytest.mark.slow
+
 RUNS = 3
 
 

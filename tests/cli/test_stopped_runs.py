@@ -10,7 +10,7 @@ import pytest
 
 from cli.workspace import Workspace, icefloe, python
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 EVERY_PLACE = os.environ.get("ICEFLOE_EVERY_PLACE") == "1"
 STEPS = {"load": 1, "parts": 7, "changes": 7, "from_now": 7, "reload": 9, "backfill": 9}

@@ -8,6 +8,8 @@ import pytest
 
 from cli.workspace import Workspace, icefloe, python
 
+pytestmark = pytest.mark.slow
+
 SENTENCE = "the section on empty or cut documents in docs/runbook.md"
 SHUFFLED = {"partitions": 4, "target_size_bytes": 1024, "map_task_bytes": 1024}
 Tear = Callable[[Path], object]

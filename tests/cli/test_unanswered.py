@@ -10,6 +10,8 @@ from cli.workspace import Outcome, Workspace, icefloe, icefloe_process, properti
 from fakes.unanswering import drip_headers, garbage, keep_silent, serving
 from icefloe.patience import PATIENCE_VARIABLE
 
+pytestmark = pytest.mark.slow
+
 PATIENCE = "2.4"
 COMMANDS = ["run", "status", "validate", "plan", "verify"]
 SILENT = [keep_silent, drip_headers]

@@ -19,6 +19,8 @@ from icefloe.documents import dump_document
 from icefloe.errors import TerminalError
 from icefloe.pipeline.pipeline_file import load_pipeline
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FlightsTable:

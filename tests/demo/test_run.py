@@ -9,6 +9,8 @@ import pytest
 from demo.environment import ROOT
 from docs.claims import Kind, claimed
 
+pytestmark = pytest.mark.slow
+
 DEMO = """
 import sys
 from pathlib import Path

@@ -14,6 +14,8 @@ from histories.soak import replay_command
 from histories.trial import Laboratory
 from missing import missing
 
+pytestmark = pytest.mark.slow
+
 PYICEBERG_HISTORIES = 150
 JAVA_HISTORIES = 100
 SQL_HISTORIES = 40

@@ -40,6 +40,8 @@ from redaction.echo_server import echo_server
 from redaction.traces import traces_of
 from redaction.wrong_configurations import CASES, SECRET, Case
 
+pytestmark = pytest.mark.slow
+
 COMMANDS = (["validate"], ["validate", "--json"], ["run"], ["run", "--verbose"], ["plan"], ["status"])
 
 

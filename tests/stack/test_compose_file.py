@@ -17,6 +17,8 @@ from stack.make_env import make_env
 from stack.reader_program import FileRefusedError
 from stack.translation import all_ports
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 COMPOSE_FILE = ROOT / "docker-compose.yaml"
 TEXT = COMPOSE_FILE.read_text()

@@ -7,6 +7,8 @@ import pytest
 from cli.workspace import ROOT, Workspace
 from storage.power_loss import Disk, Syscall, recorded
 
+pytestmark = pytest.mark.slow
+
 MAKES_VISIBLE = ("link", "linkat", "rename", "renameat", "renameat2")
 BUILDS_ON_ALL = ("*/offsets/0.json", "*/plan.json", "*/ranges.json", "*/_manifest.json", "*/commits/0.json")
 ENVIRON = {"PYTHONPATH": str(ROOT / "plugins"), "PYTHONDONTWRITEBYTECODE": "1"}
