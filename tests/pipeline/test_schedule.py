@@ -36,6 +36,8 @@ def test_a_valid_schedule_passes(text):
         ("* * * 13 *", "has '13' for the month, which takes 1 to 12 or jan to dec"),
         ("* * * * 8", "has '8' for the day of week, which takes 0 to 7 or sun to sat"),
         ("*/0 * * * *", "has '*/0' for the minute"),
+        ("0 R * * *", "has 'R' for the hour, which takes 0 to 23"),
+        ("r(0-9) * * * *", "has 'r(0-9)' for the minute"),
         ("@minutely", "must be one of @continuous, @once"),
         ("* * * *", "must be \"@continuous\", a cron expression of 5 or 6 fields such as \"0 * * * *\""),
         ("every hour", "not 'every hour'"),
