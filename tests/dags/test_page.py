@@ -49,7 +49,7 @@ def client(
     purge_cached_app()
 
 
-VALUES = {"dag_id": "flights", "number": "0", "run_id:path": "some", "name": "semantics"}
+VALUES = {"dag_id": "flights", "number": "0", "run_id:path": "some", "name": "changes"}
 
 
 def routes() -> Iterator[tuple[str, frozenset[str]]]:
@@ -155,7 +155,7 @@ def test_static_files_are_served_and_say_nothing_of_anybody(client: Callable[...
 
 
 def test_the_documentation_is_there_for_whoever_has_a_login(client: Callable[..., Any]) -> None:
-    assert "_change_type" in client("docs/semantics", "anybody").text
+    assert "_change_type" in client("docs/changes", "anybody").text
     assert client("docs/images/overview.png", "anybody").headers["content-type"] == "image/png"
     assert client("docs/no_such", "anybody").status_code == 404
     assert client("docs/..%2FREADME", "anybody").status_code == 404

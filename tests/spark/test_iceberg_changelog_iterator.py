@@ -1,6 +1,6 @@
 """The cases of Iceberg's TestChangelogIterator (1.11.0), for rows in memory: the same rows in, the same changes out.
 
-Iceberg's own iterators run side by side, in the JVM. Where icefloe differs, docs/semantics.md says why, under "Where
+Iceberg's own iterators run side by side, in the JVM. Where icefloe differs, docs/cases.md says why, under "Where
 icefloe differs from create_changelog_view".
 
 | Iceberg's test | here |

@@ -1,7 +1,7 @@
 """The cases of Iceberg's TestBaseIncrementalChangelogScan and TestChangelogReader (1.11.0).
 
 Those tests look at the scan tasks of files; here the same files hold rows, and the rows of a task are its changes.
-Iceberg's changelog view stands beside. Where icefloe differs, docs/semantics.md says why, under "Where icefloe differs
+Iceberg's changelog view stands beside. Where icefloe differs, docs/cases.md says why, under "Where icefloe differs
 from create_changelog_view".
 
 | Iceberg's test | here |

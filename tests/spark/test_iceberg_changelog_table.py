@@ -1,7 +1,7 @@
 """The cases of Iceberg's TestChangelogTable (1.11.0): the same commits, the same changes.
 
 That class reads ``table.changes``, which keeps carry-over rows; here Iceberg's changelog view, which drops them, stands
-beside `read_changes`. Where icefloe differs, docs/semantics.md says why, under
+beside `read_changes`. Where icefloe differs, docs/cases.md says why, under
 "Where icefloe differs from create_changelog_view".
 
 | Iceberg's test | here |

@@ -1,6 +1,6 @@
 """The cases of Iceberg's TestCreateChangelogViewProcedure (1.11.0): the same commits, the same changes.
 
-Each is told by `read_changes` and by the procedure itself, side by side. Where icefloe differs, docs/semantics.md says
+Each is told by `read_changes` and by the procedure itself, side by side. Where icefloe differs, docs/cases.md says
 why, under "Where icefloe differs from create_changelog_view".
 
 | Iceberg's test | here |

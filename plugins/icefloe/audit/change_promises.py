@@ -1,4 +1,4 @@
-"""The promises that docs/sinks.md and docs/semantics.md make about the changes of a batch, beyond their sums."""
+"""The promises that docs/sinks.md and docs/changes.md make about the changes of a batch, beyond their sums."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final

@@ -72,12 +72,12 @@ function draw(chosen, found, text) {
 }
 
 const CHAPTERS = [
-  ["semantics", "What a change is"], ["operations", "When something is wrong"], ["airflow", "icefloe in Airflow"],
+  ["changes", "What a change is"], ["operations", "When something is wrong"], ["airflow", "icefloe in Airflow"],
 ];
 
-// The documentation is there where docs/ lies beside plugins/.
+// The documentation is there where docs/ is next to plugins/.
 async function offerManual() {
-  const answer = await fetch(`${ROOT}icefloe/docs/semantics`);
+  const answer = await fetch(`${ROOT}icefloe/docs/changes`);
   if (!answer.ok) return;
   const links = CHAPTERS.map(([name, text]) => h("a", { href: `${ROOT}icefloe/docs/${name}` }, text));
   document.getElementById("manual").replaceChildren(h("nav", { "aria-label": "Documentation" }, links));
