@@ -1,5 +1,6 @@
 import pytest
 
+from icefloe.pipeline.problems import PipelineFileError
 from icefloe.pipeline.yaml_file import parse_yaml
 
 
@@ -20,6 +21,18 @@ def test_an_alias_repeats_the_value_of_its_anchor():
     file = parse_yaml("a: &x {b: [1, two]}\nc: *x\nd: &n 5\ne: [*n, *n]\n", path="p")
     assert file.data == {"a": {"b": [1, "two"]}, "c": {"b": [1, "two"]}, "d": 5, "e": [5, 5]}
     assert file.problems == ()
+
+
+def test_an_anchor_may_be_given_again_and_an_alias_means_the_last_one_above_it():
+    assert parse_yaml("a: &x 1\nb: *x\nc: &x 2\nd: *x\n", path="p").data == {"a": 1, "b": 1, "c": 2, "d": 2}
+
+
+def test_every_fault_is_reported_not_only_the_first():
+    assert sentences("a: *nope\nb: !!int 5\nc: {d: 1, d: 2}\n") == [
+        "p:1: the alias *nope has no anchor: write &nope at a value above it",
+        "p:2: the tag tag:yaml.org,2002:int means nothing in a pipeline file: remove it",
+        "p:3: c.d stands in line 3 already: keep one of the two",
+    ]
 
 
 def test_the_lines_below_an_alias_are_those_where_the_keys_are_written():
@@ -59,3 +72,21 @@ def test_text_by_tag_or_quotes_stays_text():
 
 def test_deep_nesting_is_an_error_and_not_a_crash():
     assert "nested more than 20 levels deep" in sentences("[" * 500 + "]" * 500)[0]
+
+
+@pytest.mark.parametrize("text", ["[" * 500_000, "{a: " * 200_000])
+def test_brackets_without_end_are_refused_before_they_take_hours(text):
+    with pytest.raises(PipelineFileError, match="nested more than 20 levels deep"):
+        parse_yaml(text, path="p")
+
+
+def test_keys_inside_keys_without_end_are_an_error_and_not_a_crash():
+    with pytest.raises(PipelineFileError, match="nested more than 20 levels deep"):
+        parse_yaml("? " * 300_000, path="p")
+
+
+@pytest.mark.parametrize("repeated", ["[" + "{<<: *x}," * 60_000 + "]", "{<<: [" + "*x," * 150_000 + "]}"])
+def test_merged_mappings_that_grow_without_bound_are_refused(repeated):
+    many = ",".join(f"k{number}: " for number in range(40_000))
+    with pytest.raises(PipelineFileError, match="aliases blow the file up"):
+        parse_yaml(f"a: &x {{{many}}}\nb: {repeated}\n", path="p")

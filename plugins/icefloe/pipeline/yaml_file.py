@@ -9,13 +9,12 @@ from typing import Any, Final
 import yaml
 
 from icefloe.pipeline.problems import KeyPath, PipelineFileError, Problem
-from icefloe.pipeline.yaml_tree import YamlNode, YamlTreeBuilder
+from icefloe.pipeline.yaml_tree import MAX_VALUES, YamlNode, YamlTreeBuilder
 
 __all__ = ["YamlFile", "load_yaml", "parse_yaml"]
 
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MAX_BYTES: Final = 1 << 20
-_MAX_VALUES: Final = 20_000
 _UNPRINTABLE: Final = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -79,22 +78,21 @@ def parse_yaml(text: str, *, path: str | Path) -> YamlFile:
         line = text.count("\n", 0, unprintable.start()) + 1
         raise _fault(path, line, f"the character U+{ord(unprintable[0]):04X} is not allowed in YAML: remove it")
     builder = YamlTreeBuilder()
-    try:
-        root = builder.build(yaml.parse(text, Loader=_LOADER))
-    except yaml.MarkedYAMLError as cause:
-        raise PipelineFileError.of(str(path), [*builder.problems, _syntax_problem(text, cause)]) from cause
     lines: dict[KeyPath, int] = {}
     try:
+        root = builder.build(yaml.parse(text, Loader=_LOADER))
         value = None if root is None else _plain(root, (), lines)
+    except yaml.MarkedYAMLError as cause:
+        raise PipelineFileError.of(str(path), [*builder.problems, _syntax_problem(text, cause)]) from cause
     except OverflowError as cause:
-        raise _fault(path, 0, f"aliases blow the file up to more than {_MAX_VALUES} values") from cause
+        raise _fault(path, 0, str(cause)) from cause
     return YamlFile(path=str(path), data=value, lines=lines, problems=tuple(builder.problems))
 
 
 def _plain(node: YamlNode, path: KeyPath, lines: dict[KeyPath, int]) -> Any:
     """The value of a node; an aliased value is copied, with the line numbers of the original."""
-    if len(lines) > _MAX_VALUES:
-        raise OverflowError
+    if len(lines) > MAX_VALUES:
+        raise OverflowError(f"aliases blow the file up to more than {MAX_VALUES} values")
     if path:
         lines[path] = node.line
     if node.children is None:

@@ -1,7 +1,7 @@
 """The tree of a YAML text with the line of every key, built from the parser's events.
 
-PyYAML's own composer is not used: it recurses without a bound, keeps the last of two equal keys and reads ``off`` as
-false.
+``yaml.compose`` is not used: it ends at the first fault, while a pipeline file reports all of its faults at once, also
+those above a syntax error. It refuses to give an anchor twice, which YAML allows, and recurses without a bound.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,9 +13,13 @@ import yaml
 from icefloe.pipeline.problems import Problem, dotted
 from icefloe.pipeline.yaml_scalar import read_scalar
 
-__all__ = ["YamlNode", "YamlTreeBuilder"]
+__all__ = ["MAX_VALUES", "YamlNode", "YamlTreeBuilder"]
+
+MAX_VALUES: Final = 20_000
+"""Values that a file may have after its aliases and merged mappings are copied out."""
 
 _MAX_DEPTH: Final = 20
+_MAX_SKIPPED_DEPTH: Final = 1_000
 _TEXT_TAGS: Final = ("!", "tag:yaml.org,2002:str")
 
 
@@ -41,12 +45,14 @@ class YamlTreeBuilder:
 
     problems: list[Problem] = field(default_factory=list)
     _anchors: dict[str, YamlNode] = field(default_factory=dict)
+    _merged_keys: int = 0
 
     def build(self, events: Iterable[Any]) -> YamlNode | None:
         """The root, or None for a text without a document.
 
         Raises:
             yaml.YAMLError: a syntax error.
+            OverflowError: reading on would take more time or memory than any pipeline file is worth.
         """
         root: YamlNode | None = None
         stream: Iterator[Any] = iter(events)
@@ -78,8 +84,9 @@ class YamlTreeBuilder:
         node.children = {}
         node.is_list = isinstance(event, yaml.SequenceStartEvent)
         if len(path) >= _MAX_DEPTH:
-            self._report(event, path[:3], f"{dotted(path[:3])} is nested more than {_MAX_DEPTH} levels deep")
-            _skip(stream)
+            sentence = f"{dotted(path[:3])} is nested more than {_MAX_DEPTH} levels deep"
+            self._report(event, path[:3], sentence)
+            _skip(stream, sentence)
         elif node.is_list:
             for position, item in enumerate(iter(lambda: next(stream), None)):
                 if isinstance(item, yaml.SequenceEndEvent):
@@ -109,7 +116,7 @@ class YamlTreeBuilder:
         if isinstance(event, yaml.ScalarEvent):
             return str(event.value)
         self._report(event, path, "a key must be text: this one is a list, a mapping or an alias")
-        self._node(event, stream, path)
+        self._node(event, stream, (*path, "?"))  # a level more, so that keys inside keys are bounded too
         event.implicit = (False, False)
         return "?"
 
@@ -123,6 +130,9 @@ class YamlTreeBuilder:
                     sentence = "'<<' must be followed by an alias of a mapping"
                     self.problems.append(Problem(line=node.line, key=dotted(path), sentence=sentence))
                 else:
+                    self._merged_keys += len(source.children)
+                    if self._merged_keys > MAX_VALUES:
+                        raise OverflowError(f"aliases blow the file up to more than {MAX_VALUES} values")
                     found |= source.children
         return found
 
@@ -150,9 +160,12 @@ class YamlTreeBuilder:
         self.problems.append(Problem(line=event.start_mark.line + 1, key=dotted(path), sentence=sentence))
 
 
-def _skip(stream: Iterator[Any]) -> None:
+def _skip(stream: Iterator[Any], sentence: str) -> None:
     depth = 1
     while depth:
         event = next(stream)
         depth += isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent))
         depth -= isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent))
+        if depth > _MAX_SKIPPED_DEPTH:
+            # For each token the parser looks at every open bracket: 500,000 of them would take it hours.
+            raise OverflowError(sentence)
