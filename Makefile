@@ -59,6 +59,7 @@ check: $(VENV)/.developer  ## formatting, lint, types and the direction of impor
 	$(VENV)/bin/python -m make.locks
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/oxlint --quiet $(LIBRARY)/orchestration/page/static
 	$(VENV)/bin/mypy $(TYPED)
 	$(VENV)/bin/lint-imports --no-logo
 

@@ -76,7 +76,7 @@ function table(pipelines) {
 }
 
 function group(row) {
-  const cells = [state, lag, lastBatch, openBatch, expiry, rows, read].map((cell, index) => fact(HEADS[index + 1], cell(row)));
+  const cells = [stateCell, lag, lastBatch, openBatch, expiry, rows, read].map((cell, index) => fact(HEADS[index + 1], cell(row)));
   const head = h(
     "th",
     { scope: "row", role: "rowheader" },
@@ -130,7 +130,7 @@ function actions(row) {
   return links;
 }
 
-function state(row) {
+function stateCell(row) {
   const since = secondsSince(row.since);
   const busy = row.state === "running" || row.state === "retrying";
   return [badge(row.state), busy && row.task_id ? h("span", { class: "under" }, `${row.task_id}${isKnown(since) ? `, ${seconds(since)}` : ""}`) : null];

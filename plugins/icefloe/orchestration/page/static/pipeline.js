@@ -14,7 +14,7 @@ export const ROUTES = { insert_only: "insert only", shuffle: "shuffle", nothing_
 
 export function pipelineView(found) {
   const row = found.pipeline;
-  if (found.is_backfill) return [crumbs(row.dag_id), heading(row.dag_id, null), backfills(found, row)];
+  if (found.is_backfill) return [crumbs(row.dag_id), heading(row.dag_id, null), backfills(found)];
   return [
     crumbs(row.pipeline),
     heading(row.pipeline, row.state),
@@ -22,7 +22,7 @@ export function pipelineView(found) {
     facts(row),
     row.table_sentence && found.batches.length ? h("p", { class: "said" }, `Where the table stands now is not known here: ${row.table_sentence}`) : null,
     batches(found, row),
-    backfills(found, row),
+    backfills(found),
   ];
 }
 
@@ -143,7 +143,7 @@ export function proof(entry) {
   return [h("span", { class: "good", title }, "✓ equal"), warned ? [" ", warned] : null];
 }
 
-function backfills(found, row) {
+function backfills(found) {
   if (!found.backfills.length) return null;
   return h(
     "section",

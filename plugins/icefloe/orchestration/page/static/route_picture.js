@@ -54,13 +54,13 @@ function figuresOf(batch) {
 
 function box(name, [x, y], isUsed, task, figure) {
   const state = task?.state ?? null;
-  const label = [name.replace("_", " "), state, isKnown(task?.seconds) ? seconds(task.seconds) : null].filter(Boolean).join(", ");
+  const title = [name.replace("_", " "), state, isKnown(task?.seconds) ? seconds(task.seconds) : null].filter(Boolean).join(", ");
   const tries = task && task.try_number > 1 ? `try ${task.try_number}` : null;
   const right = [tries, isKnown(task?.seconds) ? seconds(task.seconds) : state === "running" ? "running" : null].filter(Boolean).join(", ");
   return svg(
     "g",
     { transform: `translate(${x} ${y})`, class: isUsed ? "box" : "box off", "data-state": isUsed ? state : null },
-    svg("title", {}, label),
+    svg("title", {}, title),
     svg("rect", { ...BOX, rx: 9 }),
     svg("text", { x: 12, y: 22, class: "name" }, name.replace("_", " ")),
     isUsed ? svg("text", { x: 12, y: 42, class: "figure" }, figure ?? "") : null,

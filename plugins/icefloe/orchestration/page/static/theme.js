@@ -36,7 +36,7 @@ function groundOfHost() {
   return null;
 }
 
-const isOpaque = (colour) => /^rgb\(/.test(colour) || /^(oklch|oklab|color|lab|lch)\([^/]*\)$/.test(colour);
+const isOpaque = (colour) => colour.startsWith("rgb(") || /^(oklch|oklab|color|lab|lch)\([^/]*\)$/.test(colour);
 
 function apply() {
   document.documentElement.dataset.theme = chosen();
