@@ -6,7 +6,7 @@
 
 VENV := .venv
 LIBRARY := plugins/icefloe
-TYPED := $(LIBRARY) make demo stack
+TYPED := $(LIBRARY) make demo tests/support/stack
 
 # pyspark is built from 450 MB of source, and uv's cache would grow by 1.9 GB with every install, in the home folder.
 UV := $(VENV)/bin/python -m uv --no-cache
@@ -43,17 +43,17 @@ env: venv  ## the archive that Spark's workers run, in dist/
 	@$(VENV)/bin/python -m make.worker_environment dist $(FURTHER)
 
 secrets:  ## new secrets for docker-compose.yaml in .env, if there is none
-	@"$$(sh make/find_python.sh)" -m stack.make_env
+	@"$$(sh make/find_python.sh)" -m make.make_env
 
 # STACK takes options, such as "--until-delivered".
 stack: $(VENV)/.developer  ## run docker-compose.yaml without Docker: Airflow, Spark, catalog and store as plain processes
-	@$(WITH_JAVA) PYTHONPATH=plugins:tests $(VENV)/bin/python -m stack.run $(STACK)
+	@$(WITH_JAVA) PYTHONPATH=plugins:tests $(VENV)/bin/python -m support.stack.run $(STACK)
 
 test: check  ## all tests, `make check` first
-	@$(WITH_JAVA) $(PYTEST) tests $(LIBRARY) make stack
+	@$(WITH_JAVA) $(PYTEST) tests $(LIBRARY) make
 
 quick: $(VENV)/.developer  ## the tests that start no JVM, no server and no process that waits
-	@$(PYTEST) -m "not (spark or servers or daemons or airflow or slow)" tests $(LIBRARY) make stack
+	@$(PYTEST) -m "not (spark or servers or daemons or airflow or slow)" tests $(LIBRARY) make
 
 check: $(VENV)/.developer  ## formatting, lint, types and the direction of imports
 	$(VENV)/bin/python -m make.locks

@@ -4,7 +4,6 @@
 
 It needs the network and is therefore no part of `make check`. OSV_URL names another server of the same interface.
 """
-# ruff: noqa: INP001 (a script of the Makefile, not a package)
 
 import json
 import os

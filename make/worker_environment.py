@@ -3,7 +3,7 @@
 Its packages are copied from the environment that runs this, which is the one of Spark's drivers: so both have the same
 versions, whatever these are, and nothing is fetched. The library itself travels with each job.
 """
-# ruff: noqa: INP001, S603 (a script of the Makefile, not a package, and it runs Python)
+# ruff: noqa: S603 (it runs Python)
 
 import gzip
 import hashlib

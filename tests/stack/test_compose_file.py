@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from make.make_env import make_env
 from missing import missing
 from servers.server_process import ServerUnavailableError
-from stack.compose_file import load_compose, read_compose
-from stack.dockerfile import Stage, load_stages
-from stack.images import IMAGES
-from stack.make_env import make_env
-from stack.reader_program import FileRefusedError
-from stack.translation import all_ports
+from support.stack.compose_file import load_compose, read_compose
+from support.stack.dockerfile import Stage, load_stages
+from support.stack.images import IMAGES
+from support.stack.reader_program import FileRefusedError
+from support.stack.translation import all_ports
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from stack.compose_page import PAGE, documented_commands
+from support.stack.compose_page import PAGE, documented_commands
 
 ROOT = Path(__file__).parents[2]
 SERVICES = yaml.safe_load((ROOT / "docker-compose.yaml").read_text())["services"]

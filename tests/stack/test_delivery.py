@@ -13,14 +13,14 @@ import psutil
 import pytest
 
 from e2e.daemons import wait_until
+from make.make_env import make_env
 from missing import missing, require_package
 from servers.planted_secrets import files_with
 from servers.server_process import ServerUnavailableError
-from stack.compose_file import load_compose
-from stack.compose_page import documented_commands
-from stack.make_env import make_env
-from stack.run import COMPOSE_FILE, DEMO, ports_here
-from stack.stack import Stack
+from support.stack.compose_file import load_compose
+from support.stack.compose_page import documented_commands
+from support.stack.run import COMPOSE_FILE, DEMO, ports_here
+from support.stack.stack import Stack
 
 pytestmark = [pytest.mark.servers, pytest.mark.daemons, pytest.mark.spark, pytest.mark.timeout(900)]
 

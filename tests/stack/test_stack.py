@@ -7,10 +7,10 @@ import psutil
 import pytest
 
 from e2e.daemons import wait_until
-from stack.image import Image
-from stack.service import Mount, Service
-from stack.service_process import ServiceDiedError
-from stack.stack import Stack
+from support.stack.image import Image
+from support.stack.service import Mount, Service
+from support.stack.service_process import ServiceDiedError
+from support.stack.stack import Stack
 
 WAITS = "exec sleep 1000"
 

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from stack.service import Service
-from stack.translation import Translation, all_ports
+from support.stack.service import Service
+from support.stack.translation import Translation, all_ports
 
 HERE = Translation(
     hosts=["airflow-database", "rest-catalog", "spark-worker-1"],

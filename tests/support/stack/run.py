@@ -9,18 +9,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from make.make_env import make_env
 from servers.server_process import ServerUnavailableError, free_port
-from stack.compose_file import load_compose
-from stack.make_env import make_env
-from stack.reader_program import FileRefusedError
-from stack.service import Service
-from stack.service_process import ServiceDiedError
-from stack.stack import Stack
-from stack.translation import LOCALHOST, all_ports
+from support.stack.compose_file import load_compose
+from support.stack.reader_program import FileRefusedError
+from support.stack.service import Service
+from support.stack.service_process import ServiceDiedError
+from support.stack.stack import Stack
+from support.stack.translation import LOCALHOST, all_ports
 
 __all__ = ["COMPOSE_FILE", "DEMO", "main", "ports_here"]
 
-ROOT: Final = Path(__file__).resolve().parents[1]
+ROOT: Final = Path(__file__).resolve().parents[3]
 COMPOSE_FILE: Final = ROOT / "docker-compose.yaml"
 DEMO: Final = "demo-flights"
 _SECONDS_BETWEEN_LOOKS: Final = 0.5
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m stack.run", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m support.stack.run", description=__doc__)
     parser.add_argument("--env-file", type=Path, default=ROOT / ".env", help="written where it is not there")
     parser.add_argument("--folder", type=Path, default=ROOT / ".stack", help="of all that the services keep")
     parser.add_argument("--free-ports", action="store_true", help="take any free ports instead of the file's own")

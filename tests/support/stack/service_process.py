@@ -9,8 +9,8 @@ from typing import Final
 import psutil
 
 from servers.server_process import as_user
-from stack.image import Image
-from stack.service import Service
+from support.stack.image import Image
+from support.stack.service import Service
 
 __all__ = ["ServiceDiedError", "ServiceProcess"]
 
@@ -57,7 +57,7 @@ class ServiceProcess:
 
     def exit_code(self) -> int | None:
         """None while it runs."""
-        assert self._process is not None  # noqa: S101 - only what was started is asked
+        assert self._process is not None
         return self._process.poll()
 
     def is_healthy(self) -> bool:

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from stack.reader_program import run_reader
-from stack.service import Service
+from support.stack.reader_program import run_reader
+from support.stack.service import Service
 
 __all__ = ["load_compose", "read_compose"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from stack.service import Service
+from support.stack.service import Service
 
 __all__ = ["SYSTEM_PATH", "Image"]
 

@@ -6,7 +6,7 @@ from typing import Final
 
 __all__ = ["PAGE", "documented_commands"]
 
-PAGE: Final = (Path(__file__).parents[2] / "docs" / "compose.md").read_text(encoding="utf-8")
+PAGE: Final = (Path(__file__).parents[3] / "docs" / "compose.md").read_text(encoding="utf-8")
 
 
 def documented_commands() -> list[list[str]]:

@@ -19,7 +19,7 @@ _VARIABLE: Final = re.compile(r"^([A-Z][A-Z0-9_]*)=$", re.MULTILINE)
 
 def main(arguments: Sequence[str]) -> int:
     """Write the file and say where it is, or that it is there."""
-    parser = argparse.ArgumentParser(prog="python -m stack.make_env", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m make.make_env", description=__doc__)
     parser.add_argument("path", type=Path, nargs="?", default=ROOT / ".env")
     path = parser.parse_args(arguments).path
     sys.stdout.write(f"New secrets are in {path}\n" if make_env(path) else f"{path} is there and is left as it is\n")

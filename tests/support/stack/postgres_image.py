@@ -10,8 +10,8 @@ from typing import TextIO
 
 from servers.postgresql import find_programs, give_to, server_user
 from servers.server_process import as_user
-from stack.image import SYSTEM_PATH, Image
-from stack.service import Service
+from support.stack.image import SYSTEM_PATH, Image
+from support.stack.service import Service
 
 __all__ = ["PostgresImage"]
 

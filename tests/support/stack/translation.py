@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from stack.service import Service
+from support.stack.service import Service
 
 __all__ = ["LOCALHOST", "Translation", "all_ports"]
 
@@ -29,7 +29,7 @@ class Translation:
     """
 
     def __init__(self, *, hosts: Iterable[str], ports: Mapping[int, int], folders: Mapping[str, Path]) -> None:
-        self._here = dict.fromkeys((*hosts, "0.0.0.0"), LOCALHOST)  # noqa: S104 - a text, bound by nobody
+        self._here = dict.fromkeys((*hosts, "0.0.0.0"), LOCALHOST)
         self._here |= {str(port): str(here) for port, here in ports.items()}
         self._here |= {path: str(here) for path, here in folders.items()}
         # The longest first: a volume may lie below another's folder.

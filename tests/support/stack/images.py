@@ -10,14 +10,14 @@ from typing import Final
 from servers.jars import class_path, java_program
 from servers.rest_catalog import JARS
 from servers.versitygw import build_versitygw
-from stack.dockerfile import load_stages
-from stack.image import SYSTEM_PATH, Image
-from stack.postgres_image import PostgresImage
-from stack.service import Service
+from support.stack.dockerfile import load_stages
+from support.stack.image import SYSTEM_PATH, Image
+from support.stack.postgres_image import PostgresImage
+from support.stack.service import Service
 
 __all__ = ["IMAGES"]
 
-ROOT: Final = Path(__file__).resolve().parents[1]
+ROOT: Final = Path(__file__).resolve().parents[3]
 
 
 @dataclass(kw_only=True)

@@ -10,11 +10,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from stack.image import Image
-from stack.images import IMAGES
-from stack.service import Service
-from stack.service_process import ServiceDiedError, ServiceProcess
-from stack.translation import Translation
+from support.stack.image import Image
+from support.stack.images import IMAGES
+from support.stack.service import Service
+from support.stack.service_process import ServiceDiedError, ServiceProcess
+from support.stack.translation import Translation
 
 __all__ = ["Stack"]
 

@@ -4,7 +4,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from stack.reader_program import run_reader
+from support.stack.reader_program import run_reader
 
 __all__ = ["Stage", "load_stages"]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from cryptography.fernet import Fernet
 
-from stack.make_env import main, make_env
+from make.make_env import main, make_env
 
 
 def test_every_secret_is_new_and_only_the_owner_may_read_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
