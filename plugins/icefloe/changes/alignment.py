@@ -31,12 +31,15 @@ def aligned_batches(
     removed: Iterable[pa.RecordBatch], added: Iterable[pa.RecordBatch]
 ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
     """The rows of two files side by side: slices of equal length at equal positions, until one of them ends."""
-    left, right = iter(removed), iter(added)
+    removed_batches, added_batches = iter(removed), iter(added)
     one: pa.RecordBatch | None = None
     other: pa.RecordBatch | None = None
+    # Readers cut files into batches where it suits them, so the two sides are cut at different rows:
+    #   removed    aaaa|bbbbbb         added      cc|ddddddd|e
+    #   side by side:  aa,cc  aa,dd  bbbbb,ddddd  b,e
     while True:
-        one = one if one is not None and one.num_rows else next(left, None)
-        other = other if other is not None and other.num_rows else next(right, None)
+        one = one if one is not None and one.num_rows else next(removed_batches, None)
+        other = other if other is not None and other.num_rows else next(added_batches, None)
         if one is None or other is None:
             return
         rows = min(one.num_rows, other.num_rows)
@@ -71,8 +74,15 @@ def _differs(one: pa.Array, other: pa.Array) -> NDArray[np.bool_] | bool | None:
         return None
     if isinstance(one, pa.ExtensionArray):
         one, other = one.storage, other.storage
+    # Arrow has no kernel that compares nested values element by element. Such a column cannot clear a row: all go on to
+    # be hashed, unless the whole column was equal above.
     if not any(is_type(one.type) for is_type in _COMPARABLE):
         return True
+    # not_equal is null as soon as one side is null, which is a difference only if the other side is not:
+    #   removed     1      null   null
+    #   added       1      null   2
+    #   not_equal   false  null   null
+    #   differs     false  false  true
     unequal = pc.fill_null(pc.not_equal(one, other), False).to_numpy(zero_copy_only=False)
     if one.null_count or other.null_count:
         unequal = unequal | pc.xor(one.is_null(), other.is_null()).to_numpy(zero_copy_only=False)
@@ -82,6 +92,8 @@ def _differs(one: pa.Array, other: pa.Array) -> NDArray[np.bool_] | bool | None:
 def _comparable_codes(one: pa.Array, other: pa.Array) -> tuple[pa.Array, pa.Array]:
     """The codes of two dictionary columns if their dictionaries are the same, otherwise their values."""
     both = pa.types.is_dictionary(one.type) and pa.types.is_dictionary(other.type)
+    # A dictionary may hold a value twice, so other codes need not be other values. That is the harmless direction: the
+    # rows are hashed and cancel there.
     if both and one.dictionary.equals(other.dictionary):
         return one.indices, other.indices
     return tuple(each.dictionary_decode() if pa.types.is_dictionary(each.type) else each for each in (one, other))

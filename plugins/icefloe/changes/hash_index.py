@@ -86,6 +86,8 @@ class HashIndex:
         firsts, counts = firsts[rows], counts[rows]
         stops = np.cumsum(counts)
         total = int(stops[-1]) if len(stops) else 0
+        # One hash may have any number of entries (an identity with a million rows), so memory is bounded by counting
+        # pairs and not rows. Cuts are between rows.
         cuts = np.searchsorted(stops, np.arange(_BLOCK_PAIRS, total, _BLOCK_PAIRS))
         for first, last in pairwise([0, *cuts.tolist(), len(rows)]):
             yield _expand(rows[first:last], firsts[first:last], counts[first:last])
@@ -105,15 +107,16 @@ def is_in(hashes: RowHashes, members: RowHashes) -> NDArray[np.bool_]:
     [False, True]
     """
     distinct = distinct_hashes(members)
-    found = np.zeros(len(hashes), np.bool_)
+    is_member = np.zeros(len(hashes), np.bool_)
     for rows, _ in HashIndex.of(distinct, np.zeros(len(distinct), np.int32)).matches(hashes):
-        found[rows] = True
-    return found
+        is_member[rows] = True
+    return is_member
 
 
 def _expand(
     rows: NDArray[np.int64], firsts: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Each row once for each of its entries, and the numbers of those entries."""
+    # For firsts 4 and 9, counts 2 and 3:  rows a a b b b, entries 4 5 9 10 11.
     ends = np.cumsum(counts)
     return np.repeat(rows, counts), np.repeat(firsts - (ends - counts), counts) + np.arange(counts.sum())

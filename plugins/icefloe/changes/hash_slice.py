@@ -56,4 +56,7 @@ class HashSlice:
         """Positions of the hashes of this slice, ascending."""
         if self.is_whole:
             return np.arange(len(hashes))
+        # The upper bits, because a slice has to cut across everything else that is made of bits of a hash: reduce
+        # partitions are its lower bits, buckets of a hash index the upper bits of the lower half. By those, a slice
+        # would hold all rows of a partition or none, and leave nearly all buckets empty.
         return np.flatnonzero(hashes.high >> np.uint64(_MAX_BITS - self.bits) == np.uint64(self.number))

@@ -14,6 +14,8 @@ _K2 = np.uint64(0xC2B2AE3D27D4EB4F)
 
 def combined_hashes(row_hashes: RowHashes, identity_hashes: RowHashes) -> RowHashes:
     """One hash of a row and its identity; never leaves the process."""
+    # Neither XOR nor a plain sum: a row that is its own identity would become 0, and row a of identity b would be the
+    # same as row b of identity a. Odd factors keep each half a bijection of the row hash.
     with np.errstate(over="ignore"):
         return RowHashes(row_hashes.high + _K1 * identity_hashes.high, row_hashes.low + _K2 * identity_hashes.low)
 
@@ -46,6 +48,12 @@ def cancelled_elsewhere(
     >>> [part.tolist() for part in found]
     [[0, 1], [1, -1]]
     """
+    # A row moved from identity 3 to 1, and another one like it was added under 2. One removal and one addition cancel:
+    #   row   identity   weight   cancelled   left
+    #   7     3          -1       +1          0
+    #   7     1          +1       -1          0      the smallest identity hash gives way first
+    #   7     2          +1                   +1
+    # Any rule would do for the changes, but every run must choose the same rows, whatever the order of its input.
     groups = group_by_hash(row_hashes, change_ordinals)
     added, removed = (groups.sums(np.maximum(sign * weights, 0)) for sign in (1, -1))
     common = np.minimum(added, removed)
@@ -73,6 +81,10 @@ def _first_of_each(
     identities = identity_hashes.take(rows)
     order = np.lexsort((identities.low, identities.high, groups))
     sizes = np.abs(weights[rows[order]])
+    # Each row gives what the rows before it in its group left over of the common weight, 3 here:
+    #   sizes       2  2  1
+    #   before      0  2  4
+    #   cancelled   2  1  0      3 - before, at least 0 and at most the size
     before = np.cumsum(sizes) - sizes
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
     before -= np.repeat(before[starts], np.diff(starts, append=len(order)))

@@ -41,6 +41,8 @@ def net_changes(
     [[0, 3], [-1, 1], [2, 2]]
     """
     rows = group_by_hash(row_hashes)
+    # One ordinal for all rows of an identity, not one for each row: rows are paired within an ordinal, so a delete of
+    # step 0 and the insert of step 2 that replaces it would not become an update.
     last_ordinals = _last_of_each(rows if identity_hashes is None else group_by_hash(identity_hashes), change_ordinals)
     sums = rows.sums(weights)
     kept = np.flatnonzero(sums)

@@ -69,6 +69,12 @@ def pair_updates(
 
 def _pair(is_insert: NDArray[np.bool_], starts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
     """The place in the order of delivery and the type of each row; groups of one identity and ordinal at ``starts``."""
+    # Two deletes and three inserts of one identity and ordinal, in the order of their row hashes:
+    #   row           +a  -b  +c  -d  +e
+    #   insert_rank    0   1   1   2   2     inserts before it
+    #   rank           0   0   1   1   2     rows of the same sign before it
+    #   is_paired      y   y   y   y   n     rank < min(2 deletes, 3 inserts)
+    #   places         1   0   3   2   4     so they are delivered as -b +a, -d +c, +e
     sizes = np.diff(starts, append=len(is_insert))
     inserts: NDArray[np.int64] = is_insert.astype(np.int64)
     inserts_before: NDArray[np.int64] = np.cumsum(inserts) - inserts
@@ -94,6 +100,8 @@ def _sorted_by(short: Keys, full: Keys) -> NDArray[np.int64]:
 
 
 def _is_sorted(order: NDArray[np.int64], keys: Keys) -> bool:
+    # From the least significant key on: two neighbours are in order if this key is less, or equal and the keys after it
+    # are in order.
     is_before = np.ones(max(len(order) - 1, 0), np.bool_)
     for key in reversed(keys):
         values = key[order]

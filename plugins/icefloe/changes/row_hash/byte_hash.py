@@ -41,6 +41,7 @@ def byte_words(array: pa.Array, seed: Seed, mixer: Mixer) -> Words:
     low &= _TAIL[np.minimum(text.lengths, 8)]
     low += lengths * _LENGTH
     sums = HashSums(low=low, high=lengths.copy())
+    # Further words of 8 bytes: none up to 8 bytes, 1 from 9, 2 from 17.
     counts = np.maximum((text.lengths - 1) >> 3, 0)
     add_sequences(counts, text.further_words, seed=seed.child(0), mixer=mixer, sums=sums, is_ordered=True)
     return Words(low=sums.low, high=sums.high, nulls=null_mask(array))
@@ -74,9 +75,13 @@ class _Text:
         offsets = _offsets(array)
         begin, end = int(offsets[0]), int(offsets[-1])
         content = np.frombuffer(array.buffers()[-1] or b"", np.uint8)
+        # A word is read from any byte on, so the last value needs 8 readable bytes behind it. In a slice these are
+        # those of the next rows; masks remove them. Otherwise the content is copied with 8 bytes more.
         if len(content) < end + 8:
             content = np.concatenate((content[begin:end], np.zeros(8, np.uint8)))
             offsets = offsets - begin
+        # Overlapping words, one for each byte: the word of a value is one look-up, whatever its alignment.
+        #     bytes    a b c d e f g h i j     window[0] = abcdefgh, window[1] = bcdefghi, ...
         window: NDArray[Any] = np.ndarray((len(content) - 7,), "<u8", content, strides=(1,))
         return cls(window=window, starts=offsets[:-1], lengths=np.diff(offsets))
 

@@ -82,6 +82,7 @@ def _times(dtype: DTypeLike) -> Callable[[pa.Array], _TwoWords]:
 
 def _narrow_decimals(dtype: DTypeLike) -> Callable[[pa.Array], _TwoWords]:
     def words(array: pa.Array) -> _TwoWords:
+        # The sign extended, as the upper half of the same number in 128 bits: the width must not change the hash.
         values = _values(array, dtype).astype(np.int64, copy=False)
         return values.view(np.uint64), (values >> 63).view(np.uint64)
 

@@ -41,6 +41,7 @@ def _plain(array: pa.Array) -> pa.Array:
         return _plain(array.storage)
     if pa.types.is_run_end_encoded(array.type):
         return _plain(pc.run_end_decode(array))
+    # A slice of a few rows keeps the dictionary of its whole column; hashing that would cost more than the rows.
     if pa.types.is_dictionary(array.type) and len(array.dictionary) > len(array):
         values = array.dictionary
         if pa.types.is_string_view(values.type) or pa.types.is_binary_view(values.type):
@@ -70,6 +71,7 @@ def _add_dictionary(array: pa.Array, seed: Seed, mixer: Mixer, sums: HashSums) -
     """Add a dictionary column, each distinct value hashed once; nulls may be in the indices or in the dictionary."""
     distinct = HashSums.zeros(len(array.dictionary) + 1)
     add_column(array.dictionary, seed, mixer, distinct.slice(0, len(array.dictionary)))
+    # The last place is that of null indices, so that one look-up serves nulls, too.
     distinct.low[-1], distinct.high[-1] = seed.null
     indices = fixed_width_words(array.indices)
     picks = indices.low.view(np.int64)
@@ -134,6 +136,7 @@ class _Extents:
             offsets = _int64s(array.offsets)
             starts, counts = offsets[:-1], np.diff(offsets)
         begin = int(starts.min()) if len(starts) else 0
+        # A slice of lists keeps the elements of all lists. Only those from begin to end are hashed.
         end = int((starts + counts).max(initial=begin))
         return cls(begin=begin, end=end, starts=starts - begin, counts=counts)
 

@@ -80,6 +80,7 @@ class Seed:
 
     def child(self, place: int) -> "Seed":
         """The seed of a place inside this one."""
+        # Places begin at 16 because the seed's own constants are draws 1 to 3 of the same sequence.
         return seed_of(scramble(self.number + (16 + place) * GAMMA))
 
 
@@ -99,6 +100,7 @@ def scramble(number: int) -> int:
 def seed_of(number: int) -> Seed:
     """The seed with this number."""
     offset, first, second = (scramble(number + draw * GAMMA) for draw in (1, 2, 3))
+    # An odd factor has an inverse mod 2^64, so mixing loses nothing. An even one would send two values to one.
     first, second = first | 1, second | 1
     return Seed(
         number=number,
@@ -125,6 +127,7 @@ class Mixer:
         for start in range(0, len(words.low), BLOCK_ROWS):
             block = slice(start, start + BLOCK_ROWS)
             y, z = self._mix(words, seed, block)
+            # Behind the mixing, because Arrow may leave anything in the words of a null.
             if words.nulls is not None:
                 nulls = np.flatnonzero(words.nulls[block])
                 y[nulls], z[nulls] = seed.null

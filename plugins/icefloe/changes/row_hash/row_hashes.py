@@ -89,6 +89,7 @@ class RowHashes:
             raise ValueError(f"a divisor from 1 to 65536 was expected, found {divisor}")
         if divisor & (divisor - 1) == 0:
             return (self.low & np.uint64(divisor - 1)).astype(np.int32)
+        # high * 2^64 + low, taken apart. With a divisor of at most 65,536 nothing here exceeds 2^33.
         remainders = _modulo(self.high, divisor) * np.uint64((1 << 64) % divisor) + _modulo(self.low, divisor)
         return _modulo(remainders, divisor).astype(np.int32)
 
@@ -124,6 +125,7 @@ def row_hashes(columns: Sequence[pa.Array | pa.ChunkedArray]) -> RowHashes:
     mixer = Mixer()
     seeds = [column_seed(position) for position in range(len(columns))]
     with np.errstate(over="ignore", invalid="ignore"):  # numbers wrap around; a NaN may be a signalling one
+        # All columns of a block before the next block, so that its sums stay in the cache.
         for start in range(0, len(sums.low), BLOCK_ROWS):
             piece = sums.slice(start, start + BLOCK_ROWS)
             for column, seed in zip(columns, seeds, strict=True):
@@ -147,6 +149,8 @@ def _add_chunks(column: pa.Array | pa.ChunkedArray, seed: Seed, mixer: Mixer, su
 
 def _finish(sums: HashSums) -> None:
     """Three Feistel rounds in place: a bijection after which no sum of hashes is linear in the columns."""
+    # Without it a hash would be the sum of its columns, and the audit could not see two rows swap a value:
+    #   (a, x) and (b, y)   would add up to the same as   (a, y) and (b, x)
     left, right = sums.low, sums.high
     for first, second in _ROUNDS:
         mixed = right >> _S32
@@ -166,10 +170,11 @@ def _modulo(values: NDArray[np.uint64], divisor: int) -> NDArray[np.uint64]:
 
 def _signed_sum(high: NDArray[np.uint64], low: NDArray[np.uint64], weights: NDArray[np.int64]) -> int:
     """Sum of limbs of 32 bits times parts of 15 bits: 65,536 such products add up to less than 2^63."""
-    limbs = [part.view(np.int64) for part in (low & _LIMB, low >> _S32, high & _LIMB, high >> _S32)]
+    limbs = [half.view(np.int64) for half in (low & _LIMB, low >> _S32, high & _LIMB, high >> _S32)]
     total = 0
-    for shift, part in _weight_parts(weights):
-        total += sum(int(np.dot(limb, part)) << 32 * index for index, limb in enumerate(limbs)) << shift
+    # Digits of 15 bits, the lowest first; the last keeps the sign, as two's complement has it.
+    for shift, digits in _weight_parts(weights):
+        total += sum(int(np.dot(limb, digits)) << 32 * index for index, limb in enumerate(limbs)) << shift
     return total
 
 

@@ -32,6 +32,9 @@ def add_sequences(
         sums: one per row.
         is_ordered: True if the position of an element is mixed into its words.
     """
+    # Rows of 3, 1 and 2 elements:  position 0 of rows 0 1 2, then position 1 of rows 0 2, then position 2 of row 0. One
+    # array operation for each position is the fastest way while many rows take part. One row of a million elements
+    # would take a million operations on one value each, so the last few rows are added end to end.
     rows = np.flatnonzero(counts)
     position = 0
     while len(rows) >= _MANY_ROWS:
@@ -58,16 +61,20 @@ def _add_long(
     is_ordered: bool,
 ) -> None:
     """Add few rows, perhaps of many elements: their elements from position ``first``, end to end, block by block."""
+    # Rows of 5, 2 and 1 elements, end to end, in blocks of 4. A row may be in two blocks, a block may touch many rows:
+    #   elements   a a a a | a b b c      bounds 0 5 7 8
+    #   inside     0     4 | 4 5   7 8    the bounds cut to the block
     bounds = np.concatenate(([0], np.cumsum(counts - first)))
-    for start, here, inside in _blocks(bounds):
+    for start, touched, inside in _blocks(bounds):
         elements = np.diff(inside)
-        positions = np.arange(inside[0], inside[-1]) - np.repeat(bounds[here] - first, elements)
-        words = fetch(np.repeat(rows[here], elements), positions)
+        positions = np.arange(inside[0], inside[-1]) - np.repeat(bounds[touched] - first, elements)
+        words = fetch(np.repeat(rows[touched], elements), positions)
         mixed = _mixed(_placed(words, positions.view(np.uint64)) if is_ordered else words, seed, mixer)
         local = inside - start
+        # The sum of a row in this block, as the difference of two running sums: both wrap around, and so does it.
         for target, lane in ((sums.low, mixed.low), (sums.high, mixed.high)):
             running = np.concatenate((np.zeros(1, np.uint64), np.cumsum(lane)))
-            target[rows[here]] += running[local[1:]] - running[local[:-1]]
+            target[rows[touched]] += running[local[1:]] - running[local[:-1]]
 
 
 def _blocks(bounds: NDArray[np.int64]) -> Iterator[tuple[int, slice, NDArray[np.int64]]]:
