@@ -81,6 +81,7 @@ class BlockFileWriter:
     def append(self, reduce_id: int, messages: Iterable[Any], *, content_bytes: int) -> None:
         """Writes one block; the messages are together ``content_bytes`` long, more than 0."""
         block_crc32 = 0
+        # The checksum is taken of the compressed bytes, so that a reader proves them before it lets LZ4 at them.
         for piece in compress_block(messages, content_bytes=content_bytes, is_spill=self._is_spill):
             self._file.write(piece)
             self._lengths[reduce_id] += len(piece)
@@ -104,6 +105,9 @@ def write_rows(writer: BlockFileWriter, batch: pa.RecordBatch, ids: NDArray[np.i
     order, counts = order_by_reduce_id(ids, num_partitions)
     stops = np.cumsum(counts)
     partitions = np.flatnonzero(counts)
+    # A take for each partition would be thousands of small ones, one take for all would hold every row twice. So:
+    #   rows of each partition   40,000   40,000   10,000   70,000
+    #   takes                    40,000   50,000            70,000
     for window in _windows(partitions, counts):
         first, last = int(stops[window[0]] - counts[window[0]]), int(stops[window[-1]])
         rows = batch.take(pa.array(order[first:last]))
@@ -120,6 +124,8 @@ def merge_runs(writer: BlockFileWriter, runs: Sequence[SpilledRun]) -> None:
         files = {path: stack.enter_context(path.open("rb")) for path in {run.path for run in runs}}
         totals = np.sum([run.blocks.content_bytes for run in runs], axis=0)
         for reduce_id in np.flatnonzero(totals).tolist():
+            # The content of a block is messages one after another, without a schema or an end. So contents of runs, end
+            # to end, are the content of the merged block, and no row is decoded.
             contents = (
                 _content(files[run.path], run, reduce_id) for run in runs if run.blocks.content_bytes[reduce_id]
             )

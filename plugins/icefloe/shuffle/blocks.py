@@ -115,6 +115,7 @@ def decode_block(data: bytes | memoryview, schema: pa.Schema, *, max_bytes: int)
             message = pa.ipc.read_message(reader)
             if message.type != "record batch":
                 raise _corrupt(data, f"it holds an Arrow message of type {message.type!r}")
+            # Arrow trusts the offsets in a message. A wrong one would make a later kernel read outside of the buffer.
             batch = pa.ipc.read_record_batch(message, schema)
             batch.validate(full=True)
             batches.append(batch)
@@ -129,12 +130,15 @@ def decompress_block(data: bytes | memoryview, *, max_bytes: int) -> bytes:
     Raises:
         CorruptBlockError: not exactly one whole frame as `compress_block` writes it, or more than ``max_bytes``.
     """
+    # Frames of other kinds (no checksum, a dictionary, LZ4's legacy format) would be decoded, but no map task writes
+    # them.
     if bytes(data[: len(_FRAME_START)]) != _FRAME_START:
         raise _corrupt(data, "it does not start with the LZ4 frame header of a block")
     try:
         declared = lz4.frame.get_frame_info(data)["content_size"]
         if not 0 < declared <= max_bytes:
             raise _corrupt(data, f"its header declares {declared} bytes where 1 to {max_bytes} were expected")
+        # Not lz4.frame.decompress: it ignores bytes behind the frame, and a second frame.
         decompressor = lz4.frame.LZ4FrameDecompressor()
         content = decompressor.decompress(data, max_length=declared)
     except RuntimeError as cause:

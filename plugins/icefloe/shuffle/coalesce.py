@@ -48,6 +48,8 @@ def coalesce(
     floor = min(min_range_bytes, target_size_bytes)
     target = target_size_bytes
     groups = _merge(sizes, target)
+    # Of 5 5 5 5, a target of 20 makes one range. If 3 are wanted, the next target is 7, the even share, and makes 4.
+    # The even share may still make too few if the sizes differ much, so the target goes on shrinking.
     while len(groups) < min(min_ranges, len(sizes)) and target > max(floor, 1):
         target = max(floor, 1, min(target // 2, -(-sum(sizes) // min_ranges)))
         groups = _merge(sizes, target)
@@ -76,6 +78,7 @@ def _join_small(groups: list[tuple[int, int]], sizes: list[int], target: int) ->
     joined: list[tuple[int, int]] = []
     joined_totals: list[int] = []
     for group, total in zip(groups, totals, strict=True):
+        # Either of the two may be the small one: a small range in front of a large one has no other neighbour to join.
         small = bool(joined) and min(total, joined_totals[-1]) < _SMALL_RANGE_FACTOR * target
         if small and total + joined_totals[-1] <= _MERGED_RANGE_FACTOR * target:
             joined[-1] = (joined[-1][0], group[1])

@@ -56,6 +56,8 @@ def read_committed_output(
         raise _corrupt(record, "its commit record names no shuffle files")
     if (record.num_partitions, record.schema_fingerprint) != (num_partitions, schema_fingerprint(schema)):
         raise _corrupt(record, "it was written for another number of partitions or another schema")
+    # Only the size of the data file: each block has a checksum, which is compared when the block is fetched. Reading it
+    # here would read everything twice.
     found_bytes = store.size(record.data.key)
     if found_bytes is None:
         raise _corrupt(record, f"{record.data.key} is gone")
@@ -70,6 +72,7 @@ def read_committed_output(
         )
     except (CorruptIndexError, CorruptStatisticsError) as cause:
         raise _corrupt(record, cause.reason) from cause
+    # Each file is whole by its own checksum, but the two may still be of different attempts.
     if not np.array_equal(np.flatnonzero(np.diff(offsets)), np.unique(statistics.reduce_ids)):
         raise _corrupt(record, "index and statistics name different reduce partitions")
     if statistics.sums(0, num_partitions) != record.ordinals:

@@ -116,6 +116,9 @@ def plan_extents(ranges: Sequence[ReduceRange], outputs: Sequence[CommittedOutpu
 
 
 def _extent(of: ReduceRange, output: CommittedOutput, rows: NDArray[np.int64]) -> Extent | None:
+    # A data file is ordered by reduce partition, so what a range needs of it is one piece and takes one request:
+    #   data file   0 0 | 1 1 1 | 3 | 4 4      partition 2 is empty
+    #   range 1:4         ---------            its block_lengths are 3, 0, 1
     offsets = output.offsets[of.start : of.stop + 1]
     data = output.record.data
     if data is None or offsets[0] == offsets[-1]:

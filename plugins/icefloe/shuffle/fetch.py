@@ -43,6 +43,7 @@ class FetchWindow:
 
 def plan_fetch(extents: RangeExtents, *, max_fetch_bytes: int) -> Iterator[FetchWindow]:
     """Windows of about ``max_fetch_bytes`` of blocks that cover the range once, in the order of its partitions."""
+    # Partitions of 3, 4, 9, 2 and 2 bytes with at most 8 at once:  3 4 | part of 9 | rest of 9 | 2 2
     totals = [sum(lengths) for lengths in zip(*(each.block_lengths for each in extents.extents), strict=True)]
     start, size = 0, 0
     for position, total in enumerate(totals):
@@ -84,6 +85,8 @@ def fetch_blocks(
 def _decoded(
     first_reduce_id: int, window: FetchWindow, extents: Sequence[Extent], fetched: list[memoryview], schema: pa.Schema
 ) -> Iterator[FetchedBlock]:
+    # One partition of all map outputs before the next, so that a reader can finish a partition and forget its rows.
+    # What is left of an extent begins with its next block, because blocks are in the order of the partitions.
     for position in range(window.start, window.stop):
         for number, extent in enumerate(extents):
             length = extent.block_lengths[position]
@@ -113,6 +116,8 @@ def _read(store: Store, window: FetchWindow, extent: Extent) -> memoryview:
     try:
         [data] = store.get_ranges(extent.data_key, [(start, stop)])
     except IcefloeError as cause:
+        # The error alone does not say whose fault it is: stores answer a range beyond the end in many ways. If the file
+        # has its planned size, it is the store's fault and may go away; otherwise the map task must run again.
         found_bytes = store.size(extent.data_key)
         if found_bytes == extent.data_size_bytes:
             raise

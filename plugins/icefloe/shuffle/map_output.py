@@ -91,6 +91,8 @@ class MapOutputWriter:
         self._attempt = attempt
         self._schema = block_schema(schema)
         self._num_partitions = num_partitions
+        # A third, because rows are there twice while the buffered batches become one, and then once more as compressed
+        # blocks or in the order of their partitions.
         self._buffer_bytes = min(memory_bytes // 3, _LARGEST_BUFFER_BYTES)
         self._spill_folders: Sequence[Path | None] = spill_folders or [None]
         self._folders: list[tempfile.TemporaryDirectory[str]] = []
@@ -171,12 +173,15 @@ class MapOutputWriter:
             seconds=counts.seconds,
         )
         winner = MapOutputLog(self._store).commit(record)
+        # Another attempt was faster. The names of our files hold our attempt, so nothing refers to them.
         if winner.attempt != self._attempt:
             self._store.delete(f"{stem}.{name}" for name in ("data", "index", "statistics"))
         return winner
 
     def _add_statistics(self, statistics: PartitionStatistics) -> None:
         self._new_statistics.append(statistics)
+        # Once there are as many new entries as merged ones: so each entry is merged a few times, not once for each
+        # chunk.
         if sum(map(len, self._new_statistics)) > max(_ENTRIES_MERGED_AT, len(self._statistics)):
             self._statistics = PartitionStatistics.merged([self._statistics, *self._new_statistics])
             self._new_statistics = []

@@ -98,6 +98,13 @@ class MapOutputLog:
         Raises:
             TransientError: the store neither takes the record nor shows another.
         """
+        # Create-if-absent lets one attempt win; who loses looks again. What a look finds decides:
+        #   3.0            a whole record: it counts, whoever made it. Also ours, if the answer to its creation was lost
+        #   3.0 damaged    create 3.0.void, look again: generation 1 is open, for this attempt too
+        #   3.0.void       generation 1 is looked at instead
+        #   nothing        create 3.0; if another attempt comes first, the next look finds its record
+        # So a zombie cannot replace rows that a reduce task may have read already, and a retry cannot wait for a dead
+        # attempt.
         for _ in range(_COMMIT_TRIES):
             state = self.current(record.map_id)
             if state.record is not None:

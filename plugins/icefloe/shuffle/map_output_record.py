@@ -100,6 +100,8 @@ class MapOutputRecord:
             CorruptMapOutputError: damaged, or the record of another task.
             TerminalError: whole, but of another release.
         """
+        # The checksum before the document's keys: damage means that the map task runs again. A whole record with
+        # unknown keys is of a newer release, and voiding it would throw away that release's work.
         try:
             fields = json.loads(data)
             is_whole = isinstance(fields, dict) and fields.get("crc32") == _crc32(fields)

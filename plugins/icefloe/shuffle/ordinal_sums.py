@@ -63,6 +63,8 @@ def grouped_hash_sums(
     limbs = [low & _MASK, low >> _HALF, high & _MASK, high >> _HALF]
     exact = _absolute_sum(weights) <= _EXACT_WEIGHTS
     kind = np.int64 if exact else object  # Python's integers for weights no table has
+    # As on paper, in digits of 32 bits: each digit is added up by itself, then carries go from the lowest digit up. A
+    # negative carry borrows, because >> rounds down.
     signed = [np.add.reduceat(limb.astype(kind) * weights.astype(kind), starts) for limb in limbs]
     carried = []
     carry = np.zeros(len(starts), kind)

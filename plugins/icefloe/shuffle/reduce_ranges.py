@@ -51,6 +51,8 @@ class CoalescePlan:
 
 def create_coalesce_plan(store: Store, key: str, plan: CoalescePlan) -> CoalescePlan:
     """Creates the plan unless there is one; returns the plan that counts, so that a zombie and its retry agree."""
+    # Results and extents are named after range ids. With other ranges under the same ids, the results of a first run
+    # would count for other rows.
     if store.create(key, dump_document(plan)):
         return plan
     return load_document(CoalescePlan, store.get(key), what=f"the coalesce plan {store.url}/{key}")

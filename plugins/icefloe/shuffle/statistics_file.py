@@ -91,7 +91,7 @@ class PartitionStatistics:
     @classmethod
     def merged(cls, parts: Sequence[Self]) -> Self:
         """The statistics of the rows of all parts together, at least one."""
-        arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in cls.__slots__}
+        arrays = {name: np.concatenate([getattr(each, name) for each in parts]) for name in cls.__slots__}
         hashes = arrays.pop("hash_high"), arrays.pop("hash_low")
         return cls._grouped(**arrays, hashes=hashes, hash_weights=np.ones(len(arrays["rows"]), np.int64))
 
@@ -132,6 +132,7 @@ class PartitionStatistics:
         hashes: tuple[NDArray[np.uint64], NDArray[np.uint64]],
         hash_weights: NDArray[np.int64],
     ) -> Self:
+        # One number for both keys, so that one sort groups by both.
         groups = reduce_ids << _ORDINAL_BITS | change_ordinals
         order = np.argsort(groups, kind="stable")
         ordered = groups[order]
