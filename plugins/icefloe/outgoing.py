@@ -131,6 +131,7 @@ def _shown(error: BaseException, done: dict[int, BaseException], *, is_cause: bo
     if is_kept and not _is_safe(error) and not _is_ours(error):
         # Code further out catches an error by its type.
         error.args = tuple(redacted_foreign(each) if isinstance(each, str) else each for each in error.args)
+    # Noted before its causes are visited: a chain of causes may lead back to its beginning.
     safe = done[id(error)] = error if is_kept and _is_safe(error) else _stand_in(error)
     # Assigning a cause suppresses the context, so that comes last.
     is_suppressed, context = error.__suppress_context__, error.__context__

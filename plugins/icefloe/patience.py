@@ -166,6 +166,7 @@ def _note_end(place: str, *, is_well: bool) -> None:
 
 def _give_up(answer: Future[Any], place: str) -> None:
     with _unanswered_lock:
+        # It may have ended since the wait. Then nothing would ever take it out of the calls that still run.
         if place and not answer.done():
             _unanswered[place].calls.add(answer)
             _unanswered[place].pause()

@@ -56,10 +56,10 @@ class ChangePromises:
         inside = (ordinals >= 0) & (ordinals < len(self._snapshot_ids))
         if not inside.all():
             self._fault(f"a {CHANGE_ORDINAL} is not one of its {len(self._snapshot_ids)} steps")
-        here = ordinals[inside]
+        known_ordinals = ordinals[inside]
         for column, expected in ((COMMIT_SNAPSHOT_ID, self._snapshot_ids), (COMMIT_TIMESTAMP, self._timestamps_us)):
-            found = changes.column(column).cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-            if (found[inside] != expected[here]).any():
+            values = changes.column(column).cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+            if (values[inside] != expected[known_ordinals]).any():
                 self._fault(f"a {column} is not that of its step")
         self._add_pairs(types, ordinals)
         if self._runs is not None and identities is not None:
@@ -79,9 +79,9 @@ class ChangePromises:
         Args:
             counts: changes by type, in lower case, as the manifest says.
         """
-        found = {kind.name.lower(): int(self._counts[kind]) for kind in ChangeType}
-        if found != {name: counts.get(name, 0) for name in found}:
-            self._fault(f"it has {_text(found)}, but its manifest says {_text(counts)}")
+        read = {kind.name.lower(): int(self._counts[kind]) for kind in ChangeType}
+        if read != {name: counts.get(name, 0) for name in read}:
+            self._fault(f"it has {_text(read)}, but its manifest says {_text(counts)}")
         return [*self._faults, *(() if self._runs is None else self._runs.faults())]
 
     def _fault(self, sentence: str) -> None:
@@ -89,6 +89,10 @@ class ChangePromises:
 
     def _add_pairs(self, types: NDArray[np.int8], ordinals: NDArray[np.int32]) -> None:
         """Checks that an update is two neighbours of one step, before image first. The two may span two calls."""
+        # Each change next to the change before it. Both rows of the drawing must agree:
+        #   types                         INSERT   UPDATE_BEFORE   UPDATE_AFTER   DELETE
+        #   is an UPDATE_BEFORE before    -        -               yes            -
+        #   is an UPDATE_AFTER            -        -               yes            -
         befores = np.concatenate([[self._is_after_before], types == ChangeType.UPDATE_BEFORE])
         afters = types == ChangeType.UPDATE_AFTER
         before_ordinals = np.concatenate([[self._last_ordinal], ordinals])[:-1]

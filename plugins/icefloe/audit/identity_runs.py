@@ -19,11 +19,11 @@ class IdentityRuns:
     Holds 16 bytes for each identity of the slice. A batch too large for that is read in slices.
 
     Args:
-        part: slice of the identities that are held.
+        hash_slice: slice of the identities that are held.
     """
 
-    def __init__(self, part: HashSlice) -> None:
-        self._slice = part
+    def __init__(self, hash_slice: HashSlice) -> None:
+        self._slice = hash_slice
         self._held: list[RowHashes] = []
         self._last: tuple[int, int, np.int8] | None = None
         self._faults: dict[str, None] = {}
@@ -45,6 +45,7 @@ class IdentityRuns:
                 self._fault_order()
         if (~is_new[1:] & (ordinals[1:] < ordinals[:-1])).any():
             self._fault_order()
+        # Bits, so that OR shows both: 1 or 2 is a delete or an insert, 3 is one of each, which must be an update.
         by_step = np.bitwise_or.reduceat(sides, np.flatnonzero(is_new_step))
         if (by_step == _DELETED | _INSERTED).any():
             self._faults["rows of one identity went and came in one step, and are no update"] = None

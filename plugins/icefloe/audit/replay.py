@@ -21,11 +21,11 @@ class Replay:
     row hashes, one after the other. Each replay sees every row and keeps the rows of its slice.
 
     Args:
-        part: slice of the row hashes that count.
+        hash_slice: slice of the row hashes that count.
     """
 
-    def __init__(self, part: HashSlice | None = None) -> None:
-        self._part = part or HashSlice()
+    def __init__(self, hash_slice: HashSlice | None = None) -> None:
+        self._slice = hash_slice or HashSlice()
         self._hashes = RowHashes.concat([])
         self._weights = np.zeros(0, np.int64)
         self._pending: list[tuple[RowHashes, NDArray[np.int64]]] = []
@@ -33,11 +33,12 @@ class Replay:
 
     def add(self, hashes: RowHashes, weights: NDArray[np.int64]) -> None:
         """Adds rows; both have one length."""
-        if not self._part.is_whole:
-            here = self._part.positions(hashes)
-            hashes, weights = hashes.take(here), weights[here]
+        if not self._slice.is_whole:
+            rows = self._slice.positions(hashes)
+            hashes, weights = hashes.take(rows), weights[rows]
         self._pending.append((hashes, weights))
         self._pending_rows += len(hashes)
+        # Once there are as many new rows as held ones, so that each row is sorted a few times, not once for each batch.
         if self._pending_rows > max(_PENDING_ROWS, len(self._hashes)):
             self._consolidate()
 

@@ -67,9 +67,9 @@ class Sums:
             AuditError: the sums differ. The error names both values and, if ``per_ordinal``, the first ordinal that
                 differs.
         """
-        found, wanted = self._compared(per_ordinal), expected._compared(per_ordinal)
-        for ordinal in sorted(found.keys() | wanted.keys()):
-            (count, hash_sum), (wanted_count, wanted_sum) = (each.get(ordinal, (0, 0)) for each in (found, wanted))
+        these, wanted = self._compared(per_ordinal), expected._compared(per_ordinal)
+        for ordinal in sorted(these.keys() | wanted.keys()):
+            (count, hash_sum), (wanted_count, wanted_sum) = (each.get(ordinal, (0, 0)) for each in (these, wanted))
             if (count, hash_sum) != (wanted_count, wanted_sum):
                 where = f"in change ordinal {ordinal}" if per_ordinal else "over its steps"
                 raise AuditError(

@@ -15,6 +15,8 @@ def last_present(is_present: Callable[[int], bool]) -> int | None:
     """
     if not is_present(0):
         return None
+    # Of 0 to 5:  1 yes, 3 yes, 7 no, then between them 5 yes, 6 no. A listing would read every name, a thousand for
+    # each request, and the number of batches only grows. Right only because no number is ever missing in between.
     present, absent = 0, 1
     while is_present(absent):
         present, absent = absent, 2 * absent + 1

@@ -69,6 +69,8 @@ class Checkpoint:
 
     def look(self) -> CheckpointView:
         """Everything that decides which batch comes next, in one look."""
+        # Read one after another, so another run may go on meanwhile and the view is older than the checkpoint. It
+        # cannot be wrong, because records only come, in the order offset 0, commit 0, offset 1, ...
         latest = self.latest_batch()
         commit = None if latest is None else self.committed(latest)
         opened = None if latest is None or commit is not None else self._present_offset(latest)
@@ -114,6 +116,10 @@ class Checkpoint:
             OtherOwnerError: the checkpoint belongs to another owner.
         """
         number = record.batch_number
+        # The checks come before the creation, and yet nothing can slip between: what they found stays true, because
+        # records never go away, and if another run creates this number first, create returns its record. A batch that
+        # is there is adopted whatever this run would have made of it. The owner is checked last, as close to the
+        # creation as possible.
         if not self._is_opened(number):
             self._refuse_reopening(number)
             if number > 0:
@@ -242,6 +248,8 @@ class Checkpoint:
 
     def _refuse_reopening(self, number: int) -> None:
         """Stops a new beginning if somebody, or a rule that expires old objects, removed the first records."""
+        # A checkpoint without offsets/0.json looks like one that never began, and the whole table would be delivered
+        # again. Only here, at the beginning, a listing can tell.
         is_committed = self._store.size(commit_key(number)) is not None
         has_later = number == 0 and any(True for _ in self._store.list("offsets"))
         if (is_committed or has_later) and not self._is_opened(number):

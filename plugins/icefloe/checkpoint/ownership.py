@@ -57,6 +57,8 @@ class Ownership:
                 return current
             if current is not None and current.writer.owner is not None and not takes_over:
                 raise self._other_owner(current, writer)
+            # Owners are numbered like batches: of two runs that take over at once, one finds the number taken and looks
+            # again.
             wanted = self._next(current, writer, new_id)
             created = self._records.create(wanted, owner_key(wanted.number))
             if created == wanted:

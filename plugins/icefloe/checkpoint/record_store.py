@@ -54,6 +54,8 @@ class RecordStore:
         Raises:
             CheckpointGapError: another record was there and was removed.
         """
+        # Read back before it is stored: a record never changes, so one that no reader accepts would stop the pipeline
+        # for good. And the run that creates a record goes on with the very values that a run that adopts it has.
         data = dump_document(record)
         as_read = load_record(type(record), data, url=self.url_of(key))
         if self.store.create(key, data):

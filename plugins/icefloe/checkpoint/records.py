@@ -120,6 +120,7 @@ class Cursor:
     @classmethod
     def of(cls, commit: "CommitRecord") -> Self:
         """The end of a committed batch."""
+        # Behind the last part of a load, the snapshot is delivered as behind any other batch.
         part = commit.load_part
         return cls(
             batch_number=commit.batch_number,
@@ -225,6 +226,7 @@ def load_record(kind: type[Record], data: bytes, *, url: str) -> Record:
             url=url,
             version=version,
         )
+    # The version is looked at before anything else: to a strict reader, a newer record would be a damaged one.
     if version == 1 and kind is OffsetRecord:
         data = upgraded_offset(data)
     return load_document(kind, data, what=f"the checkpoint record {url}")

@@ -94,6 +94,9 @@ def _base64_cores(text: str) -> Iterator[str]:
         yield encode(data).decode().rstrip("=")
         for moved in range(3):
             encoded = encode(bytes(moved) + data).decode().rstrip("=")
+            # Three bytes are four characters of six bits. One byte in front fills a character and two bits of the next,
+            # two bytes two characters and four bits of the third. Characters that share bits with neighbours differ
+            # from text to text.
             first = moved + 1 if moved else 0
             last = len(encoded) - (1 if (moved + len(data)) % 3 else 0)
             core = encoded[first:last]

@@ -135,6 +135,7 @@ def _without(text: str, *, is_secret: bool) -> str:
         found.update(form for form in forms.whole if form in text)
         cores.update(core for core in forms.cores if core in text)
         cut.update(end for end in forms.cut if end in text)
+    # The longest first: a form inside of a longer one would leave the rest of the longer one to be read.
     for form in sorted(found, key=len, reverse=True):
         text = text.replace(form, HIDDEN) if len(form) >= _BESIDE_WORDS else re.sub(_as_word(form), HIDDEN, text)
     if cores:

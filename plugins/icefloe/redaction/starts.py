@@ -41,6 +41,9 @@ class Starts:
     def names_in(self, text: str) -> set[str]:
         """The names that have a text whose start occurs."""
         found: set[str] = set()
+        # Of "a secret" the windows are "a secr", " secre" and "secret". Each is looked up in a dictionary, so the cost
+        # does not grow with the number of values; map and filter keep the loop in C. No lock is held: names may come
+        # and go meanwhile.
         for length, names in list(self._names.items()):
             windows = map(text.__getitem__, map(slice, range(len(text) - length + 1), range(length, len(text) + 1)))
             for start in set(filter(names.__contains__, windows)):

@@ -99,6 +99,8 @@ class FilesSink(Sink):
             files = write_parquet_files(Path(folder), schema, groups, target_file_bytes=self._target_file_bytes)
             names = [_part_name(number, file_number) for file_number in range(len(files))]
             prefix = batch_prefix(batch_number)
+            # Asked only now: making the changes may have taken hours, and another run may have made the batch whole
+            # meanwhile.
             whole = self._whole(batch_number)
             kept = None if whole is None else whole.kept_part(names, files)
             if kept is not None:
@@ -117,6 +119,7 @@ class FilesSink(Sink):
             MixedPartsError: the existing manifest is of the same changes, and files that it names are damaged or
                 replaced.
         """
+        # A part that was left out has no files. A manifest made of these messages would lack its rows.
         if any(map(is_left_out, messages)) and (whole := self._whole(summary.batch_number)) is not None:
             whole.require(summary, messages)
             return
@@ -124,8 +127,8 @@ class FilesSink(Sink):
         manifest = Manifest(batch=summary, parts=parts_of(messages))
         if self._store.create(_manifest_key(summary.batch_number), dump_document(manifest)):
             return
-        if (found := self.manifest(summary.batch_number)) != manifest:
-            WholeBatch(store=self._store, manifest=found).require(summary, messages)
+        if (existing := self.manifest(summary.batch_number)) != manifest:
+            WholeBatch(store=self._store, manifest=existing).require(summary, messages)
 
     def manifest(self, batch_number: int) -> Manifest:
         """The manifest of a committed batch.
@@ -149,12 +152,12 @@ class FilesSink(Sink):
     def _refuse_damaged(self, batch_number: int, messages: Sequence[CommitMessage]) -> None:
         folder = batch_prefix(batch_number)
         sizes = {each.key.removeprefix(f"{folder}/"): each.size_bytes for each in self._store.list(folder)}
-        found = {each.number: part_damage(each, sizes) for each in messages if each.rows}
-        damaged = {number: damage for number, damage in sorted(found.items()) if damage is not None}
+        checked = {each.number: part_damage(each, sizes) for each in messages if each.rows}
+        damaged = {number: damage for number, damage in sorted(checked.items()) if damage is not None}
         if damaged:
             raise DamagedPartsError(
-                f"{len(damaged)} of {len(found)} parts in {join_url(self._store.url, folder)} are not what their tasks "
-                f"wrote: {next(iter(damaged.values()))}, as if something deleted or cut files there",
+                f"{len(damaged)} of {len(checked)} parts in {join_url(self._store.url, folder)} are not what their "
+                f"tasks wrote: {next(iter(damaged.values()))}, as if something deleted or cut files there",
                 url=self._store.url,
                 numbers=list(damaged),
             )
@@ -163,7 +166,7 @@ class FilesSink(Sink):
         """Number of files next to a manifest that it does not name: a task that was killed may leave some."""
         prefix = batch_prefix(batch_number)
         named = {_manifest_key(batch_number), *(f"{prefix}/{name}" for part in manifest.parts for name in part.names)}
-        return sum(found.key not in named for found in self._store.list(prefix))
+        return sum(each.key not in named for each in self._store.list(prefix))
 
     def _deliver_file(self, key: str, file: Path) -> int:
         """Put a file if there is none, or a damaged one; returns the size of the file that counts.
@@ -172,13 +175,17 @@ class FilesSink(Sink):
         of another release with another PyArrow, would give the same rows in other bytes.
         """
         size_bytes = file.stat().st_size
-        found = self._store.size(key)
-        if found is None:
+        # What is there decides:
+        #   nothing          create it; if another attempt comes first, look at its file
+        #   the same rows    keep that file, even in other bytes
+        #   anything else    the rest of a write that failed, as only this task writes this name: replace it
+        stored_bytes = self._store.size(key)
+        if stored_bytes is None:
             if self._store.create(key, file):
                 return size_bytes
-            found = self._store.size(key)
-        if found is not None and holds_same_rows(self._store, key, file):
-            return found
+            stored_bytes = self._store.size(key)
+        if stored_bytes is not None and holds_same_rows(self._store, key, file):
+            return stored_bytes
         self._store.put(key, file)
         return size_bytes
 

@@ -35,6 +35,7 @@ def row_groups(
                 yield pa.Table.from_batches(pending, schema)
                 pending, rows, size_bytes = [], 0, 0
                 continue
+            # At least one row: a row larger than the bound is a group of its own.
             piece = batch.slice(start, max(1, room))
             pending.append(piece)
             rows, size_bytes = rows + piece.num_rows, size_bytes + piece.nbytes

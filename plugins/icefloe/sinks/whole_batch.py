@@ -61,6 +61,7 @@ class WholeBatch:
         sizes = [size for size in map(self.store.size, keys) if size is not None]
         if len(sizes) < len(names) or sum(sizes) != part.size_bytes:
             return None
+        # As many rows under the same names, but other rows: this run cuts the changes elsewhere.
         if not all(holds_same_rows(self.store, key, file) for key, file in zip(keys, files, strict=True)):
             return nothing
         return Written(size_bytes=part.size_bytes, details={"names": list(names), "sizes": sizes})

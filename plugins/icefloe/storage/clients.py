@@ -73,6 +73,7 @@ class RemoteClients:
 
     def upload_of(self, size_bytes: int) -> Any:
         """The client that writes a value of that size in one request."""
+        # A client's time is fixed when it is made. By powers of two a few clients serve every size.
         times = 1 << (max(0, size_bytes - 1) // _UPLOAD_BYTES).bit_length()
         if times not in self._uploads:
             self._uploads[times] = self._client("uploads", times=times)
@@ -89,6 +90,8 @@ class RemoteClients:
         try:
             yield
         except TransientError:
+            # A refused connection fails at once and costs nobody time, so it is no silence. A refusal by the service is
+            # an answer.
             if is_look and monotonic() - started >= self.silence_seconds:
                 self._silence.begin(self._patience_seconds)
             raise
@@ -106,6 +109,7 @@ class RemoteClients:
         return self._client("brief")
 
     def _client(self, purpose: str, *, times: int = 1) -> Any:
+        # The last try may begin after two thirds of the patience and is given up after one more third: at its end.
         retry_timeout = timedelta(seconds=0 if purpose == "brief" else self._patience_seconds * _RETRY_SHARE)
         options: Any = {**client_timeouts(purpose, self._patience_seconds, times=times), **self._client_options}
         retries: Any = {**_RETRIES, "retry_timeout": retry_timeout}

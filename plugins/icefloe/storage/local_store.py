@@ -62,6 +62,9 @@ class LocalStore(ObjectStore):
         sync_folder(path.parent)
 
     def _add(self, key: str, data: bytes | Path, size_bytes: int) -> None:
+        # The file is whole and synced under a name of its own before its real name appears:
+        #   put      rename .0.json.5f0c2a91b3d4#0 to 0.json     replaces what is there
+        #   create   link it as 0.json                           fails if it is there, which a rename would not
         with self._written(key, data, size_bytes) as written:
             try:
                 self._path(key).hardlink_to(written)

@@ -64,9 +64,10 @@ class ObjectStore(Store):
     def get(self, key: str) -> bytes:
         """The value; see `Store`."""
         with self._asked("get", "read", key):
-            found = obstore.get(self._present(key), key)
-            if self._clients is None or found.meta["size"] <= _MOST_AT_A_LOOK_BYTES:
-                return bytes(found.bytes())
+            answer = obstore.get(self._present(key), key)
+            # A large value is asked for again, by a client that waits longer. It still counts as one request.
+            if self._clients is None or answer.meta["size"] <= _MOST_AT_A_LOOK_BYTES:
+                return bytes(answer.bytes())
         with self._asked("get", "read", key, number=0, is_look=False):
             return bytes(obstore.get(self._clients.downloads, key).bytes())
 
@@ -79,6 +80,7 @@ class ObjectStore(Store):
             parts = self._fetch(key, fetched)
         except KeyMissingError:
             raise
+        # Did the store fail, or was the value cut short? Only its size can tell: stores answer both in the same words.
         except IcefloeError:
             with suppress(TimeoutError):
                 self._last_look(partial(self._refuse_end_before, key, fetched[-1][1]))
@@ -133,6 +135,7 @@ class ObjectStore(Store):
         """Deletes values; see `Store`."""
         remaining = iter(keys)
         while chunk := [check_key(key) for key in islice(remaining, _KEYS_PER_DELETE)]:
+            # Some stores stop at the first key without a value, and do not say which others they deleted.
             if not self._delete(chunk):
                 for key in chunk:
                     self._delete([key])
@@ -144,8 +147,8 @@ class ObjectStore(Store):
             target = self._connect()
             for number, chunk in enumerate(() if target is None else obstore.list(target, folder, chunk_size=1_000)):
                 self._requests.add(RequestTotals(list=min(number, 1)))
-                for found in chunk:
-                    yield StoredObject(key=found["path"], size_bytes=found["size"], modified=found["last_modified"])
+                for each in chunk:
+                    yield StoredObject(key=each["path"], size_bytes=each["size"], modified=each["last_modified"])
 
     def _replace(self, key: str, data: bytes | Path, size_bytes: int) -> None:
         part_bytes = max(_PART_BYTES, size_bytes // _MOST_PARTS)

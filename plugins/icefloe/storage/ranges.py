@@ -45,6 +45,7 @@ def cut_ranges(fetched: Sequence[ByteRange], parts: Sequence[memoryview], ranges
     def cut(start: int, stop: int) -> bytes:
         if start == stop:
             return b""
+        # A wanted range lies inside of one fetched range, the last that begins before or with it.
         number = bisect_right(starts, start) - 1
         offset = starts[number]
         return bytes(parts[number][start - offset : stop - offset])

@@ -157,8 +157,8 @@ class ChildStore(Store):
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Every object below a key taken as a folder; see `Store`."""
         below = f"{self._folder}/{prefix}" if prefix else self._folder
-        for found in self._parent.list(below):
-            yield replace(found, key=found.key.removeprefix(f"{self._folder}/"))
+        for each in self._parent.list(below):
+            yield replace(each, key=each.key.removeprefix(f"{self._folder}/"))
 
     def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:
         """Removes unfinished objects that dead writers left; see `Store`."""

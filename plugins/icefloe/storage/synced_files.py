@@ -92,6 +92,6 @@ def _write_all(descriptor: int, chunk: memoryview) -> None:
 
 
 def _refuse_other_size(descriptor: int, size_bytes: int, path: Path) -> None:
-    found = os.fstat(descriptor).st_size
-    if found != size_bytes:
-        raise OSError(errno.EIO, f"{found} bytes of {size_bytes} were written", str(path))
+    written_bytes = os.fstat(descriptor).st_size
+    if written_bytes != size_bytes:
+        raise OSError(errno.EIO, f"{written_bytes} bytes of {size_bytes} were written", str(path))

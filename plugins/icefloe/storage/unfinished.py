@@ -94,10 +94,11 @@ def _is_dead(path: Path, descriptor: int) -> bool:
     idle_seconds = time.time() - os.fstat(descriptor).st_mtime
     if idle_seconds <= _YOUNG_SECONDS:
         return False
-    is_locked = _lock(descriptor)
-    if is_locked is None or not _OURS.fullmatch(path.name):
+    # The lock is free if its writer is dead: the kernel takes it from a process, however that ends.
+    took_lock = _lock(descriptor)
+    if took_lock is None or not _OURS.fullmatch(path.name):
         return idle_seconds > _IDLE_SECONDS
-    return is_locked
+    return took_lock
 
 
 def _lock(descriptor: int) -> bool | None:

@@ -159,13 +159,13 @@ def _found(key: str, look: Callable[[], Any]) -> Found:
 
 def _size_bytes(value: Any) -> int:
     """Approximate size of a document in memory; without recursion, because it may be nested to any depth."""
-    total, left = 0, [value]
-    while left:
-        each = left.pop()
+    total, unvisited = 0, [value]
+    while unvisited:
+        each = unvisited.pop()
         total += sys.getsizeof(each)
         if isinstance(each, Mapping):
-            left += each.keys()
-            left += each.values()
+            unvisited += each.keys()
+            unvisited += each.values()
         elif isinstance(each, list | tuple):
-            left += each
+            unvisited += each
     return total

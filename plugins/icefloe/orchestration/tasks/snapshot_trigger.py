@@ -73,11 +73,13 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
                 async with asyncio.timeout(_seconds_until(self.deadline)) as timeout:
                     event = await self._news()
         except TimeoutError:
+            # A client that gave up on a catalog raises TimeoutError as well.
             if not timeout.expired():
                 raise
             event = TriggerEvent({"table": self.table, "branch": self.branch, "snapshot_id": None})
         except IcefloeError as error:
             event = TriggerEvent({"error": error.sentence, "is_terminal": isinstance(error, TerminalError)})
+        # Out here: inside the timeout, the deadline would also count while Airflow takes its time with the event.
         yield event
 
     async def _news(self) -> TriggerEvent:
