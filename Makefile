@@ -1,7 +1,7 @@
 # Everything a developer runs; `make` alone lists it. Needs Python 3.11 to 3.13 and make, nothing else.
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo env secrets stack test quick check mutants soak bench screenshots lock audit clean
+.PHONY: help venv demo env secrets stack test extended quick check mutants soak bench screenshots lock audit clean
 .DELETE_ON_ERROR:
 
 VENV := .venv
@@ -49,11 +49,14 @@ secrets:  ## new secrets for docker-compose.yaml in .env, if there is none
 stack: $(VENV)/.developer  ## run docker-compose.yaml without Docker: Airflow, Spark, catalog and store as plain processes
 	@$(WITH_JAVA) PYTHONPATH=plugins:tests $(VENV)/bin/python -m support.stack.run $(STACK)
 
-test: check  ## all tests, `make check` first
-	@$(WITH_JAVA) $(PYTEST) tests $(LIBRARY) make
+test: check  ## the tests that every change must pass, `make check` first
+	@$(WITH_JAVA) $(PYTEST) -m "not extended" tests $(LIBRARY) make
+
+extended: $(VENV)/.developer  ## the tests that a release must pass in addition: more histories, every place to stop at
+	@$(WITH_JAVA) $(PYTEST) -m extended tests
 
 quick: $(VENV)/.developer  ## the tests that start no JVM, no server and no process that waits
-	@$(PYTEST) -m "not (spark or servers or daemons or airflow or slow)" tests $(LIBRARY) make
+	@$(PYTEST) -m "not (spark or servers or daemons or airflow or slow or extended)" tests $(LIBRARY) make
 
 check: $(VENV)/.developer  ## formatting, lint, types and the direction of imports
 	$(VENV)/bin/python -m make.locks

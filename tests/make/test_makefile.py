@@ -29,10 +29,10 @@ def test_make_alone_lists_every_target() -> None:
     assert [line.split()[1] for line in make().splitlines()] == phony[1].split()
 
 
-def test_continuous_integration_runs_make_test_and_nothing_else() -> None:
+def test_continuous_integration_runs_every_test_and_nothing_else() -> None:
     script = ROOT / ".ci" / "run"
     commands = [line for line in script.read_text().splitlines() if line and not line.startswith(("#", "set", "cd"))]
-    assert commands == ["export ICEFLOE_SKIP_NOTHING=1", "exec make test"]
+    assert commands == ["export ICEFLOE_SKIP_NOTHING=1", "make test", "exec make extended"]
     assert shutil.which(str(script)), "not executable"
 
 
@@ -40,6 +40,12 @@ def test_make_test_checks_before_it_tests() -> None:
     commands = make("--dry-run", "--always-make", "test")
     order = [commands.index(tool) for tool in ("ruff check", "ruff format --check", "mypy", "lint-imports", "pytest")]
     assert order == sorted(order)
+
+
+def test_each_test_is_part_of_make_test_or_of_make_extended() -> None:
+    chosen = {target: make("--dry-run", "--always-make", target) for target in ("test", "extended")}
+    assert '-m "not extended" tests plugins/icefloe make' in chosen["test"]
+    assert "-m extended tests" in chosen["extended"]
 
 
 def test_make_check_holds_the_locks() -> None:
