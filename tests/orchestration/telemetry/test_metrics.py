@@ -142,9 +142,9 @@ def test_every_metric_stands_in_the_table_of_the_docs(report: BatchReport) -> No
         assert re.sub(r"^batch\.committed\..*", "batch.committed.<route>", generic) in documented, json.dumps(name)
 
 
-def test_every_name_that_others_are_compared_with_stands_in_a_table_of_metrics() -> None:
+def test_every_metric_compared_with_other_tools_is_in_a_table_of_metrics() -> None:
     text = OPERATIONS.read_text()
-    compared = text[text.index("### What others call them") :].partition("\n## ")[0]
+    compared = text[text.index("### Names in other tools") :].partition("\n## ")[0]
     ours = {name for line in compared.splitlines() for name in re.findall(r"`([a-z_.<>]+)`", line)}
     first_cells = [line.split("|")[1] for line in text.replace(compared, "").splitlines() if line.startswith("| `")]
     metrics = {name for cell in first_cells for name in re.findall(r"`([a-z_.<>]+)`", cell)}
