@@ -85,6 +85,7 @@ def decode_deletion_vector(blob: bytes, *, record_count: int) -> BitMap64:
         raise ValueError(f"it says that it has {length} bytes where there are {len(body)}")
     if not body.startswith(_MAGIC):
         raise ValueError(f"it begins with {body[:4].hex()} where {_MAGIC.hex()} was expected")
+    # Before the bitmap is decoded: C code does that, and should see only what the writer wrote.
     if zlib.crc32(body) != checksum:
         raise ValueError("its checksum does not match")
     try:

@@ -34,7 +34,7 @@ class _KeyGroup:
 
     field_ids: tuple[int, ...]
     delete_ids: tuple[int, ...]
-    part: HashSlice
+    hash_slice: HashSlice
 
 
 class EqualityDeletes:
@@ -89,6 +89,8 @@ class EqualityDeletes:
         for group in sorted(groups, key=lambda group: group not in self._kept):
             index = self._index(group)
             for first, hashes in self._key_hashes(data_file, group.field_ids):
+                # A group holds delete files that are not in force on this data file, too: their matches are dropped one
+                # call below.
                 for rows, numbers in index.matches(hashes):
                     _add_positions(found, rows + first, numbers)
         return found
@@ -104,8 +106,8 @@ class EqualityDeletes:
 
     def _read(self, group: _KeyGroup) -> HashIndex:
         def keys(delete_id: int) -> RowHashes:
-            parts = self._key_hashes(self._delete_files[delete_id], group.field_ids)
-            kept = [hashes.take(group.part.positions(hashes)) for _, hashes in parts]
+            batches = self._key_hashes(self._delete_files[delete_id], group.field_ids)
+            kept = [hashes.take(group.hash_slice.positions(hashes)) for _, hashes in batches]
             return distinct_hashes(RowHashes.concat(kept))
 
         readers = 1 if is_local(self._delete_files[group.delete_ids[0]].path) else _PARALLEL_READS
@@ -125,6 +127,7 @@ class EqualityDeletes:
 
 def _key_groups(delete_files: Mapping[int, DeleteFile], max_keys: int) -> Iterator[_KeyGroup]:
     """Groups of neighbouring delete files of one field-id set, each with no more keys than allowed."""
+    # Files of 4, 5, 3 and 25 keys with room for 10:  [4 5] [3] and four quarters of 25, each read for itself.
     by_field_ids: dict[tuple[int, ...], list[int]] = {}
     for number, delete_file in delete_files.items():
         by_field_ids.setdefault(delete_file.equality_field_ids, []).append(number)
@@ -132,8 +135,8 @@ def _key_groups(delete_files: Mapping[int, DeleteFile], max_keys: int) -> Iterat
         counts = [delete_files[number].record_count for number in numbers]
         for members in _runs_of_at_most(max_keys, numbers, counts):
             keys = sum(delete_files[number].record_count for number in members)
-            for part in HashSlice.slices(-(-keys // max_keys)):
-                yield _KeyGroup(field_ids=field_ids, delete_ids=tuple(members), part=part)
+            for each in HashSlice.slices(-(-keys // max_keys)):
+                yield _KeyGroup(field_ids=field_ids, delete_ids=tuple(members), hash_slice=each)
 
 
 def _runs_of_at_most(limit: int, numbers: Sequence[int], counts: Sequence[int]) -> Iterator[list[int]]:

@@ -81,6 +81,7 @@ def _check(batch: pa.RecordBatch, delete_file: DeleteFile, table: str) -> None:
 def _asked_rows(batch: pa.RecordBatch, asked: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Rows for the data files in ``asked``: the index of the data file in it, and the deleted position."""
     path, position = batch.columns
+    # Each path is looked up once, not once for each row: a delete file names few data files, each many times.
     encoded = path if pa.types.is_dictionary(path.type) else path.dictionary_encode()
     places = _values(pc.fill_null(pc.index_in(encoded.dictionary, asked), -1).take(encoded.indices))
     positions = _values(position)

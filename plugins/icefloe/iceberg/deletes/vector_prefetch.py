@@ -59,6 +59,7 @@ class VectorPrefetch:
             TransientError: the storage did not answer.
         """
         if number not in self._held:
+            # Freed first, so that two windows are never in memory.
             self._held = {}
             self._held = self._read(self._window_of[number])
         return self._held[number]

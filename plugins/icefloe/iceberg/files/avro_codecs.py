@@ -64,6 +64,7 @@ def _within(content: bytes, max_bytes: int) -> bytes:
 
 def _inflated(content: bytes, max_bytes: int) -> bytes:
     inflater = zlib.decompressobj(wbits=-15)
+    # One byte more than allowed is enough to see that there is too much.
     plain = _within(inflater.decompress(content, max_bytes + 1), max_bytes)
     if not inflater.eof:
         raise EOFError("a block ends before its compressed bytes do")

@@ -102,6 +102,7 @@ class AvroDecoder:
     def sequence(self) -> Iterator[None]:
         """Yield once for each element of an array or entry of a map, which the caller reads."""
         while count := self.read_int():
+            # A negative count means that the size of these elements in bytes follows.
             if count < 0:
                 count = -count
                 self.read_int()
@@ -109,6 +110,7 @@ class AvroDecoder:
             if self._elements > _MOST_ELEMENTS:
                 raise ValueError(f"a row has more than {_MOST_ELEMENTS} elements in arrays and maps")
             start = self.tell()
+            # More elements than bytes: the rest of them must be of no bytes, as only damage or malice writes them.
             self._unbacked.require(start + count - self._limit)
             for _ in range(count):
                 self.check()

@@ -110,11 +110,11 @@ class _Batch:
             decoder.check()
             self.num_rows += 1
             self._elements += decoder.elements
-            here = decoder.tell()
-            is_large = self._encoded_bytes + here - start >= _ENCODED_BYTES or self._elements >= _ELEMENTS
+            stop = decoder.tell()
+            is_large = self._encoded_bytes + stop - start >= _ENCODED_BYTES or self._elements >= _ELEMENTS
             if self.num_rows >= batch_rows or is_large:
                 yield self.finish()
-                start = here
+                start = stop
         if not decoder.is_at_end:
             raise ValueError("a block does not end behind its last row")
         self._encoded_bytes += decoder.tell() - start

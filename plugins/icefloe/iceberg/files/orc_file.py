@@ -104,6 +104,7 @@ def _scan(fragment: Any, names: Sequence[str], batch_rows: int) -> Iterator[pa.R
 def _row_bytes(footer: Any, fragment: Any) -> float:
     """Approximate bytes of a row, by the first rows and by the average size in the file; at least 1."""
     rows = max(footer.nrows, 1)
+    # Without timestamps: one that pyarrow cannot hold would fail here, where nothing names its column.
     names = [field.name for field in fragment.physical_schema if not _holds_timestamps(field.type)]
     head = fragment.head(_MEASURED_ROWS, columns=names, batch_size=_MEASURED_ROWS, use_threads=False)
     return max(1.0, head.nbytes / max(head.num_rows, 1), footer.content_length / rows)

@@ -172,11 +172,12 @@ class _Opened:
 
     def rows_of(self, groups: list[int], wanted: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
         """The rows at positions within a run of row groups; stops decoding after the last one."""
+        # Positions 3 and 9 in batches of 4 rows:  row 3 of the first batch, none of the second, row 1 of the third.
         start = 0
         for batch in self.batches(groups) if len(wanted) else ():
-            here, wanted = np.split(wanted, [np.searchsorted(wanted, start + batch.num_rows)])
-            if len(here):
-                yield self.project(batch.take(pa.array(here - start)))
+            in_batch, wanted = np.split(wanted, [np.searchsorted(wanted, start + batch.num_rows)])
+            if len(in_batch):
+                yield self.project(batch.take(pa.array(in_batch - start)))
             if not len(wanted):
                 return
             start += batch.num_rows
@@ -245,10 +246,10 @@ def _check_count(file: DataFile | DeleteFile, num_rows: int, table: str) -> None
 def _between(positions: NDArray[np.int64] | BitMap64, first: int, stop: int) -> NDArray[np.int64]:
     if isinstance(positions, BitMap64):
         # Not by making a bitmap of the range: its length comes from the file.
-        here = positions.copy()
-        here.remove_range(0, first)
-        here.remove_range(stop, max(stop, positions.max() + 1))
-        return np.frombuffer(here.to_array(), np.uint64).view(np.int64)
+        inside = positions.copy()
+        inside.remove_range(0, first)
+        inside.remove_range(stop, max(stop, positions.max() + 1))
+        return np.frombuffer(inside.to_array(), np.uint64).view(np.int64)
     return positions[slice(*np.searchsorted(positions, (first, stop)))]
 
 

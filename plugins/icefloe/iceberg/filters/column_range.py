@@ -121,6 +121,7 @@ def _of_values(predicate: Any) -> Callable[[ColumnRange], bool]:
 
 
 def _any_within(values: list[Any], known: ColumnRange) -> bool:
+    # The smallest value that is not below the range is inside of it, or no value is.
     first = 0 if known.lower is None else bisect_left(values, known.lower)
     return first < len(values) and (known.upper is None or values[first] <= known.upper)
 

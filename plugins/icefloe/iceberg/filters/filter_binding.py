@@ -88,12 +88,14 @@ class _Binding:
             case And() | Or():
                 left = self.bind(expression.left, is_negated=is_negated)
                 right = self.bind(expression.right, is_negated=is_negated)
+                # Negated, and becomes or: not (a and b) is not a or not b.
                 return left & right if isinstance(expression, And) != is_negated else left | right
             case AlwaysTrue() | AlwaysFalse():
                 return ~expression if is_negated else expression
         return self._negated(expression) if is_negated else self._predicate(expression)
 
     def _negated(self, predicate: Any) -> BooleanExpression:
+        # not x < 5 is x >= 5, and of a float also true of NaN, of which x < 5 is false. Null stays unknown in both.
         opposite = self._predicate(~predicate)
         if isinstance(predicate, _ORDERS) and isinstance(self._field_type(predicate), FloatType | DoubleType):
             return opposite | self._predicate(IsNaN(term=predicate.term))
@@ -121,6 +123,7 @@ class _Binding:
 
     def _set(self, predicate: Any, term: BoundTerm, name: str) -> BooleanExpression:
         literals = {self._literal(literal, term.ref().field.field_type, name) for literal in predicate.literals}
+        # No int is 3000000000, so x in (1, 3000000000) is x in (1).
         literals = {literal for literal in literals if not isinstance(literal, AboveMax | BelowMin)}
         if not literals:
             return BoundNotNull(term=term) if isinstance(predicate, NotIn) else AlwaysFalse()

@@ -71,12 +71,14 @@ def _column(batch: pa.RecordBatch, path: tuple[str, ...]) -> Any:
 
 def _matches(predicate: BoundPredicate, values: Any) -> NDArray[np.bool_]:
     if isinstance(predicate, BoundIsNull):
+        # The opposite of is_valid, because a null in the indices of a dictionary takes null from any condition.
         return ~_true_where(pc.is_valid, values)
     return _true_where(lambda plain: _found(predicate, plain), values)
 
 
 def _true_where(condition: Callable[[Any], Any], values: Any) -> NDArray[np.bool_]:
     if pa.types.is_dictionary(values.type):
+        # The condition is evaluated once for each distinct value.
         found = condition(values.dictionary).take(values.indices)
     else:
         found = condition(values)

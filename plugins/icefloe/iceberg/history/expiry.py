@@ -80,6 +80,7 @@ def _kept_by(
     )
     if name == MAIN:
         return until
+    # A branch can expire as a whole. The snapshot is then kept as long as any that no branch leads to.
     ref_goes = lineage[0].timestamp_ms + (ref.max_ref_age_ms or _number(properties, _MAX_REF_AGE, _EVER))
     unreferenced = lineage[-1].timestamp_ms + _number(properties, _MAX_SNAPSHOT_AGE, _FIVE_DAYS_MS)
     return until if until <= ref_goes else max(ref_goes, unreferenced)

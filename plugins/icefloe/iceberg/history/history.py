@@ -132,6 +132,7 @@ class History:
 
     def is_ancestor(self, ancestor_id: int, snapshot_id: int) -> bool:
         """True if the two snapshots are the same, or the remaining metadata shows that the first is an ancestor."""
+        # An ancestor may have expired: its child still names it.
         return any(
             ancestor_id in (snapshot.snapshot_id, snapshot.parent_snapshot_id)
             for snapshot in (self.lineage(snapshot_id) if snapshot_id in self.snapshots else ())

@@ -49,6 +49,12 @@ def landing_after(
     fallback = _without_log(history, after_snapshot_id, up_to_snapshot_id)
     if not moves:
         return None if branch == MAIN else fallback
+    # The cursor is at 3, the branch was rolled back to 1, went on to 4 and 5, and 5 is the end:
+    #   moves   1  2  3  1  4  5
+    #                 |  |     arrival
+    #                 |  landing: the last move that is not from a snapshot to a descendant
+    #                 departure
+    # Earlier moves in between do not count: the step compares the state at 3 with the state at the last landing.
     arrival = _arrival(history, moves, up_to_snapshot_id)
     departures = [i for i, move in enumerate(moves[:arrival]) if move.snapshot_id == after_snapshot_id]
     if arrival is None or not departures:

@@ -190,6 +190,9 @@ def data_entries(
     sources = _identity_sources(spec)
     next_row_id = manifest.first_row_id
     for raw in raw_entries:
+        # With 100 in the manifest list, entries of 10 rows, 5 rows (DELETED) and 20 rows begin at 100, none and 110.
+        # Without a number there, no file has row ids, whatever its entry says: Java's rule. Files that are not wanted
+        # count, too.
         first_row_id = None if next_row_id is None else raw.file[_FIRST_ROW_ID]
         if next_row_id is not None and first_row_id is None and raw.status != EntryStatus.DELETED:
             first_row_id = next_row_id
@@ -243,6 +246,7 @@ def delete_entries(
                 constants={str(sources[key]): value for key, value in values.items() if key in sources},
             ),
             partition=(manifest.spec_id, tuple(values.values())),
+            # A partition field that was dropped stays in the specs of V1 tables, as void.
             is_unpartitioned=all(isinstance(f.transform, VoidTransform) for f in spec.fields),
             lower_bounds=_by_field_id(raw, _LOWER_BOUNDS),
             upper_bounds=_by_field_id(raw, _UPPER_BOUNDS),

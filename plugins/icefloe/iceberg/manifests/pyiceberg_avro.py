@@ -187,6 +187,7 @@ class _MetadataFile(AvroFile[Record]):
             count, content = self.decoder.read_int(), self.decoder.read_bytes()
             data = decompressed(content, self.header.meta.get(AVRO_CODEC_KEY, "null"))
         reader = self.reader
+        # The file does not say who wrote it. Read by the wrong rule, a block does not end where its bytes do.
         if self._reader_of_java is not None:
             readers = (self.reader, self._reader_of_java)
             reader = next((each for each in readers if _fits(each, data, count)), self._reader_of_java)

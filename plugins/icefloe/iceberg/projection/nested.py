@@ -135,6 +135,7 @@ class MapStep:
 
 def _rebased(array: Any, offset_type: pa.DataType) -> tuple[Any, int, int]:
     """Offsets from 0, and the range of children they point into: an array may be a slice of a larger one."""
+    # Of [a b] [c] [d e f], a slice with the last two lists:  offsets 2 3 6, children 2 to 6, offsets from zero 0 1 4.
     offsets = array.offsets.cast(offset_type)
     start, stop = offsets[0].as_py(), offsets[-1].as_py()
     if start or offsets.offset:

@@ -110,6 +110,8 @@ class _Place:
         return replace(self, path=(*self.path, name))
 
     def inside(self, column: FileColumn) -> "_Place":
+        # optional a { required b { required c } }:  where a is null, b is not null in the file, because it is required,
+        # and c is null. Seen from b this looks like a missing value, so nulls of c are not checked.
         hides = not column.is_nullable and (self.parent_may_be_null or self.hides_nulls)
         return _Place(path=self.path, parent_may_be_null=column.is_nullable, hides_nulls=hides)
 

@@ -96,6 +96,11 @@ class StepFiles:
         own, (added, removed) = list(self._own_entries(snapshot_id)), self._own_deletes(snapshot_id)
         if not own and not added and not removed:
             return
+        # A snapshot that removes file a, adds file b, and adds a delete file d that reaches a and c:
+        #   a   -1 with the delete files before
+        #   b   +1 with the delete files after
+        #   c   -1 before, +1 after: what is left of it are the rows that d deletes, as -1
+        # The state before is the state after, taken back by what the snapshot says of itself.
         after = self._live_deletes(snapshot_id)
         # Not from its parent, which may have expired.
         before = removed | (after - added)
@@ -134,6 +139,7 @@ class StepFiles:
             raise ValueError(f"step {step.change_ordinal} compares states and has no start")
         ends = ((step.start_snapshot_id, -1), (step.end_snapshot_id, 1))
         manifests = {snapshot_id: self._manifests(snapshot_id) for snapshot_id, _ in ends}
+        # The same manifest lists the same files, which cancel. Only if delete files changed, some of them count.
         shared = set.intersection(*({manifest.path for manifest in each} for each in manifests.values()))
         deletes = {snapshot_id: self._live_deletes(snapshot_id) for snapshot_id, _ in ends}
         deletes_differ = deletes[step.start_snapshot_id] != deletes[step.end_snapshot_id]
@@ -211,6 +217,7 @@ def _live_data(manifests: Iterable[ManifestFile]) -> list[ManifestFile]:
 
 def _net(terms: Iterable[FileTerm]) -> list[FileTerm]:
     """One term per data file and delete files in force, in the order of appearance; terms that cancel are dropped."""
+    # What cancels here is never read: a file that one step adds and removes again, or that a rollback brings back.
     by_key: dict[tuple[str, DeleteNumbers], FileTerm] = {}
     for term in terms:
         earlier = by_key.get(term.key)

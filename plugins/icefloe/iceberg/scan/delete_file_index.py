@@ -73,11 +73,17 @@ class DeleteFileIndex:
 
         If a deletion vector is in force, position delete files are not: a writer merges them into it.
         """
+        # Of delete files 0 to 3, say 0, 2 and 3 can remove rows of file a, by partition, path, sequence number and
+        # keys:
+        #   state   live delete files   in force on a
+        #   5       0 1                 0
+        #   6       0 1 2 3             0 2 3
         found = self._reach(data) & state
         if not found:
             return NO_DELETES
         if found.intersect(self._vectors):
             found -= self._position_delete_files
+        # Many data files have the same set: one object for all of them.
         return self._shared.setdefault(found, found)
 
     def _number(self, entry: DeleteEntry) -> int:
@@ -110,6 +116,8 @@ class DeleteFileIndex:
         reach = self._reaches.get(key)
         if reach is None:
             reach = self._reaches[key] = _Reach()
+        # States are looked at one after another and may bring delete files that no earlier one had. Numbers ascend in
+        # each list, so a bisection finds those that this data file was not compared with.
         if reach.seen < known:
             candidates = (self._global, self._by_path.get(key[0], ()), self._by_partition.get(data.partition, ()))
             fresh = [
@@ -153,6 +161,9 @@ class DeleteFileIndex:
 def _can_apply(entry: DeleteEntry, data: DataEntry) -> bool:
     """True if the spec lets a delete file remove rows of a data file."""
     deletes, data_file = entry.delete_file, data.data_file
+    # Equality deletes leave files of their own commit alone: an upsert deletes the old row of a key and adds the new
+    # one in one commit. Position deletes may name files of their own commit, as a writer that changes its mind about a
+    # row does.
     if deletes.content is FileContent.EQUALITY_DELETES:
         is_in_scope = entry.is_unpartitioned or entry.partition == data.partition
         return is_in_scope and data_file.sequence_number < deletes.sequence_number

@@ -153,8 +153,8 @@ def scan_tasks(
             known = entries.get(path)
             if known is None or known.data_file.first_row_id is None:
                 entries[path] = term.entry
-            found = Term(change_ordinal=ordinal, weight=term.weight, delete_files=term.delete_files)
-            terms.setdefault(path, []).append(found)
+            planned = Term(change_ordinal=ordinal, weight=term.weight, delete_files=term.delete_files)
+            terms.setdefault(path, []).append(planned)
     return tuple(
         ScanTask(
             data_file=replace(entry.data_file, first_row_id=first_row_id),
@@ -178,10 +178,10 @@ def _by_first_row_id(
         if term.change_ordinal in row_ids
     }
     first = next(iter(own.values()), file.first_row_id)
-    found: dict[int | None, list[Term]] = {}
+    by_row_id: dict[int | None, list[Term]] = {}
     for term in terms:
-        found.setdefault(own.get(term.change_ordinal, first), []).append(term)
-    return found.items()
+        by_row_id.setdefault(own.get(term.change_ordinal, first), []).append(term)
+    return by_row_id.items()
 
 
 def _read_manifest_lists(steps: Iterable[Step], history: History, reader: ManifestReader) -> None:

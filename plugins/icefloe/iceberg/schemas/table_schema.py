@@ -139,5 +139,6 @@ def _schemas_before(metadata: TableMetadata, snapshot_ids: Iterable[int | None])
             parent_id, youngest = snapshot.parent_snapshot_id, snapshot.schema_id
             snapshot = None if parent_id is None else snapshots.get(parent_id)
             if snapshot is None:
+                # Newer schemas have larger ids, so the schema of an ancestor that is gone is among the smaller ones.
                 schema_ids.update(schema.schema_id for schema in metadata.schemas if schema.schema_id < youngest)
     return [schema for schema in metadata.schemas if schema.schema_id in schema_ids]

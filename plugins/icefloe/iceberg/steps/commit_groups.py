@@ -101,6 +101,8 @@ def group_by_publication(snapshots: Sequence[Snapshot], publications: Sequence[P
         if previous is not None and previous.is_exact and previous == current:
             groups[-1].append(snapshot)
         else:
+            # Neither proven to be one commit nor proven to be two. Two steps tell every change; one step might hide
+            # some.
             if previous is not None and not _are_apart(previous, current):
                 unknown.append((groups[-1][-1], snapshot))
             groups.append([snapshot])
@@ -114,6 +116,10 @@ def publication(snapshot: Snapshot, versions: Versions) -> Publication:
     Looks at the version that the clocks suggest, then next to it, then halves the rest: a snapshot that still exists
     is in every version since its first.
     """
+    # A snapshot that versions 3 to 5 list:
+    #   0 .   1 .   2 .   3 x   4 x   5 x
+    # Right clocks suggest 3, which lists it, then 2, which does not: two files prove the boundary. With wrong clocks
+    # the rest is halved, again and again.
     absent, present = -1, len(versions.timestamps_ms) - 1
     probe = _guess(snapshot, versions)
     gone: set[int] = set()

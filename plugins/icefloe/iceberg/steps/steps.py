@@ -183,6 +183,9 @@ class _RangePlanner:
 
     def _compensate(self, after_snapshot_id: int, lineage: Sequence[Snapshot], *, on_rollback: str) -> list[Snapshot]:
         """Add the STATES step of a rollback; returns the snapshots that were committed since, oldest first."""
+        # The cursor is at 3. The branch was rolled back to 1, and 4 and 5 were committed:
+        #   1 - 2 - 3        one STATES step from 3 to 1, which takes back 2 and 3,
+        #    `- 4 - 5        then the commits 4 and 5
         up_to, oldest = lineage[0], lineage[-1]
         if after_snapshot_id not in self._history.snapshots:
             raise self._history.expired(after_snapshot_id, oldest)
@@ -225,6 +228,7 @@ def _since(lineage: Sequence[Snapshot], after_snapshot_id: int) -> list[Snapshot
         if snapshot.snapshot_id == after_snapshot_id:
             return newer[::-1]
         newer.append(snapshot)
+        # The start itself may have expired: its child still names it.
         if snapshot.parent_snapshot_id == after_snapshot_id:
             return newer[::-1]
     return None
