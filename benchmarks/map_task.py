@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass
 
+from icefloe.batch.folder.batch_folder import BatchFolder
+from icefloe.batch.folder.map_inputs import MapInputs
 from pyiceberg.table import Table
 
 from icefloe.batch.batch_keys import task_key
-from icefloe.batch.context.batch_context import BatchContext
-from icefloe.batch.fenced_store import FencedStore
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.plan.make_plan import Places, make_plan
-from icefloe.batch.run_settings import RunSettings
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.identity import Identity
 from icefloe.documents import dump_document
@@ -22,7 +21,7 @@ from icefloe.shuffle.map_output_log import MapOutputLog
 from icefloe.shuffle.reduce_ranges import ReduceRange
 from icefloe.storage.location import open_store
 
-__all__ = ["MapTaskResult", "map_task_context", "measure", "run_map_task"]
+__all__ = ["MapTaskResult", "map_task_inputs", "measure", "run_map_task"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +34,7 @@ class MapTaskResult:
     changed_arrow_bytes: int
 
 
-def map_task_context(table: Table, attempt: int) -> BatchContext:
+def map_task_inputs(table: Table, attempt: int) -> MapInputs:
     """The second snapshot of the table as a batch of one map task, which nobody has run yet."""
     first = table.metadata.snapshots[0].snapshot_id
     snapshots = plan_range(table, after_snapshot_id=first)
@@ -47,28 +46,27 @@ def map_task_context(table: Table, attempt: int) -> BatchContext:
         cores=1,
     )
     planned_batch = make_plan(table, spec, Places(pipeline="benchmark", table=".".join(table.name())), cores=1)
-    store = FencedStore(open_store(f"memory://benchmark-{attempt}"))
+    store = open_store(f"memory://benchmark-{attempt}")
     [task] = planned_batch.tasks
     store.put(task_key(task.map_id, planned_batch.plan.map_task_digests[0]), dump_document(task))
-    return BatchContext(
-        plan=planned_batch.plan, store=store, checkpoint=None, io=table.io, sink=None, settings=RunSettings()
-    )
+    folder = BatchFolder(plan=planned_batch.plan, store=store, memory_bytes=2**30, filter_text=None)
+    return MapInputs(folder=folder, io=table.io)
 
 
-def run_map_task(context: BatchContext) -> BatchContext:
+def run_map_task(inputs: MapInputs) -> BatchFolder:
     """Runs the one map task, from files to the committed map output."""
-    write_map_output(context, 0)
-    return context
+    write_map_output(inputs, 0)
+    return inputs.folder
 
 
-def measure(context: BatchContext) -> MapTaskResult:
+def measure(folder: BatchFolder) -> MapTaskResult:
     """What the map task left, and the Arrow size of the rows in it."""
-    [record] = MapOutputLog(context.store).records([0])
-    schema = block_schema(context.shape.delivered.arrow)
-    partitions = context.plan.num_partitions
-    output = read_committed_output(context.store, record, schema=schema, num_partitions=partitions)
+    [record] = MapOutputLog(folder.store).records([0])
+    schema = block_schema(folder.shape.delivered.arrow)
+    partitions = folder.plan.num_partitions
+    output = read_committed_output(folder.store, record, schema=schema, num_partitions=partitions)
     [extents] = plan_extents([ReduceRange(range_id=0, start=0, stop=partitions)], [output])
-    blocks = fetch_blocks(context.store, extents, schema, max_fetch_bytes=1 << 30)
+    blocks = fetch_blocks(folder.store, extents, schema, max_fetch_bytes=1 << 30)
     return MapTaskResult(
         rows_read=record.removed_rows_read + record.added_rows_read,
         shuffled_bytes=sum(file.size_bytes for file in (record.data, record.index, record.statistics) if file),

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from pyiceberg.table import Table
 from rich.console import Console
 
-from benchmarks.map_task import map_task_context, measure, run_map_task
+from benchmarks.map_task import map_task_inputs, measure, run_map_task
 from benchmarks.rewritten_table import ROWS, rewritten_table
 from icefloe.units import format_bytes
 
@@ -31,10 +31,10 @@ def main() -> int:
     use_one_core()
     raw_seconds, _ = best_of(lambda: read_raw(table))
     say(f"raw iter_batches   {2 * ROWS / raw_seconds / 1e6:6.2f} M rows/s  ({raw_seconds:.2f} s)")
-    contexts = [map_task_context(table, attempt) for attempt in range(REPETITIONS)]
-    remaining = iter(contexts)
-    seconds, context = best_of(lambda: run_map_task(next(remaining)))
-    result = measure(context)
+    inputs = [map_task_inputs(table, attempt) for attempt in range(REPETITIONS)]
+    remaining = iter(inputs)
+    seconds, folder = best_of(lambda: run_map_task(next(remaining)))
+    result = measure(folder)
     say(f"map task           {result.rows_read / seconds / 1e6:6.2f} M rows/s  ({seconds:.2f} s, files to changes;"
         f" target {TARGET_ROWS_PER_SECOND / 1e6:.0f}; {seconds / raw_seconds:.2f} times the raw read)")  # fmt: skip
     ratio = result.shuffled_bytes / result.changed_arrow_bytes

@@ -3,6 +3,8 @@
 import ast
 import importlib
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,3 +67,17 @@ def test_no_room_imports_what_another_keeps_to_itself() -> None:
 def test_no_room_shows_what_nobody_enters_for() -> None:
     entered = {found for file in [*LIBRARY.rglob("*.py"), *ENTRIES, *FURTHER] for found in entered_by(file)}
     assert {(room, module) for room in ROOMS for module in shown_by(room)} - entered == set()
+
+
+def test_a_map_task_loads_few_modules() -> None:
+    """A map task is a plain function: it needs no catalog, no checkpoint, no sink and no pipeline file."""
+    loaded = subprocess.run(
+        [sys.executable, "-c", "import sys, icefloe.batch.map.write_map_output; print(*sys.modules)"],
+        env={"PYTHONPATH": str(LIBRARY.parent)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    ours = {each for each in loaded if each.startswith("icefloe.")} - set(ROOMS)
+    assert len(ours) <= 100
+    assert [each for each in ours if re.match(r"icefloe\.(checkpoint\.log|sinks|engines|pipeline\.model)", each)] == []

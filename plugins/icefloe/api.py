@@ -6,23 +6,23 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import pyarrow as pa
 
 from icefloe.batch.batch_keys import task_key
-from icefloe.batch.context.batch_context import BatchContext
-from icefloe.batch.fenced_store import FencedStore
+from icefloe.batch.context.batch_folder import BatchFolder
+from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.map.write_part import inserted_rows
 from icefloe.batch.open.cores import local_cores
 from icefloe.batch.open.identity_policy import choose_identity, has_row_ids
 from icefloe.batch.open.range_request import RangeRequest, plan_request
+from icefloe.batch.phase_record import PhaseTally
 from icefloe.batch.plan.make_plan import Places, PlannedBatch, make_plan
 from icefloe.batch.reduce.coalesce_map_outputs import coalesce_map_outputs
 from icefloe.batch.reduce.range_extents import load_extents
 from icefloe.batch.reduce.read_range import range_changes
-from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.stage.deliver import Delivery
 from icefloe.changes.columns import change_schema
 from icefloe.checkpoint.batch_spec import BatchSpec
@@ -38,6 +38,8 @@ from icefloe.storage.location import open_store
 __all__ = ["read_changes"]
 
 logger = logging.getLogger(__name__)
+
+_MEMORY_BYTES: Final = 2**30
 
 
 def read_changes(
@@ -130,20 +132,21 @@ def _read(planned_batch: PlannedBatch, table: Table) -> Iterator[pa.RecordBatch]
     """Runs both phases in this process and yields changes as they come; removes the folder between them at the end."""
     plan = planned_batch.plan
     with tempfile.TemporaryDirectory(prefix="icefloe-changes-", ignore_cleanup_errors=True) as folder:
-        store = FencedStore(open_store(Path(folder).as_uri()))
-        settings = RunSettings(filter=plan.filter)
-        context = BatchContext(plan=plan, store=store, checkpoint=None, io=table.io, sink=None, settings=settings)
+        batch = BatchFolder(
+            plan=plan, store=open_store(Path(folder).as_uri()), memory_bytes=_MEMORY_BYTES, filter_text=plan.filter
+        )
+        inputs = MapInputs(folder=batch, io=table.io)
         for task, digest in zip(planned_batch.tasks, plan.map_task_digests, strict=True):
-            store.put(task_key(task.map_id, digest), dump_document(task))
+            batch.store.put(task_key(task.map_id, digest), dump_document(task))
         if plan.route is Route.INSERT_ONLY:
             for map_id in range(plan.num_map_tasks):
-                yield from inserted_rows(context, map_id, Delivery(context))
+                yield from inserted_rows(inputs, map_id, Delivery(batch, with_batch=False))
         elif plan.route is Route.SHUFFLE:
-            LocalEngine().map(partial(write_map_output, context), range(plan.num_map_tasks))
-            coalesced = coalesce_map_outputs(context)
+            LocalEngine().map(partial(write_map_output, inputs), range(plan.num_map_tasks))
+            coalesced = coalesce_map_outputs(inputs, PhaseTally())
             for each in coalesced.plan.ranges:
-                extents = load_extents(context, each.range_id, coalesced.epoch)
-                yield from range_changes(context, extents, Delivery(context))
+                extents = load_extents(batch, each.range_id, coalesced.epoch)
+                yield from range_changes(batch, extents, Delivery(batch, with_batch=False))
 
 
 def _refuse_misuse(table: object, filter_text: object, **lists: object) -> None:

@@ -1,10 +1,20 @@
 """The errors of icefloe: one root, two families, facts as attributes."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from icefloe.redaction.hidden import redacted, redacted_foreign
 
-__all__ = ["IcefloeError", "NotBuiltError", "TerminalError", "TransientError", "UsageError", "one_line"]
+__all__ = [
+    "IcefloeError",
+    "NotBuiltError",
+    "TerminalError",
+    "TransientError",
+    "UsageError",
+    "about_key",
+    "one_line",
+]
 
 
 class IcefloeError(Exception):
@@ -56,6 +66,20 @@ class UsageError(TerminalError):
 
 class NotBuiltError(TerminalError):
     """A key, type or table feature that the design names and this release does not have yet."""
+
+
+@contextmanager
+def about_key(key: str) -> Iterator[None]:
+    """Marks errors inside with the key of the pipeline file that is their reason.
+
+    Raises:
+        TerminalError: the error that was raised, with the fact ``key``.
+    """
+    try:
+        yield
+    except TerminalError as error:
+        error.facts.setdefault("key", key)
+        raise
 
 
 def one_line(cause: BaseException) -> str:

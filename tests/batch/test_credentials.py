@@ -46,7 +46,7 @@ def test_no_secret_is_in_anything_that_is_stored_or_logged(
         assert len(stored) > 5
         assert [path for path, data in stored.items() if SECRET.encode() in data] == []
         batch.commit()
-        assert SECRET not in repr(batch.reference) + repr(batch.context) + repr(prepared)
+        assert SECRET not in repr(batch.reference) + repr(batch.running) + repr(prepared)
         batch.clean_up()
     assert [path for path, data in workshop.stored_objects().items() if SECRET.encode() in data] == []
     assert SECRET not in caplog.text

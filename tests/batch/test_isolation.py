@@ -69,7 +69,7 @@ def test_the_documents_of_tasks_cannot_be_replaced_by_those_of_another_plan(work
     workshop.deliver()
     workshop.update([1, 11, 21], value=2.0)
     batch = workshop.set(shuffle={"map_task_bytes": 1}).open()
-    first = batch.context.map_task(0)
+    first = batch.batch_folder.map_task(0)
     # Another release groups the files in another way and writes its documents before it meets our plan.
     other = MapTask(map_id=0, files=first.files[:0], delete_files=first.delete_files)
     assert workshop.session().checkpoint.offset(1) is not None

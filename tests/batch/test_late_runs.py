@@ -11,17 +11,19 @@ from icefloe.audit.sums import AuditError
 from icefloe.batch.commit import commit_batch as commit
 from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.context.finished import BatchFinished, ends_well_if_finished
+from icefloe.batch.context.running_batch import BatchCommittedError, RunningBatch
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.open.open_batch import next_batch, record_batch
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.open.recorded_pipeline import pipeline_record
 from icefloe.batch.plan.open_and_plan import open_and_plan
-from icefloe.batch.run.phases import run_phase
+from icefloe.batch.plan_document import Plan
 from icefloe.batch.status.publish_status import publish_status
 from icefloe.checkpoint.batch_spec import BatchSpec
+from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.log import BatchNotOpenError
 from icefloe.checkpoint.ownership import OtherOwnerError
-from icefloe.checkpoint.records import Identity, Writer
+from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError
 from icefloe.flow import Phase
 
@@ -34,21 +36,28 @@ def batch(workshop: Workshop) -> OpenBatch:
     return workshop.open()
 
 
+def with_plan(batch: OpenBatch, plan: Plan) -> RunningBatch:
+    running = batch.running
+    return replace(running, folder=replace(running.folder, plan=plan))
+
+
 def left_in_shuffle(workshop: Workshop) -> list[str]:
     return [path for path in workshop.stored_objects() if "/shuffle/events/" in path]
 
 
 def test_a_map_task_that_goes_on_after_cleanup_takes_back_what_it_writes(workshop: Workshop, batch: OpenBatch) -> None:
-    late = batch.context
-    late.map_task(0)
-    documents = {found.key: late.store.get(found.key) for found in late.store.list("tasks")}
-    batch.deliver()
-    with pytest.raises(TerminalError), late.fenced():
-        write_map_output(late, 0)
-    # Past its first look at the checkpoint it writes whatever it has to write.
+    late, inputs = batch.running, batch.inputs
+    store = late.folder.store
+    documents = {stored.key: store.get(stored.key) for stored in store.list("tasks")}
     with late.fenced():
+        batch.deliver()
+        # Past its first look at the checkpoint it writes whatever it has to write.
         for key, data in documents.items():
-            late.store.put(key, data)
+            store.put(key, data)
+        write_map_output(replace(inputs, folder=late.folder), 0)
+        assert left_in_shuffle(workshop)
+    with pytest.raises(BatchCommittedError), late.fenced():
+        write_map_output(inputs, 0)
     assert left_in_shuffle(workshop) == []
 
 
@@ -57,26 +66,26 @@ def test_an_error_of_a_run_whose_batch_is_finished_is_no_error(batch: OpenBatch)
         raise TerminalError("no news")
     batch.deliver()
     with pytest.raises(BatchFinished), ends_well_if_finished(batch.reference):
-        run_phase(Phase.SHUFFLE_WRITE, batch.reference, engine=None)  # type: ignore[arg-type]
+        batch.run(Phase.SHUFFLE_WRITE)
 
 
 def test_raising_no_error_for_wrong_summaries_helps_the_batch_that_failed(workshop: Workshop, batch: OpenBatch) -> None:
     batch.run_route()
     plan = batch.plan
-    wrong = replace(batch.context.plan, summary_row_deltas=tuple(7 for _ in plan.summary_row_deltas))
+    wrong = replace(plan, summary_row_deltas=tuple(7 for _ in plan.summary_row_deltas))
     with pytest.raises(AuditError, match="set on_summary_mismatch: warn"):
-        commit.commit_batch(replace(batch.context, plan=wrong))
+        commit.commit_batch(with_plan(batch, wrong))
     helped = workshop.set(on_summary_mismatch="warn").open()
     assert helped.plan == plan
-    report = commit.commit_batch(replace(helped.context, plan=wrong))
+    report = commit.commit_batch(with_plan(helped, wrong))
     assert "says that it changed the number of rows by 7" in report.warnings[-1]
 
 
 def test_memory_that_is_raised_helps_the_batch_that_died_of_it(workshop: Workshop, batch: OpenBatch) -> None:
-    assert batch.context.settings.memory_bytes == 2**30
+    assert batch.settings.memory_bytes == 2**30
     again = workshop.set(shuffle={"memory_bytes": "2GiB"}).open()
     assert again.plan == batch.plan
-    assert again.context.settings.memory_bytes == 2 * 2**30
+    assert again.settings.memory_bytes == 2 * 2**30
 
 
 def test_status_and_offset_tell_owner_and_run(workshop: Workshop) -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from batch.workshop import InOrder, OpenBatch, Workshop
-from icefloe.batch.context.batch_context import BatchCommittedError
+from icefloe.batch.context.running_batch import BatchCommittedError
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.phase_record import PhaseRecord, TrackedApplication, load_phases, recorded_phase
 from icefloe.errors import TransientError
@@ -29,7 +29,7 @@ def batch(workshop: Workshop) -> OpenBatch:
 
 
 def phase(batch: OpenBatch, name: str) -> PhaseRecord:
-    return next(record for record in load_phases(batch.context.store) if record.phase == name)
+    return next(record for record in load_phases(batch.store) if record.phase == name)
 
 
 def fail(store: Store) -> None:
@@ -93,13 +93,13 @@ def test_a_damaged_record_is_counted_anew(store: Store) -> None:
 
 def test_phases_stand_in_the_order_of_the_dag(batch: OpenBatch) -> None:
     batch.run_route()
-    names = [record.phase for record in load_phases(batch.context.store)]
+    names = [record.phase for record in load_phases(batch.store)]
     assert names == ["plan", "shuffle_write", "coalesce", "shuffle_read"]
 
 
 def test_a_rerun_counts_what_it_found_and_what_it_ran(batch: OpenBatch) -> None:
     tasks = batch.plan.num_map_tasks
-    write_map_output(batch.context, 0)
+    write_map_output(batch.inputs, 0)
     batch.run(Phase.SHUFFLE_WRITE)
     batch.run(Phase.SHUFFLE_WRITE)
     written = phase(batch, "shuffle_write")
@@ -110,7 +110,7 @@ def test_a_rerun_counts_what_it_found_and_what_it_ran(batch: OpenBatch) -> None:
 def test_a_task_that_another_attempt_has_done_meanwhile_is_adopted(batch: OpenBatch) -> None:
     class Late(InOrder):
         def map(self, function: object, numbers: object) -> list[object]:
-            write_map_output(batch.context, 0)
+            write_map_output(batch.inputs, 0)
             return super().map(function, numbers)  # type: ignore[arg-type]
 
     batch.run(Phase.SHUFFLE_WRITE, Late())
@@ -120,9 +120,9 @@ def test_a_task_that_another_attempt_has_done_meanwhile_is_adopted(batch: OpenBa
 def test_map_tasks_that_reading_had_to_run_again_are_counted(batch: OpenBatch) -> None:
     batch.run(Phase.SHUFFLE_WRITE)
     batch.coalesce()
-    [record] = batch.context.map_outputs.records([0])
+    [record] = batch.batch_folder.map_outputs.records([0])
     assert record.data is not None
-    batch.context.store.delete([record.data.key])
+    batch.store.delete([record.data.key])
     batch.run(Phase.SHUFFLE_READ)
     read = phase(batch, "shuffle_read")
     assert (read.map_tasks_run_again, read.map_outputs_void, read.map_outputs_missing) == (1, 1, 0)
@@ -132,13 +132,13 @@ def test_map_tasks_that_reading_had_to_run_again_are_counted(batch: OpenBatch) -
 
 def test_a_map_output_that_nobody_committed_is_missing(batch: OpenBatch) -> None:
     batch.run(Phase.SHUFFLE_WRITE)
-    batch.context.store.delete(["0.0"])
+    batch.store.delete(["0.0"])
     with pytest.raises(MissingMapOutputError):
         batch.coalesce()
     assert phase(batch, "coalesce").map_outputs_missing == 1
     batch.run(Phase.SHUFFLE_WRITE)
     batch.coalesce()
-    batch.context.store.delete(["1.0"])
+    batch.store.delete(["1.0"])
     batch.run(Phase.SHUFFLE_READ)
     read = phase(batch, "shuffle_read")
     assert (read.map_tasks_run_again, read.map_outputs_void, read.map_outputs_missing) == (1, 0, 1)

@@ -1,6 +1,7 @@
 import json
 import os
 import pickle
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +12,13 @@ from pyspark import cloudpickle
 
 from batch.workshop import InOrder, Workshop
 from fakes.rest_server import rest_server
+from icefloe.batch.context.references import TaskReference
+from icefloe.batch.context.table_files import table_files
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.run.phases import run_phase
-from icefloe.batch.run.renew_credentials import run_phase_on_files
-from icefloe.batch.table_access import TableAccess, table_files
+from icefloe.batch.run.task_run import TaskRun
+from icefloe.batch.table_access import TableAccess
 from icefloe.documents import dump_document, load_document
 from icefloe.flow import Phase
 from icefloe.iceberg.catalog.confined_io import FileElsewhereError
@@ -25,13 +28,12 @@ from icefloe.iceberg.catalog.file_places import FilePlace, FilePlaces
 def test_every_task_opens_files_in_the_places_of_the_table_only(workshop: Workshop) -> None:
     workshop.append([1])
     batch = workshop.open()
-    files = batch.reference.files
-    assert files is not None
     others = FilePlaces(places=(FilePlace(scheme="s3", authority="others"),))
-    confined = batch.reference.with_files(replace(files, places=others))
-    with pytest.raises(FileElsewhereError, match=r"names the file file://.*, which is outside s3://others: "):
-        run_phase(Phase.INSERT_ONLY, confined, InOrder())
-    run_phase_on_files(Phase.INSERT_ONLY, batch.reference, InOrder(), environ=os.environ)
+    confined = TaskReference.of(batch.reference, replace(batch.files, places=others))
+    outcome = TaskRun(phase=Phase.INSERT_ONLY, reference=confined)(0)
+    assert isinstance(outcome.error, FileElsewhereError)
+    assert re.search(r"names the file file://.*, which is outside s3://others: ", outcome.error.sentence)
+    batch.run(Phase.INSERT_ONLY)
 
 
 def test_what_travels_to_tasks_shows_no_secret(workshop: Workshop) -> None:
@@ -74,8 +76,8 @@ def test_tasks_are_given_what_the_catalog_vends_for_the_files_and_nothing_that_o
         catalog = {"type": "rest", "uri": uri, "auth": {"type": kind, kind: auth}, "s3.region": "r"}
         credentials = Credentials(catalog_properties=catalog, storage_options={"secret_access_key": "of-the-storage"})
         given = replace(batch.reference, credentials=credentials)
-        run_phase_on_files(Phase.INSERT_ONLY, given, engine, environ=os.environ)
-        files, again = (table_files(batch.plan, credentials, os.environ, allowed_locations=()) for _ in range(2))
+        run_phase(Phase.INSERT_ONLY, given, engine, environ=os.environ)
+        files, again = (table_files(batch.plan, given, os.environ) for _ in range(2))
     assert batch.commit().counts["insert"] == 3
     assert files.properties.items() == {**vended, "s3.region": "r", "warehouse": files.properties["warehouse"]}.items()
     assert files == again
@@ -88,16 +90,14 @@ def test_a_plan_records_what_is_allowed_as_it_is_written_and_nothing_by_default(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workshop.append([1])
-    before = workshop.open().plan
-    assert "allowed_locations" not in json.loads(dump_document(before))
+    before = workshop.open()
+    assert "allowed_locations" not in json.loads(dump_document(before.plan))
     monkeypatch.setenv("ARCHIVE", "archive")
-    written = workshop.set(allowed_locations=["s3://${ARCHIVE}/events"], name="other", sink={
+    opened = workshop.set(allowed_locations=["s3://${ARCHIVE}/events"], name="other", sink={
         "type": "files", "path": f"file://{workshop.folder}/other",
-    }).open().plan  # fmt: skip
+    }).open()  # fmt: skip
+    written = opened.plan
     assert written.allowed_locations == ("s3://${ARCHIVE}/events",)
     assert load_document(Plan, dump_document(written), what="it") == written
-    found = table_files(written, Credentials(), os.environ, allowed_locations=written.allowed_locations)
-    assert str(found.places.places[-1]) == "s3://archive/events"
-    assert (
-        table_files(before, Credentials(), os.environ, allowed_locations=()).places.places == found.places.places[:-1]
-    )
+    assert str(opened.files.places.places[-1]) == "s3://archive/events"
+    assert before.files.places.places == opened.files.places.places[:-1]

@@ -27,16 +27,21 @@ from icefloe.batch.batch_keys import split_plan_url
 from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.commit.commit_batch import commit_batch
 from icefloe.batch.commit.report import BatchReport
-from icefloe.batch.context.batch_context import BatchContext, TaskReference
+from icefloe.batch.context.batch_folder import BatchFolder
+from icefloe.batch.context.map_inputs import MapInputs
+from icefloe.batch.context.references import BatchReference, TaskReference
+from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.context.table_files import table_files
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.plan.open_and_plan import Prepared, open_and_plan
 from icefloe.batch.plan_document import Plan
-from icefloe.batch.reduce.coalesce_map_outputs import Coalesced, coalesce_map_outputs
+from icefloe.batch.reduce.coalesce_map_outputs import Coalesced
 from icefloe.batch.run.phases import Engine, run_phase
+from icefloe.batch.run.run_coalesce import run_coalesce
 from icefloe.batch.run_settings import RunSettings
-from icefloe.batch.table_access import table_files
+from icefloe.batch.table_access import TableAccess
 from icefloe.flow import Phase, Route
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.pipeline.pipeline_file import load_pipeline
@@ -202,25 +207,34 @@ class OpenBatch:
         return Path(split_plan_url(self.plan_url).removeprefix("file://"))
 
     @property
-    def reference(self) -> TaskReference:
-        reference = TaskReference(plan_url=self.plan_url, credentials=self.credentials, settings=self.settings)
-        return reference.with_files(
-            table_files(self.plan, self.credentials, os.environ, allowed_locations=self.settings.allowed_locations)
-        )
+    def reference(self) -> BatchReference:
+        return BatchReference(plan_url=self.plan_url, credentials=self.credentials, settings=self.settings)
 
     @property
-    def context(self) -> BatchContext:
+    def files(self) -> TableAccess:
+        return table_files(self.plan, self.reference, os.environ)
+
+    @property
+    def running(self) -> RunningBatch:
         return self.reference.open()
 
     @property
+    def inputs(self) -> MapInputs:
+        return TaskReference.of(self.reference, self.files).open()[1]
+
+    @property
+    def batch_folder(self) -> BatchFolder:
+        return self.running.folder
+
+    @property
     def store(self) -> Store:
-        return self.context.store
+        return self.batch_folder.store
 
     def run(self, phase: Phase, engine: Engine | None = None) -> None:
-        run_phase(phase, self.reference, engine or InOrder())
+        run_phase(phase, self.reference, engine or InOrder(), environ=os.environ)
 
     def coalesce(self) -> Coalesced:
-        return coalesce_map_outputs(self.context)
+        return run_coalesce(self.reference, environ=os.environ)
 
     def run_route(self) -> Self:
         """Everything between plan and commit."""
@@ -233,7 +247,7 @@ class OpenBatch:
         return self
 
     def commit(self) -> BatchReport:
-        return commit_batch(self.context)
+        return commit_batch(self.running)
 
     def clean_up(self) -> int:
         return clean_up_finished(self.reference)

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from icefloe.checkpoint.batch_spec import BatchSpec
-from icefloe.checkpoint.records import CommitRecord, Cursor, Identity, OffsetRecord, PipelineRecord
+from icefloe.checkpoint.identity import Identity
+from icefloe.checkpoint.records import CommitRecord, Cursor, OffsetRecord, PipelineRecord
 from icefloe.iceberg.step import Step, StepKind
 
 __all__ = ["BIG", "a_commit", "a_step", "an_offset", "the_pipeline"]

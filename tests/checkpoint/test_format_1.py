@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from checkpoint.sample_records import a_commit, an_offset, the_pipeline
-from icefloe.batch.plan_document import Plan
-from icefloe.batch.plan_format_1 import upgraded_plan
+from icefloe.batch.plan_document import Plan, upgraded_plan
 from icefloe.checkpoint.records import (
     CommitRecord,
     Identity,

@@ -10,7 +10,7 @@ import pytest
 import airflow_environment
 from dags.lake import Lake, TaskStates
 from icefloe.batch.commit.report import load_report
-from icefloe.batch.context.batch_context import PlanMissingError
+from icefloe.batch.context.batch_folder import PlanMissingError
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.sinks.files import FilesSink

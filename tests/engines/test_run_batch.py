@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cli.workspace import Workspace
-from icefloe.batch.context.batch_context import TaskReference
+from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.open.range_request import RangeRequest
@@ -32,7 +32,7 @@ class FailingPhases:
     def check_table(self, location: str) -> None:
         pass
 
-    def run(self, phase: Phase, reference: TaskReference) -> None:
+    def run(self, phase: Phase, reference: BatchReference) -> None:
         if phase in self._left:
             self._left.remove(phase)
             raise TransientError("a worker was lost")
@@ -161,7 +161,7 @@ def test_commits_that_came_while_a_batch_ran_count_as_lag(workspace: Workspace) 
     session = session_of(workspace)
 
     class Meanwhile(FailingPhases):
-        def run(self, phase: Phase, reference: TaskReference) -> None:
+        def run(self, phase: Phase, reference: BatchReference) -> None:
             workspace.append(100)
             super().run(phase, reference)
 

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.errors import IcefloeError, NotBuiltError, TerminalError, TransientError
-from icefloe.pipeline.lines import about_key, with_lines
+from icefloe.errors import IcefloeError, NotBuiltError, TerminalError, TransientError, about_key
+from icefloe.pipeline.lines import with_lines
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.pipeline_file import load_pipeline
 

@@ -81,7 +81,7 @@ def test_the_error_document_of_a_task_holds_no_value(tmp_path: Path, monkeypatch
     schema = json.loads(json.dumps(batch.plan.table_schema).replace('"string"', '"long"'))
     later = replace(batch.plan, table_schema=schema)
     with pytest.raises(TerminalError) as refused:
-        assert replace(batch.context, plan=later).shape
+        assert replace(batch.batch_folder, plan=later).shape
     save_job_error(batch.reference, "shuffle_write", "1", refused.value)
     outlets = Outlets()
     for path, data in workshop.stored_objects().items():

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from cli.workspace import Workspace, icefloe_process, properties_of
-from icefloe.batch.context.batch_context import TaskReference
 from icefloe.batch.context.job_error import save_job_error
+from icefloe.batch.context.references import BatchReference
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings
 from icefloe.cli import main
@@ -354,6 +354,6 @@ def test_an_error_document_holds_no_secret(tmp_path: Path) -> None:
     assert traces_of(SECRET, file.read_text()) == []
 
 
-def reference_of(folder: Path, credentials: Credentials) -> TaskReference:
+def reference_of(folder: Path, credentials: Credentials) -> BatchReference:
     settings = RunSettings(checkpoint_url=f"file://{folder}/checkpoint")
-    return TaskReference(plan_url=f"file://{folder}/7/plan.json", credentials=credentials, settings=settings)
+    return BatchReference(plan_url=f"file://{folder}/7/plan.json", credentials=credentials, settings=settings)

@@ -12,10 +12,10 @@ import pytest
 import yaml
 from pyiceberg.catalog import load_catalog
 
-from icefloe.batch.context.batch_context import TaskReference
+from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.run.renew_credentials import run_phase_on_files
+from icefloe.batch.run.phases import run_phase
 from icefloe.engines.local import LocalEngine
 from icefloe.engines.run_batch import BatchRun, run_batch
 from icefloe.engines.spark.submit import SparkSubmit
@@ -66,10 +66,10 @@ class EndingPhases:
     def check_table(self, location: str) -> None:
         pass
 
-    def run(self, phase: Phase, reference: TaskReference) -> None:
+    def run(self, phase: Phase, reference: BatchReference) -> None:
         self.vending.useless = self.useless
         engine = EndingEngine(vending=self.vending, tasks=self.tasks)
-        run_phase_on_files(phase, reference, engine, environ=os.environ)
+        run_phase(phase, reference, engine, environ=os.environ)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +89,7 @@ class UselessAtFirst:
     def check_table(self, location: str) -> None:
         self.spark.check_table(location)
 
-    def run(self, phase: Phase, reference: TaskReference) -> None:
+    def run(self, phase: Phase, reference: BatchReference) -> None:
         self.vending.useless = 1
         self.spark.run(phase, reference)
         assert self.vending.useless == 0

@@ -6,23 +6,18 @@ A batch is opened (`open`), planned (`plan`), read by map tasks (`map`), shuffle
 
 Read in this order:
 
-- `plan_document`: the plan and its map tasks, all a task ever reads of them
-- `task_documents`: files with their delete states, as a map task's document lists them
-- `plan_format_1`: plans of format 1, read as plans of today
+- `plan_document`: the plan and its map tasks, all a task ever reads of them; plans of format 1 too
 - `batch_keys`: the keys of a batch's documents below its folder
 - `phase_record`: attempts, time and figures of one phase
 - `credentials`: secrets of catalog, storage and sink, kept out of every document
 - `run_settings`: settings that a run takes from the pipeline file as it is now
-- `table_access`: the table of a plan, opened with fresh credentials
-- `equality_schemas`: the key columns of equality delete files, as the plan carries them
+- `table_access`: access to the table's files, as tasks carry it
 - `fenced_store`: writes that are taken back if the batch is over
 """
 
 __all__ = [
     "batch_keys",
     "credentials",
-    "fenced_store",
     "phase_record",
     "run_settings",
-    "table_access",
 ]

@@ -1,5 +1,6 @@
 """The plan of a batch: a header and one document per map task. A task reads nothing else of it."""
 
+import json
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -7,14 +8,14 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from icefloe.checkpoint.records import Identity
+from icefloe.checkpoint.identity import Identity
 from icefloe.documents import STRICT, SnapshotId, document_digest
 from icefloe.flow import Route
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.step import Step
 
-__all__ = ["DeleteState", "FileWork", "MapTask", "Plan"]
+__all__ = ["DeleteState", "FileWork", "MapTask", "Plan", "upgraded_plan"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,19 @@ class FileWork:
     data_file: DataFile
     terms: tuple[tuple[int, int, int], ...]
     delete_states: tuple[DeleteState, ...] = ()
+
+    def delete_sets(self) -> list[frozenset[int]]:
+        """The delete files in force in each delete state, by their place in the map task; state 0 has none.
+
+        >>> file = DataFile(path="a", file_format="PARQUET", spec_id=0, record_count=9, file_size_bytes=1)
+        >>> states = (DeleteState(added=(0,)), DeleteState(added=(2,), dropped=(0,)))
+        >>> [sorted(one) for one in FileWork(data_file=file, terms=((0, 1, 2),), delete_states=states).delete_sets()]
+        [[], [0], [2]]
+        """
+        sets = [frozenset[int]()]
+        for state in self.delete_states:
+            sets.append((sets[-1] - frozenset(state.dropped)) | frozenset(state.added))
+        return sets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,3 +178,21 @@ _INCIDENTAL: Final[Mapping[str, Any]] = {
     "planned_at": "",
 }
 """Fields that may differ when the same plan is made again, with the values that the digest uses for them."""
+
+_NOT_IN_FORMAT_2: Final = ("checkpoint_url", "batch_url", "memory_bytes", "on_summary_mismatch")
+"""Keys that are known from the place of the plan, or are read from the pipeline file when a task runs."""
+
+
+def upgraded_plan(data: bytes) -> bytes:
+    """A plan of format 1 without the keys that format 2 leaves out; other versions stay as they are.
+
+    Args:
+        data: content of ``plan.json``. If it is no JSON object, it stays as it is, and the strict reader refuses it.
+    """
+    try:
+        document: Any = json.loads(data)
+    except (ValueError, RecursionError):
+        return data
+    if not isinstance(document, dict) or document.get("version") != 1:
+        return data
+    return json.dumps({key: value for key, value in document.items() if key not in _NOT_IN_FORMAT_2}).encode()

@@ -13,7 +13,7 @@ from icefloe.batch.open.open_batch import NextBatch, next_batch
 from icefloe.batch.plan.open_and_plan import refuse_unfit
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.changes.columns import refuse_reserved_columns
-from icefloe.checkpoint.records import Identity
+from icefloe.checkpoint.identity import Identity
 from icefloe.cli.checklist import Checklist
 from icefloe.cli.ids import id_text
 from icefloe.cli.pipeline_session import open_session, without_airflow

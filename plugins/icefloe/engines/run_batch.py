@@ -10,16 +10,15 @@ from typing import Protocol, TypeAlias
 from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.commit.commit_batch import commit_batch
 from icefloe.batch.commit.report import BatchReport, load_report
-from icefloe.batch.context.batch_context import TaskReference
 from icefloe.batch.context.finished import BatchFinished, ends_well_if_finished
+from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.plan.open_and_plan import open_and_plan
-from icefloe.batch.reduce.coalesce_map_outputs import coalesce_map_outputs
-from icefloe.batch.run.renew_credentials import run_phase_on_files
+from icefloe.batch.run.phases import run_phase
+from icefloe.batch.run.run_coalesce import run_coalesce
 from icefloe.batch.status.pipeline_status import Trouble
 from icefloe.batch.status.publish_status import publish_status, publish_trouble
-from icefloe.batch.table_access import table_files
 from icefloe.engines.local import LocalEngine
 from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.errors import IcefloeError, TerminalError
@@ -56,7 +55,7 @@ class PhaseRunner(Protocol):
             TerminalError: they cannot, and why.
         """
 
-    def run(self, phase: Phase, reference: TaskReference) -> None:
+    def run(self, phase: Phase, reference: BatchReference) -> None:
         """Runs one phase of a batch; repeating it redoes only the missing results."""
 
 
@@ -96,9 +95,9 @@ class LocalPhases:
     def check_table(self, location: str) -> None:
         """Does nothing, because phases read from the same machine as planning."""
 
-    def run(self, phase: Phase, reference: TaskReference) -> None:
-        """Runs one phase; see `run_phase_on_files`."""
-        run_phase_on_files(phase, reference, LocalEngine(tell=self.tell), environ=self.environ)
+    def run(self, phase: Phase, reference: BatchReference) -> None:
+        """Runs one phase; see `run_phase`."""
+        run_phase(phase, reference, LocalEngine(tell=self.tell), environ=self.environ)
 
 
 def phase_runner(pipeline: Pipeline, environ: Mapping[str, str]) -> PhaseRunner:
@@ -185,7 +184,7 @@ def _tell(session: PipelineSession, trouble: Trouble) -> None:
 
 
 def _deliver(
-    route: Route, reference: TaskReference, runner: PhaseRunner, environ: Mapping[str, str], observe: Observer
+    route: Route, reference: BatchReference, runner: PhaseRunner, environ: Mapping[str, str], observe: Observer
 ) -> BatchReport:
     """Runs the tasks between plan and cleanup."""
 
@@ -202,29 +201,18 @@ def _deliver(
         return commit_batch(reference.open())
 
 
-def _run_task(task: FlowTask, reference: TaskReference, runner: PhaseRunner, environ: Mapping[str, str]) -> None:
+def _run_task(task: FlowTask, reference: BatchReference, runner: PhaseRunner, environ: Mapping[str, str]) -> None:
     """Runs a task of a route: a phase, or coalesce."""
     phase = phase_of(task)
     if phase is None:
-        coalesce_map_outputs(_with_files(reference, environ).open())
+        run_coalesce(reference, environ=environ)
     else:
         runner.run(phase, reference)
 
 
-def _clean_up(reference: TaskReference) -> None:
+def _clean_up(reference: BatchReference) -> None:
     """Cleans up after a batch. The batch is delivered and recorded, so files that remain must not fail the run."""
     try:
         clean_up_finished(reference)
     except IcefloeError as error:
         logger.warning("the batch is committed, but its shuffle files remain: %s", error)
-
-
-def _with_files(reference: TaskReference, environ: Mapping[str, str]) -> TaskReference:
-    return reference.with_files(
-        table_files(
-            reference.open().plan,
-            reference.credentials,
-            environ,
-            allowed_locations=reference.settings.allowed_locations,
-        )
-    )

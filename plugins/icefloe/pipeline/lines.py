@@ -1,4 +1,4 @@
-"""Errors about a key of the pipeline file, with the line of that key."""
+"""Errors about a key of the pipeline file, with the line of that key; see `about_key`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,21 +7,7 @@ from icefloe.errors import TerminalError
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.problems import Problem
 
-__all__ = ["about_key", "with_lines"]
-
-
-@contextmanager
-def about_key(key: str) -> Iterator[None]:
-    """Marks errors inside with the key of the pipeline that is their reason, for `with_lines`.
-
-    Raises:
-        TerminalError: the error that was raised, with the fact ``key``.
-    """
-    try:
-        yield
-    except TerminalError as error:
-        error.facts.setdefault("key", key)
-        raise
+__all__ = ["with_lines"]
 
 
 @contextmanager

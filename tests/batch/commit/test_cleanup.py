@@ -6,7 +6,8 @@ import pytest
 
 from batch.workshop import OpenBatch, Workshop
 from fakes.stores import Fault, FaultyStore
-from icefloe.batch.context.batch_context import PlanMissingError, TaskReference
+from icefloe.batch.context.batch_folder import PlanMissingError
+from icefloe.batch.context.references import BatchReference
 from icefloe.errors import TerminalError
 from icefloe.storage.unfinished import open_unfinished
 
@@ -47,7 +48,7 @@ def test_cleanup_leaves_nothing_of_the_batch_and_everything_of_the_output(worksh
 
 def test_cleanup_takes_what_writers_began_and_listings_hide(workshop: Workshop, batch: OpenBatch) -> None:
     batch.commit()
-    folder = Path(batch.context.store.url.removeprefix("file://"))
+    folder = Path(batch.store.url.removeprefix("file://"))
     descriptor, path = open_unfinished(folder, "0.0.zombie.data")
     (folder / "0.0.old.data#1").write_bytes(b"rows")
     try:
@@ -64,7 +65,7 @@ def test_a_cleanup_that_was_interrupted_can_be_repeated(
     batch.commit()
     store = FaultyStore(batch.reference.batches, Fault(operation="delete", key="*/tasks/*", error=OSError("no")))
     with monkeypatch.context() as patched:
-        patched.setattr(TaskReference, "batches", store)
+        patched.setattr(BatchReference, "batches", store)
         with pytest.raises(OSError, match="no"):
             batch.clean_up()
     assert any(path.endswith("plan.json") for path in left_in_shuffle(workshop))

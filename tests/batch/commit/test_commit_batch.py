@@ -102,10 +102,10 @@ def test_a_range_that_has_not_delivered_is_waited_for(workshop: Workshop, batch:
 def test_an_insert_only_batch_whose_part_is_not_what_was_read_is_found(workshop: Workshop) -> None:
     workshop.append(range(10))
     batch = workshop.open().run_route()
-    record = batch.context.map_outputs.records([0])[0]
+    record = batch.batch_folder.map_outputs.records([0])[0]
     batch.store.delete(["0.0"])
     tampered = {**dict(record.part or {}), "counts": {"insert": 9}}
-    batch.context.map_outputs.commit(replace(record, part=tampered))
+    batch.batch_folder.map_outputs.commit(replace(record, part=tampered))
     with pytest.raises(AuditError, match=r"10 rows net with hash sum .* left, 9 with"):
         batch.commit()
 

@@ -1,12 +1,12 @@
 import pytest
 
-from icefloe.batch.context.batch_context import TaskReference
 from icefloe.batch.context.job_error import load_job_error, save_job_error
+from icefloe.batch.context.references import BatchReference
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings
 from icefloe.errors import TerminalError, TransientError, UsageError
 
-REFERENCE = TaskReference(
+REFERENCE = BatchReference(
     plan_url="memory://job-errors/7/plan.json",
     credentials=Credentials(),
     settings=RunSettings(checkpoint_url="memory://job-errors/checkpoint"),

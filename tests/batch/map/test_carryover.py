@@ -44,8 +44,8 @@ class CountingReader:
 
 
 def files_of(batch: OpenBatch) -> list[FileRows]:
-    context = batch.context
-    return [work for map_id in range(batch.plan.num_map_tasks) for work in context.file_rows(map_id)]
+    inputs = batch.inputs
+    return [work for map_id in range(batch.plan.num_map_tasks) for work in inputs.file_rows(map_id)]
 
 
 def handed_on(carryover: CarryOver) -> Counter[tuple[int, Row]]:
@@ -70,7 +70,7 @@ def expected(workshop: Workshop, batch: OpenBatch) -> Counter[tuple[int, Row]]:
 
 
 def run(batch: OpenBatch, *, memory_bytes: int = AMPLE) -> tuple[CarryOver, CountingReader]:
-    reader = CountingReader(batch.context.row_reader())
+    reader = CountingReader(batch.inputs.row_reader())
     return CarryOver(files_of(batch), reader, memory_bytes=memory_bytes), reader  # type: ignore[arg-type]
 
 
@@ -146,7 +146,7 @@ def test_a_file_that_counts_twice_leaves_the_cancelling_to_the_reduce_side(works
     batch = workshop.open()
     removed, added = sorted(files_of(batch), key=lambda file: file.effects[0].weight)
     twice = FileRows(data_file=added.data_file, effects=(Effect(change_ordinal=0, weight=2),))
-    carryover = CarryOver([removed, twice], batch.context.row_reader(), memory_bytes=AMPLE)
+    carryover = CarryOver([removed, twice], batch.inputs.row_reader(), memory_bytes=AMPLE)
     weights = Counter[int]()
     for changed in carryover.changed_rows():
         for number, weight in zip(changed.batch["id"].to_pylist(), changed.weights.tolist(), strict=True):

@@ -32,8 +32,8 @@ def test_rows_that_differ_are_kept_within_the_budget_or_not_at_all(workshop: Wor
     workshop.deliver()
     workshop.replace(rows(range(100)).set_column(1, "value", pa.array([1.0] * 99 + [2.0])))
     batch = workshop.open()
-    removed, added = sorted(batch.context.file_rows(0), key=lambda each: each.effects[0].weight)
-    reader = batch.context.row_reader()
+    removed, added = sorted(batch.inputs.file_rows(0), key=lambda each: each.effects[0].weight)
+    reader = batch.inputs.row_reader()
     assert align(removed, added, reader, budget=MemoryBudget(3)) is None
     budget = MemoryBudget(1 << 20)
     pair = align(removed, added, reader, budget=budget)

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from batch.workshop import OpenBatch, Workshop
-from icefloe.batch.context.batch_context import BatchCommittedError
+from icefloe.batch.context.running_batch import BatchCommittedError
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.flow import Phase
 
@@ -17,17 +17,17 @@ def batch(workshop: Workshop) -> OpenBatch:
 
 
 def test_a_recorded_output_is_adopted(workshop: Workshop, batch: OpenBatch) -> None:
-    record = write_map_output(batch.context, 0)
+    record = write_map_output(batch.inputs, 0)
     before = workshop.stored_objects()
-    assert write_map_output(batch.context, 0) == record
+    assert write_map_output(batch.inputs, 0) == record
     assert workshop.stored_objects() == before
 
 
 def test_a_zombie_stops_when_its_batch_is_committed(batch: OpenBatch) -> None:
-    zombie = batch.context
+    zombie, inputs = batch.running, batch.inputs
     batch.deliver()
-    with pytest.raises(BatchCommittedError, match="batch 1 of events is committed already"):
-        write_map_output(zombie, 0)
+    with pytest.raises(BatchCommittedError, match="batch 1 of events is committed already"), zombie.fenced():
+        write_map_output(inputs, 0)
 
 
 def test_spills_go_to_the_local_disks_that_spark_names(
@@ -48,7 +48,7 @@ def test_spills_go_to_the_local_disks_that_spark_names(
 
 
 def test_rows_handed_on_and_carried_over_are_what_was_read(batch: OpenBatch) -> None:
-    record = write_map_output(batch.context, 0)
+    record = write_map_output(batch.inputs, 0)
     assert record.removed_rows_read == record.added_rows_read == 3_000
     assert record.rows == 3_000
     assert record.carried_over_rows == 3_000

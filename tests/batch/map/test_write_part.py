@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from batch.workshop import OpenBatch, Workshop
-from icefloe.batch.context.batch_context import BatchCommittedError
+from icefloe.batch.context.running_batch import BatchCommittedError
 from icefloe.batch.map.write_part import write_part
 from icefloe.flow import Phase
 
@@ -25,9 +25,9 @@ def test_each_map_task_is_a_part_of_inserts(workshop: Workshop, batch: OpenBatch
 
 
 def test_a_part_that_is_recorded_is_not_written_again(workshop: Workshop, batch: OpenBatch) -> None:
-    record = write_part(batch.context, 1)
+    record = write_part(batch.inputs, batch.running.sink, 1)
     before = workshop.stored_objects()
-    assert write_part(batch.context, 1) == record
+    assert write_part(batch.inputs, batch.running.sink, 1) == record
     assert workshop.stored_objects() == before
 
 
@@ -40,10 +40,10 @@ def test_a_part_whose_record_was_lost_is_written_again_byte_for_byte(workshop: W
 
 
 def test_a_zombie_stops_when_its_batch_is_committed(batch: OpenBatch) -> None:
-    zombie = batch.context
+    zombie, inputs = batch.running, batch.inputs
     batch.deliver()
-    with pytest.raises(BatchCommittedError, match="batch 0 of events is committed already"):
-        write_part(zombie, 1)
+    with pytest.raises(BatchCommittedError, match="batch 0 of events is committed already"), zombie.fenced():
+        write_part(inputs, zombie.sink, 1)
 
 
 def test_a_part_grows_on_the_local_disks_that_spark_names(

@@ -35,9 +35,11 @@ def test_ranges_cover_every_partition_that_holds_rows_once(batch: OpenBatch) -> 
     rows = sum(
         extent.rows
         for each in coalesced.plan.ranges
-        for extent in load_extents(batch.context, each.range_id, coalesced.epoch).extents
+        for extent in load_extents(batch.batch_folder, each.range_id, coalesced.epoch).extents
     )
-    assert rows == sum(record.rows for record in batch.context.map_outputs.records(range(batch.plan.num_map_tasks)))
+    assert rows == sum(
+        record.rows for record in batch.batch_folder.map_outputs.records(range(batch.plan.num_map_tasks))
+    )
 
 
 def test_ranges_never_change_once_they_are_made(batch: OpenBatch, workshop: Workshop) -> None:
@@ -45,5 +47,5 @@ def test_ranges_never_change_once_they_are_made(batch: OpenBatch, workshop: Work
     before = batch.coalesce().plan
     document = batch.store.get("plan.json").replace(b'"target_size_bytes": 1,', b'"target_size_bytes": 1000000,')
     batch.store.put("plan.json", document)
-    assert batch.context.plan.target_size_bytes == 1_000_000
-    assert batch.coalesce().plan == before == load_coalesce_plan(batch.context)
+    assert batch.batch_folder.plan.target_size_bytes == 1_000_000
+    assert batch.coalesce().plan == before == load_coalesce_plan(batch.batch_folder)

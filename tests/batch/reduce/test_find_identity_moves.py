@@ -11,7 +11,7 @@ from pyiceberg.expressions import In
 from batch.workshop import OpenBatch, Workshop, rows
 from icefloe.batch.batch_keys import reidentified_key
 from icefloe.batch.commit.report import BatchReport
-from icefloe.batch.context.batch_context import BatchContext
+from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.reduce.find_identity_moves import load_reidentified
 from icefloe.batch.reduce.repair import UnreliableStoreError
@@ -114,11 +114,7 @@ def test_what_does_not_fit_into_memory_gives_the_same_changes(tmp_path: Path, me
     delivered = []
     for memory in (1 << 30, memory_bytes):
         workshop = edited(Workshop.create(tmp_path / str(memory)), 300)
-        batch = workshop.open()
-        document = batch.store.get("plan.json").decode()
-        batch.store.put(
-            "plan.json", document.replace(f'"memory_bytes": {1 << 30}', f'"memory_bytes": {memory}').encode()
-        )
+        batch = workshop.set(shuffle={"map_task_bytes": 1, "partitions": 4, "memory_bytes": memory}).open()
         run(batch)
         varying = ["_commit_snapshot_id", "_commit_timestamp"]
         delivered.append(require_selected(workshop, batch).drop_columns(varying))
@@ -132,7 +128,7 @@ def flip(data: bytes) -> bytes:
 
 def damaged(batch: OpenBatch, map_id: int, change: Callable[[bytes], bytes] = flip) -> None:
     """Changes the rows of a map output behind the store's back."""
-    [record] = batch.context.map_outputs.records([map_id])
+    [record] = batch.batch_folder.map_outputs.records([map_id])
     assert record.data is not None
     file = batch.folder / record.data.key
     file.write_bytes(change(file.read_bytes()))
@@ -147,7 +143,7 @@ def test_a_block_that_proves_damaged_while_identities_are_compared_is_made_again
     batch.run(Phase.SHUFFLE_READ)
     batch.commit()
     require_selected(workshop, batch)
-    records = batch.context.map_outputs.records(range(batch.plan.num_map_tasks))
+    records = batch.batch_folder.map_outputs.records(range(batch.plan.num_map_tasks))
     assert [record.generation for record in records][:2] == [1, 1]
     assert verify_batches(workshop.session()).is_equal
 
@@ -156,8 +152,8 @@ def test_damage_that_comes_back_is_an_unreliable_store(workshop: Workshop, monke
     batch = edited(workshop).open()
     batch.run(Phase.SHUFFLE_WRITE)
 
-    def written_badly(context: BatchContext, map_id: int) -> None:
-        write_map_output(context, map_id)
+    def written_badly(inputs: MapInputs, map_id: int) -> None:
+        write_map_output(inputs, map_id)
         damaged(batch, map_id)
 
     monkeypatch.setattr("icefloe.batch.reduce.coalesce_map_outputs.write_map_output", written_badly)
@@ -187,7 +183,9 @@ def test_a_damaged_document_of_a_range_is_named(workshop: Workshop) -> None:
     batch = edited(workshop).open()
     batch.run(Phase.SHUFFLE_WRITE)
     plan = batch.coalesce().plan
-    [held, *_] = [each.range_id for each in plan.ranges if len(load_reidentified(batch.context, each.range_id).weights)]
+    [held, *_] = [
+        each.range_id for each in plan.ranges if len(load_reidentified(batch.batch_folder, each.range_id).weights)
+    ]
     key = reidentified_key(held)
     batch.store.put(key, flip(batch.store.get(key)))
     with pytest.raises(TerminalError, match=rf"{key}, which says .* is damaged: delete it and run coalesce again$"):
@@ -217,7 +215,7 @@ def test_the_cancelled_rows_of_all_ranges_add_up_to_nothing(workshop: Workshop) 
     batch = edited(workshop).open()
     batch.run(Phase.SHUFFLE_WRITE)
     plan = batch.coalesce().plan
-    found = [load_reidentified(batch.context, each.range_id) for each in plan.ranges]
+    found = [load_reidentified(batch.batch_folder, each.range_id) for each in plan.ranges]
     assert len(plan.ranges) > 1
     assert sum(abs(each.weights).sum() for each in found) == 2 * 10
     assert sum(each.weights.sum() for each in found) == 0
@@ -230,7 +228,7 @@ def test_ranges_of_many_partitions_are_told_their_own_rows(workshop: Workshop) -
     plan = batch.coalesce().plan
     assert any(each.stop - each.start > 1 for each in plan.ranges)
     for each in plan.ranges:
-        partitions = load_reidentified(batch.context, each.range_id).by_partition(plan.num_partitions)
+        partitions = load_reidentified(batch.batch_folder, each.range_id).by_partition(plan.num_partitions)
         assert partitions.keys() <= set(range(each.start, each.stop))
     batch.run(Phase.SHUFFLE_READ)
     batch.commit()

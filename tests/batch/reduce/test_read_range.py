@@ -9,11 +9,12 @@ import pytest
 from batch.workshop import InOrder, OpenBatch, Workshop, rows
 from icefloe.audit.sums import AuditError
 from icefloe.batch.batch_keys import extents_key
-from icefloe.batch.context.batch_context import BatchCommittedError
+from icefloe.batch.context.running_batch import BatchCommittedError
 from icefloe.batch.reduce import range_rows
 from icefloe.batch.reduce import read_range as read_range_module
 from icefloe.batch.reduce.range_extents import load_extents
 from icefloe.batch.reduce.read_range import read_range
+from icefloe.batch.stage.range_results import RangeResult
 from icefloe.documents import dump_document
 from icefloe.flow import Phase
 from icefloe.storage.requests import Requests
@@ -25,6 +26,11 @@ def up_to_shuffle_read(workshop: Workshop, **sizes: int) -> OpenBatch:
     batch.run(Phase.SHUFFLE_WRITE)
     batch.coalesce()
     return batch
+
+
+def read(batch: OpenBatch, requests: Requests | None = None) -> RangeResult:
+    running = batch.running
+    return read_range(running.folder, running.sink, 0, requests=requests or running.requests)
 
 
 def updated(workshop: Workshop, count: int = 400) -> Workshop:
@@ -44,17 +50,17 @@ def test_a_partition_that_does_not_fit_into_memory_gives_the_same_bytes(
 ) -> None:
     workshop = updated(Workshop.create(tmp_path).set(identifier_columns=identifier_columns))
     batch = up_to_shuffle_read(workshop, memory_bytes=1 << 30)
-    results = [read_range(batch.context, 0)]
+    results = [read(batch)]
     whole = parts(workshop)
     batch.store.delete(["results/00000.json"])
     with caplog.at_level("INFO", logger=range_rows.__name__):
-        assert read_range(batch.context, 0).message == results[0].message
+        assert read(batch).message == results[0].message
     assert not caplog.messages
     for memory_bytes in (20_000, 1):
         batch.store.delete(["results/00000.json"])
         small = with_memory(batch, memory_bytes)
         with caplog.at_level("INFO", logger=range_rows.__name__):
-            assert read_range(small.context, 0).message == results[0].message
+            assert read(small).message == results[0].message
         assert any("is read in slices" in message for message in caplog.messages)
         assert parts(workshop) == whole
     workshop.require_exact(batch.plan, pq.ParquetFile(tmp_path / "changes/batch=1/part-00000.parquet").read())
@@ -64,18 +70,18 @@ def test_a_range_that_another_attempt_records_meanwhile_is_kept_and_counted_as_a
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = up_to_shuffle_read(updated(Workshop.create(tmp_path)))
-    slow, fast = batch.context, replace(batch.context, requests=Requests())
+    slow, fast = Requests(), Requests()
     real, firsts = read_range_module.deliver, []
 
     def deliver_late(*arguments: Any) -> Any:
         if not firsts:
             firsts.append(None)
-            firsts[0] = read_range(fast, 0)
+            firsts[0] = read(batch, fast)
         return real(*arguments)
 
     monkeypatch.setattr(read_range_module, "deliver", deliver_late)
-    assert read_range(slow, 0) == firsts[0]
-    assert (slow.requests.taken().races_lost, fast.requests.taken().races_lost) == (1, 0)
+    assert read(batch, slow) == firsts[0]
+    assert (slow.taken().races_lost, fast.taken().races_lost) == (1, 0)
 
 
 def with_memory(batch: OpenBatch, memory_bytes: int) -> OpenBatch:
@@ -116,29 +122,29 @@ def test_changes_come_by_identity_and_ordinal_with_pairs_side_by_side(workshop: 
 
 def test_a_delivered_range_is_adopted(workshop: Workshop) -> None:
     batch = up_to_shuffle_read(updated(workshop, 20))
-    first = read_range(batch.context, 0)
-    again = read_range(batch.context, 0)
+    first = read(batch)
+    again = read(batch)
     assert again == first
 
 
 def test_rows_that_do_not_add_up_to_the_map_records_reach_no_sink(workshop: Workshop) -> None:
     batch = up_to_shuffle_read(updated(workshop, 20))
-    extents = load_extents(batch.context, 0, 0)
+    extents = load_extents(batch.batch_folder, 0, 0)
     [sums] = extents.ordinals
     wrong = dump_document(extents).replace(
         f'"hash_sum": "{sums.hash_sum:032x}"'.encode(), b'"hash_sum": "' + b"0" * 32 + b'"'
     )
     batch.store.put(extents_key(0, 0), wrong)
     with pytest.raises(AuditError, match="range 0 of batch 1 does not add up in change ordinal 0"):
-        read_range(batch.context, 0)
+        read(batch)
     assert parts(workshop) == {}
 
 
 def test_a_zombie_stops_when_its_batch_is_committed(workshop: Workshop) -> None:
     batch = up_to_shuffle_read(updated(workshop, 20))
-    zombie = batch.context
+    zombie = batch.running
     batch.run(Phase.SHUFFLE_READ, InOrder())
     batch.commit()
     batch.store.delete(["results/00000.json"])
-    with pytest.raises(BatchCommittedError, match="batch 1 of events is committed already"):
-        read_range(zombie, 0)
+    with pytest.raises(BatchCommittedError, match="batch 1 of events is committed already"), zombie.fenced():
+        read(batch)

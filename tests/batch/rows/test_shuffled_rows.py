@@ -10,7 +10,7 @@ from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.rows.shuffled_rows import ShuffledRows
 from icefloe.batch.rows.weighted_rows import WeightedRows
 from icefloe.changes.row_hash.row_hashes import row_hashes, row_hashes_of_batch
-from icefloe.checkpoint.records import Identity
+from icefloe.checkpoint.identity import Identity
 from icefloe.iceberg.schemas.row_lineage import ROW_ID
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.shuffle.blocks import block_schema, decode_block, encode_block

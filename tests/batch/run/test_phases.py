@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from batch.workshop import InOrder, OpenBatch, Workshop
-from icefloe.batch.context.batch_context import BatchCommittedError
+from icefloe.batch.context.running_batch import BatchCommittedError
 from icefloe.batch.reduce.repair import MAX_ROUNDS, UnreliableStoreError
-from icefloe.batch.run.phases import Outcome, run_phase
+from icefloe.batch.run.task_run import Outcome
 from icefloe.engines.local import LocalEngine
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase
@@ -28,7 +28,7 @@ def batch(workshop: Workshop) -> OpenBatch:
 
 def damage(batch: OpenBatch, name: str, change: Callable[[bytes], bytes], map_id: int = 0) -> None:
     """Changes a file of a map output behind the store's back."""
-    [record] = batch.context.map_outputs.records([map_id])
+    [record] = batch.batch_folder.map_outputs.records([map_id])
     key = f"{map_id}.{record.generation}" if name == "record" else getattr(record, name).key
     file = batch.folder / key
     file.write_bytes(change(file.read_bytes()))
@@ -40,7 +40,7 @@ def flip(data: bytes) -> bytes:
 
 
 def generations(batch: OpenBatch) -> list[int]:
-    records = batch.context.map_outputs.records(range(batch.plan.num_map_tasks))
+    records = batch.batch_folder.map_outputs.records(range(batch.plan.num_map_tasks))
     return [record.generation for record in records]
 
 
@@ -131,7 +131,7 @@ def test_a_damaged_block_is_found_while_reading_and_only_its_ranges_are_read_aga
 def test_a_deleted_file_is_damage_and_not_an_empty_output(workshop: Workshop, batch: OpenBatch) -> None:
     batch.run(Phase.SHUFFLE_WRITE)
     batch.coalesce()
-    [record] = batch.context.map_outputs.records([1])
+    [record] = batch.batch_folder.map_outputs.records([1])
     assert record.data is not None
     batch.store.delete([record.data.key])
     batch.run(Phase.SHUFFLE_READ)
@@ -201,12 +201,11 @@ def test_of_several_errors_one_that_retrying_cannot_fix_is_raised(batch: OpenBat
             return [Outcome(error=error) for error in errors]
 
     with pytest.raises(TerminalError, match="never"):
-        run_phase(Phase.SHUFFLE_WRITE, batch.reference, Failing())
+        batch.run(Phase.SHUFFLE_WRITE, Failing())
 
 
 def test_a_table_file_that_is_gone_fails_the_phase_and_keeps_what_the_others_did(batch: OpenBatch) -> None:
-    context = batch.context
-    [gone, *_] = context.map_task(2).files
+    [gone, *_] = batch.batch_folder.map_task(2).files
     path = Path(gone.data_file.path.removeprefix("file://"))
     kept = path.read_bytes()
     path.unlink()

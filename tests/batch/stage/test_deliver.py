@@ -15,17 +15,17 @@ def test_every_change_type_has_a_weight() -> None:
 
 def test_what_leaves_is_counted_and_summed_in_any_number_of_batches(workshop: Workshop, monkeypatch) -> None:
     workshop.append([1, 2, 3])
-    context = workshop.open().context
+    folder = workshop.open().batch_folder
     rows = pa.record_batch(
         {"id": [1, 2, 3], "value": [1.0, 2.0, 3.0], "word": pa.array(list("abc"), pa.large_string())},
-        schema=context.shape.delivered.arrow,
+        schema=folder.shape.delivered.arrow,
     )
     hashes = row_hashes_of_batch(rows)
     picks, types = np.array([2, 0, 0, 1]), np.array([1, 2, 3, 0], np.uint8)
     delivered = []
     for batch_rows in (1 << 16, 3, 1):
         monkeypatch.setattr(deliver, "_BATCH_ROWS", batch_rows)
-        delivery = Delivery(context)
+        delivery = Delivery(folder, with_batch=True)
         batches = list(delivery.batches(rows, hashes, picks, types, np.zeros(3, np.int32)))
         assert len(batches) == -(-4 // batch_rows)
         assert delivery.counts == {"insert": 1, "delete": 1, "update_before": 1, "update_after": 1}
@@ -41,12 +41,10 @@ def test_what_leaves_is_counted_and_summed_in_any_number_of_batches(workshop: Wo
 
 def test_batches_of_large_rows_have_few_of_them(workshop: Workshop) -> None:
     workshop.append([1])
-    context = workshop.open().context
+    folder = workshop.open().batch_folder
     words = pa.array(["x" * (1 << 20)] * 100, pa.large_string())
-    rows = pa.record_batch(
-        {"id": range(100), "value": [1.0] * 100, "word": words}, schema=context.shape.delivered.arrow
-    )
-    batches = Delivery(context).batches(
+    rows = pa.record_batch({"id": range(100), "value": [1.0] * 100, "word": words}, schema=folder.shape.delivered.arrow)
+    batches = Delivery(folder, with_batch=True).batches(
         rows, row_hashes_of_batch(rows), np.arange(100), np.zeros(100, np.uint8), np.zeros(100, np.int32)
     )
     assert [batch.num_rows for batch in batches] == [63, 37]

@@ -1,7 +1,8 @@
 import pytest
 
-from icefloe.batch.context.batch_context import PlanMissingError, TaskReference
+from icefloe.batch.context.batch_folder import PlanMissingError
 from icefloe.batch.context.job_error import load_job_error
+from icefloe.batch.context.references import BatchReference
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings
 from icefloe.engines.spark.job import ATTEMPT_VARIABLE, run_job
@@ -19,7 +20,7 @@ def test_an_error_is_left_beside_the_plan_for_whoever_started_the_job(monkeypatc
     monkeypatch.setenv(ATTEMPT_VARIABLE, "try-3")
     url = "memory://spark-jobs/0/plan.json"
     settings = RunSettings(checkpoint_url="memory://spark-jobs/checkpoint")
-    reference = TaskReference(plan_url=url, credentials=Credentials(), settings=settings)
+    reference = BatchReference(plan_url=url, credentials=Credentials(), settings=settings)
     for name, value in reference.to_environment().items():
         monkeypatch.setenv(name, value)
     assert run_job(Phase.SHUFFLE_WRITE, [url]) == PlanMissingError.exit_code == 65

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cli.workspace import Workspace
-from icefloe.batch.context.batch_context import TaskReference
+from icefloe.batch.context.references import BatchReference
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings
 from icefloe.engines.spark.application import refuse_missing_jobs
@@ -60,7 +60,7 @@ def submit(folder: Path, **keys: Any) -> None:
     path = Workspace.create(folder).pipeline(engine="spark", **keys)
     jobs = SparkSubmit.of(load_pipeline(path, environ={}), environ={"PATH": "/usr/bin:/bin"})
     credentials = Credentials(storage_options={"secret_access_key": SECRET})
-    reference = TaskReference(plan_url=f"file://{folder}/7/plan.json", credentials=credentials, settings=RunSettings())
+    reference = BatchReference(plan_url=f"file://{folder}/7/plan.json", credentials=credentials, settings=RunSettings())
     jobs.run(Phase.SHUFFLE_WRITE, reference)
 
 

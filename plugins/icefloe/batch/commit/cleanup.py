@@ -3,7 +3,7 @@
 import logging
 
 from icefloe.batch.batch_keys import PLAN
-from icefloe.batch.context.batch_context import TaskReference
+from icefloe.batch.context.references import BatchReference
 from icefloe.errors import TerminalError
 
 __all__ = ["clean_up_finished"]
@@ -11,7 +11,7 @@ __all__ = ["clean_up_finished"]
 logger = logging.getLogger(__name__)
 
 
-def clean_up_finished(reference: TaskReference) -> int:
+def clean_up_finished(reference: BatchReference) -> int:
     """Deletes the folder of a committed batch, and the folders that earlier runs left when they were killed.
 
     The folders of a checkpoint's batches are next to each other, so one listing shows them all. Every batch before a

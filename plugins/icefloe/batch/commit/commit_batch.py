@@ -7,11 +7,11 @@ from icefloe.audit.sums import Sums
 from icefloe.batch.commit.delivered_batch import DeliveredBatch, UndeliveredError, delivering_phase
 from icefloe.batch.commit.report import BatchReport, keep_report, load_report
 from icefloe.batch.commit.summary_check import check_summaries
-from icefloe.batch.context.batch_context import BatchContext
+from icefloe.batch.context.batch_folder import BatchFolder
+from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.phase_record import PhaseRecord, PhaseTally
 from icefloe.batch.stage.range_results import forget_delivered
 from icefloe.checkpoint.records import CommitRecord
-from icefloe.errors import TerminalError
 from icefloe.flow import Route
 from icefloe.sinks.sink import BatchSummary, DamagedPartsError
 
@@ -20,44 +20,42 @@ __all__ = ["commit_batch"]
 logger = logging.getLogger(__name__)
 
 
-def commit_batch(context: BatchContext) -> BatchReport:
+def commit_batch(running: RunningBatch) -> BatchReport:
     """Commits a batch whose tasks are done. For a batch that is already committed it only returns the report.
 
     Raises:
         UndeliveredError: a task has not delivered yet, or its part is gone or cut.
         AuditError: the delivered changes do not equal the rows read, or the numbers in the snapshot summaries.
     """
-    plan = context.plan
-    if context.checkpoint is None or context.sink is None:
-        raise TerminalError(f"batch {plan.batch_number} of {plan.pipeline} has no checkpoint and no sink to commit to")
-    if context.checkpoint.committed(plan.batch_number) is not None:
-        return load_report(context.checkpoint, plan.batch_number)
-    context.checkpoint.refuse_other(context.settings.writer)
+    plan = running.plan
+    if running.checkpoint.committed(plan.batch_number) is not None:
+        return load_report(running.checkpoint, plan.batch_number)
+    running.checkpoint.refuse_other(running.settings.writer)
     tally = PhaseTally()
-    context.requests.taken()
-    batch = DeliveredBatch.of(context)
+    running.requests.taken()
+    batch = DeliveredBatch.of(running.folder)
     left = batch.audited()
-    checks, warnings = check_summaries(plan, batch.handed_on, on_summary_mismatch=context.settings.on_summary_mismatch)
+    checks, warnings = check_summaries(plan, batch.handed_on, on_summary_mismatch=running.settings.on_summary_mismatch)
     report = BatchReport.of(batch, left, checks=checks, warnings=warnings)
     try:
-        context.sink.commit(_summary(batch, left), batch.messages)
+        running.sink.commit(_summary(batch, left), batch.messages)
     except DamagedPartsError as damage:
-        _forget(context, batch, damage)
+        _forget(running.folder, batch, damage)
         phase = delivering_phase(plan)
         raise UndeliveredError(
             f"{damage.sentence}; run again, or in Airflow clear {phase} with what is downstream of it: those parts are "
             "written again",
             phase=phase,
         ) from damage
-    tally.requests = context.requests.taken()
+    tally.requests = running.requests.taken()
     committing = tally.added_to(PhaseRecord(phase="commit", attempts=1))
     report = replace(report, phases=(*report.phases, committing))
-    kept = keep_report(context.checkpoint, report)
-    context.checkpoint.create_commit(
+    kept = keep_report(running.checkpoint, report)
+    running.checkpoint.create_commit(
         CommitRecord(
             batch_number=plan.batch_number,
             checkpoint_id=plan.checkpoint_id,
-            committed_by=context.settings.writer,
+            committed_by=running.settings.writer,
             after_snapshot_id=plan.after_snapshot_id,
             up_to_snapshot_id=plan.up_to_snapshot_id,
             route=plan.route,
@@ -71,16 +69,16 @@ def commit_batch(context: BatchContext) -> BatchReport:
     return kept
 
 
-def _forget(context: BatchContext, batch: DeliveredBatch, damage: DamagedPartsError) -> None:
+def _forget(folder: BatchFolder, batch: DeliveredBatch, damage: DamagedPartsError) -> None:
     """Lets the tasks whose parts are damaged run again; the others are adopted."""
     numbers = set(damage.facts["numbers"])
     logger.warning("batch %d: parts %s are delivered again", batch.plan.batch_number, sorted(numbers))
     if batch.plan.route is Route.SHUFFLE:
-        forget_delivered(context.store, sorted(numbers))
+        forget_delivered(folder.store, sorted(numbers))
         return
     for record in batch.records:
         if record.map_id in numbers:
-            context.map_outputs.void(record.map_id, record.generation, damage.sentence)
+            folder.map_outputs.void(record.map_id, record.generation, damage.sentence)
 
 
 def _summary(batch: DeliveredBatch, left: Sums) -> BatchSummary:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from icefloe.audit.sums import AuditError, Sums
-from icefloe.batch.context.batch_context import BatchContext
+from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.phase_record import PhaseRecord, load_phases
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
@@ -48,21 +48,21 @@ class DeliveredBatch:
     phases: Sequence[PhaseRecord] = ()
 
     @classmethod
-    def of(cls, context: BatchContext) -> "DeliveredBatch":
+    def of(cls, folder: BatchFolder) -> "DeliveredBatch":
         """Reads the records of a batch's tasks.
 
         Raises:
             UndeliveredError: a task has not delivered yet.
         """
-        plan = context.plan
-        records = _records(context)
-        results = _results(context) if plan.route is Route.SHUFFLE else []
+        plan = folder.plan
+        records = _records(folder)
+        results = _results(folder) if plan.route is Route.SHUFFLE else []
         messages = (
             [result.message for result in results]
             if plan.route is Route.SHUFFLE
             else [_message(record) for record in records]
         )
-        return cls(plan=plan, records=records, results=results, messages=messages, phases=load_phases(context.store))
+        return cls(plan=plan, records=records, results=results, messages=messages, phases=load_phases(folder.store))
 
     @property
     def counts(self) -> dict[str, int]:
@@ -106,10 +106,10 @@ def delivering_phase(plan: Plan) -> str:
     return "shuffle_read" if plan.route is Route.SHUFFLE else "insert_only"
 
 
-def _records(context: BatchContext) -> list[MapOutputRecord]:
-    plan = context.plan
+def _records(folder: BatchFolder) -> list[MapOutputRecord]:
+    plan = folder.plan
     try:
-        return context.map_outputs.records(range(plan.num_map_tasks))
+        return folder.map_outputs.records(range(plan.num_map_tasks))
     except MissingMapOutputError as error:
         missing = error.facts["map_ids"]
         phase = delivering_phase(plan)
@@ -121,14 +121,14 @@ def _records(context: BatchContext) -> list[MapOutputRecord]:
         ) from error
 
 
-def _results(context: BatchContext) -> list[RangeResult]:
-    ranges = [each.range_id for each in load_coalesce_plan(context).ranges]
-    found = range_results(context.store, ranges)
+def _results(folder: BatchFolder) -> list[RangeResult]:
+    ranges = [each.range_id for each in load_coalesce_plan(folder).ranges]
+    found = range_results(folder.store, ranges)
     missing = [range_id for range_id, result in zip(ranges, found, strict=True) if result is None]
     if missing:
-        phase = delivering_phase(context.plan)
+        phase = delivering_phase(folder.plan)
         raise UndeliveredError(
-            f"{len(missing)} of {len(found)} ranges of batch {context.plan.batch_number} have not delivered (the "
+            f"{len(missing)} of {len(found)} ranges of batch {folder.plan.batch_number} have not delivered (the "
             f"first: {missing[0]}); run again, or in Airflow clear {phase} with what is downstream of it: it runs only "
             "those",
             phase=phase,

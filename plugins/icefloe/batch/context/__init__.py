@@ -1,11 +1,24 @@
-"""A pipeline or a batch, opened for a run or a task.
+"""A pipeline or a batch, opened for a run or a task: each kind of work gets what it needs and nothing else.
 
 Read in this order:
 
 - `session`: a pipeline with its table, checkpoint and sink, before there is a batch
-- `batch_context`: a batch with its plan and stores, and the reference that travels to tasks
+- `references`: a batch as it travels between processes; opened, it is a running batch
+- `running_batch`: a batch with its folder, checkpoint and sink, for whoever runs or commits it
+- `batch_folder`: its plan and the files between its phases, for tasks that read map outputs
+- `map_inputs`: its folder and the table's files, for map tasks
+- `table_files`: a pipeline's table and access to its files, fresh from the catalog
 - `finished`: a run that finds its work done ends well
 - `job_error`: why a Spark application failed, left for the process that started it
 """
 
-__all__ = ["batch_context", "finished", "job_error", "session"]
+__all__ = [
+    "batch_folder",
+    "finished",
+    "job_error",
+    "map_inputs",
+    "references",
+    "running_batch",
+    "session",
+    "table_files",
+]

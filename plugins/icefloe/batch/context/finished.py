@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from icefloe.batch.context.batch_context import TaskReference
+from icefloe.batch.context.references import BatchReference
 from icefloe.errors import IcefloeError
 
 __all__ = ["BatchFinished", "ends_well_if_finished"]
@@ -17,7 +17,7 @@ class BatchFinished(Exception):  # noqa: N818 - no error: nothing is left to do
 
 
 @contextmanager
-def ends_well_if_finished(reference: TaskReference) -> Iterator[None]:
+def ends_well_if_finished(reference: BatchReference) -> Iterator[None]:
     """Turns any error inside into `BatchFinished` if the batch is committed by then.
 
     A late run may find its plan deleted, its parts in place or its batch closed. These are traces of the run that was
@@ -39,7 +39,7 @@ def ends_well_if_finished(reference: TaskReference) -> Iterator[None]:
         raise BatchFinished from None
 
 
-def _is_over(reference: TaskReference) -> bool:
+def _is_over(reference: BatchReference) -> bool:
     """True if the batch is committed, as far as the checkpoint answers."""
     try:
         return reference.is_over()

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import ConfigDict
 
 from icefloe.batch.batch_keys import error_key
-from icefloe.batch.context.batch_context import TaskReference
+from icefloe.batch.context.references import BatchReference
 from icefloe.batch.fenced_store import FencedStore, taken_back_if_over
 from icefloe.documents import STRICT, dump_document, load_document
 from icefloe.errors import IcefloeError, TerminalError, TransientError
@@ -42,7 +42,7 @@ class JobError:
         return family(self.sentence, **self.facts)
 
 
-def save_job_error(reference: TaskReference, phase: str, attempt: str, error: IcefloeError) -> JobError:
+def save_job_error(reference: BatchReference, phase: str, attempt: str, error: IcefloeError) -> JobError:
     """Writes the error next to the plan, unless the batch is over: whoever started the job finds that out by itself."""
     facts = {name: _shown(value) for name, value in error.facts.items() if isinstance(value, _JSON)}
     family: Literal["terminal", "transient"] = "terminal" if isinstance(error, TerminalError) else "transient"
@@ -57,7 +57,7 @@ def _shown(fact: Any) -> Any:
     return redacted(fact) if isinstance(fact, str) else fact
 
 
-def load_job_error(reference: TaskReference, phase: str, attempt: str) -> JobError | None:
+def load_job_error(reference: BatchReference, phase: str, attempt: str) -> JobError | None:
     """The error of an attempt; None if it died without writing one."""
     store = reference.folder
     key = error_key(phase, attempt)

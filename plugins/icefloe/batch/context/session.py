@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from icefloe.batch.batch_keys import plan_url
-from icefloe.batch.context.batch_context import TaskReference
+from icefloe.batch.context.references import BatchReference
+from icefloe.batch.context.table_files import open_table
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings
-from icefloe.batch.table_access import open_table
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import OffsetRecord, Writer
 from icefloe.iceberg.table import Table
@@ -111,9 +111,9 @@ class PipelineSession:
         """Folder of the files that a batch passes between its phases."""
         return batch_url(self.pipeline, offset, backfill_id=self.backfill_id)
 
-    def reference(self, offset: OffsetRecord) -> TaskReference:
+    def reference(self, offset: OffsetRecord) -> BatchReference:
         """The reference that tasks of a batch are given."""
-        return TaskReference(
+        return BatchReference(
             plan_url=plan_url(self.batch_url(offset)), credentials=self.credentials, settings=self.settings
         )
 

@@ -5,7 +5,8 @@ import os
 import time
 
 from icefloe.audit.sums import Sums
-from icefloe.batch.context.batch_context import BatchContext
+from icefloe.batch.context.batch_folder import BatchFolder
+from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.map.carryover import CarryOver
 from icefloe.batch.rows.shuffled_rows import ShuffledRows
 from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts, new_attempt
@@ -18,11 +19,11 @@ __all__ = ["write_map_output"]
 logger = logging.getLogger(__name__)
 
 
-def write_map_output(context: BatchContext, map_id: int, *, attempt: str | None = None) -> MapOutputRecord:
+def write_map_output(inputs: MapInputs, map_id: int, *, attempt: str | None = None) -> MapOutputRecord:
     """Writes the map output of one task, or adopts an existing one.
 
     Args:
-        context: context of the batch.
+        inputs: folder of the batch, and the table's files.
         map_id: from 0 to the plan's number of map tasks, exclusive.
         attempt: name of this attempt in the record, if its record is the one that counts; None: a new name.
 
@@ -30,29 +31,27 @@ def write_map_output(context: BatchContext, map_id: int, *, attempt: str | None 
         The commit record that counts; a task that finds one does no work.
 
     Raises:
-        BatchCommittedError: the batch is done.
         AuditError: the rows handed on do not add up to the rows read.
     """
-    state = context.map_outputs.current(map_id)
+    folder, plan = inputs.folder, inputs.folder.plan
+    state = folder.map_outputs.current(map_id)
     if state.record is not None:
         return state.record
-    context.refuse_committed()
     started = time.monotonic()
-    plan = context.plan
-    memory_bytes = context.settings.memory_bytes // 2
-    carryover = CarryOver(context.file_rows(map_id), context.row_reader(), memory_bytes=memory_bytes)
+    memory_bytes = folder.memory_bytes // 2
+    carryover = CarryOver(inputs.file_rows(map_id), inputs.row_reader(), memory_bytes=memory_bytes)
     sums = Sums()
     with MapOutputWriter(
-        context.store,
+        folder.store,
         map_id=map_id,
         generation=state.generation,
         attempt=attempt or new_attempt(),
-        schema=ShuffledRows(shape=context.shape).schema,
+        schema=ShuffledRows(shape=folder.shape).schema,
         num_partitions=plan.num_partitions,
         memory_bytes=memory_bytes,
         spill_folders=local_folders(os.environ),
     ) as writer:
-        rows_handed_on = _hand_on(context, carryover, writer, sums)
+        rows_handed_on = _hand_on(folder, carryover, writer, sums)
         tally = carryover.tally
         tally.require(sums.signed_counts(), what=f"map task {map_id} of batch {plan.batch_number}")
         record = writer.commit(
@@ -70,15 +69,15 @@ def write_map_output(context: BatchContext, map_id: int, *, attempt: str | None 
     return record
 
 
-def _hand_on(context: BatchContext, carryover: CarryOver, writer: MapOutputWriter, sums: Sums) -> int:
+def _hand_on(folder: BatchFolder, carryover: CarryOver, writer: MapOutputWriter, sums: Sums) -> int:
     """Routes every changed row by its identity; returns their number."""
-    shuffled = ShuffledRows(shape=context.shape)
+    shuffled = ShuffledRows(shape=folder.shape)
     handed_on = 0
     for rows in carryover.changed_rows():
         batch, hashes, identities = shuffled.of(rows)
         writer.write(
             batch,
-            reduce_ids=reduce_ids(identities, context.plan.num_partitions),
+            reduce_ids=reduce_ids(identities, folder.plan.num_partitions),
             change_ordinals=rows.change_ordinals,
             weights=rows.weights,
             row_hashes=hashes,

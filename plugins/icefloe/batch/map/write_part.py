@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from icefloe.batch.context.batch_context import BatchContext
+from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.map.carryover import CarryOver
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.shuffled_rows import ShuffledRows
@@ -17,30 +17,31 @@ from icefloe.changes.columns import ChangeType
 from icefloe.documents import dump_document
 from icefloe.shuffle.map_output import new_attempt
 from icefloe.shuffle.map_output_record import MapOutputRecord
+from icefloe.sinks.sink import Sink
 
 __all__ = ["inserted_rows", "write_part"]
 
 
-def write_part(context: BatchContext, map_id: int, *, attempt: str | None = None) -> MapOutputRecord:
+def write_part(inputs: MapInputs, sink: Sink, map_id: int, *, attempt: str | None = None) -> MapOutputRecord:
     """Delivers every row of one map task's files as INSERT, or adopts an existing record.
 
     Args:
-        context: context of the batch.
+        inputs: folder of the batch, and the table's files.
+        sink: sink of the batch.
         map_id: from 0 to the plan's number of map tasks, exclusive.
         attempt: name of this attempt in the record, if its record is the one that counts; None: a new name.
 
     Raises:
-        BatchCommittedError: the batch is done.
         AuditError: the rows delivered do not add up to the rows read.
     """
-    state = context.map_outputs.current(map_id)
+    folder = inputs.folder
+    state = folder.map_outputs.current(map_id)
     if state.record is not None:
         return state.record
-    context.refuse_committed()
     started = time.monotonic()
-    reader = context.row_reader()
-    message, sums = deliver(context, map_id, partial(inserted_rows, context, map_id, reader=reader))
-    return context.map_outputs.commit(
+    reader = inputs.row_reader()
+    message, sums = deliver(folder, sink, map_id, partial(inserted_rows, inputs, map_id, reader=reader))
+    return folder.map_outputs.commit(
         MapOutputRecord(
             map_id=map_id,
             generation=state.generation,
@@ -48,7 +49,7 @@ def write_part(context: BatchContext, map_id: int, *, attempt: str | None = None
             rows=message.rows,
             ordinals=sums.to_documents(),
             added_rows_read=message.rows,
-            bytes_read=context.plan.map_task_bytes[map_id],
+            bytes_read=folder.plan.map_task_bytes[map_id],
             bytes_decoded=reader.decoded.total,
             seconds=time.monotonic() - started,
             part=json.loads(dump_document(message)),
@@ -57,7 +58,7 @@ def write_part(context: BatchContext, map_id: int, *, attempt: str | None = None
 
 
 def inserted_rows(
-    context: BatchContext, map_id: int, delivery: Delivery, *, reader: TableRowReader | None = None
+    inputs: MapInputs, map_id: int, delivery: Delivery, *, reader: TableRowReader | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a map task as INSERT, file by file.
 
@@ -65,9 +66,9 @@ def inserted_rows(
         AuditError: after the last batch, if its rows do not add up to the rows read.
     """
     carryover = CarryOver(
-        context.file_rows(map_id), reader or context.row_reader(), memory_bytes=context.settings.memory_bytes
+        inputs.file_rows(map_id), reader or inputs.row_reader(), memory_bytes=inputs.folder.memory_bytes
     )
-    shuffled = ShuffledRows(shape=context.shape)
+    shuffled = ShuffledRows(shape=inputs.folder.shape)
     for rows in carryover.changed_rows():
         delivered, hashes = shuffled.delivered_of(rows)
         yield from delivery.batches(
@@ -77,4 +78,6 @@ def inserted_rows(
             np.full(rows.batch.num_rows, ChangeType.INSERT, np.uint8),
             rows.change_ordinals,
         )
-    carryover.tally.require(delivery.sums.signed_counts(), what=f"task {map_id} of batch {context.plan.batch_number}")
+    carryover.tally.require(
+        delivery.sums.signed_counts(), what=f"task {map_id} of batch {inputs.folder.plan.batch_number}"
+    )

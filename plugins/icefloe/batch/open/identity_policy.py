@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
-from icefloe.checkpoint.records import Identity
+from icefloe.checkpoint.identity import Identity
 from icefloe.errors import TerminalError
 from icefloe.iceberg.schemas.identifier_columns import resolve_identifier_columns
 from icefloe.iceberg.schemas.table_schema import TableSchema

@@ -14,7 +14,8 @@ from icefloe.batch.open.next_range import next_range
 from icefloe.batch.open.range_request import RangeRequest, plan_request
 from icefloe.batch.open.recorded_pipeline import pipeline_record, refuse_other_meaning, tuning_warnings
 from icefloe.checkpoint.batch_spec import PLANNER_VERSION, BatchSpec
-from icefloe.checkpoint.records import Identity, OffsetRecord, OwnerRecord
+from icefloe.checkpoint.identity import Identity
+from icefloe.checkpoint.records import OffsetRecord, OwnerRecord
 from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.history import History

@@ -4,7 +4,8 @@ import json
 from collections.abc import Sequence
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.checkpoint.records import Identity, OffsetRecord, PipelineRecord
+from icefloe.checkpoint.identity import Identity
+from icefloe.checkpoint.records import OffsetRecord, PipelineRecord
 from icefloe.errors import TerminalError
 from icefloe.iceberg.table_identity import table_uuid
 from icefloe.pipeline.recorded_configuration import compare, result_configuration, tuning_configuration

@@ -5,8 +5,9 @@ Read in this order:
 - `open_and_plan`: opens a batch and writes its plan; a repetition finds both
 - `make_plan`: the plan as a value, before anything is written
 - `map_tasks`: which data files one map task reads
+- `task_document`: the document of a map task
 - `partition_count`: how many reduce partitions a shuffle gets
 - `recorded_plan`: the checks that a plan belongs to a batch
 """
 
-__all__ = ["make_plan", "map_tasks", "open_and_plan"]
+__all__ = ["make_plan", "map_tasks", "open_and_plan", "task_document"]

@@ -5,12 +5,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from icefloe.batch.equality_schemas import equality_schemas, equality_schemas_to_json
 from icefloe.batch.plan.map_tasks import PlannedFile, map_tasks
 from icefloe.batch.plan.partition_count import partition_count
+from icefloe.batch.plan.task_document import map_task_document
 from icefloe.batch.plan_document import MapTask, Plan
 from icefloe.batch.rows.row_shape import RowShape
-from icefloe.batch.task_documents import map_task_document
 from icefloe.changes.columns import refuse_reserved_columns
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.documents import digest_of, dump_document
@@ -20,6 +19,7 @@ from icefloe.iceberg.manifests.bounds import comparable_bounds
 from icefloe.iceberg.manifests.manifest_entries import DataEntry
 from icefloe.iceberg.scan.filter_pruning import FilterPruning
 from icefloe.iceberg.scan.scan_tasks import ScanPlan, plan_scan_tasks
+from icefloe.iceberg.schemas.equality_schema import equality_schemas
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.step import Step
 from icefloe.iceberg.table import Table
@@ -115,7 +115,10 @@ def make_plan(
         summary_row_deltas=_summary_row_deltas(table, spec.steps, scan, is_filtered=spec.filter is not None),
         table_schema=schema.schema_json,
         name_mapping=schema.name_mapping_json,
-        equality_schemas=equality_schemas_to_json(equality_schemas(table, scan.delete_files.values())),
+        equality_schemas={
+            ",".join(map(str, ids)): keys.schema_json
+            for ids, keys in equality_schemas(table.metadata, scan.delete_files.values()).items()
+        },
         identity=spec.identity,
         map_task_bytes=tuple(task.size_bytes for task in tasks),
         map_task_digests=tuple(digest_of(dump_document(task)) for task in tasks),

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from icefloe.batch.batch_keys import PLAN, task_key
 from icefloe.batch.commit.report import BatchReport, load_report
-from icefloe.batch.context.batch_context import TaskReference, load_plan
+from icefloe.batch.context.batch_folder import load_plan
+from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.fenced_store import FencedStore, taken_back_if_over
 from icefloe.batch.open.batch_bounds import refuse_large_scan
@@ -51,7 +52,7 @@ class Prepared:
         is_resumed: True if the batch was open before.
     """
 
-    reference: TaskReference | None = None
+    reference: BatchReference | None = None
     plan: Plan | None = None
     report: BatchReport | None = None
     is_resumed: bool = field(default=False, compare=False)

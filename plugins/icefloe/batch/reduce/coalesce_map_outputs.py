@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from icefloe.batch.batch_keys import COALESCE_PLAN
-from icefloe.batch.context.batch_context import BatchContext
+from icefloe.batch.context.batch_folder import BatchFolder
+from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.map.write_map_output import write_map_output
-from icefloe.batch.phase_record import PhaseTally, recorded_phase
+from icefloe.batch.phase_record import PhaseTally
 from icefloe.batch.reduce.find_identity_moves import write_reidentified
 from icefloe.batch.reduce.range_extents import write_extents
 from icefloe.batch.reduce.repair import MAX_ROUNDS, unreliable_store, void_damaged, whole_outputs
@@ -33,77 +34,72 @@ class Coalesced:
     epoch: int
 
 
-def coalesce_map_outputs(context: BatchContext) -> Coalesced:
+def coalesce_map_outputs(inputs: MapInputs, tally: PhaseTally) -> Coalesced:
     """Plans the reduce ranges of a batch once. A rerun finds the existing ranges.
 
     A map output whose small files are damaged is made again here: ranges planned without it could skip its rows.
 
     Args:
-        context: context of the batch, with the table's files.
+        inputs: folder of the batch, and the table's files.
+        tally: counts map outputs that are missing or made again.
 
     Raises:
-        BatchCommittedError: the batch is done.
         MissingMapOutputError: a planned map task has no valid output.
         UnreliableStoreError: map outputs are found damaged again and again.
     """
-    context.refuse_committed()
-    with context.fenced(), recorded_phase(context.store, "coalesce") as tally, tally.counting(context.requests):
-        try:
-            return _coalesced(context, tally)
-        except MissingMapOutputError as error:
-            tally.map_outputs_missing += len(error.facts["map_ids"])
-            raise
 
-
-def _coalesced(context: BatchContext, tally: PhaseTally) -> Coalesced:
     def redo(map_ids: Sequence[int]) -> None:
         tally.map_tasks_run_again += len(map_ids)
         tally.map_outputs_void += len(map_ids)
         for map_id in map_ids:
-            write_map_output(context, map_id)
+            write_map_output(inputs, map_id)
 
-    outputs = whole_outputs(context, redo)
-    plan = context.plan
+    folder, plan = inputs.folder, inputs.folder.plan
+    try:
+        outputs = whole_outputs(folder, redo)
+    except MissingMapOutputError as error:
+        tally.map_outputs_missing += len(error.facts["map_ids"])
+        raise
     ranges = coalesce(
         partition_bytes(outputs, plan.num_partitions), target_size_bytes=plan.target_size_bytes, min_ranges=plan.cores
     )
     created = create_coalesce_plan(
-        context.store,
+        folder.store,
         COALESCE_PLAN,
         CoalescePlan(num_partitions=plan.num_partitions, target_size_bytes=plan.target_size_bytes, ranges=ranges),
     )
-    epoch = write_extents(context, created, outputs)
-    if context.shape.is_identity_carried:
-        epoch = _compare_identities(context, created, epoch, redo)
+    epoch = write_extents(folder, created, outputs)
+    if folder.shape.is_identity_carried:
+        epoch = _compare_identities(folder, created, epoch, redo)
     logger.info("batch %d: %d ranges of %d partitions", plan.batch_number, len(created.ranges), plan.num_partitions)
     return Coalesced(plan=created, epoch=epoch)
 
 
-def load_coalesce_plan(context: BatchContext) -> CoalescePlan:
+def load_coalesce_plan(folder: BatchFolder) -> CoalescePlan:
     """The reduce ranges of a batch.
 
     Raises:
         TerminalError: there are none yet.
     """
-    what = f"the coalesce plan {context.store.url}/{COALESCE_PLAN}"
+    what = f"the coalesce plan {folder.store.url}/{COALESCE_PLAN}"
     try:
-        return load_document(CoalescePlan, context.store.get(COALESCE_PLAN), what=what)
+        return load_document(CoalescePlan, folder.store.get(COALESCE_PLAN), what=what)
     except KeyMissingError as cause:
-        raise TerminalError(f"{what} is not there: run coalesce first", url=context.store.url) from cause
+        raise TerminalError(f"{what} is not there: run coalesce first", url=folder.store.url) from cause
 
 
 def _compare_identities(
-    context: BatchContext, plan: CoalescePlan, epoch: int, redo: Callable[[Sequence[int]], None]
+    folder: BatchFolder, plan: CoalescePlan, epoch: int, redo: Callable[[Sequence[int]], None]
 ) -> int:
     """Reads every row between the phases; returns the epoch in which all map outputs could be read."""
     for _ in range(MAX_ROUNDS):
         try:
-            write_reidentified(context, plan, epoch)
+            write_reidentified(folder, plan, epoch)
         except CorruptMapOutputError as damage:
-            void_damaged(context, [damage])
+            void_damaged(folder, [damage])
             redo([damage.map_id])
-            outputs = whole_outputs(context, redo)
-            epoch = write_extents(context, plan, outputs)
+            outputs = whole_outputs(folder, redo)
+            epoch = write_extents(folder, plan, outputs)
         else:
             return epoch
-    raise unreliable_store(context)
+    raise unreliable_store(folder)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icefloe.batch.batch_keys import reidentified_key
-from icefloe.batch.context.batch_context import BatchContext
+from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.reduce.identity_move_files import IdentityMoves, ReidentifiedFiles
 from icefloe.batch.reduce.range_extents import load_extents
 from icefloe.batch.reduce.range_rows import RangeRows
@@ -43,27 +43,27 @@ _MAX_SLICE_BITS: Final = 10
 _REQUESTS_AT_ONCE: Final = 8
 
 
-def write_reidentified(context: BatchContext, plan: CoalescePlan, epoch: int) -> None:
+def write_reidentified(folder: BatchFolder, plan: CoalescePlan, epoch: int) -> None:
     """Compares the rows of all map outputs across reduce partitions and writes the cancelled rows of each range.
 
     The map outputs are read once. The hashes of their rows go to local disk and are compared slice by slice.
 
     Args:
-        context: context of the batch.
+        folder: folder of the batch.
         plan: its ranges.
         epoch: epoch of the extents to read.
 
     Raises:
         CorruptMapOutputError: names the map output to make again.
     """
-    if _is_written(context, plan):
+    if _is_written(folder, plan):
         return
-    extents = [load_extents(context, each.range_id, epoch) for each in plan.ranges]
+    extents = [load_extents(folder, each.range_id, epoch) for each in plan.ranges]
     rows = sum(extent.rows for each in extents for extent in each.extents)
-    bits = min(_MAX_SLICE_BITS, (max(1, -(-rows * _BYTES_PER_ROW // context.settings.memory_bytes)) - 1).bit_length())
-    folder = next(iter(local_folders(os.environ)), None)
-    with ReidentifiedFiles(folder) as slices, ReidentifiedFiles(folder) as found:
-        for part in (part for each in extents for part in _rows(context, each)):
+    bits = min(_MAX_SLICE_BITS, (max(1, -(-rows * _BYTES_PER_ROW // folder.memory_bytes)) - 1).bit_length())
+    disk = next(iter(local_folders(os.environ)), None)
+    with ReidentifiedFiles(disk) as slices, ReidentifiedFiles(disk) as found:
+        for part in (part for each in extents for part in _rows(folder, each)):
             slices.add(part, _first_bits(part.row_hashes, bits), 1 << bits)
         cancelled_rows = 0
         for number in range(1 << bits):
@@ -71,36 +71,36 @@ def write_reidentified(context: BatchContext, plan: CoalescePlan, epoch: int) ->
             cancelled_rows += len(cancelled.weights)
             found.add(cancelled, _range_ids(cancelled.identity_hashes, plan), len(plan.ranges))
         with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
-            list(pool.map(lambda each: _create(context, each.range_id, found), plan.ranges))
-    logger.info("batch %d: %d rows changed their identity only", context.plan.batch_number, cancelled_rows // 2)
+            list(pool.map(lambda each: _create(folder, each.range_id, found), plan.ranges))
+    logger.info("batch %d: %d rows changed their identity only", folder.plan.batch_number, cancelled_rows // 2)
 
 
-def load_reidentified(context: BatchContext, range_id: int) -> IdentityMoves:
+def load_reidentified(folder: BatchFolder, range_id: int) -> IdentityMoves:
     """The rows of a range that are cancelled elsewhere.
 
     Raises:
         TerminalError: their file is gone or damaged.
     """
     key = reidentified_key(range_id)
-    what = f"{context.store.url}/{key}, which says what range {range_id} has in common with other ranges,"
+    what = f"{folder.store.url}/{key}, which says what range {range_id} has in common with other ranges,"
     try:
-        return IdentityMoves.from_bytes(context.store.get(key))
+        return IdentityMoves.from_bytes(folder.store.get(key))
     except KeyMissingError as cause:
-        raise TerminalError(f"{what} is not there: run coalesce again", url=context.store.url, key=key) from cause
+        raise TerminalError(f"{what} is not there: run coalesce again", url=folder.store.url, key=key) from cause
     except CorruptBlockError as cause:
         raise TerminalError(
-            f"{what} is damaged: delete it and run coalesce again", url=context.store.url, key=key
+            f"{what} is damaged: delete it and run coalesce again", url=folder.store.url, key=key
         ) from cause
 
 
-def _is_written(context: BatchContext, plan: CoalescePlan) -> bool:
+def _is_written(folder: BatchFolder, plan: CoalescePlan) -> bool:
     with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
-        sizes = pool.map(lambda each: context.store.size(reidentified_key(each.range_id)), plan.ranges)
+        sizes = pool.map(lambda each: folder.store.size(reidentified_key(each.range_id)), plan.ranges)
         return all(size is not None for size in sizes)
 
 
-def _create(context: BatchContext, range_id: int, found: ReidentifiedFiles) -> None:
-    context.store.create(reidentified_key(range_id), found.of(range_id).to_bytes())
+def _create(folder: BatchFolder, range_id: int, found: ReidentifiedFiles) -> None:
+    folder.store.create(reidentified_key(range_id), found.of(range_id).to_bytes())
 
 
 def _cancelled(rows: IdentityMoves) -> IdentityMoves:
@@ -113,13 +113,13 @@ def _cancelled(rows: IdentityMoves) -> IdentityMoves:
     return replace(rows.take(positions), weights=changes)
 
 
-def _rows(context: BatchContext, extents: RangeExtents) -> Iterator[IdentityMoves]:
+def _rows(folder: BatchFolder, extents: RangeExtents) -> Iterator[IdentityMoves]:
     """The rows of a range, consolidated by row and identity, piece by piece."""
-    shuffled = ShuffledRows(shape=context.shape)
-    pieces = RangeRows(context.store, extents, shuffled=shuffled, memory_bytes=context.settings.memory_bytes).pieces()
+    shuffled = ShuffledRows(shape=folder.shape)
+    pieces = RangeRows(folder.store, extents, shuffled=shuffled, memory_bytes=folder.memory_bytes).pieces()
     for piece in pieces:
         weights, ordinals = (piece.column(index).to_numpy() for index in (-2, -1))
-        if context.plan.is_net:
+        if folder.plan.is_net:
             ordinals = np.zeros_like(ordinals)
         rows = piece.select(range(piece.num_columns - 2))
         hashes, identities = row_hashes(shuffled.delivered(rows).columns), shuffled.identities(rows)

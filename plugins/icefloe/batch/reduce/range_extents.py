@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from icefloe.batch.batch_keys import extents_key
-from icefloe.batch.context.batch_context import BatchContext
+from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.documents import dump_document, load_document
 from icefloe.shuffle.committed_output import CommittedOutput
 from icefloe.shuffle.extents import RangeExtents, plan_extents
@@ -16,7 +16,7 @@ __all__ = ["load_extents", "write_extents"]
 _REQUESTS_AT_ONCE: Final = 8
 
 
-def write_extents(context: BatchContext, plan: CoalescePlan, outputs: Sequence[CommittedOutput]) -> int:
+def write_extents(folder: BatchFolder, plan: CoalescePlan, outputs: Sequence[CommittedOutput]) -> int:
     """Writes the extents that each range fetches from these generations of the map outputs.
 
     Returns:
@@ -25,14 +25,14 @@ def write_extents(context: BatchContext, plan: CoalescePlan, outputs: Sequence[C
     epoch = sum(output.record.generation for output in outputs)
 
     def write(extents: RangeExtents) -> None:
-        context.store.create(extents_key(epoch, extents.range_id), dump_document(extents))
+        folder.store.create(extents_key(epoch, extents.range_id), dump_document(extents))
 
     with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
         list(pool.map(write, plan_extents(plan.ranges, outputs)))
     return epoch
 
 
-def load_extents(context: BatchContext, range_id: int, epoch: int) -> RangeExtents:
+def load_extents(folder: BatchFolder, range_id: int, epoch: int) -> RangeExtents:
     """The extents that a range fetches in an epoch."""
     key = extents_key(epoch, range_id)
-    return load_document(RangeExtents, context.store.get(key), what=f"the extents {context.store.url}/{key}")
+    return load_document(RangeExtents, folder.store.get(key), what=f"the extents {folder.store.url}/{key}")

@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.audit.sums import Sums
-from icefloe.batch.context.batch_context import BatchContext
+from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.reduce.find_identity_moves import load_reidentified
 from icefloe.batch.reduce.identity_move_files import IdentityMoves
@@ -25,33 +25,34 @@ from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
 from icefloe.changes.updates import pair_updates
 from icefloe.shuffle.extents import RangeExtents
 from icefloe.shuffle.reduce_ids import reduce_ids
-from icefloe.storage.requests import RequestTotals
+from icefloe.sinks.sink import Sink
+from icefloe.storage.requests import Requests, RequestTotals
 
 __all__ = ["range_changes", "read_range"]
 
 logger = logging.getLogger(__name__)
 
 
-def read_range(context: BatchContext, range_id: int, *, epoch: int = 0) -> RangeResult:
+def read_range(folder: BatchFolder, sink: Sink, range_id: int, *, requests: Requests, epoch: int = 0) -> RangeResult:
     """Delivers the changes of one reduce range, or adopts an existing result.
 
     Args:
-        context: context of the batch.
+        folder: folder of the batch.
+        sink: sink of the batch.
         range_id: range id of the coalesce plan.
+        requests: counts a race that is lost to another attempt.
         epoch: epoch of the extents; it grows when a damaged map output was made again.
 
     Raises:
-        BatchCommittedError: the batch is done.
         CorruptMapOutputError: names the map output to make again.
         AuditError: the changes do not add up to the rows that the map tasks handed on; nothing was delivered.
     """
-    result = delivered(context.store, range_id)
+    result = delivered(folder.store, range_id)
     if result is not None:
         return result
-    context.refuse_committed()
     started = time.monotonic()
-    extents = load_extents(context, range_id, epoch)
-    message, sums = deliver(context, range_id, lambda delivery: range_changes(context, extents, delivery))
+    extents = load_extents(folder, range_id, epoch)
+    message, sums = deliver(folder, sink, range_id, lambda delivery: range_changes(folder, extents, delivery))
     logger.info("range %d: delivered %d changes", range_id, message.rows)
     result = RangeResult(
         range_id=range_id,
@@ -61,18 +62,18 @@ def read_range(context: BatchContext, range_id: int, *, epoch: int = 0) -> Range
         fetched_blocks=sum(length > 0 for extent in extents.extents for length in extent.block_lengths),
         seconds=time.monotonic() - started,
     )
-    recorded = record_delivered(context.store, result)
+    recorded = record_delivered(folder.store, result)
     if recorded != result:
         logger.info("range %d: another attempt was first", range_id)
-        context.requests.add(RequestTotals(races_lost=1))
+        requests.add(RequestTotals(races_lost=1))
     return recorded
 
 
-def range_changes(context: BatchContext, extents: RangeExtents, delivery: Delivery) -> Iterator[pa.RecordBatch]:
+def range_changes(folder: BatchFolder, extents: RangeExtents, delivery: Delivery) -> Iterator[pa.RecordBatch]:
     """The changes of one reduce range in delivery order: by identity, ordinal, and before image first.
 
     Args:
-        context: context of the batch.
+        folder: folder of the batch.
         extents: extents to fetch, and the sums that their rows must add up to.
         delivery: builds the batches and keeps their sums.
 
@@ -80,20 +81,20 @@ def range_changes(context: BatchContext, extents: RangeExtents, delivery: Delive
         CorruptMapOutputError: names the map output to make again.
         AuditError: after the last batch, if the changes do not add up.
     """
-    shuffled = ShuffledRows(shape=context.shape)
+    shuffled = ShuffledRows(shape=folder.shape)
     expected = Sums(extents.ordinals)
-    cancelled = load_reidentified(context, extents.range_id) if context.shape.is_identity_carried else None
+    cancelled = load_reidentified(folder, extents.range_id) if folder.shape.is_identity_carried else None
     if cancelled is not None:
         expected.add_rows(cancelled.row_hashes, cancelled.change_ordinals, cancelled.weights)
-    rows = RangeRows(context.store, extents, shuffled=shuffled, memory_bytes=context.settings.memory_bytes)
-    by_partition = None if cancelled is None else cancelled.by_partition(context.plan.num_partitions)
-    changes = _RangeChanges(context.plan, shuffled, by_partition)
+    rows = RangeRows(folder.store, extents, shuffled=shuffled, memory_bytes=folder.memory_bytes)
+    by_partition = None if cancelled is None else cancelled.by_partition(folder.plan.num_partitions)
+    changes = _RangeChanges(folder.plan, shuffled, by_partition)
     for piece in rows.pieces():
         yield from changes.of(piece, delivery)
     delivery.sums.require(
         expected,
-        what=f"range {extents.range_id} of batch {context.plan.batch_number}",
-        per_ordinal=not context.plan.is_net,
+        what=f"range {extents.range_id} of batch {folder.plan.batch_number}",
+        per_ordinal=not folder.plan.is_net,
     )
 
 

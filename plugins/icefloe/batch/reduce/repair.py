@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from icefloe.batch.context.batch_context import BatchContext
+from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.rows.shuffled_rows import ShuffledRows
 from icefloe.errors import TerminalError
 from icefloe.shuffle.blocks import block_schema
@@ -20,11 +20,11 @@ class UnreliableStoreError(TerminalError):
     """Map outputs were made again and again and found damaged each time. Fact: ``url``."""
 
 
-def whole_outputs(context: BatchContext, redo: Callable[[Sequence[int]], None]) -> list[CommittedOutput]:
+def whole_outputs(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) -> list[CommittedOutput]:
     """The output of every planned map task; damaged ones are voided and made again.
 
     Args:
-        context: context of the batch.
+        folder: folder of the batch.
         redo: runs map tasks.
 
     Raises:
@@ -34,28 +34,28 @@ def whole_outputs(context: BatchContext, redo: Callable[[Sequence[int]], None]) 
     damaged: list[CorruptMapOutputError] = []
     for _ in range(MAX_ROUNDS):
         outputs, damaged = read_committed_outputs(
-            context.store,
-            context.map_outputs.records(range(context.plan.num_map_tasks)),
-            schema=block_schema(ShuffledRows(shape=context.shape).schema),
-            num_partitions=context.plan.num_partitions,
+            folder.store,
+            folder.map_outputs.records(range(folder.plan.num_map_tasks)),
+            schema=block_schema(ShuffledRows(shape=folder.shape).schema),
+            num_partitions=folder.plan.num_partitions,
         )
         if not damaged:
             return outputs
-        void_damaged(context, damaged)
+        void_damaged(folder, damaged)
         redo([damage.map_id for damage in damaged])
-    raise unreliable_store(context) from damaged[0]
+    raise unreliable_store(folder) from damaged[0]
 
 
-def void_damaged(context: BatchContext, damaged: Sequence[CorruptMapOutputError]) -> None:
+def void_damaged(folder: BatchFolder, damaged: Sequence[CorruptMapOutputError]) -> None:
     """Voids damaged map outputs, so that their next generation may commit."""
     for damage in damaged:
-        context.map_outputs.void(damage.map_id, damage.generation, damage.reason)
+        folder.map_outputs.void(damage.map_id, damage.generation, damage.reason)
 
 
-def unreliable_store(context: BatchContext) -> UnreliableStoreError:
+def unreliable_store(folder: BatchFolder) -> UnreliableStoreError:
     """The error of a store that does not keep what is written to it."""
     return UnreliableStoreError(
-        f"map outputs of batch {context.plan.batch_number} were found damaged {MAX_ROUNDS} times in a row: the store "
-        f"{context.store.url} does not keep what is written to it; check its disks, then run the batch again",
-        url=context.store.url,
+        f"map outputs of batch {folder.plan.batch_number} were found damaged {MAX_ROUNDS} times in a row: the store "
+        f"{folder.store.url} does not keep what is written to it; check its disks, then run the batch again",
+        url=folder.store.url,
     )

@@ -6,13 +6,12 @@ from functools import partial
 
 from pyroaring import BitMap64
 
-from icefloe.batch.equality_schemas import EqualitySchemas
 from icefloe.batch.plan_document import FileWork, MapTask
 from icefloe.batch.rows.row_set import RowSet
 from icefloe.batch.rows.weighted_rows import Effect
-from icefloe.batch.task_documents import delete_sets
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.deletes.deleted_positions import DeletedPositions
+from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import FileIO
 
 __all__ = ["FileRows", "file_rows", "task_file_rows"]
@@ -45,13 +44,13 @@ class FileRows:
 
 
 def task_file_rows(
-    task: MapTask, *, equality_schemas: EqualitySchemas, io: FileIO, table: str, memory_bytes: int
+    task: MapTask, *, equality_schemas: Mapping[tuple[int, ...], TableSchema], io: FileIO, table: str, memory_bytes: int
 ) -> list[FileRows]:
     """The files of a map task, each with the effects that its terms add up to.
 
     Args:
         task: the map task. Its delete files are read as far as they apply to its files.
-        equality_schemas: schemas of its equality delete files.
+        equality_schemas: schemas of its equality delete files, by their field ids.
         io: opens the files.
         table: its name, for errors.
         memory_bytes: memory of the map task, which reads no row before this is done.
@@ -79,7 +78,7 @@ def file_rows(work: FileWork, deleted_by: Callable[[Iterable[int]], Mapping[int,
         work: the file.
         deleted_by: returns the positions of this file that each of some delete files of the map task deletes.
     """
-    sets = delete_sets(work)
+    sets = work.delete_sets()
     used = sorted(frozenset[int]().union(*(sets[state] for _, _, state in work.terms)))
     deleted = deleted_by(used) if used else {}
     by_ordinal: dict[int, list[tuple[int, BitMap64]]] = {}

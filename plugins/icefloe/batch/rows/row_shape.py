@@ -6,12 +6,12 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from icefloe.checkpoint.records import Identity
+from icefloe.checkpoint.identity import Identity
+from icefloe.errors import about_key
 from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.schemas.identifier_columns import ColumnPath, identity_columns, resolve_identifier_columns
 from icefloe.iceberg.schemas.row_lineage import ROW_ID, with_row_id
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.pipeline.lines import about_key
 
 __all__ = ["RowShape"]
 

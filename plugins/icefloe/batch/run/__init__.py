@@ -2,8 +2,10 @@
 
 Read in this order:
 
-- `phases`: the tasks of a phase that are left, and how one runs
-- `renew_credentials`: the table opened again when vended credentials end
+- `phases`: the tasks of a phase that are left
+- `task_run`: one of them, where the engine runs it
+- `renewed_files`: access to the table's files, renewed when vended credentials end
+- `run_coalesce`: the task between the phases
 """
 
-__all__ = ["renew_credentials"]
+__all__ = ["phases", "run_coalesce"]

@@ -8,11 +8,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.audit.sums import Sums
-from icefloe.batch.context.batch_context import BatchContext
+from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.changes.columns import ChangeType, change_batch, change_schema
 from icefloe.changes.row_hash.row_hashes import RowHashes
-from icefloe.errors import TerminalError
-from icefloe.sinks.sink import CommitMessage
+from icefloe.sinks.sink import CommitMessage, Sink
 
 __all__ = ["CHANGE_WEIGHTS", "Delivery", "deliver"]
 
@@ -32,17 +31,18 @@ class Delivery:
     """Builds the record batches that leave and keeps their sums.
 
     Args:
-        context: context of the batch.
+        folder: folder of the batch.
+        with_batch: True if changes carry the number of the batch, as at a sink.
     """
 
-    def __init__(self, context: BatchContext) -> None:
-        steps = context.plan.steps
-        self._batch_number = context.plan.batch_number if context.sink is not None else None
+    def __init__(self, folder: BatchFolder, *, with_batch: bool) -> None:
+        steps = folder.plan.steps
+        self._batch_number = folder.plan.batch_number if with_batch else None
         self._snapshot_ids = np.array([step.commit_snapshot_id for step in steps], np.int64)
         self._timestamps_us = np.array([step.commit_timestamp_us for step in steps], np.int64)
         self._by_type = np.zeros(len(ChangeType), np.int64)
         self.sums = Sums()
-        self.schema = change_schema(context.shape.delivered.arrow, with_batch=context.sink is not None)
+        self.schema = change_schema(folder.shape.delivered.arrow, with_batch=with_batch)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -83,23 +83,22 @@ class Delivery:
 
 
 def deliver(
-    context: BatchContext, number: int, changes: Callable[[Delivery], Iterator[pa.RecordBatch]]
+    folder: BatchFolder, sink: Sink, number: int, changes: Callable[[Delivery], Iterator[pa.RecordBatch]]
 ) -> tuple[CommitMessage, Sums]:
     """Writes the changes of one task to the sink.
 
     Args:
-        context: context of the batch.
+        folder: folder of the batch.
+        sink: sink of the batch.
         number: number of the task.
         changes: builds the batches with the delivery that it is given.
 
     Returns:
         The message for the sink's commit, and the sums of the delivered changes.
     """
-    if context.sink is None:
-        raise TerminalError(f"batch {context.plan.batch_number} of {context.plan.pipeline} has no sink to write to")
-    delivery = Delivery(context)
-    written = context.sink.write(
-        batch_number=context.plan.batch_number, number=number, schema=delivery.schema, changes=changes(delivery)
+    delivery = Delivery(folder, with_batch=True)
+    written = sink.write(
+        batch_number=folder.plan.batch_number, number=number, schema=delivery.schema, changes=changes(delivery)
     )
     message = CommitMessage(
         number=number,

@@ -7,7 +7,8 @@ from icefloe.audit.identity_runs import IdentityRuns
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.changes.hash_slice import HashSlice
-from icefloe.checkpoint.records import CommitRecord, Identity, OffsetRecord
+from icefloe.checkpoint.identity import Identity
+from icefloe.checkpoint.records import CommitRecord, OffsetRecord
 from icefloe.errors import TerminalError
 from icefloe.flow import Route
 from icefloe.iceberg.schemas.identifier_columns import ColumnPath

@@ -11,23 +11,24 @@ import pyarrow as pa
 from icefloe.audit.change_promises import ChangePromises, change_types
 from icefloe.audit.replay import Replay
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.equality_schemas import equality_schemas
 from icefloe.batch.open.recorded_pipeline import refuse_other_meaning
 from icefloe.batch.plan.map_tasks import PlannedFile, map_tasks
+from icefloe.batch.plan.task_document import map_task_document
 from icefloe.batch.rows.file_effects import FileRows, task_file_rows
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.stage.deliver import CHANGE_WEIGHTS
-from icefloe.batch.task_documents import map_task_document
 from icefloe.batch.verify.batch_promises import BatchPromises, delivered_shape
 from icefloe.batch.verify.continuity import breaks_between
 from icefloe.batch.verify.schema_runs import SchemaRun, schema_runs, since_last_start
 from icefloe.changes.columns import CHANGE_TYPE, ChangeType, change_schema
 from icefloe.changes.hash_slice import HashSlice
 from icefloe.changes.row_hash.row_hashes import row_hashes, row_hashes_of_batch
-from icefloe.checkpoint.records import CommitRecord, Identity
+from icefloe.checkpoint.identity import Identity
+from icefloe.checkpoint.records import CommitRecord
 from icefloe.errors import NotBuiltError, TerminalError
 from icefloe.iceberg.load_part import LoadPart
 from icefloe.iceberg.scan.scan_tasks import ScanPlan, plan_scan_tasks
+from icefloe.iceberg.schemas.equality_schema import equality_schemas
 from icefloe.iceberg.schemas.identifier_columns import ColumnPath, identity_columns
 from icefloe.iceberg.step import Step
 from icefloe.pipeline.lines import with_lines
@@ -211,7 +212,7 @@ class _SchemaRunReplay:
     def _file_rows(self, state: ScanPlan) -> Iterator[FileRows]:
         table, name = self._session.table, self._session.pipeline.table
         memory_bytes = self._session.pipeline.shuffle.memory_bytes
-        schemas = equality_schemas(table, state.delete_files.values())
+        schemas = equality_schemas(table.metadata, state.delete_files.values())
         files = [PlannedFile(task=task, bounds={}) for task in state.tasks]
         for map_id, tasks in enumerate(map_tasks(files, map_task_bytes=_READ_AT_ONCE_BYTES)):
             document = map_task_document(map_id, tasks, state.delete_files)

@@ -3,13 +3,15 @@
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from icefloe.batch.batch_keys import split_plan_url
-from icefloe.batch.context.batch_context import TaskReference
+from icefloe.batch.context.batch_folder import load_plan
 from icefloe.batch.context.job_error import save_job_error
+from icefloe.batch.context.references import BatchReference
 from icefloe.batch.phase_record import TrackedApplication
-from icefloe.batch.run.renew_credentials import run_phase_on_files
+from icefloe.batch.run.phases import run_phase
 from icefloe.engines.spark.application import ATTEMPT_VARIABLE
 from icefloe.engines.spark.engine import SparkEngine
 from icefloe.engines.spark.worker_libraries import refuse_other_libraries
@@ -33,40 +35,44 @@ def run_job(phase: Phase, arguments: Sequence[str]) -> int:
         The exit code: 0, 65 if retrying cannot help, 75 if it may, 2 for wrong arguments.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    if len(arguments) != 1:
-        sys.stderr.write(f"{phase} takes one argument, the plan's URI; found {len(arguments)}\n")
-        return 2
-    [plan_url] = arguments
-    try:
-        split_plan_url(plan_url)
-    except ValueError as error:
-        sys.stderr.write(f"{phase}: {error}\n")
+    fault = _fault_of(arguments)
+    if fault is not None:
+        sys.stderr.write(f"{phase}{fault}\n")
         return 2
     with outgoing_logs(), outgoing_errors():
-        return _exit_code(phase, plan_url)
-
-
-def _exit_code(phase: Phase, plan_url: str) -> int:
-    reference = TaskReference.from_environment(plan_url)
-    try:
-        _run(phase, reference)
-    except IcefloeError as error:
-        logger.exception("%s failed", phase)
-        save_job_error(reference, phase, os.environ.get(ATTEMPT_VARIABLE, "none"), error)
-        return error.exit_code
+        batch = BatchReference.from_environment(arguments[0])
+        try:
+            with _spark_application(batch, phase) as (engine, application):
+                run_phase(phase, batch, engine, environ=os.environ, application=application)
+        except IcefloeError as error:
+            logger.exception("%s failed", phase)
+            save_job_error(batch, phase, os.environ.get(ATTEMPT_VARIABLE, "none"), error)
+            return error.exit_code
     return 0
 
 
-def _run(phase: Phase, reference: TaskReference) -> None:
+def _fault_of(arguments: Sequence[str]) -> str | None:
+    """Fault of the arguments, as the end of a sentence about the phase; None if they are one plan's URI."""
+    if len(arguments) != 1:
+        return f" takes one argument, the plan's URI; found {len(arguments)}"
+    try:
+        split_plan_url(arguments[0])
+    except ValueError as error:
+        return f": {error}"
+    return None
+
+
+@contextmanager
+def _spark_application(batch: BatchReference, phase: Phase) -> Iterator[tuple[SparkEngine, TrackedApplication]]:
+    """A Spark application that ends with the block."""
     from pyspark import SparkConf, SparkContext
 
-    context = reference.open()
+    pipeline = load_plan(batch.folder).pipeline
     # Not a session: its SQL classes take a second to load and run nothing here.
-    spark = SparkContext.getOrCreate(SparkConf().setAppName(f"icefloe {context.plan.pipeline} {phase}"))
+    spark = SparkContext.getOrCreate(SparkConf().setAppName(f"icefloe {pipeline} {phase}"))
     try:
         engine = SparkEngine(spark)
         refuse_other_libraries(engine)
-        application = TrackedApplication(id=spark.applicationId, ui=spark.uiWebUrl)
-        run_phase_on_files(phase, reference, engine, environ=os.environ, application=application)
+        yield engine, TrackedApplication(id=spark.applicationId, ui=spark.uiWebUrl)
     finally:
         spark.stop()

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from icefloe.batch.context.batch_context import TaskReference
 from icefloe.batch.context.job_error import load_job_error
+from icefloe.batch.context.references import BatchReference
 from icefloe.engines.spark.application import (
     SparkApplication,
     refuse_missing_jobs,
@@ -94,7 +94,7 @@ class SparkSubmit:
         """
         refuse_unshared_table(location, self.pipeline, self.master)
 
-    def run(self, phase: Phase, reference: TaskReference) -> None:
+    def run(self, phase: Phase, reference: BatchReference) -> None:
         """Runs one phase and waits for it.
 
         Raises:
@@ -149,7 +149,7 @@ def _run(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, l
 
 
 def _error_of_job(
-    phase: Phase, attempt: str, reference: TaskReference, exit_code: int, last_lines: Sequence[str]
+    phase: Phase, attempt: str, reference: BatchReference, exit_code: int, last_lines: Sequence[str]
 ) -> IcefloeError:
     found = load_job_error(reference, phase, attempt)
     if found is not None:

@@ -4,15 +4,13 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Final
 
 import pyarrow as pa
 
 from icefloe.iceberg.catalog.encryption import EncryptedRowsError
-from icefloe.iceberg.files.avro_file import AvroRows
 from icefloe.iceberg.files.opened_file import OpenedFile
-from icefloe.iceberg.files.orc_file import OrcRows
 from icefloe.iceberg.files.parquet_file import ParquetRows
 
 __all__ = ["READABLE_FORMATS", "open_rows"]
@@ -37,12 +35,21 @@ def open_rows(
     if file_format == "PARQUET":
         yield _parquet(source, batch_rows=batch_rows, pre_buffer=not is_near, dictionary_columns=dictionary_columns)
         return
-    open_near = OrcRows.open if file_format == "ORC" else AvroRows.open
-    if is_near:
-        yield open_near(source, batch_rows=batch_rows)
-    else:
-        with _copied(source) as near:
-            yield open_near(near, batch_rows=batch_rows)
+    with nullcontext(source) if is_near else _copied(source) as near:
+        yield _orc(near, batch_rows=batch_rows) if file_format == "ORC" else _avro(near, batch_rows=batch_rows)
+
+
+# Hardly any table has ORC or Avro files of rows, so a task loads these readers only for a table that has.
+def _orc(source: Any, *, batch_rows: int) -> OpenedFile:
+    from icefloe.iceberg.files.orc_file import OrcRows
+
+    return OrcRows.open(source, batch_rows=batch_rows)
+
+
+def _avro(source: Any, *, batch_rows: int) -> OpenedFile:
+    from icefloe.iceberg.files.avro_file import AvroRows
+
+    return AvroRows.open(source, batch_rows=batch_rows)
 
 
 def _parquet(source: Any, **options: Any) -> ParquetRows:

@@ -1,15 +1,22 @@
 """The columns of equality delete files, including columns that the table has dropped since."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import IcebergType, NestedField, StructType
 
 from icefloe.errors import TerminalError
+from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.schemas.table_schema import TableSchema
 
-__all__ = ["equality_schema"]
+__all__ = ["equality_schema", "equality_schemas"]
+
+
+def equality_schemas(metadata: TableMetadata, delete_files: Iterable[DeleteFile]) -> dict[tuple[int, ...], TableSchema]:
+    """The schemas that the keys of some delete files are read in, by their field ids; raises as `equality_schema`."""
+    field_ids = {delete_file.equality_field_ids for delete_file in delete_files} - {()}
+    return {ids: equality_schema(metadata, ids) for ids in sorted(field_ids)}
 
 
 def equality_schema(metadata: TableMetadata, field_ids: Collection[int]) -> TableSchema:

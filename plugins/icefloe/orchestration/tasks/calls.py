@@ -11,19 +11,18 @@ from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.commit.commit_batch import commit_batch
 from icefloe.batch.commit.delivered_batch import UndeliveredError
 from icefloe.batch.commit.report import BatchReport, load_report
-from icefloe.batch.context.batch_context import TaskReference
 from icefloe.batch.context.finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.context.job_error import JobError, load_job_error
+from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.open_batch import Work, find_work
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.plan.open_and_plan import Prepared, open_and_plan
-from icefloe.batch.reduce.coalesce_map_outputs import coalesce_map_outputs
-from icefloe.batch.run.renew_credentials import run_phase_on_files
+from icefloe.batch.run.phases import run_phase
+from icefloe.batch.run.run_coalesce import run_coalesce
 from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.status.pipeline_status import PipelineStatus, Trouble
 from icefloe.batch.status.publish_status import publish_status, publish_trouble
-from icefloe.batch.table_access import table_files
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import Writer
 from icefloe.engines.local import LocalEngine
@@ -127,7 +126,7 @@ def plan_batch(pipeline: Pipeline, request: RangeRequest | None, *, dag_id: str 
 
 def run_phase_here(pipeline: Pipeline, phase: str, prepared: Mapping[str, Any]) -> None:
     """Runs a phase in the threads of this process."""
-    run_phase_on_files(Phase(phase), _reference(pipeline, prepared), LocalEngine(), environ=os.environ)
+    run_phase(Phase(phase), _reference(pipeline, prepared), LocalEngine(), environ=os.environ)
 
 
 def driver_environment_of(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str, str]:
@@ -139,7 +138,7 @@ def coalesce_batch(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str,
     """Plans the reduce ranges; if another run has committed the batch, says only that."""
     try:
         with finished_elsewhere(pipeline, prepared):
-            plan = coalesce_map_outputs(_reference_with_files(pipeline, prepared).open()).plan
+            plan = run_coalesce(_reference(pipeline, prepared), environ=os.environ).plan
     except BatchFinished:
         return {"finished_by_another_run": True}
     return {"ranges": len(plan.ranges), "num_partitions": plan.num_partitions}
@@ -201,7 +200,7 @@ def record_trouble(pipeline: Pipeline, trouble: Trouble, *, dag_id: str | None) 
         logger.warning("the status of %s cannot be written: %s", pipeline.name, one_line(error))
 
 
-def _committed(pipeline: Pipeline, prepared: Mapping[str, Any], reference: TaskReference) -> BatchReport:
+def _committed(pipeline: Pipeline, prepared: Mapping[str, Any], reference: BatchReference) -> BatchReport:
     """Commits; if phases run in this process, without Spark, missing results are delivered again first."""
     try:
         return commit_batch(reference.open())
@@ -245,25 +244,13 @@ def _checkpoint(pipeline: Pipeline, backfill_id: str | None) -> Checkpoint:
     return checkpoint if backfill_id is None else checkpoint.backfill(backfill_id)
 
 
-def _reference(pipeline: Pipeline, prepared: Mapping[str, Any], writer: Writer | None = None) -> TaskReference:
+def _reference(pipeline: Pipeline, prepared: Mapping[str, Any], writer: Writer | None = None) -> BatchReference:
     """The batch that plan passed on."""
     expanded = pipeline.expanded(os.environ)
-    return TaskReference(
+    return BatchReference(
         plan_url=prepared["plan_uri"],
         credentials=resolve_credentials(expanded),
         settings=RunSettings.of(expanded, backfill_id=prepared.get("backfill_id"), writer=writer),
-    )
-
-
-def _reference_with_files(pipeline: Pipeline, prepared: Mapping[str, Any]) -> TaskReference:
-    reference = _reference(pipeline, prepared)
-    return reference.with_files(
-        table_files(
-            reference.open().plan,
-            reference.credentials,
-            os.environ,
-            allowed_locations=reference.settings.allowed_locations,
-        )
     )
 
 

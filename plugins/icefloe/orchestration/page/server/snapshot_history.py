@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from icefloe.batch.table_access import open_table
+from icefloe.batch.context.table_files import open_table
 from icefloe.iceberg.history.history import History
 from icefloe.orchestration.connections.airflow_connections import resolve_credentials
 from icefloe.orchestration.page.document_cache import DocumentCache, Found

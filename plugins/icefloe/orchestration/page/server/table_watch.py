@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
+from icefloe.batch.context.table_files import open_table
 from icefloe.batch.status.table_facts import TableFacts
-from icefloe.batch.table_access import open_table
 from icefloe.orchestration.connections.airflow_connections import resolve_credentials
 from icefloe.orchestration.page.document_cache import DocumentCache, Found
 from icefloe.pipeline.model import Pipeline

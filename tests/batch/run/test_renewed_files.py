@@ -7,8 +7,8 @@ import pytest
 
 from batch.guarded_files import GuardedFiles
 from batch.workshop import InOrder, OpenBatch, Workshop
-from icefloe.batch.run import renew_credentials as file_access
-from icefloe.batch.run.renew_credentials import run_phase_on_files
+from icefloe.batch.run import renewed_files as file_access
+from icefloe.batch.run.phases import run_phase
 from icefloe.batch.table_access import TableAccess
 from icefloe.flow import Phase
 from icefloe.iceberg.catalog.file_io import FileRefusedError
@@ -42,9 +42,7 @@ def tokens(batch: OpenBatch, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def guarded(batch: OpenBatch, token: str) -> TableAccess:
-    files = batch.reference.files
-    assert files is not None
-    return replace(files, properties={"py-io-impl": "batch.guarded_files.GuardedFiles", "token": token})
+    return replace(batch.files, properties={"py-io-impl": "batch.guarded_files.GuardedFiles", "token": token})
 
 
 class Ending(InOrder):
@@ -64,7 +62,7 @@ class Ending(InOrder):
 def test_tasks_that_were_refused_files_run_again_with_what_the_catalog_gives_now(
     batch: OpenBatch, tokens: list[str], tasks: int, handed_out: int
 ) -> None:
-    run_phase_on_files(Phase.INSERT_ONLY, batch.reference, Ending(tasks), environ={})
+    run_phase(Phase.INSERT_ONLY, batch.reference, Ending(tasks), environ={})
     assert len(tokens) == handed_out
     report = batch.commit()
     assert report.counts["insert"] == TASKS
@@ -72,7 +70,7 @@ def test_tasks_that_were_refused_files_run_again_with_what_the_catalog_gives_now
 
 def test_new_credentials_that_bring_nothing_forward_are_the_last(batch: OpenBatch, tokens: list[str]) -> None:
     with pytest.raises(FileRefusedError, match="the storage denied access; check the credentials"):
-        run_phase_on_files(Phase.INSERT_ONLY, batch.reference, Ending(0), environ={})
+        run_phase(Phase.INSERT_ONLY, batch.reference, Ending(0), environ={})
     assert len(tokens) == 3
 
 
@@ -80,5 +78,5 @@ def test_the_same_credentials_are_not_tried_twice(batch: OpenBatch, monkeypatch:
     monkeypatch.setattr(file_access, "table_files", lambda *_, **__: guarded(batch, "ended"))
     engine = InOrder()
     with pytest.raises(FileRefusedError):
-        run_phase_on_files(Phase.INSERT_ONLY, batch.reference, engine, environ={})
+        run_phase(Phase.INSERT_ONLY, batch.reference, engine, environ={})
     assert engine.given == [list(range(TASKS))]

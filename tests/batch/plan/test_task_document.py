@@ -1,14 +1,11 @@
 """Documents give back exactly the terms that they were made of."""
 
-import doctest
-
 from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import FrozenBitMap
 
-from icefloe.batch import task_documents as map_task_documents
+from icefloe.batch.plan.task_document import map_task_document
 from icefloe.batch.plan_document import DeleteState, MapTask
-from icefloe.batch.task_documents import delete_sets, map_task_document
 from icefloe.documents import dump_document, load_document
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile, FileContent
@@ -44,10 +41,6 @@ def task(path: str, terms: list[Term]) -> ScanTask:
     return ScanTask(data_file=file, terms=tuple(terms), partition=(0, ()))
 
 
-def test_the_example_of_the_docstring_holds() -> None:
-    assert doctest.testmod(map_task_documents).failed == 0
-
-
 @given(st.lists(TERMS, max_size=3))
 def test_every_term_comes_back_with_the_delete_files_that_it_names(files: list[list[Term]]) -> None:
     tasks = [task(f"f{place}", terms) for place, terms in enumerate(files)]
@@ -57,7 +50,7 @@ def test_every_term_comes_back_with_the_delete_files_that_it_names(files: list[l
     assert sorted(file.path for file in document.delete_files) == sorted(f"d{number}" for number in named)
     for given_task, work in zip(tasks, document.files, strict=True):
         assert work.data_file == given_task.data_file
-        sets = delete_sets(work)
+        sets = work.delete_sets()
         assert sets[0] == frozenset()
         found = [
             (ordinal, weight, {document.delete_files[place].path for place in sets[state]})

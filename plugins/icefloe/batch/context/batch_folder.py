@@ -1,0 +1,104 @@
+"""The folder of a batch: its plan, and the files that its tasks pass to one another."""
+
+from dataclasses import dataclass
+
+from icefloe.batch.batch_keys import PLAN, task_key
+from icefloe.batch.plan_document import MapTask, Plan, upgraded_plan
+from icefloe.batch.rows.row_shape import RowShape
+from icefloe.documents import TornDocumentError, digest_of, load_document
+from icefloe.errors import TerminalError
+from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.shuffle.map_output_log import MapOutputLog
+from icefloe.storage.store import KeyMissingError, Store
+
+__all__ = ["BatchFolder", "PlanMissingError", "load_plan"]
+
+
+class PlanMissingError(TerminalError):
+    """A batch's folder lacks its plan or a part of it: it was not planned yet, is cleaned up, or was deleted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchFolder:
+    """All that a task of the shuffle needs, besides the table's files and the sink.
+
+    Attributes:
+        plan: plan of the batch.
+        store: the folder.
+        memory_bytes: memory of one task.
+        filter_text: filter of the plan with ``${ENV}`` expanded; None: all rows count.
+    """
+
+    plan: Plan
+    store: Store
+    memory_bytes: int
+    filter_text: str | None
+
+    @property
+    def shape(self) -> RowShape:
+        """Shape of the rows that are read, compared and delivered."""
+        plan = self.plan
+        return RowShape.of(
+            TableSchema.from_json(plan.table_schema, name_mapping=plan.name_mapping),
+            identity=plan.identity,
+            columns=plan.columns,
+            filter_text=self.filter_text,
+            filter_as_written=plan.filter,
+            table=plan.table,
+        )
+
+    @property
+    def map_outputs(self) -> MapOutputLog:
+        """The commit records of the map tasks."""
+        return MapOutputLog(self.store)
+
+    def map_task(self, map_id: int) -> MapTask:
+        """The document of one map task.
+
+        Raises:
+            PlanMissingError: it is gone, although the plan exists.
+            TerminalError: it is not the document that the plan was made with.
+        """
+        digests = self.plan.map_task_digests
+        digest = digests[map_id] if digests else None
+        key = task_key(map_id, digest)
+        try:
+            data = self.store.get(key)
+        except KeyMissingError as cause:
+            raise PlanMissingError(
+                f"the plan of batch {self.plan.batch_number} of {self.plan.pipeline} names a map task whose document "
+                f"{self.store.url}/{key} is gone: {_remedy(self.store)}", url=self.store.url,
+            ) from cause  # fmt: skip
+        if digest is not None and digest_of(data) != digest:
+            raise TerminalError(
+                f"the map task {self.store.url}/{key} is not the one that the plan of its batch names: it was damaged "
+                f"or replaced; {_remedy(self.store)}",
+                url=self.store.url,
+            )
+        return load_document(MapTask, data, what=f"the map task {self.store.url}/{key}")
+
+
+def load_plan(store: Store) -> Plan:
+    """The plan in a batch's folder.
+
+    Raises:
+        PlanMissingError: there is none.
+        TerminalError: it was written by another release, or is damaged.
+    """
+    try:
+        data = store.get(PLAN)
+    except KeyMissingError as cause:
+        raise PlanMissingError(
+            f"there is no plan at {store.url}/{PLAN}: run the plan task of this batch again", url=store.url
+        ) from cause
+    try:
+        return load_document(Plan, upgraded_plan(data), what=f"the plan {store.url}/{PLAN}")
+    except TornDocumentError:
+        raise
+    except TerminalError as cause:
+        raise TerminalError(f"{cause.sentence}; use that release, or {_remedy(store)}", **cause.facts) from cause
+
+
+def _remedy(store: Store) -> str:
+    """Advice for a damaged batch folder. It can be made again, because the range is in the checkpoint."""
+    return f"delete everything below {store.url} and run again: the same range is planned again"

@@ -1,0 +1,48 @@
+"""The inputs of map tasks: the folder of their batch, and the table's files."""
+
+from dataclasses import dataclass
+
+from icefloe.batch.context.batch_folder import BatchFolder
+from icefloe.batch.rows.file_effects import FileRows, task_file_rows
+from icefloe.batch.rows.row_reader import TableRowReader
+from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.iceberg.table import FileIO
+
+__all__ = ["MapInputs"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapInputs:
+    """All that a map task reads, and the folder that it writes to.
+
+    Attributes:
+        folder: folder of the batch.
+        io: PyIceberg's FileIO, which opens the table's files.
+    """
+
+    folder: BatchFolder
+    io: FileIO
+
+    def row_reader(self) -> TableRowReader:
+        """Reads the rows of the table's files in the shape of the batch."""
+        return TableRowReader(shape=self.folder.shape, io=self.io, table=self.folder.plan.table)
+
+    def file_rows(self, map_id: int) -> list[FileRows]:
+        """The files of one map task, delete files applied.
+
+        Raises:
+            PlanMissingError: the document of the task is gone.
+            TerminalError: the document or a delete file is damaged.
+            TransientError: a store did not answer.
+        """
+        plan = self.folder.plan
+        return task_file_rows(
+            self.folder.map_task(map_id),
+            equality_schemas={
+                tuple(map(int, ids.split(","))): TableSchema.from_json(columns, name_mapping=plan.name_mapping)
+                for ids, columns in plan.equality_schemas.items()
+            },
+            io=self.io,
+            table=plan.table,
+            memory_bytes=self.folder.memory_bytes,
+        )

@@ -1,0 +1,127 @@
+"""References to a batch, which travel between processes and open it where they arrive. Never stored or shown."""
+
+import os
+from dataclasses import dataclass, replace
+from typing import Self
+
+from icefloe.batch.batch_keys import split_plan_url
+from icefloe.batch.context.batch_folder import BatchFolder, load_plan
+from icefloe.batch.context.map_inputs import MapInputs
+from icefloe.batch.context.running_batch import RunningBatch
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.fenced_store import FencedStore
+from icefloe.batch.plan_document import Plan
+from icefloe.batch.run_settings import RunSettings
+from icefloe.batch.table_access import TableAccess
+from icefloe.checkpoint.log import Checkpoint
+from icefloe.errors import TerminalError
+from icefloe.sinks.open_sink import open_sink
+from icefloe.storage.location import open_store
+from icefloe.storage.requests import Requests
+from icefloe.storage.store import Store
+
+__all__ = ["BatchReference", "TaskReference"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchReference:
+    """A batch's plan URL, and the secrets and settings that open it."""
+
+    plan_url: str
+    credentials: Credentials
+    settings: RunSettings
+
+    def open(self) -> RunningBatch:
+        """The batch in this process.
+
+        Raises:
+            PlanMissingError: there is no plan.
+            TerminalError: the plan was made for other settings than this run has.
+        """
+        options, settings, requests = self.credentials.storage_options, self.settings, Requests()
+        store = FencedStore(open_store(split_plan_url(self.plan_url), options=options, requests=requests))
+        plan = load_plan(store)
+        _refuse_other_settings(plan, settings)
+        return RunningBatch(
+            folder=BatchFolder(plan=plan, store=store, memory_bytes=settings.memory_bytes, filter_text=settings.filter),
+            written=store,
+            checkpoint=Checkpoint(open_store(settings.checkpoint_url, options=options, requests=requests)),
+            sink=open_sink(
+                {**settings.sink, "target_file_bytes": plan.sink.get("target_file_bytes")},
+                self.credentials.sink_options,
+                requests,
+            ),
+            settings=settings,
+            requests=requests,
+        )
+
+    @property
+    def batch_number(self) -> int:
+        """Number of the batch, from the name of its folder."""
+        return int(split_plan_url(self.plan_url).rpartition("/")[2])
+
+    @property
+    def folder(self) -> Store:
+        """Folder of the files that pass between the phases of the batch; known without its plan."""
+        return open_store(split_plan_url(self.plan_url), options=self.credentials.storage_options)
+
+    @property
+    def batches(self) -> Store:
+        """Parent folder of the batch and of the batches before and after it, by number; known without its plan."""
+        folder = split_plan_url(self.plan_url).rpartition("/")[0]
+        return open_store(folder, options=self.credentials.storage_options)
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """Checkpoint of the batch; known without its plan."""
+        return Checkpoint(open_store(self.settings.checkpoint_url, options=self.credentials.storage_options))
+
+    def is_over(self) -> bool:
+        """True if the batch is committed; known without its plan, which is gone when it is cleaned up."""
+        return self.checkpoint.committed(self.batch_number) is not None
+
+    def to_environment(self) -> dict[str, str]:
+        """The variables that carry credentials and settings to a driver."""
+        return {**self.credentials.to_environment(), **self.settings.to_environment()}
+
+    @classmethod
+    def from_environment(cls, plan_url: str) -> Self:
+        """The reference handed over by the process that started this driver."""
+        return cls(
+            plan_url=plan_url,
+            credentials=Credentials.from_environment(os.environ),
+            settings=RunSettings.from_environment(os.environ),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskReference:
+    """A batch and access to the table's files. It travels to tasks in closures.
+
+    Attributes:
+        batch: reference to the batch. It holds nothing that opens the catalog.
+        files: access to the table's files.
+    """
+
+    batch: BatchReference
+    files: TableAccess
+
+    @classmethod
+    def of(cls, batch: BatchReference, files: TableAccess) -> Self:
+        """The reference that tasks of a batch need to read and write files."""
+        return cls(batch=replace(batch, credentials=replace(batch.credentials, catalog_properties={})), files=files)
+
+    def open(self) -> tuple[RunningBatch, MapInputs]:
+        """The batch in this process, and the inputs of its map tasks; raises as `BatchReference.open` does."""
+        running = self.batch.open()
+        return running, MapInputs(folder=running.folder, io=self.files.open(running.plan))
+
+
+def _refuse_other_settings(plan: Plan, settings: RunSettings) -> None:
+    """Stops if ``${ENV}`` in the settings means something else here than when the batch was planned."""
+    if plan.settings_digest is not None and settings.digest != plan.settings_digest:
+        raise TerminalError(
+            f"filter or sink of pipeline {plan.pipeline} do not mean what they did when batch {plan.batch_number} was "
+            "planned: an environment variable in them has another value here; give it the same value on every worker",
+            batch_number=plan.batch_number,
+        )

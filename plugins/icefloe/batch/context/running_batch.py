@@ -1,0 +1,69 @@
+"""A batch that a run works on: its folder, its checkpoint and its sink."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from icefloe.batch.context.batch_folder import BatchFolder
+from icefloe.batch.fenced_store import FencedStore, taken_back_if_over
+from icefloe.batch.plan_document import Plan
+from icefloe.batch.run_settings import RunSettings
+from icefloe.checkpoint.log import Checkpoint
+from icefloe.errors import TerminalError
+from icefloe.sinks.sink import Sink
+from icefloe.storage.requests import Requests
+
+__all__ = ["BatchCommittedError", "RunningBatch"]
+
+
+class BatchCommittedError(TerminalError):
+    """A task found its batch committed: another run finished it, so this one is a zombie and stops."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningBatch:
+    """A batch, opened by a process of a run.
+
+    Attributes:
+        folder: its plan and the files that its tasks pass to one another.
+        written: the store of the folder, which remembers what this process wrote.
+        checkpoint: checkpoint of the batch.
+        sink: the destination of its changes.
+        settings: settings that this run takes from the pipeline file.
+        requests: requests made to its stores.
+    """
+
+    folder: BatchFolder
+    written: FencedStore
+    checkpoint: Checkpoint
+    sink: Sink
+    settings: RunSettings
+    requests: Requests
+
+    @property
+    def plan(self) -> Plan:
+        """Plan of the batch."""
+        return self.folder.plan
+
+    def is_over(self) -> bool:
+        """True if the batch is committed. Nothing more is to be done, and its folder is to be empty."""
+        return self.checkpoint.committed(self.plan.batch_number) is not None
+
+    @contextmanager
+    def fenced(self) -> Iterator[None]:
+        """Refuses to begin if the batch is over, and takes back the block's writes if it is over when the block ends.
+
+        Raises:
+            BatchCommittedError: the batch is committed.
+        """
+        with taken_back_if_over(self.written, self.is_over):
+            self._refuse_committed()
+            yield
+
+    def _refuse_committed(self) -> None:
+        if self.is_over():
+            number = self.plan.batch_number
+            raise BatchCommittedError(
+                f"batch {number} of {self.plan.pipeline} is committed already: another run finished it, this one stops",
+                batch_number=number,
+            )

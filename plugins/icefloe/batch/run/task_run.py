@@ -1,0 +1,60 @@
+"""One task of a phase, as a thread or a process of an engine runs it."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from icefloe.batch.context.references import TaskReference
+from icefloe.batch.map.write_map_output import write_map_output
+from icefloe.batch.map.write_part import write_part
+from icefloe.batch.reduce.read_range import read_range
+from icefloe.errors import IcefloeError
+from icefloe.flow import Phase
+from icefloe.shuffle.map_output import new_attempt
+from icefloe.storage.requests import RequestTotals
+
+__all__ = ["Outcome", "TaskRun"]
+
+
+class Outcome(NamedTuple):
+    """The outcome of one task. Its error travels as a value, because an engine would turn it into text."""
+
+    error: IcefloeError | None = None
+    is_adopted: bool = False
+    requests: RequestTotals = RequestTotals()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRun:
+    """The function that an engine calls with the number of each task.
+
+    Attributes:
+        phase: phase of the task.
+        reference: opens the batch where the task runs.
+        epoch: epoch of the extents that shuffle_read fetches.
+    """
+
+    phase: Phase
+    reference: TaskReference
+    epoch: int = 0
+
+    def __call__(self, number: int) -> Outcome:
+        """Runs the task of a number: a map id, or a range id of shuffle_read."""
+        requests, is_adopted, attempt = RequestTotals(), False, new_attempt()
+        try:
+            running, inputs = self.reference.open()
+            try:
+                with running.fenced():
+                    match self.phase:
+                        case Phase.INSERT_ONLY:
+                            is_adopted = write_part(inputs, running.sink, number, attempt=attempt).attempt != attempt
+                        case Phase.SHUFFLE_WRITE:
+                            is_adopted = write_map_output(inputs, number, attempt=attempt).attempt != attempt
+                        case Phase.SHUFFLE_READ:
+                            read_range(
+                                running.folder, running.sink, number, requests=running.requests, epoch=self.epoch
+                            )
+            finally:
+                requests = running.requests.taken()
+        except IcefloeError as error:
+            return Outcome(error=error, requests=requests)
+        return Outcome(is_adopted=is_adopted, requests=requests)

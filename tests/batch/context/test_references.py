@@ -1,0 +1,35 @@
+import pickle
+from dataclasses import replace
+
+import pytest
+
+from batch.workshop import Workshop
+from icefloe.batch.context.batch_folder import PlanMissingError
+from icefloe.batch.context.references import BatchReference, TaskReference
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.run_settings import RunSettings
+
+
+def test_a_reference_travels_and_opens_the_batch_elsewhere(workshop: Workshop) -> None:
+    workshop.append(range(5))
+    batch = workshop.open()
+    running, inputs = pickle.loads(pickle.dumps(TaskReference.of(batch.reference, batch.files))).open()
+    assert running.plan == batch.plan
+    rows = [rows for file in inputs.file_rows(0) for rows in inputs.row_reader().read(file)]
+    assert sum(each.batch.num_rows for each in rows) == 5
+
+
+def test_what_travels_to_tasks_opens_no_catalog(workshop: Workshop) -> None:
+    workshop.append(range(5))
+    batch = workshop.open()
+    given = Credentials(catalog_properties={"token": "of the catalog"}, storage_options={"token": "of the storage"})
+    travelling = TaskReference.of(replace(batch.reference, credentials=given), batch.files).batch.credentials
+    assert (travelling.catalog_properties, travelling.storage_options) == ({}, {"token": "of the storage"})
+
+
+def test_a_missing_plan_says_what_to_run() -> None:
+    reference = BatchReference(
+        plan_url="memory://no-plan/7/plan.json", credentials=Credentials(), settings=RunSettings()
+    )
+    with pytest.raises(PlanMissingError, match=r"there is no plan at memory://no-plan/7/plan\.json: run the plan task"):
+        reference.open()
