@@ -76,6 +76,7 @@ class OutgoingFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Lets every record pass."""
         try:
+            # The text as it will be printed: a secret may come from any argument.
             message = record.getMessage()
         except Exception:  # noqa: BLE001 - of the text of an argument
             # The arguments do not fit the message: the handler would print both to the standard error.

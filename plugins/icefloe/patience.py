@@ -71,6 +71,7 @@ class Patience:
     @property
     def seconds_left(self) -> float:
         """Seconds that the next call gets."""
+        # Of 60 s, a first call took 50: the next one gets 10. If it took 59, the next one still gets 5.
         return max(brief_seconds(self.seconds), self._started + self.seconds - monotonic())
 
     def wait_for(self, call: Callable[[], Answer], doing: str = "") -> Answer:
@@ -103,6 +104,7 @@ class _Unanswered:
 
     def pause(self) -> None:
         """Begins the pause before another call is let through; the more calls wait, the longer it is."""
+        # A minute with 4 waiting calls, two with 5, up to an hour: each call that is let through may leave a thread.
         doublings = min(max(len(self.calls) - _MOST_UNANSWERED, 0), 10)
         self._next_try = monotonic() + min(_FIRST_PAUSE_SECONDS * 2**doublings, _LONGEST_PAUSE_SECONDS)
 

@@ -71,9 +71,14 @@ class Checkpoint:
         """Everything that decides which batch comes next, in one look."""
         # Read one after another, so another run may go on meanwhile and the view is older than the checkpoint. It
         # cannot be wrong, because records only come, in the order offset 0, commit 0, offset 1, ...
+        #   what is there                        latest   committed   so
+        #   offsets/0                            0        no          batch 0 is open, there is no cursor
+        #   offsets/0  commits/0                 0        yes         the cursor is the end of 0
+        #   offsets/0  commits/0  offsets/1      1        no          batch 1 is open, the cursor is the end of 0
         latest = self.latest_batch()
         commit = None if latest is None else self.committed(latest)
         opened = None if latest is None or commit is not None else self._present_offset(latest)
+        # An open batch has no end of its own yet: the cursor is still the end of the batch before it.
         if opened is not None and opened.batch_number > 0:
             commit = self._committed_before(opened.batch_number)
         pipeline, owner = self.pipeline(), self._ownership.current()
@@ -140,6 +145,7 @@ class Checkpoint:
         """
         number = record.batch_number
         offset = self.offset(number)
+        # Batch 3 of the checkpoint that was deleted is not batch 3 of the one that was made since under the same URL.
         if offset is not None and offset.checkpoint_id != record.checkpoint_id:
             raise BatchNotOpenError(
                 f"batch {number} of {self.url} was opened with the checkpoint {offset.checkpoint_id}, and this run "

@@ -162,6 +162,7 @@ class OffsetRecord:
         """Refuse a batch that does not follow the one before it."""
         _refuse_negative(self.batch_number)
         number = 0 if self.follows is None else self.follows.batch_number + 1
+        # Format 1 does not say what a batch follows.
         if self.version > 1 and self.batch_number != number:
             raise ValueError(f"a batch that follows {self.follows} has number {number}, found {self.batch_number}")
 

@@ -91,6 +91,7 @@ def parse_yaml(text: str, *, path: str | Path) -> YamlFile:
 
 def _plain(node: YamlNode, path: KeyPath, lines: dict[KeyPath, int]) -> Any:
     """The value of a node; an aliased value is copied, with the line numbers of the original."""
+    # Ten aliases of ten aliases of ten ... make a file of some lines billions of values.
     if len(lines) > MAX_VALUES:
         raise OverflowError(f"aliases blow the file up to more than {MAX_VALUES} values")
     if path:

@@ -117,6 +117,7 @@ def redacted_foreign(text: str) -> str:
 
 
 def _as_key(variable: str) -> str:
+    # PYICEBERG_CATALOG__LAKE__S3__ACCESS_KEY_ID is the property s3.access-key-id of the catalog lake.
     return variable.lower().replace("__", ".").replace("_", "-")
 
 
@@ -153,6 +154,7 @@ def _as_word(form: str) -> str:
 
 def _without_run(text: str, piece: str) -> str:
     """A text without a piece of a secret and without the characters directly around it."""
+    # Other libraries shorten what they quote, at lengths of their own. So what sticks to the piece goes, too.
     shown, done = [], 0
     while (start := text.find(piece, done)) >= 0:
         end = start + len(piece)

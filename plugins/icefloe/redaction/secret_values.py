@@ -142,6 +142,7 @@ def _of_url(url: str, *, is_secret: bool) -> Iterator[HiddenValue]:
     match = _SCHEME.match(url) if "://" in url else None
     scheme = match[1].lower().partition("+")[0] if match else ""
     rest = url[match.end() :] if match else url
+    # The last @, because a password may hold one that nobody escaped.
     userinfo, at, behind = rest.rpartition("@")
     if at and not (scheme in _ACCOUNTS and ":" not in userinfo):
         user, colon, password = userinfo.partition(":")

@@ -120,6 +120,9 @@ def write_rows(writer: BlockFileWriter, batch: pa.RecordBatch, ids: NDArray[np.i
 
 def merge_runs(writer: BlockFileWriter, runs: Sequence[SpilledRun]) -> None:
     """Writes, per reduce partition, the messages of all runs as one block; holds one run's block at a time."""
+    #   run 1    |0 0|2|          one block for each reduce partition
+    #   run 2    |0|1 1|
+    #   merged   |0 0 0|1 1|2|
     with ExitStack() as stack:
         files = {path: stack.enter_context(path.open("rb")) for path in {run.path for run in runs}}
         totals = np.sum([run.blocks.content_bytes for run in runs], axis=0)

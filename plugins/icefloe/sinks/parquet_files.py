@@ -74,6 +74,8 @@ def _write_files(
             while group is not None and not is_full:
                 writer.write_table(group, row_group_size=GROUP_ROWS)
                 is_full = target_file_bytes is not None and stream.tell() >= target_file_bytes
+                # The next group is taken before the file is closed: without one, no further file begins, so none is
+                # empty.
                 group = next(groups, None)
     return files
 

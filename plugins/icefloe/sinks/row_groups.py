@@ -25,6 +25,7 @@ def row_groups(
         max_rows: of a group.
         max_bytes: of a group, in Arrow's memory; an estimate if the sizes of a batch's rows differ much.
     """
+    # Batches of 5 rows each, at most 7 rows in a group:   1 1 1 1 1 2 2 | 2 2 2 3 3 3 3 | 3
     pending: list[pa.RecordBatch] = []
     rows = size_bytes = 0
     for batch in batches:

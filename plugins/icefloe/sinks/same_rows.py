@@ -43,6 +43,7 @@ def _have_equal_bytes(store: Store, key: str, file: Path) -> bool:
 
 
 def _are_equal(ones: Iterator[pa.RecordBatch], others: Iterator[pa.RecordBatch]) -> bool:
+    # Each file has row groups of its own size, so slices of equal length are compared, not groups.
     one, other = next(ones, None), next(others, None)
     while one is not None and other is not None:
         rows = min(one.num_rows, other.num_rows)

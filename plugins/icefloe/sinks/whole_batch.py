@@ -54,6 +54,10 @@ class WholeBatch:
         """
         nothing = Written(size_bytes=0, details={"names": [], "sizes": []})
         rows = sum(pq.read_metadata(file).num_rows for file in files)
+        # What the manifest has under the names of this task decides:
+        #   nothing, or other rows   the task's rows are in other parts there: it keeps nothing
+        #   files that are damaged   None: it writes them again, as nobody else will
+        #   the same rows            it keeps the files that are there
         part = next((each for each in self.manifest.parts if each.names == tuple(names) and each.rows == rows), None)
         if part is None:
             return nothing

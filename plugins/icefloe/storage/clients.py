@@ -129,6 +129,12 @@ def client_timeouts(purpose: str, patience_seconds: float, *, times: int = 1) ->
     >>> client_timeouts("uploads", 60.0, times=4)
     {'connect_timeout': '5000ms', 'timeout': '300000ms'}
     """
+    # Of a patience of 60 s (connecting takes 5 s of it at most):
+    #               whole answer   each silence   a last try may begin
+    #   looks       20 s                          after 40 s
+    #   downloads   1 h            20 s           after 40 s
+    #   uploads     75 s, or more for large ones  after 40 s
+    #   brief       5 s                           never: there is one try
     silence = patience_seconds * _SILENCE_SHARE
     connect = {"connect_timeout": _text(min(_LONGEST_CONNECT_SECONDS, silence))}
     match purpose:

@@ -96,6 +96,7 @@ def _memory_root(_name: str) -> Any:
 
 
 def _remote(url: str, options: Mapping[str, str], requests: Requests | None, patience: float) -> ObjectStore:
+    # Before anything can fail: errors of the client may quote any option, and any variable that it reads.
     hide(options)
     hide_environment(os.environ)
     options = usable_options(url.partition("://")[0], options, os.environ)

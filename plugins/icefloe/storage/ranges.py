@@ -19,6 +19,8 @@ def coalesce_ranges(ranges: Sequence[ByteRange], *, gap_bytes: int) -> list[Byte
         ValueError: a range begins before 0 or ends before it begins.
     """
     fetched: list[ByteRange] = []
+    #   wanted    aaa  bb    ccc                  d
+    #   fetched   --------------                  -       gaps up to gap_bytes cost less than a request
     for start, stop in sorted(ranges):
         if not 0 <= start <= stop:
             raise ValueError(f"a byte range is (start, stop) with 0 <= start <= stop, found ({start}, {stop})")

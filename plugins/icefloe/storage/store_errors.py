@@ -80,6 +80,8 @@ class StorePlace:
         what = f"cannot {action} {join_url(self.url, key)}"
         reason = self._reason(cause)
         kind: type[IcefloeError] = TerminalError
+        # Obstore has one type for a missing value and for a missing place. A read or a delete lacks the value, anything
+        # else the place.
         if isinstance(cause, FileNotFoundError) and action in ("read", "delete"):
             return KeyMissingError.of(self.url, key)
         if isinstance(cause, FileNotFoundError):

@@ -32,6 +32,8 @@ def open_unfinished(folder: Path, name: str) -> tuple[int, Path]:
     Raises:
         OSError: it cannot be made.
     """
+    #   created and locked, written, synced -> linked or renamed -> removed, and the lock with it
+    #   the writer dies: the lock is free -> a later writer in the folder removes the file, once it is a minute old
     while True:
         path = folder / unfinished_name(name)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)

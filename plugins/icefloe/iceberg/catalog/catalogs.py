@@ -115,6 +115,7 @@ def _open_catalog(catalog: str | Mapping[str, str], properties: Mapping[str, str
     else:
         resolved = {**catalog, **(properties or {})}
         name = resolved.pop("name", _DEFAULT_NAME)
+    # Before anything can fail: errors of the catalog's client may quote any property.
     hide(resolved)
     resolved = usable_properties(name, resolved)
     # A reader must not make the catalog's own tables.

@@ -109,6 +109,10 @@ class FilePlaces:
             warehouse: of the catalog; ignored if it is not a location, such as the warehouse name of a REST catalog.
             allowed_locations: the pipeline's setting.
         """
+        #   table                  metadata file              may be read
+        #   s3://lake/db/t         s3://lake/db/t/metadata    all of s3://lake: tables are moved inside of it
+        #   file:///data/t         file:///data/t/metadata    file:///data/t
+        #   file:///               file:///data/t/metadata    file:///data/t/metadata: the table claims a whole disk
         trusted = (*_of_table(location, metadata_location), _of_warehouse(warehouse))
         places = [place.bucket for place in trusted if place is not None]
         places += [place for place in map(FilePlace.of, allowed_locations) if place is not None]

@@ -129,6 +129,7 @@ class DeletedPositions:
         """A position delete file and, if storage is remote, the next ones that are not read yet."""
         if is_local(self._delete_files[delete_id].path):
             return [delete_id]
+        # One after another, a hundred small delete files on an object store would take a hundred round trips.
         ahead: list[int] = []
         size_bytes = 0
         for number in range(delete_id, len(self._delete_files)):

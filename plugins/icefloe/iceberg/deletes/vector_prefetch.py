@@ -104,6 +104,7 @@ def windows(
 
 def neighbours(vectors: Mapping[int, DeleteFile]) -> Iterator[tuple[int, ...]]:
     """Vectors that one request fetches: of one file, with little between them."""
+    # Writers put the vectors of many data files into one Puffin file: sorted by place, neighbours take one request.
     in_order = sorted(vectors, key=lambda number: (vectors[number].path, *_place(vectors[number])))
     group: list[int] = []
     start = stop = 0

@@ -104,6 +104,7 @@ def decoding() -> Iterator[None]:
 def _header(source: Any) -> tuple[dict[str, bytes], int]:
     """The metadata, and the offset of the first block; a long schema makes a long header."""
     end = source.size() if hasattr(source, "size") else source.seek(0, 2)
+    # A header is read in one request of 64 KiB, and only a schema longer than that takes another.
     size = _HEADER_BYTES
     while True:
         content = _read(source, 0, min(size, end))

@@ -90,6 +90,7 @@ class ParquetRows:
         rows = 0
         run: list[int] = []
         for group in groups:
+            # Some writers end a row group after a few rows. Read one by one, they would make batches of a few rows.
             run.append(group)
             rows += self.file.metadata.row_group(group).num_rows
             if rows >= self.batch_rows:

@@ -42,6 +42,7 @@ def _row_bytes(group: Any, number: int, dictionary: Dictionary) -> float:
 
 def _value_bytes(chunk: Any, group: int, dictionary: Dictionary) -> int:
     """Bytes of a value if a dictionary may hold it, so that the size of the chunk says little; otherwise 0."""
+    # A dictionary of one text of 1 MB makes a chunk of 1 MB and, decoded, rows of 1 MB each.
     size_bytes = chunk.total_uncompressed_size
     if chunk.physical_type != "BYTE_ARRAY" or size_bytes <= _LONGEST_MEASURED or not chunk.has_dictionary_page:
         return 0

@@ -180,6 +180,7 @@ class _Binding:
 
 def _beyond(predicate: LiteralPredicate, term: BoundTerm, *, is_above: bool) -> BooleanExpression:
     """A comparison with a number that is outside of the range of the column's type."""
+    # No int reaches 3000000000. So x < 3000000000 is true of every x but null, and x > 3000000000 of none.
     if isinstance(predicate, EqualTo):
         return AlwaysFalse()
     if isinstance(predicate, GreaterThan | GreaterThanOrEqual):

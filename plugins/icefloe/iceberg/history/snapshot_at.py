@@ -60,6 +60,9 @@ def _refuse_gap(
     history: History, reader: ManifestReader, before: Sequence[BranchMove], following: BranchMove, timestamp: datetime
 ) -> None:
     """Raise if a snapshot that expired may have been current between two moves."""
+    # The log says 1, then 3, and a time between them is asked for. If 3 comes from 1, it was 1. Otherwise a snapshot in
+    # between may have expired, unless the branch was moved: to a snapshot that it had before, to one whose parent is
+    # still there, or to a new beginning.
     if before and history.is_ancestor(before[-1].snapshot_id, following.snapshot_id):
         return
     snapshot = history.snapshot(following.snapshot_id)

@@ -72,6 +72,7 @@ def file_bytes_bound(table: Table, steps: Sequence[Step]) -> int | None:
     A step reads files that it added, and files that were live before it. A file of the second kind was live before the
     first step, or was added by an earlier step or by a ``replace`` between two steps.
     """
+    # Steps 1 to 3 read at most what was live before step 1, and what 1, 2 and 3 added.
     snapshots = History.of(table).snapshots
     sizes: list[int | None] = []
     previous_id: int | None = None

@@ -89,6 +89,7 @@ def decoded_bound(field_type: PrimitiveType, bound: bytes) -> Any:
         return bound
     if isinstance(field_type, DecimalType):
         return from_bytes(field_type, bound)
+    # A bound has the width of the type at the time of writing: 4 bytes were an int, whatever the column is now.
     widths = next((widths for kinds, widths in _WIDTHS if isinstance(field_type, kinds)), {})
     written = widths.get(len(bound))
     value = None if written is None else from_bytes(written, bound)

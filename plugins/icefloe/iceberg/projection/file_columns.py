@@ -54,6 +54,7 @@ def _columns(fields: Sequence[pa.Field], mapped: Sequence[MappedField]) -> tuple
     for position, field in enumerate(fields):
         entry = by_name.get(field.name)
         field_id = _own_id(field)
+        # An id that a column of the file has is not given to another one by its name.
         if field_id is None and entry is not None and entry.field_id not in taken:
             field_id = entry.field_id
         columns.append(

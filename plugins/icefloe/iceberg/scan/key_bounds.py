@@ -57,6 +57,7 @@ def may_share_key(data: Iterable[ColumnRange], deletes: Iterable[ColumnRange]) -
     >>> may_share_key([small], [large]), may_share_key([small], [small]), may_share_key([small], [ColumnRange()])
     (False, True, True)
     """
+    # A key is shared only if every column of it can be: (1 to 4, a to c) and (2 to 9, x to z) share none.
     return all(may_meet(one, other) for one, other in zip(data, deletes, strict=True))
 
 

@@ -59,6 +59,8 @@ class ManifestPruning:
 
     def _may_list(self, manifest: ManifestFile) -> bool:
         types, summaries = self._types.get(manifest.spec_id, ()), manifest.partitions
+        # Deletes in the partitions day=3 and day=9: a manifest that lists the days 1 to 5 is read, one with 6 to 8 is
+        # not.
         wanted = self._wanted_ranges(manifest.spec_id)
         if summaries is None or len(summaries) != len(types):
             return bool(wanted)

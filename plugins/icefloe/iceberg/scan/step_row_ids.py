@@ -34,4 +34,5 @@ def _first_row_ids(terms: Sequence[FileTerm]) -> FirstRowIds:
         file = term.entry.data_file
         if file.first_row_id is not None:
             found.setdefault(file.path, file.first_row_id)
+    # All or none: a removed row with a row id would find no partner among added rows without one.
     return found if all(term.entry.data_file.path in found for term in terms) else {}

@@ -94,6 +94,8 @@ def group_by_publication(snapshots: Sequence[Snapshot], publications: Sequence[P
         snapshots: a lineage, oldest first.
         publications: of each snapshot.
     """
+    #   snapshots                 a       b       c
+    #   absent in, present in     3, 4    3, 4    4, 5        groups [a b] [c]
     groups: list[list[Snapshot]] = []
     unknown = []
     previous: Publication | None = None

@@ -38,6 +38,8 @@ def check_replace(snapshot: Snapshot, history: History, reader: ManifestReader) 
     def live_rows(term: FileTerm) -> int | None:
         return _live_rows(term, files)
 
+    # Counts in manifest lists include rows that are deleted. So they are compared for the files that both states have,
+    # and replaced files are compared by their live rows below.
     if before is not None and after is not None:
         kept = "of the data files that it left alone"
         _require_equal(before - _sum(terms, -1, _all_rows), after - _sum(terms, 1, _all_rows), snapshot, history, kept)

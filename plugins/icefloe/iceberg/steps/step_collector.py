@@ -60,6 +60,7 @@ class StepCollector:
         taken = 0
         for group in groups.groups:
             changing = _changing(group)
+            # A commit that only replaces files is no step, so it fits in any case and takes the cursor along.
             if changing and len(self.steps) == self._max_steps:
                 break
             for snapshot in group:

@@ -96,6 +96,7 @@ def _coalesce(pipeline: Pipeline) -> Any:
 
 def _commit(pipeline: Pipeline, asset_name: str) -> Any:
     @task(
+        # Of the three ways to commit, two are skipped.
         trigger_rule="none_failed_min_one_success",
         outlets=[changes_alias(asset_name)],
         multiple_outputs=_MULTIPLE_OUTPUTS,

@@ -34,6 +34,7 @@ def pipeline_dag(pipeline: Pipeline, path: Path) -> DAG:
         pipeline,
         pipeline.name,
         schedule=_schedule(pipeline),
+        # Airflow's own backfill makes a run for each date. A batch has no date: it begins where the last one ended.
         allowed_run_types=_NOT_BY_DATE,
         max_consecutive_failed_dag_runs=_MAX_FAILED_RUNS,
         description=f"Row-level changes of {pipeline.table}, batch by batch",
@@ -88,6 +89,7 @@ def _dag(pipeline: Pipeline, dag_id: str, *, schedule: Any, **settings: Any) -> 
         schedule=schedule,
         start_date=_START,
         catchup=False,
+        # A checkpoint has one open batch at most. Another run could only wait for it, or lose a race.
         max_active_runs=1,
         default_args={
             "retries": _RETRIES,
