@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
 
 import airflow_environment  # noqa: F401 - doctests and tests import airflow; its home must be chosen before
@@ -12,6 +13,13 @@ collect_ignore = ["airflow_environment.py"]
 
 if TYPE_CHECKING:
     from spark.spark_lab import SparkLab
+
+
+# A deadline is a timed test: an example that takes long on a busy machine is not wrong.
+hypothesis.settings.register_profile(
+    "icefloe", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], print_blob=True
+)
+hypothesis.settings.load_profile("icefloe")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -3,7 +3,7 @@ from math import log2
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from icefloe.checkpoint.last_number import last_present
+from icefloe.checkpoint.record_store import last_present
 
 
 @given(count=st.integers(0, 10**6))

@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from icefloe.cli.command_log import log_to_stderr
+from icefloe.cli.screen import log_to_stderr
 
 LOGGER = logging.getLogger("icefloe.somewhere")
 

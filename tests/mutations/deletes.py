@@ -117,13 +117,13 @@ DELETES: Final = (
     ),
     Mutation(
         name="an equality delete compares the first of its columns alone",
-        path="iceberg/deletes/equality_keys.py",
+        path="iceberg/deletes/equality_deletes.py",
         before="for column in keys.columns])",
         after="for column in keys.columns[:1]])",
     ),
     Mutation(
         name="0.0 as the key of an equality delete deletes -0.0",
-        path="iceberg/deletes/equality_keys.py",
+        path="iceberg/deletes/equality_deletes.py",
         before="_by_bits(column) if _has_floats(column.type) else column for",
         after="column for",
         suite=("tests/iceberg/deletes/test_equality_keys.py",),

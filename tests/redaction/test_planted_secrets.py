@@ -29,7 +29,7 @@ from icefloe.flow import Phase
 from icefloe.orchestration.tasks import calls as use_cases
 from icefloe.orchestration.tasks import failures
 from icefloe.orchestration.tasks.failures import clear_failures
-from icefloe.orchestration.tasks.pipeline_mapping import pipeline_to_mapping
+from icefloe.orchestration.tasks.pipeline_facts import pipeline_to_mapping
 from icefloe.orchestration.tasks.snapshot_sensor import TableSnapshotSensor
 from icefloe.orchestration.tasks.snapshot_trigger import PipelineSnapshotTrigger
 from icefloe.orchestration.tasks.spark_phase_operator import SparkPhaseOperator

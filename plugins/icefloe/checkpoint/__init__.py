@@ -10,19 +10,9 @@ Read in this order:
 - `view`: one look at a checkpoint, from which everything is decided
 - `log`: opens batches and commits them
 - `ownership`: one owner at a time
-- `owner_variable`: the owner that the environment of a process names
 - `record_keys`: the keys of the records
 - `record_store`: reads and creates single records
-- `last_number`: the end of a numbered sequence, found without listing
 - `format_1`: offsets of format 1, read as records of today
 """
 
-__all__ = [
-    "batch_spec",
-    "identity",
-    "log",
-    "owner_variable",
-    "record_keys",
-    "records",
-    "view",
-]
+__all__ = ["batch_spec", "identity", "log", "ownership", "record_keys", "records", "view"]

@@ -2,10 +2,9 @@
 
 from typing import Final
 
-from icefloe.checkpoint.last_number import last_present
 from icefloe.checkpoint.ownership import Ownership
 from icefloe.checkpoint.record_keys import PIPELINE, STATUS, backfill_prefix, commit_key, offset_key, report_key
-from icefloe.checkpoint.record_store import CheckpointGapError, RecordStore
+from icefloe.checkpoint.record_store import CheckpointGapError, RecordStore, last_present
 from icefloe.checkpoint.records import CommitRecord, Cursor, OffsetRecord, OwnerRecord, PipelineRecord, Writer
 from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import TerminalError, TransientError

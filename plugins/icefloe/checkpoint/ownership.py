@@ -2,16 +2,16 @@
 
 import logging
 import uuid
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from icefloe.checkpoint.last_number import last_present
 from icefloe.checkpoint.record_keys import PIPELINE, owner_key
-from icefloe.checkpoint.record_store import CheckpointGapError, RecordStore
+from icefloe.checkpoint.record_store import CheckpointGapError, RecordStore, last_present
 from icefloe.checkpoint.records import OwnerRecord, PipelineRecord, Writer
 from icefloe.errors import TerminalError, TransientError
 
-__all__ = ["OtherOwnerError", "Ownership"]
+__all__ = ["OWNER", "OtherOwnerError", "Ownership", "owner_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -114,3 +114,16 @@ class Ownership:
             owner=current.writer.owner,
             writer=writer.owner,
         )
+
+
+OWNER: Final = "ICEFLOE_OWNER"
+"""The environment variable: any text that this deployment shares with no other, such as a UUID."""
+
+
+def owner_of(environ: Mapping[str, str]) -> str | None:
+    """The owner named by the environment; None if it names none.
+
+    >>> owner_of({"ICEFLOE_OWNER": " team-a "}), owner_of({})
+    ('team-a', None)
+    """
+    return environ.get(OWNER, "").strip() or None

@@ -13,14 +13,10 @@ Read in this order:
 - `batches`: the last batches
 - `show`: one batch
 - `verify`: replays the delivered changes
-- `range_arguments`: ``--after`` and ``--up-to``
 - `checklist`: checks and the exit code they add up to
 - `screen`: tables on standard output
 - `activity`: progress on standard error
-- `command_log`: the library's log
-- `times`: times in UTC
-- `ids`: ids of snapshots and batches
-- `later_commands`: commands for later releases
+- `shown_values`: ids and times, as people and programs read them
 """
 
 from icefloe.cli.command_line import main

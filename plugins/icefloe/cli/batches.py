@@ -8,7 +8,7 @@ from icefloe.batch.commit.report import BatchReport, load_report
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.cli.pipeline_session import load_named_pipeline, open_checkpoint
 from icefloe.cli.screen import Screen
-from icefloe.cli.times import seconds_text
+from icefloe.cli.shown_values import seconds_text
 from icefloe.units import format_bytes
 
 __all__ = ["batches"]

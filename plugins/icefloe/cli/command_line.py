@@ -8,14 +8,13 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from typing import Final, NoReturn
 
-from icefloe.cli.command_log import log_to_stderr
 from icefloe.cli.parser import make_parser
-from icefloe.cli.screen import Screen
-from icefloe.errors import IcefloeError
+from icefloe.cli.screen import Screen, log_to_stderr
+from icefloe.errors import IcefloeError, NotBuiltError
 from icefloe.outgoing import shown
 from icefloe.patience import has_given_up
 
-__all__ = ["main"]
+__all__ = ["main", "not_built"]
 
 _INTERRUPTED: Final = 130
 _OURS_TO_FIX: Final = 70
@@ -104,7 +103,7 @@ def _command(name: str) -> Callable[[Namespace, Screen], int]:
             from icefloe.cli.validate import validate
 
             return validate
-    from icefloe.cli.later_commands import not_built
+    from icefloe.cli.command_line import not_built
 
     return not_built
 
@@ -116,3 +115,12 @@ def _complete(parser: ArgumentParser) -> None:
     except ImportError:
         return
     argcomplete.autocomplete(parser)
+
+
+def not_built(arguments: Namespace, screen: Screen) -> int:  # noqa: ARG001 - the signature of a command
+    """Refuses the command.
+
+    Raises:
+        NotBuiltError: always.
+    """
+    raise NotBuiltError(f"icefloe {arguments.command} is not built yet: a later release brings it")

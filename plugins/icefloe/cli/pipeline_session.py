@@ -6,11 +6,13 @@ from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Final
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import CREDENTIALS_VARIABLE, Credentials
+from icefloe.batch.open.range_request import RangeRequest
 from icefloe.checkpoint.log import Checkpoint
-from icefloe.checkpoint.owner_variable import owner_of
+from icefloe.checkpoint.ownership import owner_of
 from icefloe.checkpoint.records import Writer
 from icefloe.iceberg.catalog.catalogs import UnknownCatalogError
 from icefloe.pipeline.later_keys import refuse_unbuilt
@@ -18,7 +20,7 @@ from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.pipeline_file import find_pipeline, load_pipeline
 from icefloe.storage.location import open_store
 
-__all__ = ["load_named_pipeline", "open_checkpoint", "open_session", "without_airflow"]
+__all__ = ["load_named_pipeline", "open_checkpoint", "open_session", "range_request", "without_airflow"]
 
 logger = logging.getLogger(__name__)
 
@@ -86,3 +88,17 @@ def without_airflow() -> Iterator[None]:
             f"so describe it in .pyiceberg.yaml or by PYICEBERG_CATALOG__{name}__URI and the like",
             **error.facts,
         ) from error
+
+
+_BOUNDS: Final = ("after_snapshot_id", "up_to_snapshot_id", "after_timestamp", "up_to_timestamp")
+
+
+def range_request(arguments: Namespace) -> RangeRequest | None:
+    """The range of the bounds that were given; None if none was given, which asks for the next batch.
+
+    >>> range_request(Namespace(after_snapshot_id=7)).after_snapshot_id
+    7
+    """
+    bounds = {name: getattr(arguments, name, None) for name in _BOUNDS}
+    given = {name: value for name, value in bounds.items() if value is not None}
+    return RangeRequest(**given) if given else None

@@ -8,12 +8,11 @@ from typing import Any, Final
 from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.range_request import RangeRequest
-from icefloe.checkpoint.owner_variable import OWNER, owner_of
+from icefloe.checkpoint.ownership import OWNER, owner_of
 from icefloe.cli.activity import Activity
-from icefloe.cli.ids import batch_text, id_json, id_text
-from icefloe.cli.pipeline_session import load_named_pipeline, open_session
-from icefloe.cli.range_arguments import range_request
+from icefloe.cli.pipeline_session import load_named_pipeline, open_session, range_request
 from icefloe.cli.screen import Screen
+from icefloe.cli.shown_values import batch_text, id_json, id_text
 from icefloe.engines.run_batch import BatchRun, LocalPhases, phase_runner, run_batch
 from icefloe.errors import UsageError
 from icefloe.flow import Route

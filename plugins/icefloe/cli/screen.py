@@ -1,9 +1,10 @@
 """Output for people: tables on standard output, progress on standard error."""
 
 import json
+import logging
 import sys
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -11,7 +12,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["Screen"]
+from icefloe.outgoing import OutgoingFilter, outgoing_logs
+
+__all__ = ["Screen", "log_to_stderr"]
 
 _PIPED_WIDTH = 200
 
@@ -73,3 +76,27 @@ class Screen:
     def _show(self, table: Table) -> None:
         if not self.is_json:
             self.output.print(table)
+
+
+@contextmanager
+def log_to_stderr(*, is_verbose: bool) -> Iterator[None]:
+    """Shows warnings, or with ``is_verbose`` every decision; the loggers are restored afterwards."""
+    logger = logging.getLogger("icefloe")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        logging.Formatter("%(asctime)s %(name)s: %(message)s" if is_verbose else "icefloe: %(message)s")
+    )
+    handler.addFilter(OutgoingFilter())
+    # Other libraries log too; their text about a request may hold the credentials that opened it.
+    others = outgoing_logs(*logging.getLogger().handlers, *filter(None, [logging.lastResort]))
+    level, propagates = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO if is_verbose else logging.WARNING)
+    logger.propagate = False
+    try:
+        with others:
+            yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagates

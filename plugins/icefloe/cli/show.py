@@ -10,10 +10,9 @@ from icefloe.batch.commit.report import BatchReport, load_report
 from icefloe.batch.phase_record import PhaseRecord
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import OffsetRecord
-from icefloe.cli.ids import batch_text, id_json, id_text
 from icefloe.cli.pipeline_session import load_named_pipeline, open_checkpoint
 from icefloe.cli.screen import Screen
-from icefloe.cli.times import seconds_text
+from icefloe.cli.shown_values import batch_text, id_json, id_text, seconds_text
 from icefloe.documents import dump_document
 from icefloe.errors import UsageError
 from icefloe.units import format_bytes

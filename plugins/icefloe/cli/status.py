@@ -8,10 +8,9 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.open_batch import next_batch
 from icefloe.batch.plan.open_and_plan import refuse_unfit
 from icefloe.batch.status.publish_status import load_status
-from icefloe.cli.ids import id_json
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session
 from icefloe.cli.screen import Screen
-from icefloe.cli.times import time_of_us
+from icefloe.cli.shown_values import id_json, time_of_us
 from icefloe.errors import IcefloeError
 from icefloe.iceberg.history.expiry import next_expiry_ms
 from icefloe.iceberg.history.history import head

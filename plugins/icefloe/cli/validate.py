@@ -15,9 +15,9 @@ from icefloe.batch.rows.row_shape import RowShape
 from icefloe.changes.columns import refuse_reserved_columns
 from icefloe.checkpoint.identity import Identity
 from icefloe.cli.checklist import Checklist
-from icefloe.cli.ids import id_text
 from icefloe.cli.pipeline_session import open_session, without_airflow
 from icefloe.cli.screen import Screen
+from icefloe.cli.shown_values import id_text
 from icefloe.engines.run_batch import PhaseRunner, phase_runner
 from icefloe.engines.spark.master import greedy_advice
 from icefloe.engines.spark.rpc import open_rpc_advice

@@ -10,14 +10,12 @@ Read in this order:
 - `data_file`: a data file as a task needs it
 - `delete_file`: a delete file as a task needs it
 - `table`: PyIceberg's table, under a name that others may import
-- `table_name`: the name of a table in errors and documents
-- `table_identity`: the id that shows if a table was replaced
 - `unreadable`: errors of files, raised before their name is known
 """
 
 from icefloe.iceberg.catalog.pyiceberg_configuration import read_configuration
 
-__all__ = ["data_file", "delete_file", "load_part", "step", "table", "table_identity"]
+__all__ = ["data_file", "delete_file", "load_part", "step", "table"]
 
 # PyIceberg reads its configuration when it is imported, and its error of a wrong one quotes the file. Only this
 # package imports PyIceberg, so this is the one place that comes first.

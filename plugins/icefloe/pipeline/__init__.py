@@ -11,7 +11,6 @@ Read in this order:
 - `lines`: errors with the line of a key
 - `environment`: ``${NAME}``
 - `url`: URLs of storage, checkpoint and sinks
-- `authority`: the authority of a URL, by which places are compared
 - `places`: places that must not contain each other
 - `secret`: keys that look like secrets, refused
 - `expanded_text`: a text resolved, next to the text as written
@@ -24,7 +23,6 @@ Read in this order:
 """
 
 __all__ = [
-    "authority",
     "environment",
     "expanded_text",
     "later_keys",

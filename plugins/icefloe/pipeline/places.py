@@ -9,9 +9,8 @@ from typing import Final
 from urllib.parse import unquote
 
 from icefloe.errors import TerminalError
-from icefloe.pipeline.authority import one_store
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.url import url_below
+from icefloe.pipeline.url import one_store, url_below
 
 __all__ = ["NestedPlacesError", "place_parts", "refuse_nested_places"]
 

@@ -16,7 +16,6 @@ Read in this order:
 - `extents`: the bytes of a range
 - `fetch`: reads and checks the bytes of a range
 - `ordinal_sums`: sums by change ordinal
-- `schema_fingerprint`: whether two processes mean the same rows
 """
 
 __all__ = [

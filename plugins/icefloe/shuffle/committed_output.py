@@ -11,8 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.shuffle.index_file import CorruptIndexError, decode_index
-from icefloe.shuffle.map_output_record import CorruptMapOutputError, MapOutputRecord, StoredFile
-from icefloe.shuffle.schema_fingerprint import schema_fingerprint
+from icefloe.shuffle.map_output_record import CorruptMapOutputError, MapOutputRecord, StoredFile, schema_fingerprint
 from icefloe.shuffle.statistics_file import CorruptStatisticsError, PartitionStatistics, decode_statistics
 from icefloe.storage.store import KeyMissingError, Store
 

@@ -25,8 +25,7 @@ from icefloe.shuffle.block_file import BlockFile, BlockFileWriter, SpilledRun, m
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.index_file import encode_index
 from icefloe.shuffle.map_output_log import MapOutputLog
-from icefloe.shuffle.map_output_record import MapOutputRecord, StoredFile
-from icefloe.shuffle.schema_fingerprint import schema_fingerprint
+from icefloe.shuffle.map_output_record import MapOutputRecord, StoredFile, schema_fingerprint
 from icefloe.shuffle.statistics_file import PartitionStatistics, encode_statistics
 from icefloe.storage.store import Store
 

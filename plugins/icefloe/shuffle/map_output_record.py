@@ -1,18 +1,20 @@
 """Commit records: the files of one attempt that are a map task's output (docs/formats.md, section "Commit record")."""
 
+import hashlib
 import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
+import pyarrow as pa
 from pydantic import ConfigDict
 
 from icefloe.documents import STRICT, dump_document, load_document
 from icefloe.errors import TransientError
 from icefloe.shuffle.ordinal_sums import OrdinalSums
 
-__all__ = ["CorruptMapOutputError", "MapOutputRecord", "StoredFile", "VoidRecord"]
+__all__ = ["CorruptMapOutputError", "MapOutputRecord", "StoredFile", "VoidRecord", "schema_fingerprint"]
 
 
 class CorruptMapOutputError(TransientError):
@@ -131,3 +133,14 @@ class VoidRecord:
 def _crc32(fields: Mapping[str, Any]) -> int:
     sealed = {name: value for name, value in fields.items() if name != "crc32"}
     return zlib.crc32(json.dumps(sealed, sort_keys=True, separators=(",", ":")).encode())
+
+
+def schema_fingerprint(schema: pa.Schema) -> str:
+    """32 hexadecimal digits that depend on names, types, nullability and order of the fields, not on metadata.
+
+    >>> first, second = pa.schema([("id", pa.int64())]), pa.schema([("id", pa.int32())])
+    >>> schema_fingerprint(first) == schema_fingerprint(second)
+    False
+    """
+    text = schema.to_string(truncate_metadata=False, show_field_metadata=False, show_schema_metadata=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -8,7 +8,6 @@ Read in this order:
 - `files`: the files sink
 - `whole_batch`: a batch that is whole already when it is delivered again
 - `manifest`: the parts of a batch
-- `part_files`: the files of parts
 - `parquet_files`: Parquet files of changes
 - `row_groups`: batches cut into row groups
 - `same_rows`: the check whether two files hold the same rows

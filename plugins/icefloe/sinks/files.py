@@ -10,9 +10,8 @@ import pyarrow as pa
 
 from icefloe.documents import dump_document, load_document
 from icefloe.sinks.claim import SinkClaim, claim_path, refuse_claimed
-from icefloe.sinks.manifest import Manifest, Part, batch_prefix, parts_of
+from icefloe.sinks.manifest import Manifest, Part, batch_prefix, is_left_out, part_damage, parts_of
 from icefloe.sinks.parquet_files import read_parquet, write_parquet_files
-from icefloe.sinks.part_files import is_left_out, part_damage
 from icefloe.sinks.row_groups import GROUP_BYTES, row_groups
 from icefloe.sinks.same_rows import holds_same_rows
 from icefloe.sinks.sink import BatchSummary, CommitMessage, DamagedPartsError, Sink, Written

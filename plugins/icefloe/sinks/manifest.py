@@ -1,6 +1,6 @@
 """The manifest of a batch in the files sink."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -9,7 +9,7 @@ from pydantic import ConfigDict
 from icefloe.documents import STRICT, Hash128
 from icefloe.sinks.sink import BatchSummary, CommitMessage
 
-__all__ = ["Manifest", "Part", "batch_prefix", "parts_of"]
+__all__ = ["Manifest", "Part", "batch_prefix", "is_left_out", "part_damage", "parts_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,3 +63,29 @@ def batch_prefix(batch_number: int) -> str:
     'batch=7'
     """
     return f"batch={batch_number}"
+
+
+def is_left_out(message: CommitMessage) -> bool:
+    """True if a task wrote no file of its changes, because it found the batch whole in other parts."""
+    return message.rows > 0 and not message.details["names"]
+
+
+def part_damage(message: CommitMessage, sizes: Mapping[str, int]) -> str | None:
+    """Fault of the files of one part as a sentence; None if all files exist with as many bytes as were written.
+
+    Args:
+        message: of the task that wrote them; earlier releases recorded only the size of all its files together.
+        sizes: of every file in the batch's folder, by its name there.
+    """
+    if is_left_out(message):
+        return f"task {message.number} found the batch whole and wrote nothing, and its manifest is gone"
+    names: Sequence[str] = message.details["names"]
+    missing = [name for name in names if name not in sizes]
+    if missing:
+        return f"{missing[0]} is missing"
+    written: Sequence[int] | None = message.details.get("sizes")
+    for name, size_bytes in zip(names, written or (), strict=written is not None):
+        if sizes[name] != size_bytes:
+            return f"{name} has {sizes[name]} bytes, {size_bytes} were written"
+    found = sum(sizes[name] for name in names)
+    return None if found == message.size_bytes else f"{names[0]} has {found} bytes, {message.size_bytes} were written"

@@ -2,7 +2,7 @@ import pyarrow as pa
 
 from batch.touched_files import touched_file
 from batch.workshop import Workshop, rows
-from icefloe.batch.map.memory_budget import MemoryBudget
+from icefloe.batch.map.hashed_rows import MemoryBudget
 from icefloe.batch.map.rewritten_files import align, alignable_pairs
 from icefloe.batch.rows.file_effects import FileRows
 

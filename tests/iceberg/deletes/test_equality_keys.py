@@ -2,7 +2,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from icefloe.iceberg.deletes.equality_keys import key_hashes
+from icefloe.iceberg.deletes.equality_deletes import key_hashes
 
 
 def classes_of(values: pa.Array) -> list[int]:

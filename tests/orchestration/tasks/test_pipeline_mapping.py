@@ -1,7 +1,7 @@
 import json
 from pathlib import Path
 
-from icefloe.orchestration.tasks.pipeline_mapping import pipeline_from_mapping, pipeline_to_mapping
+from icefloe.orchestration.tasks.pipeline_facts import pipeline_from_mapping, pipeline_to_mapping
 from orchestration.pipelines import pipeline_from
 
 

@@ -16,7 +16,7 @@ from iceberg.planning_tables import make_table
 from icefloe.batch.open.open_batch import Work
 from icefloe.errors import TerminalError, TransientError
 from icefloe.orchestration.tasks import calls as use_cases
-from icefloe.orchestration.tasks.pipeline_mapping import pipeline_to_mapping
+from icefloe.orchestration.tasks.pipeline_facts import pipeline_to_mapping
 from icefloe.orchestration.tasks.snapshot_trigger import PipelineSnapshotTrigger
 from icefloe.orchestration.telemetry import metrics
 from icefloe.pipeline.model import Pipeline

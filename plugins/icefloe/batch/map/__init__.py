@@ -11,7 +11,6 @@ Read in this order:
 - `hashed_rows`: rows that alignment leaves, with their hashes
 - `cancel`: equal rows of opposite sign, removed
 - `read_tally`: rows read, checked against the plan
-- `memory_budget`: Arrow memory that one task shares out
 """
 
 __all__ = ["write_map_output", "write_part"]

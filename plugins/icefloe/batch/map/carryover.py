@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from icefloe.batch.map.cancel import contended_ordinals, effects_left
-from icefloe.batch.map.hashed_rows import HashedRows, hash_file
-from icefloe.batch.map.memory_budget import MemoryBudget
+from icefloe.batch.map.hashed_rows import HashedRows, MemoryBudget, hash_file
 from icefloe.batch.map.read_tally import FileTally, ReadTally
 from icefloe.batch.map.rewritten_files import align, alignable_pairs
 from icefloe.batch.rows.file_effects import FileRows

@@ -9,7 +9,6 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from icefloe.batch.map.memory_budget import MemoryBudget
 from icefloe.batch.map.read_tally import FileTally
 from icefloe.batch.rows.file_effects import FileRows
 from icefloe.batch.rows.row_reader import TableRowReader
@@ -18,7 +17,30 @@ from icefloe.batch.rows.weighted_rows import Effect, WeightedRows
 from icefloe.changes.hash_slice import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 
-__all__ = ["HashedRows", "hash_file"]
+__all__ = ["HashedRows", "MemoryBudget", "hash_file"]
+
+
+class MemoryBudget:
+    """Bytes that may be kept between reading and handing on.
+
+    Args:
+        size_bytes: size of the whole budget.
+    """
+
+    def __init__(self, size_bytes: int) -> None:
+        self._free_bytes = size_bytes
+
+    @property
+    def free_bytes(self) -> int:
+        """Bytes that are left."""
+        return self._free_bytes
+
+    def take(self, size_bytes: int) -> bool:
+        """Takes bytes if enough are left; True if it took them."""
+        if size_bytes > self._free_bytes:
+            return False
+        self._free_bytes -= size_bytes
+        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from icefloe.batch.map.hashed_rows import HashedRows
-from icefloe.batch.map.memory_budget import MemoryBudget
+from icefloe.batch.map.hashed_rows import HashedRows, MemoryBudget
 from icefloe.batch.map.read_tally import FileTally
 from icefloe.batch.rows.file_effects import FileRows
 from icefloe.batch.rows.row_reader import TableRowReader

@@ -8,7 +8,6 @@ Read in this order:
 - `load_parts`: an initial load in several batches
 - `range_request`: a range that somebody requests
 - `occupied_sink`: whether another pipeline writes to the sink
-- `backfill`: the id of a backfill, which names its places
 - `identity_policy`: the columns that make two rows the same row
 - `recorded_pipeline`: how the pipeline of today differs from the recorded one
 - `cores`: how many tasks run at once

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.open.backfill import backfill_id
 from icefloe.batch.open.cores import available_cores
 from icefloe.batch.open.identity_policy import choose_identity, has_row_ids, kept_identity
 from icefloe.batch.open.next_range import next_range
-from icefloe.batch.open.range_request import RangeRequest, plan_request
+from icefloe.batch.open.range_request import RangeRequest, backfill_id, plan_request
 from icefloe.batch.open.recorded_pipeline import pipeline_record, refuse_other_meaning, tuning_warnings
 from icefloe.checkpoint.batch_spec import PLANNER_VERSION, BatchSpec
 from icefloe.checkpoint.identity import Identity

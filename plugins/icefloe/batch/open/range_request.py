@@ -1,16 +1,20 @@
 """A requested range, as snapshot ids or timestamps, and the snapshots that it covers."""
 
+import hashlib
+import json
 from dataclasses import dataclass
 from datetime import datetime
 from numbers import Integral
 from typing import Literal
 
+from icefloe.batch.context.session import PipelineSession
 from icefloe.errors import UsageError
 from icefloe.iceberg.history.snapshot_at import snapshot_at
 from icefloe.iceberg.steps.steps import SnapshotRange, plan_range
-from icefloe.iceberg.table import Table
+from icefloe.iceberg.table import Table, table_uuid
+from icefloe.pipeline.recorded_configuration import result_configuration
 
-__all__ = ["RangeRequest", "plan_request"]
+__all__ = ["RangeRequest", "backfill_id", "plan_request"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,3 +81,11 @@ def plan_request(
         on_rollback=on_rollback,
         commit_groups=commit_groups,
     )
+
+
+def backfill_id(session: PipelineSession, snapshots: SnapshotRange) -> str:
+    """Id of a backfill. It follows from table, range and result configuration, so that a rerun finds its batch."""
+    meaning = json.dumps([table_uuid(session.table), result_configuration(session.pipeline)], sort_keys=True)
+    digest = hashlib.sha256(meaning.encode()).hexdigest()[:8]
+    after = "start" if snapshots.after_snapshot_id is None else snapshots.after_snapshot_id
+    return f"{after}-{snapshots.up_to_snapshot_id}-{digest}"

@@ -7,7 +7,7 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.records import OffsetRecord, PipelineRecord
 from icefloe.errors import TerminalError
-from icefloe.iceberg.table_identity import table_uuid
+from icefloe.iceberg.table import table_uuid
 from icefloe.pipeline.recorded_configuration import compare, result_configuration, tuning_configuration
 from icefloe.version import VERSION
 

@@ -7,7 +7,6 @@ Read in this order:
 - `weighted_rows`: rows with the weight they have in each step
 - `file_effects`: a data file's rows and what each step does to them
 - `row_reader`: reads the rows that effects touch and the filter lets pass
-- `decoded_bytes`: counts how much of data files was decoded
 - `shuffled_rows`: rows as shuffle blocks hold them
 """
 

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from icefloe.batch.rows.decoded_bytes import DecodedBytes
 from icefloe.batch.rows.file_effects import FileRows
 from icefloe.batch.rows.row_set import Positions, listed
 from icefloe.batch.rows.row_shape import RowShape
@@ -17,9 +16,24 @@ from icefloe.iceberg.files.reader import read_data_file, read_matching_rows, rea
 from icefloe.iceberg.schemas.row_lineage import ROW_ID, inherited_row_ids
 from icefloe.iceberg.table import FileIO
 
-__all__ = ["ReadRows", "TableRowReader"]
+__all__ = ["DecodedBytes", "ReadRows", "TableRowReader"]
 
 _NO_ROWS: Final[Positions] = np.zeros(0, np.int64)
+
+
+class DecodedBytes:
+    """Counts the Arrow memory of rows decoded from data files; rows decoded twice count twice.
+
+    Data that is not decoded does not count: columns that are not read, row groups that the footer statistics rule out,
+    pages after the last wanted row. Text that the file has as a dictionary counts as the dictionary and its indices.
+    """
+
+    def __init__(self) -> None:
+        self.total = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Counts one batch of the file's own columns."""
+        self.total += batch.nbytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

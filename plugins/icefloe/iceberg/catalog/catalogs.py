@@ -23,7 +23,7 @@ from icefloe.iceberg.catalog.encryption import refuse_encrypted
 from icefloe.iceberg.catalog.private_catalog import own_file_io, withhold_table_properties
 from icefloe.iceberg.catalog.pyiceberg_configuration import read_configuration
 from icefloe.iceberg.catalog.unknown_types import unknown_column_type
-from icefloe.iceberg.table_name import table_name
+from icefloe.iceberg.table import table_name
 from icefloe.patience import Patience
 from icefloe.redaction.hidden import hide, hide_environment
 

@@ -8,7 +8,7 @@ from pyiceberg.table import Table
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.file_places import FilePlaces, folder_to_allow, without_localhost
-from icefloe.iceberg.table_name import table_name
+from icefloe.iceberg.table import table_name
 from icefloe.pipeline.url import location_fault
 
 __all__ = ["ConfinedIO", "FileElsewhereError", "allowed_locations_of", "confine", "refuse_elsewhere"]

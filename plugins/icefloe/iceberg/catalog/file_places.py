@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final, Self
 from urllib.parse import urlsplit
 
-from icefloe.pipeline.authority import one_store
+from icefloe.pipeline.url import one_store
 
 __all__ = ["FilePlace", "FilePlaces", "folder_to_allow", "without_localhost"]
 

@@ -7,7 +7,6 @@ Read in this order:
 - `deletion_vector`: deletion vectors
 - `vector_prefetch`: deletion vectors of one task, read ahead
 - `equality_deletes`: equality delete files
-- `equality_keys`: when two keys are equal
 """
 
 __all__ = ["deleted_positions"]

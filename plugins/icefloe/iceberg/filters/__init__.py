@@ -4,11 +4,10 @@ Read in this order:
 
 - `row_filter`: the filter of a table's rows
 - `filter_syntax`: text to expression
-- `filter_tree`: predicates joined by ``and`` and ``or``
 - `filter_binding`: names and values bound to a schema
 - `filter_literals`: literals in the types of their columns
 - `filter_mask`: evaluated on record batches
 - `column_range`: the range of a column's values, and filters that it rules out
 """
 
-__all__ = ["column_range", "filter_tree", "row_filter"]
+__all__ = ["column_range", "filter_syntax", "row_filter"]

@@ -26,7 +26,7 @@ from pyiceberg.expressions import (
     BoundStartsWith,
 )
 
-from icefloe.iceberg.filters.filter_tree import fold
+from icefloe.iceberg.filters.filter_syntax import fold
 
 __all__ = ["filter_mask"]
 

@@ -1,16 +1,17 @@
 """The text of a row filter, read as an Iceberg expression; a schema gives its names and values their meaning later."""
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from pydantic import ValidationError
-from pyiceberg.expressions import BooleanExpression
+from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Or
 from pyiceberg.expressions.parser import boolean_expression, parse
 from pyparsing import ParseBaseException
 
 from icefloe.errors import TerminalError
 from icefloe.pipeline.expanded_text import ExpandedText
 
-__all__ = ["parse_filter"]
+__all__ = ["fold", "parse_filter"]
 
 _EXAMPLE: Final = "\"day >= '2024-02-29' and (status in ('new', 'paid') or place.city is null)\""
 _SHOWN: Final = 40
@@ -73,3 +74,27 @@ def _readable_length(text: str) -> int:
     except ValueError:
         return 0
     return found[2] if found is not None and not text[: found[1]].strip() else 0
+
+
+def fold(expression: BooleanExpression, predicate: Callable[[Any], Any], constant: Callable[[bool], Any]) -> Any:
+    """The value of a tree whose leaves have values that ``&`` and ``|`` join: booleans, masks, other trees.
+
+    Args:
+        expression: without ``not``.
+        predicate: the value of a comparison.
+        constant: the value of true and of false.
+
+    >>> from pyiceberg.expressions import EqualTo, LessThan
+    >>> fold(EqualTo("a", 1) & LessThan("b", 2), lambda leaf: leaf.literal.value == 1, bool)
+    False
+    """
+    match expression:
+        case And():
+            return fold(expression.left, predicate, constant) & fold(expression.right, predicate, constant)
+        case Or():
+            return fold(expression.left, predicate, constant) | fold(expression.right, predicate, constant)
+        case AlwaysTrue():
+            return constant(True)
+        case AlwaysFalse():
+            return constant(False)
+    return predicate(expression)

@@ -9,7 +9,7 @@ from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.table_name import table_name
+from icefloe.iceberg.table import table_name
 
 __all__ = [
     "MAIN",

@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 
 from icefloe.iceberg.catalog.metadata_errors import MissingMetadataError, reading_metadata
 from icefloe.iceberg.history.history import MAIN
-from icefloe.iceberg.table_name import table_name
+from icefloe.iceberg.table import table_name
 
 __all__ = ["MetadataLog", "MetadataVersion"]
 

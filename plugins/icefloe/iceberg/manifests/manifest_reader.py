@@ -22,7 +22,7 @@ from icefloe.iceberg.manifests.manifest_entries import (
 )
 from icefloe.iceberg.manifests.partition_values import PartitionTypes, partition_types
 from icefloe.iceberg.manifests.pyiceberg_avro import RawEntry, read_manifest_entries, read_manifest_list
-from icefloe.iceberg.table_name import table_name
+from icefloe.iceberg.table import table_name
 
 __all__ = ["ManifestReader"]
 

@@ -7,7 +7,7 @@ from pyiceberg.types import IcebergType
 from icefloe.errors import TerminalError
 from icefloe.iceberg.schemas.covering_schema import covering_schema
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.iceberg.table_name import table_name
+from icefloe.iceberg.table import table_name
 
 __all__ = ["require_comparable_states"]
 

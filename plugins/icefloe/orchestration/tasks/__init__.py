@@ -10,7 +10,6 @@ Read in this order:
 - `lost_tasks`: tasks that ended silently
 - `owner`: the owner that writes to checkpoints
 - `lanes`: threads per catalog
-- `pipeline_mapping`: a pipeline as JSON values
 - `pipeline_facts`: facts about a pipeline, kept with its DAG
 - `batch_link`: the button that leads to the page
 """

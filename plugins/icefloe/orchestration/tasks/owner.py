@@ -25,7 +25,7 @@ def current_writer() -> "Writer":
     """The owner of this Airflow and the run of the current task."""
     from airflow.sdk import get_current_context
 
-    from icefloe.checkpoint.owner_variable import owner_of
+    from icefloe.checkpoint.ownership import owner_of
     from icefloe.checkpoint.records import Writer
 
     try:

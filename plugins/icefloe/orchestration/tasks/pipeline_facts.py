@@ -7,10 +7,16 @@ from pathlib import Path
 from typing import Any, Self
 
 from icefloe.errors import IcefloeError
-from icefloe.orchestration.tasks.pipeline_mapping import pipeline_from_mapping, pipeline_to_mapping
 from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.yaml_file import YamlFile
 
-__all__ = ["PipelineFacts", "broken_document", "pipeline_facts_document"]
+__all__ = [
+    "PipelineFacts",
+    "broken_document",
+    "pipeline_facts_document",
+    "pipeline_from_mapping",
+    "pipeline_to_mapping",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,3 +73,17 @@ def _loaded(text: str) -> dict[str, Any]:
     except ValueError:
         return {}
     return document if isinstance(document, dict) else {}
+
+
+def pipeline_to_mapping(pipeline: Pipeline) -> dict[str, Any]:
+    """The content of the file, with ``${ENV}`` unexpanded; a pipeline file holds no secrets."""
+    return {"path": pipeline.file.path, "data": pipeline.file.data}
+
+
+def pipeline_from_mapping(mapping: Mapping[str, Any]) -> Pipeline:
+    """The pipeline that such a mapping was made from; faults are reported without their lines.
+
+    Raises:
+        PipelineFileError: another release wrote the mapping, and this release does not accept it.
+    """
+    return Pipeline.of(YamlFile(path=mapping["path"], data=mapping["data"], lines={}), None)

@@ -10,7 +10,7 @@ from airflow.sdk import BaseSensorOperator, Context
 from icefloe.errors import TerminalError, TransientError
 from icefloe.orchestration.tasks.batch_link import BatchLink
 from icefloe.orchestration.tasks.failures import clear_failures
-from icefloe.orchestration.tasks.pipeline_mapping import pipeline_to_mapping
+from icefloe.orchestration.tasks.pipeline_facts import pipeline_to_mapping
 from icefloe.pipeline.model import Pipeline
 
 if TYPE_CHECKING:

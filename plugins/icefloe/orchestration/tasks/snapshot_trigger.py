@@ -16,7 +16,7 @@ from airflow.triggers.base import TriggerEvent
 
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.orchestration.tasks.lanes import Lanes
-from icefloe.orchestration.tasks.pipeline_mapping import pipeline_from_mapping
+from icefloe.orchestration.tasks.pipeline_facts import pipeline_from_mapping
 from icefloe.outgoing import filter_root_logs, outgoing_errors
 from icefloe.pipeline.model import Pipeline
 

@@ -1,9 +1,9 @@
-"""Times for people and programs, always in UTC."""
+"""Ids, times and durations, as people and programs read them; times are always in UTC."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-__all__ = ["seconds_text", "time_of_us"]
+__all__ = ["batch_text", "id_json", "id_text", "seconds_text", "time_of_us"]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -32,3 +32,26 @@ def seconds_text(seconds: float | None) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours:,} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def batch_text(batch_number: int, backfill_id: str | None) -> str:
+    """A batch of a pipeline or of a backfill.
+
+    >>> batch_text(0, "start-7-0a1b2c3d")
+    '0 of backfill start-7-0a1b2c3d'
+    """
+    return str(batch_number) if backfill_id is None else f"{batch_number} of backfill {backfill_id}"
+
+
+def id_json(snapshot_id: int | None) -> str | None:
+    """A snapshot id as text, because programs round numbers above 2^53.
+
+    >>> id_json(4_611_686_018_427_387_905)
+    '4611686018427387905'
+    """
+    return None if snapshot_id is None else str(snapshot_id)
+
+
+def id_text(snapshot_id: int | None) -> str:
+    """A snapshot id for a table; a dash if there is none."""
+    return "-" if snapshot_id is None else str(snapshot_id)

@@ -5,7 +5,7 @@ import pytest
 from pyiceberg.table import Table
 
 from iceberg.planning_tables import make_catalog, make_table, rows
-from icefloe.iceberg.table_identity import table_uuid
+from icefloe.iceberg.table import table_uuid
 
 
 def load(folder: Path) -> Table:

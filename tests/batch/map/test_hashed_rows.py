@@ -1,4 +1,4 @@
-from icefloe.batch.map.memory_budget import MemoryBudget
+from icefloe.batch.map.hashed_rows import MemoryBudget
 
 
 def test_bytes_are_taken_only_where_all_of_them_are_left() -> None:
