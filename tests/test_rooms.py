@@ -1,10 +1,11 @@
-"""Each package is a room: its ``__init__`` is the map, and ``__all__`` names the modules that others may import."""
+"""Each package is a room: its ``__init__`` is the map, and ``__all__`` names what other rooms may import."""
 
 import ast
 import importlib
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,11 @@ ROOMS = {
     ".".join(file.parent.relative_to(ROOT / "plugins").parts): file.parent
     for file in sorted(LIBRARY.rglob("__init__.py"))
     if file.parent != LIBRARY
+}
+MODULES = {
+    ".".join(file.relative_to(ROOT / "plugins").with_suffix("").parts): file
+    for file in sorted(LIBRARY.rglob("*.py"))
+    if file.stem != "__init__"
 }
 ENTRIES = [*(ROOT / "plugins").glob("*.py"), *(ROOT / "dags").glob("*.py"), *(ROOT / "spark_jobs").glob("*.py")]
 FURTHER = [*(ROOT / "demo").glob("*.py"), *(ROOT / "benchmarks").glob("*.py")]
@@ -44,6 +50,42 @@ def entered_by(file: Path) -> Iterator[tuple[str, str]]:
                 yield room, module
 
 
+def names_used_by(file: Path) -> Iterator[tuple[str, str]]:
+    """The names that a file takes from modules of other rooms, by import or as attributes of an imported module."""
+    own = ".".join(file.parent.relative_to(ROOT / "plugins").parts) if file.is_relative_to(LIBRARY) else ""
+    tree = ast.parse(file.read_text())
+    aliases = {}
+    taken = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            for alias in node.names:
+                if f"{node.module}.{alias.name}" in MODULES:
+                    aliases[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+                elif node.module in MODULES:
+                    taken.append((node.module, alias.name))
+    taken.extend(
+        (aliases[node.value.id], node.attr)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in aliases
+    )
+    for module, name in taken:
+        room = module.rpartition(".")[0]
+        if room == "icefloe" or not f"{own}.".startswith(f"{room}."):
+            yield module, name
+
+
+def public_names(file: Path) -> list[str]:
+    for node in ast.parse(file.read_text()).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__all__":
+            return list(ast.literal_eval(node.value))
+    return []
+
+
+def sorting(name: str) -> tuple[bool, bool, str]:
+    """Constants, classes, functions, as Ruff sorts them."""
+    return not name.isupper(), not name[0].isupper(), name
+
+
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_map_names_each_module_of_its_room_once(room: str) -> None:
     assert sorted(LINE.findall(importlib.import_module(room).__doc__ or "")) == sorted(modules_of(room))
@@ -67,6 +109,16 @@ def test_no_room_imports_what_another_keeps_to_itself() -> None:
 def test_no_room_shows_what_nobody_enters_for() -> None:
     entered = {found for file in [*LIBRARY.rglob("*.py"), *ENTRIES, *FURTHER] for found in entered_by(file)}
     assert {(room, module) for room in ROOMS for module in shown_by(room)} - entered == set()
+
+
+def test_a_module_names_in_all_what_other_rooms_use_and_nothing_else() -> None:
+    used = defaultdict(set)
+    for file in [*LIBRARY.rglob("*.py"), *ENTRIES, *FURTHER]:
+        for module, name in names_used_by(file):
+            used[module].add(name)
+    shown = {module: public_names(file) for module, file in MODULES.items()}
+    assert {module: names for module, names in shown.items() if names != sorted(names, key=sorting)} == {}
+    assert {module: set(names) for module, names in shown.items() if names} == {k: v for k, v in used.items() if v}
 
 
 def test_a_map_task_loads_few_modules() -> None:

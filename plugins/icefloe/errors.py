@@ -6,15 +6,7 @@ from typing import Any
 
 from icefloe.redaction.hidden import redacted, redacted_foreign
 
-__all__ = [
-    "IcefloeError",
-    "NotBuiltError",
-    "TerminalError",
-    "TransientError",
-    "UsageError",
-    "about_key",
-    "one_line",
-]
+__all__ = ["IcefloeError", "NotBuiltError", "TerminalError", "TransientError", "UsageError", "about_key", "one_line"]
 
 
 class IcefloeError(Exception):

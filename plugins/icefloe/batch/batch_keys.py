@@ -2,18 +2,7 @@
 
 from typing import Final
 
-__all__ = [
-    "COALESCE_PLAN",
-    "PLAN",
-    "error_key",
-    "extents_key",
-    "phase_key",
-    "plan_url",
-    "reidentified_key",
-    "result_key",
-    "split_plan_url",
-    "task_key",
-]
+__all__ = ["phase_key", "split_plan_url", "task_key"]
 
 PLAN: Final = "plan.json"
 COALESCE_PLAN: Final = "ranges.json"

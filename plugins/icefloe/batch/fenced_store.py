@@ -9,8 +9,6 @@ from icefloe.errors import IcefloeError
 from icefloe.storage.ranges import ByteRange
 from icefloe.storage.store import Store, StoredObject
 
-__all__ = ["FencedStore", "taken_back_if_over"]
-
 logger = logging.getLogger(__name__)
 
 

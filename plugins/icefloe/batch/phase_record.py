@@ -16,7 +16,7 @@ from icefloe.flow import WORKING_TASKS, FlowTask
 from icefloe.storage.requests import Requests, RequestTotals
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["PHASES", "PhaseRecord", "PhaseTally", "TrackedApplication", "load_phases", "record_phase", "recorded_phase"]
+__all__ = ["PHASES", "PhaseRecord", "PhaseTally", "TrackedApplication"]
 
 logger = logging.getLogger(__name__)
 

@@ -15,8 +15,6 @@ from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.step import Step
 
-__all__ = ["DeleteState", "FileWork", "MapTask", "Plan", "upgraded_plan"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteState:

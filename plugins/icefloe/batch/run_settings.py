@@ -11,7 +11,7 @@ from icefloe.checkpoint.records import Writer
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.settings import ShuffleSettings, SinkSettings
 
-__all__ = ["SETTINGS_VARIABLE", "RunSettings"]
+__all__ = ["RunSettings"]
 
 SETTINGS_VARIABLE: Final = "ICEFLOE_RUN_SETTINGS"
 """The environment variable that carries these settings to a driver that a task starts."""

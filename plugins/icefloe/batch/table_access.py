@@ -11,8 +11,6 @@ from icefloe.iceberg.catalog.file_io_properties import file_io_properties
 from icefloe.iceberg.catalog.file_places import FilePlaces
 from icefloe.iceberg.table import Table
 
-__all__ = ["TableAccess"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableAccess:

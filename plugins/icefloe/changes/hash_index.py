@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from icefloe.changes.grouping import group_by_hash
 from icefloe.changes.row_hash.row_hashes import RowHashes
 
-__all__ = ["HashIndex", "distinct_hashes", "is_in"]
+__all__ = ["HashIndex", "distinct_hashes"]
 
 _BLOCK_ROWS: Final = 1 << 16
 _BLOCK_PAIRS: Final = 1 << 18

@@ -3,8 +3,6 @@
 import json
 from typing import Any, Final
 
-__all__ = ["upgraded_offset"]
-
 _SPEC: Final = ("after_snapshot_id", "up_to_snapshot_id", "steps", "skipped_replace_snapshots", "identity")
 _RESULT: Final = ("changes", "columns", "filter")
 _SIZES: Final = {

@@ -10,7 +10,7 @@ from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import TerminalError, TransientError
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["BatchNotOpenError", "Checkpoint", "Cursor", "CursorMovedError", "OpenBatchError"]
+__all__ = ["Checkpoint", "Cursor"]
 
 _MOST_BATCHES: Final = 2**32
 

@@ -11,7 +11,7 @@ from icefloe.checkpoint.record_store import CheckpointGapError, RecordStore, las
 from icefloe.checkpoint.records import OwnerRecord, PipelineRecord, Writer
 from icefloe.errors import TerminalError, TransientError
 
-__all__ = ["OWNER", "OtherOwnerError", "Ownership", "owner_of"]
+__all__ = ["OWNER", "owner_of"]
 
 logger = logging.getLogger(__name__)
 

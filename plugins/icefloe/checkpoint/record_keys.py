@@ -5,7 +5,7 @@ from typing import Final
 
 from icefloe.errors import UsageError
 
-__all__ = ["PIPELINE", "STATUS", "backfill_prefix", "commit_key", "offset_key", "owner_key", "report_key"]
+__all__ = ["backfill_prefix", "report_key"]
 
 PIPELINE: Final = "pipeline.json"
 STATUS: Final = "status.json"

@@ -8,8 +8,6 @@ from icefloe.errors import TerminalError
 from icefloe.storage.keys import join_url
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["CheckpointGapError", "RecordStore", "last_present"]
-
 
 class CheckpointGapError(TerminalError):
     """A record that must be there is gone. Facts: ``url`` of the checkpoint, ``key``."""

@@ -15,18 +15,7 @@ from icefloe.errors import TerminalError
 from icefloe.iceberg.load_part import LoadPart
 from icefloe.iceberg.step import Step
 
-__all__ = [
-    "CommitRecord",
-    "Cursor",
-    "Identity",
-    "NewerRecordError",
-    "OffsetRecord",
-    "OwnerRecord",
-    "PipelineRecord",
-    "Record",
-    "Writer",
-    "load_record",
-]
+__all__ = ["CommitRecord", "Cursor", "OffsetRecord", "OwnerRecord", "PipelineRecord", "Writer"]
 
 _VERSION: Final = 2
 

@@ -11,8 +11,6 @@ from icefloe.cli.screen import Screen
 from icefloe.cli.shown_values import seconds_text
 from icefloe.units import format_bytes
 
-__all__ = ["batches"]
-
 _COLUMNS: Final = ("batch", "state", "at", "route", "steps", "inserted", "deleted", "updated", "read", "took")
 _NUMBERS: Final = ("batch", "steps", "inserted", "deleted", "updated", "read", "took")
 

@@ -8,8 +8,6 @@ from icefloe.cli.screen import Screen
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.patience import answer_within, brief_seconds
 
-__all__ = ["Checklist"]
-
 Found = TypeVar("Found")
 
 _NAME_WIDTH: Final = 10

@@ -14,8 +14,6 @@ from icefloe.errors import IcefloeError, NotBuiltError
 from icefloe.outgoing import shown
 from icefloe.patience import has_given_up
 
-__all__ = ["main", "not_built"]
-
 _INTERRUPTED: Final = 130
 _OURS_TO_FIX: Final = 70
 

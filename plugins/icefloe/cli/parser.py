@@ -7,8 +7,6 @@ from typing import Any, Final, TypeAlias
 
 from icefloe.version import VERSION
 
-__all__ = ["complete_pipeline", "make_parser"]
-
 Commands: TypeAlias = "_SubParsersAction[ArgumentParser]"
 
 _EXIT_CODES: Final = (

@@ -20,8 +20,6 @@ from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.pipeline_file import find_pipeline, load_pipeline
 from icefloe.storage.location import open_store
 
-__all__ = ["load_named_pipeline", "open_checkpoint", "open_session", "range_request", "without_airflow"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -17,8 +17,6 @@ from icefloe.flow import Route
 from icefloe.iceberg.history.lag import lag
 from icefloe.units import format_bytes
 
-__all__ = ["plan"]
-
 
 def plan(arguments: Namespace, screen: Screen) -> int:
     """Shows the batch that ``run`` would deliver; writes nothing anywhere."""

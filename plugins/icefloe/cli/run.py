@@ -22,8 +22,6 @@ from icefloe.iceberg.history.lag import lag
 from icefloe.pipeline.model import Pipeline
 from icefloe.units import format_bytes
 
-__all__ = ["run"]
-
 _CHANGES: Final = ("insert", "delete", "update_before", "update_after")
 
 

@@ -14,8 +14,6 @@ from rich.text import Text
 
 from icefloe.outgoing import OutgoingFilter, outgoing_logs
 
-__all__ = ["Screen", "log_to_stderr"]
-
 _PIPED_WIDTH = 200
 
 

@@ -17,8 +17,6 @@ from icefloe.documents import dump_document
 from icefloe.errors import UsageError
 from icefloe.units import format_bytes
 
-__all__ = ["show"]
-
 _PHASES: Final = ("phase", "took", "tries", "tasks run", "found done", "failed", "adopted", "map tasks again")
 _SPREAD: Final = ("of", "min", "p25", "median", "p75", "max", "largest")
 

@@ -3,8 +3,6 @@
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-__all__ = ["batch_text", "id_json", "id_text", "seconds_text", "time_of_us"]
-
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 

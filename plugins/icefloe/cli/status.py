@@ -16,8 +16,6 @@ from icefloe.iceberg.history.expiry import next_expiry_ms
 from icefloe.iceberg.history.history import head
 from icefloe.iceberg.history.lag import Lag, lag
 
-__all__ = ["status"]
-
 
 def status(arguments: Namespace, screen: Screen) -> int:
     """Shows cursor, head, lag, open batch, and the trouble that stops ``run``; reads no rows, writes nothing.

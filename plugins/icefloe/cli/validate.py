@@ -35,8 +35,6 @@ from icefloe.sinks.open_sink import open_sink
 from icefloe.storage.location import open_store
 from icefloe.storage.probe import probe
 
-__all__ = ["validate"]
-
 
 def validate(arguments: Namespace, screen: Screen) -> int:
     """Prints one line for each check; returns 0, 65 if one fails for good, or 75 if all that fail may pass later."""

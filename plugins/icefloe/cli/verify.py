@@ -7,8 +7,6 @@ from icefloe.cli.pipeline_session import load_named_pipeline, open_session
 from icefloe.cli.screen import Screen
 from icefloe.errors import TerminalError
 
-__all__ = ["verify"]
-
 
 def verify(arguments: Namespace, screen: Screen) -> int:
     """Proves that the delivered changes lead from the start state to the end state.

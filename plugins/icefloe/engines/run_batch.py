@@ -26,7 +26,7 @@ from icefloe.flow import ROUTE_TASKS, FlowTask, Phase, Route, phase_of
 from icefloe.patience import answer_within, brief_seconds, patience_seconds
 from icefloe.pipeline.model import Pipeline
 
-__all__ = ["BatchRun", "LocalPhases", "Observer", "PhaseRunner", "phase_runner", "run_batch"]
+__all__ = ["BatchRun", "LocalPhases", "PhaseRunner", "phase_runner", "run_batch"]
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from pyiceberg.types import DoubleType, FloatType, PrimitiveType, TimestampNanoT
 
 from icefloe.documents import STRICT
 
-__all__ = ["Constant", "DataFile", "constant_from_json", "constant_to_json"]
+__all__ = ["DataFile"]
 
 Constant = bool | int | float | str | None
 """A partition value in JSON: the single-value serialization of the Iceberg spec; "NaN", "Infinity", "-Infinity"."""

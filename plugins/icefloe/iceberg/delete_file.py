@@ -10,7 +10,7 @@ from pydantic import ConfigDict
 from icefloe.documents import STRICT
 from icefloe.iceberg.data_file import Constant
 
-__all__ = ["DeleteFile", "FileContent"]
+__all__ = ["DeleteFile"]
 
 
 class FileContent(IntEnum):

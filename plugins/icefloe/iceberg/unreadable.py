@@ -2,8 +2,6 @@
 
 from icefloe.errors import TerminalError
 
-__all__ = ["ColumnError", "UndecodableError"]
-
 
 class ColumnError(TerminalError):
     """A column of a data file cannot become the table's column."""

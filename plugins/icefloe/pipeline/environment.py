@@ -7,7 +7,7 @@ from typing import Any, Final
 from icefloe.pipeline.problems import KeyPath, Problem, dotted
 from icefloe.pipeline.yaml_file import YamlFile
 
-__all__ = ["REFERENCE", "environment_problems", "expand", "has_reference", "missing_variables"]
+__all__ = ["expand"]
 
 REFERENCE: Final = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
 """A variable, whose name is the first group; ``$${``, which writes ``${``; or a ``${`` without a name."""

@@ -13,7 +13,7 @@ from icefloe.pipeline.environment import has_reference
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.problems import Problem, in_line_order
 
-__all__ = ["refuse_unbuilt", "unbuilt_problems"]
+__all__ = ["refuse_unbuilt"]
 
 
 @dataclass(frozen=True, slots=True)

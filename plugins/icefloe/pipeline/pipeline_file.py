@@ -9,7 +9,7 @@ from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.problems import PipelineFileError
 from icefloe.pipeline.yaml_file import load_yaml
 
-__all__ = ["PIPELINES_FOLDER", "find_pipeline", "load_pipeline", "pipeline_paths", "refuse_taken_name"]
+__all__ = ["find_pipeline", "load_pipeline", "pipeline_paths", "refuse_taken_name"]
 
 PIPELINES_FOLDER: Final = Path("dags/pipelines")
 """Folder of the pipeline files, below the folder that Airflow or the command line runs in."""

@@ -12,7 +12,7 @@ from icefloe.errors import TerminalError
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.url import one_store, url_below
 
-__all__ = ["NestedPlacesError", "place_parts", "refuse_nested_places"]
+__all__ = ["refuse_nested_places"]
 
 _URL: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?://(?P<host>[^/]*))?(?P<path>.*)", re.DOTALL)
 

@@ -6,8 +6,6 @@ from typing import Self, TypeAlias
 
 from icefloe.errors import TerminalError
 
-__all__ = ["KeyPath", "PipelineFileError", "Problem", "dotted", "in_line_order"]
-
 KeyPath: TypeAlias = tuple[str | int, ...]
 """The way from the top of the file to a value: ``("sink", "path")``, ``("columns", 0)``."""
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from icefloe.pipeline.environment import has_reference
 from icefloe.pipeline.model import Pipeline
 
-__all__ = ["JSON", "compare", "result_configuration", "tuning_configuration"]
+__all__ = ["compare", "result_configuration", "tuning_configuration"]
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 

@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["schedule_fault"]
-
 _PRESETS: Final = ("@continuous", "@once", "@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
 _FIELDS: Final = (
     ("minute", "0 to 59"),

@@ -18,7 +18,6 @@ from icefloe.pipeline.yaml_file import YamlFile
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
 
-__all__ = ["pipeline_schema", "schema_problems"]
 
 _SHOWN_CHARACTERS: Final = 80
 

@@ -3,8 +3,6 @@
 import re
 from typing import Final
 
-__all__ = ["looks_secret"]
-
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SECRET_ENDINGS: Final = ("password", "passwd", "passphrase", "secret", "token", "credential", "credentials")
 _SECRET_WORDS: Final = frozenset(

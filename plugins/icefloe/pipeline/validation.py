@@ -14,8 +14,6 @@ from icefloe.pipeline.url import holds_password, location_fault, url_fault
 from icefloe.pipeline.yaml_file import YamlFile
 from icefloe.pipeline.yaml_scalar import read_scalar
 
-__all__ = ["checked_data"]
-
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,200}(?<!__backfill)")
 _TEXT_CHECKS: Final[tuple[tuple[KeyPath, Callable[[str], str | None]], ...]] = (
     (("storage",), url_fault),

@@ -11,7 +11,7 @@ import yaml
 from icefloe.pipeline.problems import KeyPath, PipelineFileError, Problem
 from icefloe.pipeline.yaml_tree import MAX_VALUES, YamlNode, YamlTreeBuilder
 
-__all__ = ["YamlFile", "load_yaml", "parse_yaml"]
+__all__ = ["YamlFile"]
 
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MAX_BYTES: Final = 1 << 20

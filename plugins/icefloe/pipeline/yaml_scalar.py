@@ -4,8 +4,6 @@ import math
 import re
 from typing import Final, TypeAlias
 
-__all__ = ["Scalar", "read_scalar"]
-
 Scalar: TypeAlias = str | int | float | bool | None
 
 _CONSTANTS: Final[dict[str, bool | None]] = {

@@ -13,8 +13,6 @@ import yaml
 from icefloe.pipeline.problems import Problem, dotted
 from icefloe.pipeline.yaml_scalar import read_scalar
 
-__all__ = ["MAX_VALUES", "YamlNode", "YamlTreeBuilder"]
-
 MAX_VALUES: Final = 20_000
 """Values that a file may have after its aliases and merged mappings are copied out."""
 

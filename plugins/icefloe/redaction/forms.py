@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from typing import Final, Self
 from urllib.parse import quote, quote_plus, unquote
 
-__all__ = ["SHORTEST", "Forms"]
-
 SHORTEST: Final = 4
 """Values of fewer characters are not hidden: they would blank out ordinary words."""
 _SHORTEST_CORE: Final = 6

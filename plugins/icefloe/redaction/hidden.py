@@ -10,7 +10,7 @@ from icefloe.redaction.forms import SHORTEST, Forms
 from icefloe.redaction.secret_values import HiddenValue, hidden_values
 from icefloe.redaction.starts import Starts
 
-__all__ = ["HIDDEN", "hide", "hide_environment", "redacted", "redacted_foreign", "without_secrets"]
+__all__ = ["hide", "hide_environment", "redacted", "redacted_foreign", "without_secrets"]
 
 HIDDEN: Final = "***"
 _MOST_VALUES: Final = 2_048

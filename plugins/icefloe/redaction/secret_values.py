@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["HiddenValue", "hidden_values"]
-
 _SECRET_KEY: Final = re.compile(
     r"token|secret|passw|passphrase|passcode|pwd|credential|(^|[._-])(sas|sig|pass|auth|cookie|header|key)([._-]|$)|signature|"
     r"authorization|api[._-]?key|account[._-]?key|private[._-]?key|connection[._-]?string|service[._-]?account"

@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["Starts"]
-
 _LONGEST: Final = 6
 """Characters of a start: with so many, few words of a long text begin like a secret by chance."""
 

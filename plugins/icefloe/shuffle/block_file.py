@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from icefloe.shuffle.blocks import compress_block, decompress_block, split_batch
 from icefloe.shuffle.reduce_ids import order_by_reduce_id
 
-__all__ = ["BlockFile", "BlockFileWriter", "SpilledRun", "merge_runs", "write_rows"]
-
 _ROWS_AT_ONCE: Final = 1 << 16
 _FEW_ROWS: Final = 1 << 10
 

@@ -11,17 +11,7 @@ import pyarrow as pa
 
 from icefloe.errors import TerminalError, TransientError, one_line
 
-__all__ = [
-    "CHANGE_ORDINAL",
-    "WEIGHT",
-    "CorruptBlockError",
-    "block_schema",
-    "compress_block",
-    "decode_block",
-    "decompress_block",
-    "encode_block",
-    "split_batch",
-]
+__all__ = ["CorruptBlockError", "block_schema", "decode_block", "encode_block"]
 
 WEIGHT: Final = "_weight"
 CHANGE_ORDINAL: Final = "_change_ordinal"

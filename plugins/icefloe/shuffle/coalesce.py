@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from icefloe.shuffle.reduce_ranges import ReduceRange
 
-__all__ = ["ReduceRange", "coalesce"]
+__all__ = ["coalesce"]
 
 _SMALL_RANGE_FACTOR: Final = 0.2
 _MERGED_RANGE_FACTOR: Final = 1.2

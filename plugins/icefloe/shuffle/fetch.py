@@ -15,7 +15,7 @@ from icefloe.shuffle.extents import Extent, RangeExtents
 from icefloe.shuffle.map_output_record import CorruptMapOutputError
 from icefloe.storage.store import Store
 
-__all__ = ["FetchWindow", "FetchedBlock", "fetch_blocks", "plan_fetch"]
+__all__ = ["FetchedBlock", "fetch_blocks"]
 
 
 class FetchedBlock(NamedTuple):

@@ -15,7 +15,7 @@ from icefloe.errors import TransientError
 from icefloe.shuffle.map_output_record import CorruptMapOutputError, MapOutputRecord, VoidRecord
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["MapOutputLog", "MapOutputState", "MissingMapOutputError"]
+__all__ = ["MapOutputLog", "MissingMapOutputError"]
 
 logger = logging.getLogger(__name__)
 

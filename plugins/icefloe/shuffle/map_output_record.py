@@ -14,7 +14,7 @@ from icefloe.documents import STRICT, dump_document, load_document
 from icefloe.errors import TransientError
 from icefloe.shuffle.ordinal_sums import OrdinalSums
 
-__all__ = ["CorruptMapOutputError", "MapOutputRecord", "StoredFile", "VoidRecord", "schema_fingerprint"]
+__all__ = ["CorruptMapOutputError", "MapOutputRecord"]
 
 
 class CorruptMapOutputError(TransientError):

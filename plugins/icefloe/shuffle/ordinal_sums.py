@@ -9,7 +9,7 @@ from pydantic import ConfigDict
 
 from icefloe.documents import STRICT, Hash128
 
-__all__ = ["OrdinalSums", "grouped_hash_sums"]
+__all__ = ["OrdinalSums"]
 
 _MASK: Final = np.uint64(0xFFFF_FFFF)
 _HALF: Final = np.uint64(32)

@@ -10,8 +10,6 @@ from icefloe.errors import TerminalError
 from icefloe.storage.keys import join_url
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["CLAIM", "PathClaimedError", "SinkClaim", "claim_path", "refuse_claimed"]
-
 CLAIM: Final = "_icefloe.json"
 """Spark and Arrow do not take files for data whose names begin with an underscore."""
 

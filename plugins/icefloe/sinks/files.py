@@ -15,7 +15,7 @@ from icefloe.sinks.parquet_files import read_parquet, write_parquet_files
 from icefloe.sinks.row_groups import GROUP_BYTES, row_groups
 from icefloe.sinks.same_rows import holds_same_rows
 from icefloe.sinks.sink import BatchSummary, CommitMessage, DamagedPartsError, Sink, Written
-from icefloe.sinks.whole_batch import MixedPartsError, PathInUseError, WholeBatch
+from icefloe.sinks.whole_batch import WholeBatch
 from icefloe.storage.keys import join_url
 from icefloe.storage.local_folders import local_folders
 from icefloe.storage.probe import probe
@@ -24,7 +24,7 @@ from icefloe.storage.store import KeyMissingError, Store
 _MOST_FILE_BYTES: Final = 4 * 2**30
 """Size at which a file ends. Stores create at most 5 GB in one request, and a file is created in one request."""
 
-__all__ = ["FilesSink", "Manifest", "MixedPartsError", "Part", "PathInUseError", "batch_prefix"]
+__all__ = ["FilesSink"]
 
 
 class FilesSink(Sink):

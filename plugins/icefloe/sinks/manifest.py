@@ -9,7 +9,7 @@ from pydantic import ConfigDict
 from icefloe.documents import STRICT, Hash128
 from icefloe.sinks.sink import BatchSummary, CommitMessage
 
-__all__ = ["Manifest", "Part", "batch_prefix", "is_left_out", "part_damage", "parts_of"]
+__all__ = ["Manifest", "Part"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,6 @@ from icefloe.sinks.row_groups import GROUP_ROWS
 from icefloe.storage.keys import join_url
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["read_parquet", "write_parquet_files"]
-
 
 def write_parquet_files(
     folder: Path, schema: pa.Schema, groups: Iterator[pa.Table], *, target_file_bytes: int | None

@@ -5,8 +5,6 @@ from typing import Final
 
 import pyarrow as pa
 
-__all__ = ["GROUP_BYTES", "GROUP_ROWS", "row_groups"]
-
 GROUP_ROWS: Final = 1 << 18
 GROUP_BYTES: Final = 64 << 20
 

@@ -11,8 +11,6 @@ from icefloe.errors import TerminalError
 from icefloe.sinks.parquet_files import read_parquet
 from icefloe.storage.store import Store
 
-__all__ = ["holds_same_rows"]
-
 _COMPARED_BYTES: Final = 8 * 2**20
 
 

@@ -11,7 +11,7 @@ from pydantic import ConfigDict
 from icefloe.documents import STRICT, Hash128, SnapshotId
 from icefloe.errors import TransientError
 
-__all__ = ["BatchSummary", "CommitMessage", "DamagedPartsError", "Sink", "Written"]
+__all__ = ["BatchSummary", "CommitMessage", "DamagedPartsError", "Sink"]
 
 
 class DamagedPartsError(TransientError):

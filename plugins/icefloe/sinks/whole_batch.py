@@ -18,8 +18,6 @@ from icefloe.sinks.sink import BatchSummary, CommitMessage, Written
 from icefloe.storage.keys import join_url
 from icefloe.storage.store import Store
 
-__all__ = ["MixedPartsError", "PathInUseError", "WholeBatch"]
-
 
 class PathInUseError(TerminalError):
     """The sink's path holds a batch of the same number with other changes, which would be overwritten."""

@@ -14,8 +14,6 @@ from icefloe.errors import TerminalError, TransientError
 from icefloe.patience import brief_seconds
 from icefloe.storage.silence import silence_of
 
-__all__ = ["RemoteClients", "client_timeouts"]
-
 _RETRIES: Final[Any] = {
     "max_retries": 10,
     "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=15), "base": 2},

@@ -5,7 +5,7 @@ from typing import Final
 
 from icefloe.errors import TerminalError
 
-__all__ = ["check_folder", "check_key", "join_url"]
+__all__ = ["join_url"]
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 # A local store keeps a value that is still being written under a name that ends so; no key may look like that anywhere.

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from icefloe.errors import TransientError
 
-__all__ = ["file_size", "mapped_file"]
-
 
 def file_size(path: Path, url: str) -> int:
     """The size in bytes.

@@ -17,8 +17,6 @@ from icefloe.storage.store_errors import StorePlace
 from icefloe.storage.synced_files import make_synced_folder, sync_folder, synced_file
 from icefloe.storage.unfinished import remove_unfinished
 
-__all__ = ["LocalStore"]
-
 
 class LocalStore(ObjectStore):
     """A folder of this machine, or of one that it shares with others.

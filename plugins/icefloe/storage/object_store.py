@@ -21,8 +21,6 @@ from icefloe.storage.requests import RequestKind, Requests, RequestTotals
 from icefloe.storage.store import KeyMissingError, RangeMissingError, Store, StoredObject
 from icefloe.storage.store_errors import StorePlace
 
-__all__ = ["ObjectStore"]
-
 Found = TypeVar("Found")
 
 _GAP_BYTES: Final = 2**20

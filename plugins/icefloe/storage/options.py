@@ -6,8 +6,6 @@ from typing import Final
 
 from icefloe.errors import TerminalError
 
-__all__ = ["usable_options"]
-
 _VENDORS: Final = {"s3": "aws", "gs": "google", "abfs": "azure", "abfss": "azure"}
 _VENDOR: Final = re.compile(r"^(aws|google|azure)_")
 # Keys and certificates have several lines.

@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 
-__all__ = ["ByteRange", "coalesce_ranges", "cut_ranges"]
+__all__ = ["ByteRange"]
 
 ByteRange = tuple[int, int]
 """Half-open: ``(start, stop)``."""

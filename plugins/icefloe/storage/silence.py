@@ -3,8 +3,6 @@
 from functools import cache
 from time import monotonic
 
-__all__ = ["Silence", "silence_of"]
-
 
 class Silence:
     """Begins when a store was waited for in vain, ends when it answers or after a while; for all threads."""

@@ -11,7 +11,7 @@ from icefloe.errors import TerminalError, TransientError
 from icefloe.storage.keys import check_folder, check_key, join_url
 from icefloe.storage.ranges import ByteRange
 
-__all__ = ["ChildStore", "KeyMissingError", "RangeMissingError", "Store", "StoredObject"]
+__all__ = ["KeyMissingError", "Store", "StoredObject"]
 
 
 class KeyMissingError(TerminalError):

@@ -16,8 +16,6 @@ from icefloe.redaction.hidden import redacted_foreign
 from icefloe.storage.keys import join_url
 from icefloe.storage.store import KeyMissingError
 
-__all__ = ["StorePlace"]
-
 _DENIED: Final = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, PermissionError)
 _OURS: Final = (IcefloeError, exceptions.AlreadyExistsError)
 _THEIRS: Final = (exceptions.BaseError, OSError, ValueError)

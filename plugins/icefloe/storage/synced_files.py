@@ -9,8 +9,6 @@ from typing import Final
 
 from icefloe.storage.unfinished import open_unfinished
 
-__all__ = ["make_synced_folder", "sync_folder", "synced_file"]
-
 _COPIED_BYTES: Final = 2**20
 # Some file systems cannot sync a folder and say so by these; they keep its entries in their own way.
 _CANNOT_SYNC: Final = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)

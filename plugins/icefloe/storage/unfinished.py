@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-__all__ = ["open_unfinished", "remove_unfinished", "unfinished_name"]
-
 _OURS: Final = re.compile(r"\..+\.[0-9a-f]{12}#0", re.DOTALL)
 _EARLIER: Final = re.compile(
     r"(part-.*\.parquet|.*\.json|.*\.(data|index|statistics|block)|[0-9]+\.[0-9]+(\.void)?)#[0-9]+", re.DOTALL

@@ -20,7 +20,7 @@ from icefloe.shuffle.map_output_record import MapOutputRecord
 from icefloe.shuffle.ordinal_sums import OrdinalSums
 from icefloe.sinks.sink import CommitMessage
 
-__all__ = ["DeliveredBatch", "UndeliveredError", "delivering_phase"]
+__all__ = ["UndeliveredError"]
 
 
 class UndeliveredError(TransientError):

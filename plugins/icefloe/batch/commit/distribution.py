@@ -8,7 +8,7 @@ from pydantic import ConfigDict
 
 from icefloe.documents import STRICT
 
-__all__ = ["Distribution", "Extreme"]
+__all__ = ["Distribution"]
 
 _EXTREMES: Final = 5
 

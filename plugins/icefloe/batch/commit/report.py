@@ -17,7 +17,7 @@ from icefloe.documents import STRICT, Hash128, SnapshotId, dump_document, load_d
 from icefloe.errors import TerminalError
 from icefloe.flow import Route
 
-__all__ = ["BatchReport", "keep_report", "load_report"]
+__all__ = ["BatchReport", "load_report"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,6 @@ from icefloe.audit.sums import AuditError, Sums
 from icefloe.batch.plan_document import Plan
 from icefloe.documents import STRICT
 
-__all__ = ["SummaryCheck", "check_summaries"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryCheck:

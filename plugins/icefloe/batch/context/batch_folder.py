@@ -11,7 +11,7 @@ from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.shuffle.map_output_log import MapOutputLog
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["BatchFolder", "PlanMissingError", "load_plan"]
+__all__ = ["BatchFolder", "load_plan"]
 
 
 class PlanMissingError(TerminalError):

@@ -12,8 +12,6 @@ from icefloe.batch.rows.weighted_rows import Effect
 from icefloe.changes.consolidate import surviving_rows
 from icefloe.changes.row_hash.row_hashes import RowHashes
 
-__all__ = ["contended_ordinals", "effects_left"]
-
 
 def contended_ordinals(files: Sequence[FileRows]) -> frozenset[int]:
     """The ordinals in which rows of these files can cancel one for one.

@@ -13,8 +13,6 @@ from icefloe.batch.rows.weighted_rows import WeightedRows
 from icefloe.changes.hash_slice import HashSlice
 from icefloe.changes.row_hash.row_hashes import row_hashes_of_batch
 
-__all__ = ["CarryOver"]
-
 _BYTES_PER_CANDIDATE: Final = 64
 """A position, a row hash, a copy of it next to the hashes of the other files, and memory to compare them."""
 _MIN_SLICE_ROWS: Final = 1 << 16

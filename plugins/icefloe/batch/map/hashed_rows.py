@@ -17,8 +17,6 @@ from icefloe.batch.rows.weighted_rows import Effect, WeightedRows
 from icefloe.changes.hash_slice import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 
-__all__ = ["HashedRows", "MemoryBudget", "hash_file"]
-
 
 class MemoryBudget:
     """Bytes that may be kept between reading and handing on.

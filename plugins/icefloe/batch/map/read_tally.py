@@ -6,8 +6,6 @@ from icefloe.audit.sums import AuditError
 from icefloe.batch.rows.file_effects import FileRows
 from icefloe.batch.rows.row_reader import ReadRows
 
-__all__ = ["FileTally", "ReadTally"]
-
 
 class FileTally:
     """The rows of one file as they are read.

@@ -12,8 +12,6 @@ from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.changes.alignment import aligned_batches, differing_rows
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 
-__all__ = ["align", "alignable_pairs"]
-
 _ALIGNED_SHARE: Final = 0.25
 """Above this share of differing rows the row order was not kept, and hashing is cheaper."""
 

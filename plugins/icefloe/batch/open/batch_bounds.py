@@ -10,7 +10,7 @@ from icefloe.iceberg.step import Step
 from icefloe.iceberg.table import Table
 from icefloe.units import format_bytes
 
-__all__ = ["ScanTooLargeError", "leading_within", "refuse_large_scan", "steps_within"]
+__all__ = ["refuse_large_scan"]
 
 
 class ScanTooLargeError(TerminalError):

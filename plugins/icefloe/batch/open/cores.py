@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from icefloe.errors import TerminalError
 from icefloe.pipeline.model import Pipeline
 
-__all__ = ["allocates_dynamically", "available_cores", "executor_cores", "local_cores"]
+__all__ = ["allocates_dynamically", "available_cores", "local_cores"]
 
 
 def available_cores(pipeline: Pipeline) -> int:

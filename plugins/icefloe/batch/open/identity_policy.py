@@ -10,7 +10,7 @@ from icefloe.iceberg.schemas.identifier_columns import resolve_identifier_column
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import Table
 
-__all__ = ["choose_identity", "has_row_ids", "identity_text", "kept_identity"]
+__all__ = ["choose_identity", "has_row_ids", "identity_text"]
 
 _ROW_LINEAGE: Final = 3
 

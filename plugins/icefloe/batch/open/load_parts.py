@@ -12,8 +12,6 @@ from icefloe.iceberg.step import Step, StepKind
 from icefloe.iceberg.steps.steps import SnapshotRange
 from icefloe.iceberg.table import Table
 
-__all__ = ["first_part", "next_part"]
-
 
 def first_part(table: Table, snapshots: SnapshotRange, *, max_bytes: int) -> SnapshotRange:
     """The range as it is, or only the first files of its load if the load alone reads more than ``max_bytes``.

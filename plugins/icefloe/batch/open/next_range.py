@@ -15,8 +15,6 @@ from icefloe.iceberg.steps.tag_moves import plan_tag_move
 from icefloe.iceberg.table import Table
 from icefloe.pipeline.model import Pipeline
 
-__all__ = ["next_range"]
-
 logger = logging.getLogger(__name__)
 
 _CONTINUOUS: Final = "@continuous"

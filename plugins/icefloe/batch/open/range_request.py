@@ -14,7 +14,7 @@ from icefloe.iceberg.steps.steps import SnapshotRange, plan_range
 from icefloe.iceberg.table import Table, table_uuid
 from icefloe.pipeline.recorded_configuration import result_configuration
 
-__all__ = ["RangeRequest", "backfill_id", "plan_request"]
+__all__ = ["RangeRequest", "plan_request"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from icefloe.iceberg.table import table_uuid
 from icefloe.pipeline.recorded_configuration import compare, result_configuration, tuning_configuration
 from icefloe.version import VERSION
 
-__all__ = ["ConfigurationChangedError", "pipeline_record", "refuse_other_meaning", "tuning_warnings"]
+__all__ = ["refuse_other_meaning"]
 
 
 class ConfigurationChangedError(TerminalError):

@@ -5,8 +5,6 @@ from typing import Final
 
 from icefloe.units import format_bytes
 
-__all__ = ["MAX_PARTITIONS", "PartitionCount", "partition_count"]
-
 MAX_PARTITIONS: Final = 4096
 _MIN_PARTITIONS: Final = 64
 

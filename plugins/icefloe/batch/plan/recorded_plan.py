@@ -5,8 +5,6 @@ from icefloe.checkpoint.records import OffsetRecord
 from icefloe.documents import document_digest
 from icefloe.errors import TerminalError
 
-__all__ = ["ForeignPlanError", "OtherPlanError", "refuse_foreign_plan", "refuse_other_plan"]
-
 
 class ForeignPlanError(TerminalError):
     """The folder of a batch holds the plan of another one. Facts: ``url``, ``batch_number``."""

@@ -33,8 +33,6 @@ from icefloe.shuffle.reduce_ranges import CoalescePlan
 from icefloe.storage.local_folders import local_folders
 from icefloe.storage.store import KeyMissingError
 
-__all__ = ["load_reidentified", "write_reidentified"]
-
 logger = logging.getLogger(__name__)
 
 _BYTES_PER_ROW: Final = 128

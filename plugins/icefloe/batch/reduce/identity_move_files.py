@@ -17,8 +17,6 @@ from icefloe.errors import TransientError, one_line
 from icefloe.shuffle.blocks import decode_block, encode_block
 from icefloe.shuffle.reduce_ids import order_by_reduce_id, reduce_ids
 
-__all__ = ["IdentityMoves", "ReidentifiedFiles"]
-
 _MAX_BYTES: Final = 1 << 31
 _SCHEMA: Final = pa.schema(
     [

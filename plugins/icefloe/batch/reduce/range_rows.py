@@ -17,8 +17,6 @@ from icefloe.shuffle.extents import Extent, RangeExtents
 from icefloe.shuffle.fetch import FetchedBlock, fetch_blocks
 from icefloe.storage.store import Store
 
-__all__ = ["RangeRows"]
-
 logger = logging.getLogger(__name__)
 
 _LARGEST_PIECE_BYTES: Final = 1 << 30

@@ -10,7 +10,7 @@ from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.committed_output import CommittedOutput, read_committed_outputs
 from icefloe.shuffle.map_output_record import CorruptMapOutputError
 
-__all__ = ["MAX_ROUNDS", "UnreliableStoreError", "unreliable_store", "void_damaged", "whole_outputs"]
+__all__ = ["MAX_ROUNDS", "unreliable_store", "void_damaged", "whole_outputs"]
 
 MAX_ROUNDS: Final = 4
 """Number of times that damaged map outputs are made again before the store is blamed."""

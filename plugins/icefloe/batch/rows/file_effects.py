@@ -14,7 +14,7 @@ from icefloe.iceberg.deletes.deleted_positions import DeletedPositions
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import FileIO
 
-__all__ = ["FileRows", "file_rows", "task_file_rows"]
+__all__ = ["FileRows", "task_file_rows"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from icefloe.iceberg.files.reader import read_data_file, read_matching_rows, rea
 from icefloe.iceberg.schemas.row_lineage import ROW_ID, inherited_row_ids
 from icefloe.iceberg.table import FileIO
 
-__all__ = ["DecodedBytes", "ReadRows", "TableRowReader"]
+__all__ = ["ReadRows", "TableRowReader"]
 
 _NO_ROWS: Final[Positions] = np.zeros(0, np.int64)
 

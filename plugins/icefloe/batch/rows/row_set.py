@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
-__all__ = ["Positions", "RowSet", "listed"]
+__all__ = ["Positions", "RowSet"]
 
 Positions = NDArray[np.int64]
 """Ascending, each once."""

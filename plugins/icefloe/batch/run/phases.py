@@ -19,7 +19,7 @@ from icefloe.flow import Phase
 from icefloe.shuffle.map_output_record import CorruptMapOutputError
 from icefloe.shuffle.reduce_ranges import CoalescePlan
 
-__all__ = ["Engine", "run_phase"]
+__all__ = ["run_phase"]
 
 logger = logging.getLogger(__name__)
 

@@ -10,8 +10,6 @@ from icefloe.batch.context.table_files import table_files
 from icefloe.batch.table_access import TableAccess
 from icefloe.iceberg.catalog.file_io import FileRefusedError, FileUnansweredError
 
-__all__ = ["RenewedFiles"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -12,8 +12,6 @@ from icefloe.flow import Phase
 from icefloe.shuffle.map_output import new_attempt
 from icefloe.storage.requests import RequestTotals
 
-__all__ = ["Outcome", "TaskRun"]
-
 
 class Outcome(NamedTuple):
     """The outcome of one task. Its error travels as a value, because an engine would turn it into text."""

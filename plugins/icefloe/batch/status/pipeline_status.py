@@ -12,7 +12,7 @@ from icefloe.documents import STRICT, SnapshotId
 from icefloe.flow import FlowTask
 from icefloe.iceberg.load_part import LoadPart
 
-__all__ = ["Expiry", "PipelineStatus", "RecentBatch", "Trouble", "with_batch"]
+__all__ = ["PipelineStatus", "Trouble"]
 
 _RECENT: Final = 50
 _TASKS: Final = tuple(FlowTask)

@@ -16,7 +16,7 @@ from icefloe.errors import TerminalError, one_line
 from icefloe.iceberg.catalog.catalogs import reload_table
 from icefloe.pipeline.model import Pipeline
 
-__all__ = ["load_status", "publish_status", "publish_trouble", "status_of"]
+__all__ = ["load_status", "publish_status", "publish_trouble"]
 
 logger = logging.getLogger(__name__)
 

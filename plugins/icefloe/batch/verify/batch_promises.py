@@ -14,8 +14,6 @@ from icefloe.flow import Route
 from icefloe.iceberg.schemas.identifier_columns import ColumnPath
 from icefloe.iceberg.schemas.table_schema import TableSchema
 
-__all__ = ["BatchPromises", "delivered_shape"]
-
 
 class BatchPromises:
     """The promises of one batch, and the columns in which its rows show their identity.

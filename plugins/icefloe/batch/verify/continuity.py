@@ -6,8 +6,6 @@ from itertools import pairwise
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import CommitRecord, Cursor, OffsetRecord
 
-__all__ = ["breaks_between"]
-
 
 def breaks_between(checkpoint: Checkpoint, batches: Sequence[CommitRecord]) -> Iterator[str]:
     """One sentence for each batch that does not follow the one before it.

@@ -36,7 +36,7 @@ from icefloe.sinks.files import FilesSink
 from icefloe.sinks.manifest import Manifest, Part
 from icefloe.storage.store import KeyMissingError
 
-__all__ = ["VerifyReport", "verify_batches"]
+__all__ = ["verify_batches"]
 
 logger = logging.getLogger(__name__)
 

@@ -9,8 +9,6 @@ from icefloe.iceberg.load_part import LoadPart
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import Table
 
-__all__ = ["SchemaRun", "schema_runs", "since_last_start"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaRun:

@@ -11,8 +11,6 @@ from icefloe.changes.row_hash.canonical import null_mask
 from icefloe.changes.row_hash.mixing import K1, HashSums, Mixer, Seed, Words
 from icefloe.changes.row_hash.sequences import Rows, add_sequences
 
-__all__ = ["byte_words", "is_bytes", "repeats_long_values"]
-
 _WIDE: Final = {pa.lib.Type_LARGE_STRING, pa.lib.Type_LARGE_BINARY}
 _ENCODABLE: Final = {pa.lib.Type_STRING, pa.lib.Type_BINARY, *_WIDE}
 _VIEWS: Final = {pa.lib.Type_STRING_VIEW, pa.lib.Type_BINARY_VIEW}

@@ -14,8 +14,6 @@ from icefloe.changes.row_hash.mixing import K1, HashSums, Mixer, Seed, Words
 from icefloe.changes.row_hash.sequences import Rows, add_sequences
 from icefloe.errors import TerminalError
 
-__all__ = ["add_column"]
-
 _LIST_VIEWS: Final = {pa.lib.Type_LIST_VIEW, pa.lib.Type_LARGE_LIST_VIEW}
 _LISTS: Final = {pa.lib.Type_LIST, pa.lib.Type_LARGE_LIST, pa.lib.Type_FIXED_SIZE_LIST, *_LIST_VIEWS}
 

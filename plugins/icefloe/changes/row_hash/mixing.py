@@ -13,19 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "BLOCK_ROWS",
-    "GAMMA",
-    "K1",
-    "K2",
-    "NULL",
-    "HashSums",
-    "Mixer",
-    "Seed",
-    "Words",
-    "column_seed",
-    "scramble",
-]
+__all__ = ["GAMMA"]
 
 _MASK: Final = 2**64 - 1
 GAMMA: Final = 0x9E3779B97F4A7C15

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from icefloe.changes.row_hash.mixing import BLOCK_ROWS, K1, K2, HashSums, Mixer, Seed, Words
 
-__all__ = ["Fetch", "Rows", "add_sequences"]
-
 Rows = NDArray[np.int64] | slice
 Fetch = Callable[[Rows, NDArray[np.int64] | int], Words]
 """The words, without nulls, of the elements at some positions of some rows' sequences."""

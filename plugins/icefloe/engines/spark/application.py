@@ -12,14 +12,7 @@ from icefloe.engines.spark.spark_conf import driver_environment, refuse_missing_
 from icefloe.errors import TerminalError
 from icefloe.pipeline.model import Pipeline
 
-__all__ = [
-    "ATTEMPT_VARIABLE",
-    "SPARK_JOBS",
-    "SparkApplication",
-    "refuse_missing_jobs",
-    "refuse_unshared_storage",
-    "refuse_unshared_table",
-]
+__all__ = ["SPARK_JOBS", "SparkApplication", "refuse_missing_jobs", "refuse_unshared_storage", "refuse_unshared_table"]
 
 SPARK_JOBS: Final = Path(__file__).parents[4] / "spark_jobs"
 ATTEMPT_VARIABLE: Final = "ICEFLOE_ATTEMPT"

@@ -10,8 +10,6 @@ from icefloe.redaction.hidden import redacted_foreign
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-__all__ = ["SparkEngine"]
-
 
 class SparkEngine:
     """Runs tasks on the executors of a Spark application.

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Final
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
-__all__ = ["build_package_zip"]
-
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 _PACKAGE: Final = Path(__file__).parents[2]
 

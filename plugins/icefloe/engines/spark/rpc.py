@@ -8,7 +8,7 @@ from typing import Final
 
 from icefloe.engines.spark.master import SparkMaster
 
-__all__ = ["machine_defaults", "open_rpc_advice", "rpc_settings"]
+__all__ = ["open_rpc_advice"]
 
 _AUTHENTICATE: Final = "spark.authenticate"
 _TLS: Final = "spark.ssl.rpc.enabled"

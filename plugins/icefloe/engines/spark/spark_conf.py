@@ -9,8 +9,6 @@ from icefloe.engines.spark.master import SparkMaster
 from icefloe.engines.spark.rpc import rpc_settings
 from icefloe.errors import TerminalError
 
-__all__ = ["driver_environment", "refuse_missing_archives", "spark_conf"]
-
 _HEAP: Final = "1g"
 _BESIDE_ARROW_BYTES: Final = 512 << 20
 _MIB: Final = 1 << 20

@@ -7,8 +7,6 @@ from typing import Any, Final, Protocol
 
 from icefloe.errors import TerminalError, TransientError
 
-__all__ = ["found_libraries", "refuse_other_libraries"]
-
 _LIBRARIES: Final = ("pyarrow", "numpy", "obstore", "lz4", "pyroaring", "pyiceberg", "pydantic")
 
 

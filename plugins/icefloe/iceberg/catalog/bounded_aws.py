@@ -4,8 +4,6 @@ from typing import Any, Final
 
 from pyiceberg.catalog import BOTOCORE_SESSION, Catalog
 
-__all__ = ["bounded_dynamodb", "bounded_glue", "bounded_session"]
-
 _LONGEST_CONNECT_SECONDS: Final = 10.0
 
 

@@ -4,8 +4,6 @@ from typing import Any
 
 from pyiceberg.catalog import Catalog
 
-__all__ = ["bound_client", "bounded_hive"]
-
 
 def bounded_hive(name: str, properties: dict[str, str], silence_seconds: float) -> Catalog:
     """The Hive catalog; arguments as `BoundedRestCatalog`."""

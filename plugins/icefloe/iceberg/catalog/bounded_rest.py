@@ -6,8 +6,6 @@ from typing import Final
 from pyiceberg.catalog.rest import RestCatalog
 from requests import Session
 
-__all__ = ["BoundedRestCatalog"]
-
 _LONGEST_CONNECT_SECONDS: Final = 10.0
 
 

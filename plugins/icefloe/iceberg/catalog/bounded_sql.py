@@ -6,8 +6,6 @@ from typing import Any, Final
 from pyiceberg.catalog.sql import SqlCatalog
 from sqlalchemy import event
 
-__all__ = ["BoundedSqlCatalog", "connection_timeouts"]
-
 _LONGEST_CONNECT_SECONDS: Final = 10
 
 

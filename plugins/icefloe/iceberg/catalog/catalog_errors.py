@@ -21,8 +21,6 @@ from icefloe.outgoing import raise_outgoing
 from icefloe.patience import PATIENCE_VARIABLE
 from icefloe.redaction.hidden import redacted_foreign
 
-__all__ = ["catalog_errors"]
-
 _TRANSIENT: Final = (ServerError, ServiceUnavailableError, TooManyRequestsError, WaitingForLockException)
 _TERMINAL: Final = (
     AttributeError, ImportError, LookupError, NoSuchPropertyException, NotInstalledError, RESTError, TypeError,

@@ -6,8 +6,6 @@ from typing import Any, Final
 
 from icefloe.errors import TerminalError
 
-__all__ = ["usable_properties"]
-
 _MAPPINGS: Final = ("auth", "ssl")
 _IN_HEADERS: Final = re.compile(
     r"token|credential|header\..*|scope|.*access-key-id|.*session-token|.*[._-]token|.*sas-token.*|ur[il]|.*endpoint"

@@ -11,7 +11,7 @@ from icefloe.iceberg.catalog.file_places import FilePlaces, folder_to_allow, wit
 from icefloe.iceberg.table import table_name
 from icefloe.pipeline.url import location_fault
 
-__all__ = ["ConfinedIO", "FileElsewhereError", "allowed_locations_of", "confine", "refuse_elsewhere"]
+__all__ = ["ConfinedIO", "refuse_elsewhere"]
 
 
 class FileElsewhereError(TerminalError):

@@ -6,7 +6,7 @@ from pyiceberg.table.metadata import TableMetadata
 
 from icefloe.errors import NotBuiltError
 
-__all__ = ["EncryptedError", "EncryptedRowsError", "encrypted_file", "is_encrypted_stream", "refuse_encrypted"]
+__all__ = ["EncryptedRowsError", "encrypted_file", "is_encrypted_stream", "refuse_encrypted"]
 
 _KEY_ID: Final = "encryption.key-id"
 _STREAM_MAGIC: Final = b"AGS1"

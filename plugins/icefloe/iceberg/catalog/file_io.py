@@ -14,9 +14,13 @@ from icefloe.iceberg.unreadable import UndecodableError
 from icefloe.redaction.hidden import hide
 
 __all__ = [
-    "FileGoneError", "FileRefusedError", "FileUnansweredError",
-    "data_file_input", "is_local", "open_file_io", "reading_data_file",
-]  # fmt: skip
+    "FileRefusedError",
+    "FileUnansweredError",
+    "data_file_input",
+    "is_local",
+    "open_file_io",
+    "reading_data_file",
+]
 
 logger = logging.getLogger(__name__)
 

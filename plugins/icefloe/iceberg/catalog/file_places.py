@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from icefloe.pipeline.url import one_store
 
-__all__ = ["FilePlace", "FilePlaces", "folder_to_allow", "without_localhost"]
+__all__ = ["FilePlaces"]
 
 _PLAIN_NAME: Final = re.compile(r"\w[\w.=-]*", re.ASCII)
 """A file name that every parser of URLs takes as it is."""

@@ -15,8 +15,6 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.table import Table
 
-__all__ = ["own_file_io", "withhold_table_properties"]
-
 
 def withhold_table_properties(catalog: Catalog) -> Catalog:
     """The same catalog; it now makes FileIOs from its own properties and those that it hands out with a table."""

@@ -5,8 +5,6 @@ from typing import Final
 
 from pydantic import ValidationError
 
-__all__ = ["UnknownColumnType", "unknown_column_type"]
-
 _TYPE_KEYS: Final = {"type", "element", "key", "value"}
 
 

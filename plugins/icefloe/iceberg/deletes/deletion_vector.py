@@ -23,8 +23,6 @@ from icefloe.errors import TerminalError, one_line
 from icefloe.iceberg.catalog.file_io import data_file_input, reading_data_file
 from icefloe.iceberg.delete_file import DeleteFile
 
-__all__ = ["decode_deletion_vector", "read_deletion_vectors"]
-
 Found = TypeVar("Found")
 
 _MAGIC: Final = b"\xd1\xd3\x39\x64"

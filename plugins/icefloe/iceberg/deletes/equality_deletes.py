@@ -23,8 +23,6 @@ from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.files.reader import read_data_file
 from icefloe.iceberg.schemas.table_schema import TableSchema
 
-__all__ = ["EqualityDeletes", "key_hashes"]
-
 _BYTES_PER_KEY: Final = 32
 _PARALLEL_READS: Final = 8
 

@@ -19,8 +19,6 @@ from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.files.reader import read_data_file
 from icefloe.iceberg.schemas.table_schema import TableSchema
 
-__all__ = ["read_position_deletes"]
-
 _PATH: Final = NestedField(2147483546, "file_path", StringType(), required=False)
 _POSITION: Final = NestedField(2147483545, "pos", LongType(), required=False)
 _FIELDS: Final = (_PATH, _POSITION)

@@ -11,8 +11,6 @@ from icefloe.iceberg.catalog.file_io import is_local
 from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.deletes.deletion_vector import read_deletion_vectors
 
-__all__ = ["VectorPrefetch", "neighbours", "windows"]
-
 _PARALLEL_READS: Final = 8
 _GAP_BYTES: Final = 1 << 20
 """The largest gap that is fetched along with its neighbours instead of asking for each of them."""

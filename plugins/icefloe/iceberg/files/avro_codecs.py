@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-__all__ = ["MAX_BLOCK_BYTES", "decompressed"]
+__all__ = ["decompressed"]
 
 MAX_BLOCK_BYTES: Final = 128 << 20
 """The most bytes of one block, compressed or not. Writers end a block at 16 KiB to some MiB, or after one larger row.

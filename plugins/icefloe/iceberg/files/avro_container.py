@@ -18,7 +18,7 @@ from icefloe.iceberg.files.avro_codecs import MAX_BLOCK_BYTES, decompressed
 from icefloe.iceberg.files.avro_decoder import AvroDecoder, Unbacked
 from icefloe.iceberg.unreadable import UndecodableError
 
-__all__ = ["AvroBlock", "AvroContainer", "decoding"]
+__all__ = ["decoding"]
 
 _MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16

@@ -8,8 +8,6 @@ from typing import Final
 
 from pyiceberg.avro.decoder import new_decoder
 
-__all__ = ["MAX_VALUES", "AvroDecoder", "Unbacked"]
-
 MAX_VALUES: Final = 1 << 16
 """The most values of one row outside of arrays and maps, counted by the schema: padding covers them all."""
 _PADDING: Final = bytes(8 * MAX_VALUES)

@@ -13,8 +13,6 @@ from icefloe.iceberg.files.opened_file import BATCH_BYTES, selected_columns
 from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.projection.file_columns import FileColumn
 
-__all__ = ["AvroRows"]
-
 _ENCODED_BYTES: Final = BATCH_BYTES >> 3
 """Encoded bytes that fill a batch: values are Python objects until then, several times as large."""
 _ELEMENTS: Final = 1 << 20

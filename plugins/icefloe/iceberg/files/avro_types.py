@@ -14,8 +14,6 @@ import pyarrow as pa
 from icefloe.iceberg.files.avro_decoder import MAX_VALUES, AvroDecoder
 from icefloe.iceberg.files.avro_values import LeafValues, ListValues, MapValues, OptionalValues, StructValues, Values
 
-__all__ = ["AvroField", "record_fields"]
-
 _FIELD_ID: Final = "iceberg.id"
 _PRIMITIVES: Final[Mapping[str, tuple[pa.DataType, str]]] = {
     "boolean": (pa.bool_(), "read_boolean"),

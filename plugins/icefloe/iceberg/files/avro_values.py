@@ -11,8 +11,6 @@ import pyarrow as pa
 
 from icefloe.iceberg.files.avro_decoder import AvroDecoder
 
-__all__ = ["LeafValues", "ListValues", "MapValues", "OptionalValues", "StructValues", "Values"]
-
 
 class Values(Protocol):
     """Reads values of one type; knows nothing of names."""

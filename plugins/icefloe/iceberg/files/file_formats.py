@@ -13,8 +13,6 @@ from icefloe.iceberg.catalog.encryption import EncryptedRowsError
 from icefloe.iceberg.files.opened_file import OpenedFile
 from icefloe.iceberg.files.parquet_file import ParquetRows
 
-__all__ = ["READABLE_FORMATS", "open_rows"]
-
 _ENCRYPTED_FOOTER: Final = b"PARE"
 READABLE_FORMATS: Final = frozenset({"PARQUET", "ORC", "AVRO"})
 

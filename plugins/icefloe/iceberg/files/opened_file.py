@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from icefloe.iceberg.filters.row_filter import RowFilter
     from icefloe.iceberg.projection.file_columns import FileColumn
 
-__all__ = ["BATCH_BYTES", "OpenedFile", "selected_columns"]
 
 BATCH_BYTES: Final = 64 << 20
 """Approximate size of a decoded batch: rows of several MiB come a few at a time."""

@@ -18,8 +18,6 @@ from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.projection.file_columns import FileColumn
 from icefloe.iceberg.unreadable import ColumnError, UndecodableError
 
-__all__ = ["OrcRows"]
-
 _MEASURED_ROWS: Final = 64
 
 

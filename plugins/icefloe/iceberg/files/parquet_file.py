@@ -15,8 +15,6 @@ from icefloe.iceberg.files.row_size import largest_row_bytes
 from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.projection.file_columns import FileColumn
 
-__all__ = ["ParquetRows"]
-
 _DICTIONARY_BYTES_PER_VALUE: Final = 4.0
 """Text that takes fewer bytes per value than its plain encoding's length prefix is dictionary-encoded in the file."""
 

@@ -23,7 +23,7 @@ from icefloe.iceberg.projection.projection import Projection, plan_projection
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.unreadable import ColumnError
 
-__all__ = ["BATCH_ROWS", "RecordCountError", "plain_batch", "read_data_file", "read_matching_rows", "read_rows"]
+__all__ = ["read_data_file", "read_matching_rows", "read_rows"]
 
 BATCH_ROWS: Final = 131_072
 

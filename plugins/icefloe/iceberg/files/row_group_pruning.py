@@ -24,8 +24,6 @@ from icefloe.iceberg.filters.column_range import ColumnRange, range_condition
 from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.projection.file_columns import FileColumn
 
-__all__ = ["matching_row_groups"]
-
 
 def matching_row_groups(metadata: Any, columns: Sequence[FileColumn], row_filter: RowFilter) -> list[int]:
     """The row groups that may hold a row that passes, in order; a column without usable statistics rules out none.

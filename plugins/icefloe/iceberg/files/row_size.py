@@ -7,8 +7,6 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["largest_row_bytes"]
-
 _LONGEST_MEASURED: Final = 4096
 """Longer values have no minimum and maximum in the footer, so their length must be looked up."""
 _MEASURED_GROUPS: Final = 8

@@ -48,8 +48,6 @@ from icefloe.iceberg.filters.filter_literals import fitted_literal, literal_advi
 from icefloe.iceberg.schemas.struct_paths import fields_by_name, nearest_names
 from icefloe.pipeline.expanded_text import ExpandedText
 
-__all__ = ["bind_filter"]
-
 _ORDERS: Final = (LessThan, LessThanOrEqual, GreaterThan, GreaterThanOrEqual)
 
 

@@ -9,8 +9,6 @@ from pyiceberg.types import DecimalType, FloatType, IntegerType, LongType, Primi
 
 from icefloe.iceberg.schemas.arrow_types import arrow_type
 
-__all__ = ["fitted_literal", "literal_advice"]
-
 _EXAMPLES: Final = {
     "boolean": "true", "int": "7", "long": "7", "float": "0.5", "double": "0.5", "string": "'text'",
     "date": "'2024-02-29'", "time": "'12:30:00'", "timestamp": "'2024-02-29T12:30:00'",

@@ -28,8 +28,6 @@ from pyiceberg.expressions import (
 
 from icefloe.iceberg.filters.filter_syntax import fold
 
-__all__ = ["filter_mask"]
-
 _UNARY: Final[Mapping[type[BoundPredicate], Callable[[Any], Any]]] = {
     BoundNotNull: pc.is_valid,
     BoundIsNaN: pc.is_nan,

@@ -11,7 +11,7 @@ from pyparsing import ParseBaseException
 from icefloe.errors import TerminalError
 from icefloe.pipeline.expanded_text import ExpandedText
 
-__all__ = ["fold", "parse_filter"]
+__all__ = ["fold"]
 
 _EXAMPLE: Final = "\"day >= '2024-02-29' and (status in ('new', 'paid') or place.city is null)\""
 _SHOWN: Final = 40

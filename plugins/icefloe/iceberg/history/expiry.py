@@ -9,7 +9,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.iceberg.history.history import MAIN
 
-__all__ = ["kept_until_ms", "next_expiry_ms"]
+__all__ = ["next_expiry_ms"]
 
 _MAX_SNAPSHOT_AGE: Final = "history.expire.max-snapshot-age-ms"
 _MIN_SNAPSHOTS: Final = "history.expire.min-snapshots-to-keep"

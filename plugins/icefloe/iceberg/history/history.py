@@ -13,7 +13,6 @@ from icefloe.iceberg.table import table_name
 
 __all__ = [
     "MAIN",
-    "BranchMove",
     "ExpiredHistoryError",
     "History",
     "NotAnAncestorError",

@@ -9,7 +9,7 @@ from pyiceberg.table.snapshots import Snapshot
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.step import Step, StepKind
 
-__all__ = ["changed_records", "deletes_added", "file_bytes_bound", "record_delta", "summary_row_delta", "total_records"]
+__all__ = ["file_bytes_bound", "summary_row_delta"]
 
 _ADDED: Final = ("added-records", "added-data-files")
 _DELETED: Final = ("deleted-records", "deleted-data-files")

@@ -21,7 +21,7 @@ from pyiceberg.types import (
     TimeType,
 )
 
-__all__ = ["Bounded", "KeyTypes", "comparable_bounds", "decoded_bound", "key_types"]
+__all__ = ["Bounded", "KeyTypes", "comparable_bounds", "decoded_bound"]
 
 _DECODED = (DateType, DecimalType, IntegerType, LongType, TimestampType, TimestamptzType, TimeType)
 _BYTEWISE = (BinaryType, StringType)

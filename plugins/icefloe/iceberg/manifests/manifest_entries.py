@@ -15,17 +15,7 @@ from icefloe.iceberg.data_file import Constant, DataFile, constant_to_json
 from icefloe.iceberg.delete_file import DeleteFile, FileContent
 from icefloe.iceberg.manifests.pyiceberg_avro import FieldSummary, RawEntry
 
-__all__ = [
-    "DELETED_FILE_PATH",
-    "DataEntry",
-    "DeleteEntry",
-    "DeleteId",
-    "EntryStatus",
-    "ManifestFile",
-    "Partition",
-    "data_entries",
-    "delete_entries",
-]
+__all__ = ["DELETED_FILE_PATH", "DataEntry", "DeleteEntry", "DeleteId", "EntryStatus", "ManifestFile", "Partition"]
 
 Partition = tuple[int, tuple[Constant, ...]]
 """A spec id and the partition values of that spec."""

@@ -10,8 +10,6 @@ from typing import Final
 from pyiceberg.avro.decoder import BinaryDecoder, new_decoder
 from pyiceberg.types import FixedType, IcebergType, ListType, MapType, StructType
 
-__all__ = ["MAX_FIELDS", "MetadataDecoder", "field_count"]
-
 MAX_FIELDS: Final = 10_000
 """The most fields of a schema, each counted as often as its type is used; schemas of manifests have about fifty."""
 _PADDING: Final = bytes(4096)

@@ -11,7 +11,7 @@ from pyiceberg.types import DateType, PrimitiveType, TimestampType, TimestamptzT
 from icefloe.iceberg.data_file import Constant, constant_from_json
 from icefloe.iceberg.filters.column_range import ColumnRange, comparable
 
-__all__ = ["PartitionTypes", "partition_range", "partition_types"]
+__all__ = ["PartitionTypes", "partition_range"]
 
 PartitionTypes = Mapping[int, Sequence[PrimitiveType | None]]
 """The types of the partition fields by spec id; None if a type is not known."""

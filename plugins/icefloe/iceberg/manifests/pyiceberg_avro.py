@@ -47,14 +47,7 @@ from icefloe.iceberg.files.avro_codecs import decompressed
 from icefloe.iceberg.files.avro_container import decoding
 from icefloe.iceberg.manifests.metadata_decoder import MetadataDecoder, field_count
 
-__all__ = [
-    "MANIFEST_FIELDS",
-    "SUMMARY_FIELDS",
-    "FieldSummary",
-    "RawEntry",
-    "read_manifest_entries",
-    "read_manifest_list",
-]
+__all__ = ["FieldSummary"]
 
 _MANIFEST_ENTRY: Final[Schema] = MANIFEST_ENTRY_SCHEMAS[3]
 _MANIFEST_LIST: Final[Schema] = MANIFEST_LIST_FILE_SCHEMAS[3]

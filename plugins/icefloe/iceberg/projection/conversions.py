@@ -7,8 +7,6 @@ import pyarrow as pa
 
 from icefloe.iceberg.projection.null_arrays import null_array
 
-__all__ = ["KEEP", "Cast", "Chain", "Conversion", "Decode", "Keep", "KeepDictionary", "Nulls", "Unwrap", "View"]
-
 
 class Conversion(Protocol):
     """Turns an array into another of the same length; knows nothing of files."""

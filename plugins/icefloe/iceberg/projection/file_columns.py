@@ -7,7 +7,7 @@ from typing import Final
 import pyarrow as pa
 from pyiceberg.table.name_mapping import MappedField, NameMapping
 
-__all__ = ["FileColumn", "file_columns", "is_list"]
+__all__ = ["FileColumn", "file_columns"]
 
 _FIELD_IDS: Final = (b"PARQUET:field_id", b"iceberg.id")
 """Keys under which pyarrow puts the ids of Parquet's and ORC's types."""

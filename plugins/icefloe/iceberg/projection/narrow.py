@@ -13,8 +13,6 @@ import pyarrow.compute as pc
 from icefloe.iceberg.projection.conversions import Conversion, Nulls
 from icefloe.iceberg.unreadable import ColumnError
 
-__all__ = ["Narrow", "plan_narrowing"]
-
 
 def plan_narrowing(source: pa.DataType, target: pa.DataType, *, column: str) -> Conversion | None:
     """The step that undoes a widening by Iceberg's promotion; None if the type is not a wider one.

@@ -11,8 +11,6 @@ from icefloe.iceberg.projection.conversions import Conversion
 from icefloe.iceberg.projection.null_arrays import null_array, without_nulls
 from icefloe.iceberg.unreadable import ColumnError
 
-__all__ = ["Field", "FilledField", "ListStep", "MapStep", "Parent", "StructStep", "TakenField"]
-
 _LIST_OFFSET: Final = pa.int64()
 _MAP_OFFSET: Final = pa.int32()
 

@@ -8,8 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["null_array", "without_nulls"]
-
 
 def null_array(kind: pa.DataType, num_rows: int) -> Any:
     """An array of nulls; required fields inside it hold values that no reader sees.

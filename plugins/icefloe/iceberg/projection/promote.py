@@ -16,8 +16,6 @@ from icefloe.iceberg.projection.conversions import (
     View,
 )
 
-__all__ = ["plan_kept_dictionary", "plan_promotion"]
-
 _TEXT: Final = (
     pa.types.is_string,
     pa.types.is_large_string,

@@ -17,7 +17,7 @@ from icefloe.iceberg.manifests.bounds import KeyTypes
 from icefloe.iceberg.manifests.manifest_entries import DELETED_FILE_PATH, DataEntry, DeleteEntry, DeleteId, Partition
 from icefloe.iceberg.scan.key_bounds import key_ranges, may_share_key
 
-__all__ = ["NO_DELETES", "DeleteFileIndex", "DeleteNumbers"]
+__all__ = ["NO_DELETES", "DeleteNumbers"]
 
 DeleteNumbers = FrozenBitMap
 """Some of the delete files of a batch, by the numbers that `DeleteFileIndex` gave them."""

@@ -8,8 +8,6 @@ from pyiceberg.types import DoubleType, FloatType
 from icefloe.iceberg.filters.column_range import ColumnRange
 from icefloe.iceberg.manifests.bounds import Bounded, KeyTypes, decoded_bound
 
-__all__ = ["key_ranges", "may_meet", "may_share_key"]
-
 _UNORDERED: Final = (DoubleType, FloatType)
 """Bounds leave NaN out, which equals NaN."""
 

@@ -14,8 +14,6 @@ from icefloe.iceberg.manifests.partition_values import PartitionTypes, partition
 from icefloe.iceberg.manifests.pyiceberg_avro import FieldSummary
 from icefloe.iceberg.scan.key_bounds import may_meet
 
-__all__ = ["ManifestPruning"]
-
 
 class ManifestPruning:
     """Partitions and paths of the data files that some delete files can reach.

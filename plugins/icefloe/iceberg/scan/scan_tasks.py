@@ -20,7 +20,7 @@ from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteNumbers
 from icefloe.iceberg.scan.step_row_ids import FirstRowIds, row_ids_of_steps
 from icefloe.iceberg.step import Step, StepKind
 
-__all__ = ["ScanPlan", "ScanTask", "Term", "plan_scan_tasks", "scan_tasks"]
+__all__ = ["ScanPlan", "ScanTask", "Term", "plan_scan_tasks"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from icefloe.iceberg.scan.changed_files import FileTerm
 
-__all__ = ["FirstRowIds", "row_ids_of_steps"]
-
 FirstRowIds = Mapping[str, int]
 """The first row id of each data file of a step by its path; empty if a file of the step has none."""
 

@@ -10,7 +10,7 @@ from icefloe.errors import TerminalError
 from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.schemas.table_schema import TableSchema
 
-__all__ = ["equality_schema", "equality_schemas"]
+__all__ = ["equality_schemas"]
 
 
 def equality_schemas(metadata: TableMetadata, delete_files: Iterable[DeleteFile]) -> dict[tuple[int, ...], TableSchema]:

@@ -8,8 +8,6 @@ from pyiceberg.types import NestedField, StructType
 from icefloe.errors import TerminalError
 from icefloe.iceberg.schemas.struct_paths import fields_by_name, nearest_names
 
-__all__ = ["selected_schema"]
-
 
 def selected_schema(schema: Schema, names: Sequence[str]) -> Schema:
     """The named columns with everything inside them, in the schema's order, ids and defaults kept.

@@ -9,8 +9,6 @@ from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.iceberg.history.metadata_log import MetadataLog, MetadataVersion
 
-__all__ = ["CommitGroups", "Publication", "Versions", "commit_groups", "group_by_publication", "publication"]
-
 
 class Versions(Protocol):
     """The part of a metadata log that finding commits needs."""

@@ -9,8 +9,6 @@ from icefloe.iceberg.schemas.covering_schema import covering_schema
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import table_name
 
-__all__ = ["require_comparable_states"]
-
 
 def require_comparable_states(table: Table, start_snapshot_id: int, end_snapshot_id: int) -> None:
     """Raise unless the columns with the same field id have the same type in both states, or one type was promoted.

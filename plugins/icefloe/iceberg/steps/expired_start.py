@@ -10,8 +10,6 @@ from icefloe.iceberg.history.history import ExpiredHistoryError, History
 from icefloe.iceberg.manifests.manifest_entries import EntryStatus
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 
-__all__ = ["require_removed_files"]
-
 
 def require_removed_files(snapshot: Snapshot, history: History, reader: ManifestReader, io: FileIO) -> None:
     """Raise unless the files still exist that a snapshot with an expired parent removed.

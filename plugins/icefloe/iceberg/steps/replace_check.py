@@ -10,8 +10,6 @@ from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.iceberg.scan.changed_files import FileTerm, StepFiles
 from icefloe.iceberg.step import Step, StepKind
 
-__all__ = ["check_replace"]
-
 
 def check_replace(snapshot: Snapshot, history: History, reader: ManifestReader) -> str | None:
     """Compare the live rows before and after a ``replace`` snapshot if both are known exactly.

@@ -14,8 +14,6 @@ from icefloe.iceberg.steps.commit_groups import CommitGroups
 from icefloe.iceberg.steps.commit_groups import commit_groups as group_commits
 from icefloe.iceberg.steps.replace_check import check_replace
 
-__all__ = ["StepCollector"]
-
 _SNAPSHOTS_PER_COMMIT: Final = 4
 """The most snapshots that one call of PyIceberg makes."""
 

@@ -13,7 +13,7 @@ from icefloe.redaction.hidden import hide
 if TYPE_CHECKING:
     from icefloe.batch.credentials import Credentials
 
-__all__ = ["find_connection", "resolve_credentials", "storage_options"]
+__all__ = ["resolve_credentials", "storage_options"]
 
 _ICEBERG: Final = "iceberg"
 

@@ -6,8 +6,6 @@ from typing import Any, Final, Protocol
 
 from icefloe.errors import TerminalError
 
-__all__ = ["object_store_options"]
-
 _AWS: Final = {"aws_session_token": "session_token", "region_name": "region", "endpoint_url": "endpoint"}
 _AZURE: Final = {"sas_token": "sas_token", "tenant_id": "tenant_id"}
 

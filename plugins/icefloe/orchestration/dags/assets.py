@@ -5,8 +5,6 @@ from typing import Final
 from airflow.sdk import Asset, AssetAlias
 from airflow.sdk.definitions.asset import AssetNameRef
 
-__all__ = ["changes_alias", "changes_asset", "scheduling_asset"]
-
 _SCHEME: Final = "icefloe://"
 
 

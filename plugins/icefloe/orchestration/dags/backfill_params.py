@@ -11,7 +11,6 @@ from icefloe.errors import UsageError
 if TYPE_CHECKING:
     from icefloe.batch.open.range_request import RangeRequest
 
-__all__ = ["backfill_params", "backfill_range", "refuse_configuration"]
 
 _SNAPSHOT_IDS: Final = {
     "after_snapshot_id": "Begin after this snapshot (exclusive). Empty: at the start of the history. At least one of "

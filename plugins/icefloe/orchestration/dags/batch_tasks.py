@@ -20,7 +20,6 @@ from icefloe.pipeline.model import Pipeline
 if TYPE_CHECKING:
     from icefloe.batch.open.range_request import RangeRequest
 
-__all__ = ["RangeOfRun", "add_batch_tasks"]
 
 logger = logging.getLogger(__name__)
 

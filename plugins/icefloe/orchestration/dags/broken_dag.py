@@ -10,8 +10,6 @@ from icefloe.orchestration.dags.documentation import broken_page
 from icefloe.orchestration.tasks.failures import clear_failures
 from icefloe.orchestration.tasks.pipeline_facts import broken_document
 
-__all__ = ["BROKEN", "broken_dag"]
-
 BROKEN = "broken"
 _NOT_IN_A_DAG_ID = re.compile(r"[^\w.-]", re.ASCII)
 

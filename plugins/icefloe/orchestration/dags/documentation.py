@@ -9,8 +9,6 @@ from typing import Final
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.settings import AssetSchedule
 
-__all__ = ["TASK_PAGES", "backfill_page", "broken_page", "pipeline_page"]
-
 _MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
 TASK_PAGES: Final[Mapping[str, str]] = MappingProxyType(

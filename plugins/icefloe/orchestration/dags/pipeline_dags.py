@@ -17,8 +17,6 @@ from icefloe.orchestration.tasks.snapshot_sensor import TableSnapshotSensor
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.settings import AssetSchedule
 
-__all__ = ["backfill_dag", "pipeline_dag"]
-
 _START: Final = datetime(2024, 1, 1, tzinfo=UTC)
 _BY_HAND: Final = ("manual", "operator_triggered")
 _NOT_BY_DATE: Final = (*_BY_HAND, "scheduled", "asset_triggered", "asset_materialization")

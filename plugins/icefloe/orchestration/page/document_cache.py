@@ -14,8 +14,6 @@ from typing import Any, Final
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.orchestration.tasks.lanes import Lanes
 
-__all__ = ["DocumentCache", "Found"]
-
 logger = logging.getLogger(__name__)
 
 _THREADS: Final = 16

@@ -39,19 +39,7 @@ from icefloe.patience import answer_within, brief_seconds, patience_seconds
 from icefloe.pipeline.model import Pipeline
 from icefloe.storage.location import open_store
 
-__all__ = [
-    "clean_up_batch",
-    "coalesce_batch",
-    "commit",
-    "driver_environment_of",
-    "finished_elsewhere",
-    "places_of",
-    "plan_batch",
-    "read_job_error",
-    "record_trouble",
-    "run_phase_here",
-    "work_of",
-]
+__all__ = ["clean_up_batch", "coalesce_batch", "commit", "plan_batch"]
 
 logger = logging.getLogger(__name__)
 

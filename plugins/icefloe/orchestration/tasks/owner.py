@@ -12,7 +12,6 @@ from icefloe.errors import TransientError
 if TYPE_CHECKING:
     from icefloe.checkpoint.records import Writer
 
-__all__ = ["OWNER_VARIABLE", "current_writer", "on_starting"]
 
 logger = logging.getLogger(__name__)
 

@@ -10,13 +10,7 @@ from icefloe.errors import IcefloeError
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.yaml_file import YamlFile
 
-__all__ = [
-    "PipelineFacts",
-    "broken_document",
-    "pipeline_facts_document",
-    "pipeline_from_mapping",
-    "pipeline_to_mapping",
-]
+__all__ = ["PipelineFacts", "broken_document", "pipeline_facts_document"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from icefloe.pipeline.model import Pipeline
 if TYPE_CHECKING:
     from icefloe.batch.open.open_batch import Work
 
-__all__ = ["SENSOR_TIMEOUT", "TableSnapshotSensor"]
+__all__ = ["TableSnapshotSensor"]
 
 logger = logging.getLogger(__name__)
 

@@ -20,8 +20,6 @@ from icefloe.orchestration.tasks.pipeline_facts import pipeline_from_mapping
 from icefloe.outgoing import filter_root_logs, outgoing_errors
 from icefloe.pipeline.model import Pipeline
 
-__all__ = ["PipelineSnapshotTrigger"]
-
 _MAX_FAILED_POLLS: Final = 10
 _LOOKS_AT_ONCE: Final = 8
 """Looks at one catalog and store."""

@@ -3,7 +3,7 @@
 from typing import Any
 from urllib.parse import urlsplit
 
-__all__ = ["dataset_name", "phase_lineage"]
+__all__ = ["phase_lineage"]
 
 
 def phase_lineage(places: dict[str, str], *, is_delivering: bool) -> Any:

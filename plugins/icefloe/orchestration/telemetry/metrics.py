@@ -18,10 +18,7 @@ from icefloe.batch.status.pipeline_status import PipelineStatus
 from icefloe.errors import one_line
 from icefloe.storage.requests import RequestTotals
 
-__all__ = [
-    "Metric", "report_metrics", "send_batch", "send_failure", "send_poll", "send_report", "send_status",
-    "status_metrics",
-]  # fmt: skip
+__all__ = ["send_batch", "send_failure", "send_poll", "send_report", "send_status"]
 
 logger = logging.getLogger(__name__)
 

@@ -14,8 +14,6 @@ from icefloe.orchestration.page.server.manual import Manual, UnknownChapterError
 from icefloe.orchestration.page.server.page_documents import PageDocuments, UnknownPageError
 from icefloe.orchestration.page.server.permitted_dags import may_list_runs, permitted_dags
 
-__all__ = ["create_page_app"]
-
 _STATIC: Final = Path(__file__).parents[1] / "static"
 _MAY_READ_RUNS: Final = Depends(requires_access_dag("GET", DagAccessEntity.RUN))
 

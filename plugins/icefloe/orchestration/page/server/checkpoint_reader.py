@@ -20,8 +20,6 @@ from icefloe.storage.keys import join_url
 from icefloe.storage.location import open_store
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["CheckpointReader"]
-
 _STATUS: Final = "status.json"
 # A page asks again, so it waits for seconds only; tasks wait for minutes.
 _HURRY: Final = {"timeout": "5s", "connect_timeout": "3s"}

@@ -15,8 +15,6 @@ from icefloe.orchestration.page.server.facts_cache import FactsCache
 from icefloe.orchestration.page.views.dag_state import DagState, RunState, TaskState
 from icefloe.orchestration.tasks.failures import TROUBLE
 
-__all__ = ["DagReader"]
-
 _TAG: Final = "icefloe"
 _RESULT: Final = "return_value"
 _RUNS: Final = 3

@@ -10,8 +10,6 @@ from sqlalchemy.orm import Session
 
 from icefloe.orchestration.tasks.pipeline_facts import PipelineFacts
 
-__all__ = ["FactsCache"]
-
 
 class FactsCache:
     """Keeps the facts of DAGs: parsing 200 serialized DAGs takes a second, comparing their hashes a millisecond."""

@@ -12,8 +12,6 @@ from markdown_it.token import Token
 
 from icefloe.errors import UsageError
 
-__all__ = ["Manual", "UnknownChapterError"]
-
 _FOLDER: Final = Path(__file__).parents[5] / "docs"
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]*")
 _CHAPTER: Final = re.compile(r"([a-z][a-z0-9_-]*)\.md(#.*)?")

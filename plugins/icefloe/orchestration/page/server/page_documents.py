@@ -18,8 +18,6 @@ from icefloe.orchestration.page.views.overview import overview_document, pipelin
 from icefloe.orchestration.page.views.pipeline_page import newest_batch, pipeline_document, shown_batches
 from icefloe.pipeline.model import Pipeline
 
-__all__ = ["PageDocuments", "UnknownPageError"]
-
 _RUNS: Final = 100
 _SUFFIX: Final = "__backfill"
 

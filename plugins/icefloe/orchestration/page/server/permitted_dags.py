@@ -10,8 +10,6 @@ from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessE
 from airflow.models.dag import DagModel
 from sqlalchemy.orm import Session
 
-__all__ = ["may_list_runs", "permitted_dags"]
-
 
 def permitted_dags(session: Session, user: Any, dag_ids: Collection[str]) -> set[str]:
     """DAGs among the given ones that the user may see with their runs: the page shows both.

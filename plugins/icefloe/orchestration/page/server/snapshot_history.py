@@ -11,8 +11,6 @@ from icefloe.orchestration.connections.airflow_connections import resolve_creden
 from icefloe.orchestration.page.document_cache import DocumentCache, Found
 from icefloe.pipeline.model import Pipeline
 
-__all__ = ["SnapshotHistory", "snapshot_rows"]
-
 _FRESH_SECONDS: Final = 10.0
 _DEADLINE_SECONDS: Final = 15.0
 _MOST: Final = 1_000

@@ -13,8 +13,6 @@ from icefloe.orchestration.connections.airflow_connections import resolve_creden
 from icefloe.orchestration.page.document_cache import DocumentCache, Found
 from icefloe.pipeline.model import Pipeline
 
-__all__ = ["TableWatch", "as_of_now"]
-
 _FRESH_SECONDS: Final = 30.0
 _THREADS: Final = 2
 

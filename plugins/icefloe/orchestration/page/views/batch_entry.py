@@ -6,8 +6,6 @@ from typing import Any, Final
 from icefloe.flow import WORKING_TASKS, FlowTask
 from icefloe.orchestration.page.views.dag_state import RunState, TaskState
 
-__all__ = ["committed_entry", "open_entry", "phase_seconds", "runs_by_batch", "task_rows"]
-
 _FIGURES: Final = (
     "committed_at", "route", "changes", "steps", "skipped_replace_snapshots", "rows_read", "carried_over_rows",
     "counts", "bytes_read", "decoded_bytes", "shuffled_bytes", "shuffled_rows", "written_bytes", "map_tasks",

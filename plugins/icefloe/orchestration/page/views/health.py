@@ -9,8 +9,6 @@ from typing import Any, Final
 from icefloe.orchestration.page.views.dag_state import DagState, RunState, TaskState
 from icefloe.orchestration.page.views.stall import queue_stall, schedule_stall, trigger_stall
 
-__all__ = ["Health", "State", "health_of"]
-
 _SENSOR: Final = "wait_for_snapshot"
 _AT_WORK: Final = frozenset({"queued", "scheduled", "running", "deferred", "restarting", "up_for_reschedule"})
 _FAILED: Final = frozenset({"failed"})

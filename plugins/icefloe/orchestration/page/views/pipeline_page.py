@@ -9,7 +9,7 @@ from icefloe.orchestration.page.views.batch_entry import committed_entry, open_e
 from icefloe.orchestration.page.views.dag_state import DagState, RunState
 from icefloe.orchestration.page.views.overview import pipeline_row
 
-__all__ = ["backfill_rows", "newest_batch", "pipeline_document", "shown_batches"]
+__all__ = ["newest_batch", "pipeline_document", "shown_batches"]
 
 PAGE_SIZE: Final = 25
 

@@ -8,8 +8,6 @@ from airflow.configuration import conf
 
 from icefloe.orchestration.page.views.dag_state import RunState
 
-__all__ = ["history_url", "spark_links"]
-
 
 def history_url() -> str | None:
     """URL of the history server in Airflow's configuration, without a final slash; None if there is none."""

@@ -6,8 +6,6 @@ from typing import Any, Final
 
 from icefloe.orchestration.page.views.dag_state import DagState, TaskState
 
-__all__ = ["queue_stall", "schedule_stall", "trigger_stall"]
-
 _PATIENCE_SECONDS: Final = 300.0
 _POLLS: Final = 3
 _WAITING: Final = frozenset({"queued", "scheduled"})
