@@ -69,6 +69,8 @@ class ExpandedText:
         If a piece occurs inside a value too, its first occurrence is taken. The text after the last reference is
         counted from the end.
         """
+        #   in the file   a = '${NAME}' or
+        #   expanded      a = 'x' or           pieces (0, 0, 5) and (6, 12, 4)
         start = written_start = 0
         matches = list(REFERENCE.finditer(self.written))
         for match in matches:
@@ -76,6 +78,7 @@ class ExpandedText:
             start = max(self.text.find(piece, start), start)
             yield start, written_start, len(piece)
             start, written_start = start + len(piece), match.end()
+            # The reference is $${, which the text has as ${.
             if not match[1]:
                 yield start, match.start() + 1, 2
                 start += 2

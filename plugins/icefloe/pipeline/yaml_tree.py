@@ -108,6 +108,7 @@ class YamlTreeBuilder:
                 self._report(event, (*path, key), f"{where} stands in line {first} already: keep one of the two")
             else:
                 children[key] = YamlNode(line=line, value=child.value, children=child.children, is_list=child.is_list)
+        # Its own keys win, even if << comes behind them.
         node.children = self._merged(merged, path) | children
 
     def _key(self, event: Any, stream: Iterator[Any], path: tuple[str | int, ...]) -> str:

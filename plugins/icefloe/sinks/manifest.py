@@ -84,6 +84,7 @@ def part_damage(message: CommitMessage, sizes: Mapping[str, int]) -> str | None:
     if missing:
         return f"{missing[0]} is missing"
     written: Sequence[int] | None = message.details.get("sizes")
+    # File by file: one that was cut and one that grew may have the right bytes together.
     for name, size_bytes in zip(names, written or (), strict=written is not None):
         if sizes[name] != size_bytes:
             return f"{name} has {sizes[name]} bytes, {size_bytes} were written"

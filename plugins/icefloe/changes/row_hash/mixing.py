@@ -143,6 +143,7 @@ class Mixer:
 
 
 def _mix_null(offset: int, first: int, second: int) -> tuple[np.uint64, np.uint64]:
+    # The steps of Mixer._mix on Python's numbers: NumPy warns when a single number overflows.
     x = NULL[0] + offset & _MASK
     x = (x ^ x >> 32) * first & _MASK
     x = (x ^ x >> 29) * K1 & _MASK

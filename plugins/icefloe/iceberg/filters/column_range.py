@@ -98,6 +98,7 @@ def _of_values(predicate: Any) -> Callable[[ColumnRange], bool]:
         case BoundIn():
             values = sorted(map(comparable, predicate.value_set))
             return lambda known: _any_within(values, known)
+        # Equal bounds would not be enough to rule a file out: NaN is within no bounds, and differs from every value.
         case BoundNotIn():
             excluded = {comparable(value) for value in predicate.value_set}
             return lambda known: not (known.is_one_value and known.lower in excluded)

@@ -33,6 +33,7 @@ def origin_of(snapshot: Snapshot, reader: ManifestReader) -> Origin:
     live = [entry for entry in entries if entry.status is not EntryStatus.DELETED]
     if any(e.status is not EntryStatus.ADDED or e.snapshot_id != snapshot.snapshot_id for e in live):
         return Origin.GAP
+    # It wrote every file itself, but only anew: the rows are older.
     if live and is_replace(snapshot):
         return Origin.GAP
     return Origin.ROOT if len(live) == len(entries) else Origin.FRESH

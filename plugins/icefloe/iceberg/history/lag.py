@@ -49,6 +49,7 @@ def lag(table: Table, *, branch: str = MAIN, cursor_snapshot_id: int | None, is_
             is_found = True
             break
         pending.append(snapshot)
+        # The cursor's own snapshot may have expired. What came after it is known all the same.
         if cursor_snapshot_id is not None and snapshot.parent_snapshot_id == cursor_snapshot_id:
             is_found = True
             break

@@ -19,6 +19,7 @@ def branch_log(history: History, log: MetadataLog, *, branch: str, after_snapsho
         return history.log
     moves: list[BranchMove] = []
     for index in range(len(log) - 1, -1, -1):
+        # Read ahead, since each version is a file. The branch may have left the snapshot many versions ago.
         log.prefetch(range(index - 7, index + 1))
         version = log.version(index)
         head = version.branch_heads.get(branch) if version else None

@@ -93,6 +93,7 @@ def _new_file_bytes(snapshots: Mapping[int, Snapshot], step: Step, *, is_next: b
     added = [_added_file_bytes(snapshots.get(snapshot_id)) for snapshot_id in step.snapshot_ids]
     first = snapshots.get(step.snapshot_ids[0])
     is_root = first is not None and first.parent_snapshot_id is None
+    # Without a start, only a root is known to begin with no files.
     return added if is_next and (is_root or step.start_snapshot_id is not None) else [start, *added]
 
 

@@ -110,8 +110,10 @@ class DocumentCache:
             found, size_bytes = Found(sentence=f"{key} is too large for the page: {size_bytes:,} bytes in memory"), 0
         with self._lock:
             before = self._forget(key)
+            # A failed look takes nothing off the page: the document that is known stays, next to the error.
             if before is not None and found.value is None and found.sentence is not None:
                 found, size_bytes = replace(found, value=before.found.value), before.size_bytes
+            # Answers are taken out and put in again, so the oldest ones come first.
             while self._known and (
                 len(self._known) >= _MAX_ENTRIES or self._known_bytes + size_bytes > self._max_bytes
             ):

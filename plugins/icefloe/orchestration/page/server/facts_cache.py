@@ -51,6 +51,7 @@ def _task_documents(data: Any) -> dict[str, str]:
     """The ``doc_json`` of the tasks of a serialized DAG, by task id."""
     documents = {}
     for task in data.get("dag", {}).get("tasks", ()):
+        # Airflow wraps what it serializes: {"__type": "operator", "__var": {...}}.
         fields = task.get("__var", task)
         if isinstance(fields.get("doc_json"), str):
             documents[fields["task_id"]] = fields["doc_json"]
