@@ -49,7 +49,7 @@ PROMISES: Final = (
     Mutation(
         name="verify does not see the snapshot or time of another step",
         path="audit/change_promises.py",
-        before="if (found[inside] != expected[here]).any():",
+        before="if (values[inside] != expected[known_ordinals]).any():",
         after="if False:",
         suite=_PROMISES,
     ),
@@ -91,7 +91,7 @@ PROMISES: Final = (
     Mutation(
         name="verify does not compare counts with the manifest",
         path="audit/change_promises.py",
-        before="if found != {name: counts.get(name, 0) for name in found}:",
+        before="if read != {name: counts.get(name, 0) for name in read}:",
         after="if False:",
         suite=_PROMISES,
     ),
@@ -132,23 +132,23 @@ PROMISES: Final = (
     ),
     Mutation(
         name="verify does not see a part with other rows than its manifest says",
-        path="batch/verify/replay_batches.py",
+        path="batch/verify/schema_run_replay.py",
         before="if (rows, hash_sum) == (part.rows, part.hash_sum):",
         after="if True:",
         suite=_VERIFY,
     ),
     Mutation(
         name="verify counts no row that differs",
-        path="batch/verify/replay_batches.py",
+        path="batch/verify/schema_run_replay.py",
         before="        if not differing_rows:\n",
         after="        if True:\n",
         suite=_VERIFY,
     ),
     Mutation(
         name="verify does not read the end state",
-        path="batch/verify/replay_batches.py",
-        before="self._add_state(end, -1, replay)",
-        after="self._add_state(start, -1, replay)",
+        path="batch/verify/schema_run_replay.py",
+        before="end.add_to(replay, sign=-1)",
+        after="start.add_to(replay, sign=-1)",
         suite=_VERIFY,
     ),
     Mutation(
@@ -160,14 +160,14 @@ PROMISES: Final = (
     ),
     Mutation(
         name="verify reads columns of another schema as its own",
-        path="batch/verify/replay_batches.py",
+        path="batch/verify/schema_run_replay.py",
         before="if found.names != self._schema.names:",
         after="if False:",
         suite=_VERIFY,
     ),
     Mutation(
         name="verify does not mention files that no manifest names",
-        path="batch/verify/replay_batches.py",
+        path="batch/verify/schema_run_replay.py",
         before="        if count:\n",
         after="        if False:\n",
         suite=(*_VERIFY, *_PROMISES),

@@ -47,8 +47,8 @@ ROWS: Final = (
     Mutation(
         name="a file has the row ids of its first step in all of them",
         path="iceberg/scan/scan_tasks.py",
-        before="found.setdefault(own.get(term.change_ordinal, first), []).append(term)",
-        after="found.setdefault(first, []).append(term)",
+        before="by_row_id.setdefault(own.get(term.change_ordinal, first), []).append(term)",
+        after="by_row_id.setdefault(first, []).append(term)",
         suite=("tests/iceberg/scan/test_step_row_ids.py",),
     ),
     Mutation(

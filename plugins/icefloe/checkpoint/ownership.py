@@ -15,6 +15,8 @@ __all__ = ["OWNER", "owner_of"]
 
 logger = logging.getLogger(__name__)
 
+OWNER: Final = "ICEFLOE_OWNER"
+"""The environment variable: any text that this deployment shares with no other, such as a UUID."""
 _TRIES: Final = 5
 
 
@@ -114,10 +116,6 @@ class Ownership:
             owner=current.writer.owner,
             writer=writer.owner,
         )
-
-
-OWNER: Final = "ICEFLOE_OWNER"
-"""The environment variable: any text that this deployment shares with no other, such as a UUID."""
 
 
 def owner_of(environ: Mapping[str, str]) -> str | None:

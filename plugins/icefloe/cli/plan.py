@@ -7,7 +7,7 @@ from typing import Any
 from icefloe.batch.open.identity_policy import identity_text
 from icefloe.batch.open.open_batch import NextBatch, next_batch
 from icefloe.batch.plan.make_plan import PlannedBatch
-from icefloe.batch.plan.open_and_plan import plan_of, refuse_excessive_scan
+from icefloe.batch.plan.plan_of_batch import plan_of, refuse_excessive_scan
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session, range_request
 from icefloe.cli.screen import Screen
 from icefloe.cli.shown_values import id_json, id_text, time_of_us

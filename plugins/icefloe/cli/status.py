@@ -6,7 +6,7 @@ from typing import Any
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.open_batch import next_batch
-from icefloe.batch.plan.open_and_plan import refuse_unfit
+from icefloe.batch.plan.plan_of_batch import refuse_unfit
 from icefloe.batch.status.publish_status import load_status
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session
 from icefloe.cli.screen import Screen

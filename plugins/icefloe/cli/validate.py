@@ -10,7 +10,7 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.open.identity_policy import choose_identity, has_row_ids, identity_text
 from icefloe.batch.open.open_batch import NextBatch, next_batch
-from icefloe.batch.plan.open_and_plan import refuse_unfit
+from icefloe.batch.plan.plan_of_batch import refuse_unfit
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.changes.columns import refuse_reserved_columns
 from icefloe.checkpoint.identity import Identity

@@ -7,7 +7,8 @@ from pyiceberg.types import LongType, StringType
 from batch.workshop import Workshop, rows
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
-from icefloe.batch.verify.replay_batches import VerifyReport, verify_batches
+from icefloe.batch.verify.replay_batches import verify_batches
+from icefloe.batch.verify.schema_run_replay import VerifyReport
 from icefloe.errors import TerminalError
 
 

@@ -3,6 +3,7 @@
 Read in this order:
 
 - `open_and_plan`: opens a batch and writes its plan; a repetition finds both
+- `plan_of_batch`: the plan of a pipeline's batch, and what the pipeline refuses of it
 - `make_plan`: the plan as a value, before anything is written
 - `map_tasks`: which data files one map task reads
 - `task_document`: the document of a map task
@@ -10,4 +11,4 @@ Read in this order:
 - `recorded_plan`: the checks that a plan belongs to a batch
 """
 
-__all__ = ["make_plan", "map_tasks", "open_and_plan", "task_document"]
+__all__ = ["make_plan", "map_tasks", "open_and_plan", "plan_of_batch", "task_document"]

@@ -1,10 +1,9 @@
 """Preparing a batch: it is opened and its plan is written; repeating it finds both."""
 
 import logging
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from icefloe.batch.batch_keys import PLAN, task_key
 from icefloe.batch.commit.report import BatchReport, load_report
@@ -12,13 +11,12 @@ from icefloe.batch.context.batch_folder import load_plan
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.fenced_store import FencedStore, taken_back_if_over
-from icefloe.batch.open.batch_bounds import refuse_large_scan
-from icefloe.batch.open.cores import available_cores
 from icefloe.batch.open.occupied_sink import refuse_occupied_sink
 from icefloe.batch.open.open_batch import NextBatch, next_batch, record_batch
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.phase_record import PhaseTally, record_phase
-from icefloe.batch.plan.make_plan import Places, PlannedBatch, make_plan
+from icefloe.batch.plan.make_plan import PlannedBatch
+from icefloe.batch.plan.plan_of_batch import plan_of, refuse_excessive_scan
 from icefloe.batch.plan.recorded_plan import refuse_foreign_plan, refuse_other_plan
 from icefloe.batch.plan_document import MapTask, Plan
 from icefloe.checkpoint.batch_spec import BatchSpec
@@ -28,12 +26,10 @@ from icefloe.documents import document_digest, dump_document
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.flow import Route
 from icefloe.pipeline.later_keys import refuse_unbuilt
-from icefloe.pipeline.lines import with_lines
-from icefloe.pipeline.model import Pipeline
 from icefloe.storage.probe import probe
 from icefloe.storage.store import Store
 
-__all__ = ["Prepared", "open_and_plan", "plan_of", "refuse_excessive_scan", "refuse_unfit"]
+__all__ = ["Prepared", "open_and_plan"]
 
 logger = logging.getLogger(__name__)
 
@@ -218,59 +214,3 @@ def _write_documents(store: Store, planned_batch: PlannedBatch, offset: OffsetRe
     with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
         list(pool.map(write, planned_batch.tasks))
     store.create(PLAN, dump_document(plan))
-
-
-def refuse_unfit(batch: NextBatch) -> None:
-    """Makes the checks of ``open_and_plan`` that need the batch. Plans it only if ``max_scan_bytes`` is set.
-
-    Raises:
-        TerminalError: its sink is occupied, or it would read too much.
-    """
-    refuse_occupied_sink(batch)
-    if batch.session.pipeline.max_scan_bytes is not None and not batch.is_resumed:
-        refuse_excessive_scan(batch, plan_of(batch))
-
-
-def refuse_excessive_scan(batch: NextBatch, planned_batch: PlannedBatch) -> None:
-    """Stops a batch that is not open yet if it would read more than ``max_scan_bytes``. An open batch stays open.
-
-    Raises:
-        ScanTooLargeError: the batch would read more; the error has both numbers.
-    """
-    if not batch.is_resumed:
-        pipeline, plan = batch.session.pipeline, planned_batch.plan
-        what = f"batch {plan.batch_number}" if plan.backfill_id is None else f"backfill {plan.backfill_id}"
-        refuse_large_scan(
-            sum(plan.map_task_bytes),
-            max_scan_bytes=pipeline.max_scan_bytes,
-            batch=f"{what} of {pipeline.name}",
-        )
-
-
-def plan_of(batch: NextBatch) -> PlannedBatch:
-    """The plan of a pipeline's batch, as its offset specifies it."""
-    offset, session = batch.offset, batch.session
-    pipeline = session.pipeline
-    with with_lines(pipeline):
-        return make_plan(
-            session.table,
-            offset.spec,
-            Places(
-                pipeline=pipeline.name,
-                backfill_id=session.backfill_id,
-                batch_number=offset.batch_number,
-                table=pipeline.table,
-                catalog=pipeline.file.data["catalog"],
-                allowed_locations=tuple(pipeline.file.data.get("allowed_locations") or ()),
-                sink=_sink_as_written(pipeline, offset),
-                filter_text=pipeline.filter,
-                warnings=(*offset.warnings, *batch.warnings),
-            ),
-            cores=available_cores(pipeline),
-        )
-
-
-def _sink_as_written(pipeline: Pipeline, offset: OffsetRecord) -> Mapping[str, Any]:
-    settings = asdict(pipeline.as_written.sink)
-    del settings["conn_id"]
-    return {**settings, "target_file_bytes": offset.spec.target_file_bytes}

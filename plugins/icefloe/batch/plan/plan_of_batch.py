@@ -1,0 +1,72 @@
+"""The plan of a pipeline's batch, made from its offset, and what the pipeline refuses of it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from icefloe.batch.open.batch_bounds import refuse_large_scan
+from icefloe.batch.open.cores import available_cores
+from icefloe.batch.open.occupied_sink import refuse_occupied_sink
+from icefloe.batch.open.open_batch import NextBatch
+from icefloe.batch.plan.make_plan import Places, PlannedBatch, make_plan
+from icefloe.checkpoint.records import OffsetRecord
+from icefloe.pipeline.lines import with_lines
+from icefloe.pipeline.model import Pipeline
+
+__all__ = ["plan_of", "refuse_excessive_scan", "refuse_unfit"]
+
+
+def plan_of(batch: NextBatch) -> PlannedBatch:
+    """The plan of a pipeline's batch, as its offset specifies it."""
+    offset, session = batch.offset, batch.session
+    pipeline = session.pipeline
+    with with_lines(pipeline):
+        return make_plan(
+            session.table,
+            offset.spec,
+            Places(
+                pipeline=pipeline.name,
+                backfill_id=session.backfill_id,
+                batch_number=offset.batch_number,
+                table=pipeline.table,
+                catalog=pipeline.file.data["catalog"],
+                allowed_locations=tuple(pipeline.file.data.get("allowed_locations") or ()),
+                sink=_sink_as_written(pipeline, offset),
+                filter_text=pipeline.filter,
+                warnings=(*offset.warnings, *batch.warnings),
+            ),
+            cores=available_cores(pipeline),
+        )
+
+
+def refuse_unfit(batch: NextBatch) -> None:
+    """Makes the checks of `open_and_plan` that need the batch. Plans it only if ``max_scan_bytes`` is set.
+
+    Raises:
+        TerminalError: its sink is occupied, or it would read too much.
+    """
+    refuse_occupied_sink(batch)
+    if batch.session.pipeline.max_scan_bytes is not None and not batch.is_resumed:
+        refuse_excessive_scan(batch, plan_of(batch))
+
+
+def refuse_excessive_scan(batch: NextBatch, planned_batch: PlannedBatch) -> None:
+    """Stops a batch that is not open yet if it would read more than ``max_scan_bytes``. An open batch stays open.
+
+    Raises:
+        ScanTooLargeError: the batch would read more; the error has both numbers.
+    """
+    if not batch.is_resumed:
+        pipeline, plan = batch.session.pipeline, planned_batch.plan
+        what = f"batch {plan.batch_number}" if plan.backfill_id is None else f"backfill {plan.backfill_id}"
+        refuse_large_scan(
+            sum(plan.map_task_bytes),
+            max_scan_bytes=pipeline.max_scan_bytes,
+            batch=f"{what} of {pipeline.name}",
+        )
+
+
+def _sink_as_written(pipeline: Pipeline, offset: OffsetRecord) -> Mapping[str, Any]:
+    settings = asdict(pipeline.as_written.sink)
+    del settings["conn_id"]
+    return {**settings, "target_file_bytes": offset.spec.target_file_bytes}

@@ -1,0 +1,187 @@
+"""The replay of one schema run: its start state, its changes, its end state."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from icefloe.audit.change_promises import ChangePromises, change_types
+from icefloe.audit.replay import Replay
+from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.stage.deliver import CHANGE_WEIGHTS
+from icefloe.batch.verify.batch_promises import BatchPromises, delivered_shape
+from icefloe.batch.verify.schema_runs import SchemaRun
+from icefloe.batch.verify.table_state import TableState
+from icefloe.changes.columns import CHANGE_TYPE, ChangeType, change_schema
+from icefloe.changes.hash_slice import HashSlice
+from icefloe.changes.row_hash.row_hashes import row_hashes, row_hashes_of_batch
+from icefloe.checkpoint.identity import Identity
+from icefloe.errors import TerminalError
+from icefloe.iceberg.schemas.identifier_columns import ColumnPath, identity_columns
+from icefloe.sinks.files import FilesSink
+from icefloe.sinks.manifest import Manifest, Part
+from icefloe.storage.store import KeyMissingError
+
+logger = logging.getLogger(__name__)
+
+_MAX_SLICES: Final = 256
+_WEIGHTS: Final = np.array([*(CHANGE_WEIGHTS[kind] for kind in ChangeType), 0], np.int64)
+"""Number of rows that each change adds to the table, by its code; a change of no known type, -1, adds none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyReport:
+    """The findings of a replay.
+
+    Attributes:
+        batches: number of committed batches since the last load of the table, which is included. A batch that only
+            placed the cursor does not count.
+        changes: delivered changes, as the manifests say.
+        rows: rows of the end state.
+        differing_rows: rows that the changes lost or made up.
+        sentences: one for each range that does not come out equal, each part that differs from its manifest, and each
+            promise that the changes of a batch break.
+        notes: harmless findings: files that no manifest names.
+    """
+
+    batches: int
+    changes: int
+    rows: int
+    differing_rows: int
+    sentences: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_equal(self) -> bool:
+        """True if the changes are exactly the difference of the states."""
+        return not self.sentences
+
+
+class SchemaRunReplay:
+    """Replays one schema run: its start state, its changes, its end state.
+
+    Args:
+        session: session of the pipeline.
+        sink: sink of its changes.
+        schema_run: the batches.
+    """
+
+    def __init__(self, session: PipelineSession, sink: FilesSink, schema_run: SchemaRun) -> None:
+        self._session = session
+        self._sink = sink
+        self._schema_run = schema_run
+        self._shape = delivered_shape(session, schema_run.schema, Identity(policy="none"))
+        self._schema = change_schema(self._shape.delivered.arrow, with_batch=True)
+        self._sentences: dict[str, None] = {}
+        """In order, each once, because every slice of the hashes finds most of them again."""
+
+    def run(self, rows_per_slice: int) -> VerifyReport:
+        """The findings, from hashes of so many rows at a time."""
+        schema_run = self._schema_run
+        start = TableState.at(self._session, self._shape, schema_run.after_snapshot_id)
+        end = TableState.at(self._session, self._shape, schema_run.up_to_snapshot_id, schema_run.load_part)
+        manifests = [(batch.batch_number, self._manifest(batch.batch_number)) for batch in schema_run.batches]
+        promises = [BatchPromises(self._session, batch, schema_run.schema) for batch in schema_run.batches]
+        changes = sum(manifest.batch.rows for _, manifest in manifests)
+        rows = max(start.record_count, end.record_count) + changes
+        differing_rows = 0
+        for part_of_hashes in HashSlice.slices(min(_MAX_SLICES, -(-rows // rows_per_slice))):
+            replay = Replay(part_of_hashes)
+            start.add_to(replay, sign=1)
+            for (batch_number, manifest), batch_promises in zip(manifests, promises, strict=True):
+                self._add_batch(batch_number, manifest, replay, batch_promises, part_of_hashes)
+            end.add_to(replay, sign=-1)
+            differing_rows += replay.differing_rows()
+        logger.info("verified batches up to %d: %d rows differ", schema_run.batches[-1].batch_number, differing_rows)
+        return VerifyReport(
+            batches=len(schema_run.batches),
+            changes=changes,
+            rows=end.record_count,
+            differing_rows=differing_rows,
+            sentences=(*self._sentences, *self._difference(differing_rows)),
+            notes=tuple(note for batch_number, manifest in manifests for note in self._unnamed(batch_number, manifest)),
+        )
+
+    def _unnamed(self, batch_number: int, manifest: Manifest) -> Iterator[str]:
+        """Notes on files that a killed task left. Readers skip them, unless they read by a pattern of names."""
+        path = self._session.pipeline.sink.path
+        try:
+            count = self._sink.unnamed_files(batch_number, manifest)
+        except TerminalError as error:
+            yield f"batch={batch_number} in {path} was not searched for files that no manifest names: {error}"
+            return
+        if count:
+            yield f"batch={batch_number} in {path} has {count} files that no manifest names: do not read them"
+
+    def _say(self, sentence: str) -> None:
+        self._sentences[sentence] = None
+
+    def _manifest(self, batch_number: int) -> Manifest:
+        try:
+            return self._sink.manifest(batch_number)
+        except KeyMissingError as cause:
+            raise TerminalError(
+                f"batch {batch_number} of {self._session.pipeline.name} is committed, but its _manifest.json in "
+                f"{self._session.pipeline.sink.path} is gone: restore it",
+                batch_number=batch_number,
+            ) from cause
+
+    def _difference(self, differing_rows: int) -> Sequence[str]:
+        if not differing_rows:
+            return ()
+        schema_run, pipeline = self._schema_run, self._session.pipeline
+        first, last = schema_run.batches[0].batch_number, schema_run.batches[-1].batch_number
+        start = "an empty table" if schema_run.after_snapshot_id is None else f"snapshot {schema_run.after_snapshot_id}"
+        sentence = (
+            f"batches {first} to {last} of {pipeline.name} do not lead from {start} to snapshot "
+            f"{schema_run.up_to_snapshot_id} of {pipeline.table}: {differing_rows} rows are missing or too many"
+        )
+        return (sentence,)
+
+    def _add_batch(
+        self, batch_number: int, manifest: Manifest, replay: Replay, promises: BatchPromises, part_of_hashes: HashSlice
+    ) -> None:
+        """Adds the changes of a batch. If its parts are unchanged, they must keep their promises too."""
+        begun = promises.begin(part_of_hashes)
+        are_whole = [self._add_part(batch_number, part, replay, begun, promises.identity) for part in manifest.parts]
+        for fault in begun.faults(manifest.batch.counts) if all(are_whole) else ():
+            path = self._session.pipeline.sink.path
+            self._say(f"batch {batch_number} in {path} breaks what docs/sinks.md promises: {fault}; restore it")
+
+    def _add_part(
+        self, batch_number: int, part: Part, replay: Replay, promises: ChangePromises, identity: Sequence[ColumnPath]
+    ) -> bool:
+        """Adds the changes of one part; reports a part that is gone, or differs from its manifest."""
+        what = f"part {part.names[0]} of batch {batch_number} in {self._session.pipeline.sink.path}"
+        rows = hash_sum = 0
+        try:
+            for batch in self._sink.read_part(batch_number, part):
+                self._require_schema(batch.schema, batch_number)
+                hashes = row_hashes_of_batch(batch, self._shape.delivered.arrow.names)
+                types = change_types(batch.column(CHANGE_TYPE))
+                weights = _WEIGHTS[types]
+                replay.add(hashes, weights)
+                promises.add(batch, types, row_hashes(identity_columns(batch, identity)) if identity else None)
+                rows += batch.num_rows
+                hash_sum = (hash_sum + hashes.signed_sum(weights)) % (1 << 128)
+        except KeyMissingError:
+            self._say(f"{what} is gone: restore it")
+            return False
+        promises.end_part()
+        if (rows, hash_sum) == (part.rows, part.hash_sum):
+            return True
+        self._say(
+            f"{what} is not what its manifest says: {rows} rows instead of {part.rows}, or other values; restore it"
+        )
+        return False
+
+    def _require_schema(self, found: pa.Schema, batch_number: int) -> None:
+        if found.names != self._schema.names:
+            raise TerminalError(
+                f"batch {batch_number} of {self._session.pipeline.name} was delivered with other columns than the "
+                "batches after it, and the snapshot that tells them has expired: it can no longer be verified",
+                batch_number=batch_number,
+            )

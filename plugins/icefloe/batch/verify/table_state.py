@@ -1,0 +1,76 @@
+"""The rows of the table at a snapshot, added to a replay."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final, Self
+
+import numpy as np
+
+from icefloe.audit.replay import Replay
+from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.plan.map_tasks import PlannedFile, map_tasks
+from icefloe.batch.plan.task_document import map_task_document
+from icefloe.batch.rows.file_effects import FileRows, task_file_rows
+from icefloe.batch.rows.row_reader import TableRowReader
+from icefloe.batch.rows.row_shape import RowShape
+from icefloe.changes.row_hash.row_hashes import row_hashes_of_batch
+from icefloe.iceberg.load_part import LoadPart
+from icefloe.iceberg.scan.scan_tasks import ScanPlan, plan_scan_tasks
+from icefloe.iceberg.schemas.equality_schema import equality_schemas
+from icefloe.iceberg.step import Step
+
+_READ_AT_ONCE_BYTES: Final = 256 << 20
+"""Delete files are read once for about so many bytes of data files."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableState:
+    """The files of the table's rows at a snapshot.
+
+    Attributes:
+        session: session of the pipeline.
+        shape: shape of the rows to compare.
+        files: files of the state.
+    """
+
+    session: PipelineSession
+    shape: RowShape
+    files: ScanPlan
+
+    @classmethod
+    def at(
+        cls, session: PipelineSession, shape: RowShape, snapshot_id: int | None, load_part: LoadPart | None = None
+    ) -> Self:
+        """The state at a snapshot, or a part of it; None: before the first snapshot, without a row."""
+        if snapshot_id is None:
+            return cls(session=session, shape=shape, files=ScanPlan(tasks=()))
+        step = replace(Step.initial(snapshot_id, timestamp_ms=0), load_part=load_part)
+        return cls(session=session, shape=shape, files=plan_scan_tasks(session.table, [step]))
+
+    @property
+    def record_count(self) -> int:
+        """Number of rows."""
+        return self.files.record_count
+
+    def add_to(self, replay: Replay, *, sign: int) -> None:
+        """Adds every row to a replay, or takes it away if ``sign`` is -1."""
+        reader = TableRowReader(shape=self.shape, io=self.session.table.io, table=self.session.pipeline.table)
+        for file in self._file_rows():
+            for rows in reader.read(file):
+                for effect in file.effects:
+                    touched = effect.rows.among(rows.positions)
+                    hashes = row_hashes_of_batch(rows.batch).take(touched)
+                    replay.add(hashes, np.full(len(touched), sign * effect.weight, np.int64))
+
+    def _file_rows(self) -> Iterator[FileRows]:
+        table, name = self.session.table, self.session.pipeline.table
+        schemas = equality_schemas(table.metadata, self.files.delete_files.values())
+        planned = [PlannedFile(task=task, bounds={}) for task in self.files.tasks]
+        for map_id, tasks in enumerate(map_tasks(planned, map_task_bytes=_READ_AT_ONCE_BYTES)):
+            yield from task_file_rows(
+                map_task_document(map_id, tasks, self.files.delete_files),
+                equality_schemas=schemas,
+                io=table.io,
+                table=name,
+                memory_bytes=self.session.pipeline.shuffle.memory_bytes,
+            )
