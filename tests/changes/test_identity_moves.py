@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from changes.hash_values import colliding_hashes, hashes_of, numbers
-from icefloe.changes import identity_moves as reidentified
+from icefloe.changes import identity_moves
 from icefloe.changes.identity_moves import cancelled_elsewhere, combined_hashes
 
 ROWS = st.lists(
@@ -41,7 +41,7 @@ def cancelled(rows):
 
 
 def test_the_example_of_the_docstring_holds():
-    assert doctest.testmod(reidentified).failed == 0
+    assert doctest.testmod(identity_moves).failed == 0
 
 
 @settings(max_examples=300, deadline=None)

@@ -38,3 +38,10 @@ def test_a_link_leads_somewhere(page: Path, target: str) -> None:
     there = (page.parent / path).resolve() if path else page
     assert there.exists()
     assert not anchor or anchor in anchors(there)
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_tests_that_a_page_names_exist(page: Path) -> None:
+    named = re.findall(r"(?<![\w/])([a-z0-9_]+(?:/[a-z0-9_]+)*/test_\w+)", page.read_text())
+    found = {name: list((ROOT / "tests").glob(f"{name.removeprefix('tests/').rstrip('_')}*.py")) for name in named}
+    assert [name for name in named if not found[name]] == []

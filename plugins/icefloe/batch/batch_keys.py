@@ -46,7 +46,7 @@ def extents_key(epoch: int, range_id: int) -> str:
     return f"extents/{epoch}/{range_id:05d}.json"
 
 
-def reidentified_key(range_id: int) -> str:
+def identity_moves_key(range_id: int) -> str:
     """Key of the rows of a reduce range that are cancelled by equal rows of other identities."""
     return f"reidentified/{range_id:05d}.block"
 

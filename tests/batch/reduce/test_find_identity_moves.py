@@ -9,11 +9,11 @@ import pytest
 from pyiceberg.expressions import In
 
 from batch.workshop import OpenBatch, Workshop, rows
-from icefloe.batch.batch_keys import reidentified_key
+from icefloe.batch.batch_keys import identity_moves_key
 from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.map.write_map_output import write_map_output
-from icefloe.batch.reduce.find_identity_moves import load_reidentified
+from icefloe.batch.reduce.find_identity_moves import load_identity_moves
 from icefloe.batch.reduce.repair import UnreliableStoreError
 from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.errors import TerminalError
@@ -169,7 +169,7 @@ def test_coalesce_can_be_run_again_and_completes_what_is_missing(workshop: Works
     before = workshop.stored_objects()
     assert batch.coalesce() == coalesced
     assert workshop.stored_objects() == before
-    batch.store.delete([reidentified_key(0)])
+    batch.store.delete([identity_moves_key(0)])
     with pytest.raises(TerminalError, match=r"reidentified/00000\.block, which .* is not there: run coalesce again$"):
         batch.run(Phase.SHUFFLE_READ)
     batch.coalesce()
@@ -184,9 +184,9 @@ def test_a_damaged_document_of_a_range_is_named(workshop: Workshop) -> None:
     batch.run(Phase.SHUFFLE_WRITE)
     plan = batch.coalesce().plan
     [held, *_] = [
-        each.range_id for each in plan.ranges if len(load_reidentified(batch.batch_folder, each.range_id).weights)
+        each.range_id for each in plan.ranges if len(load_identity_moves(batch.batch_folder, each.range_id).weights)
     ]
-    key = reidentified_key(held)
+    key = identity_moves_key(held)
     batch.store.put(key, flip(batch.store.get(key)))
     with pytest.raises(TerminalError, match=rf"{key}, which says .* is damaged: delete it and run coalesce again$"):
         batch.run(Phase.SHUFFLE_READ)
@@ -215,7 +215,7 @@ def test_the_cancelled_rows_of_all_ranges_add_up_to_nothing(workshop: Workshop) 
     batch = edited(workshop).open()
     batch.run(Phase.SHUFFLE_WRITE)
     plan = batch.coalesce().plan
-    found = [load_reidentified(batch.batch_folder, each.range_id) for each in plan.ranges]
+    found = [load_identity_moves(batch.batch_folder, each.range_id) for each in plan.ranges]
     assert len(plan.ranges) > 1
     assert sum(abs(each.weights).sum() for each in found) == 2 * 10
     assert sum(each.weights.sum() for each in found) == 0
@@ -228,7 +228,7 @@ def test_ranges_of_many_partitions_are_told_their_own_rows(workshop: Workshop) -
     plan = batch.coalesce().plan
     assert any(each.stop - each.start > 1 for each in plan.ranges)
     for each in plan.ranges:
-        partitions = load_reidentified(batch.batch_folder, each.range_id).by_partition(plan.num_partitions)
+        partitions = load_identity_moves(batch.batch_folder, each.range_id).by_partition(plan.num_partitions)
         assert partitions.keys() <= set(range(each.start, each.stop))
     batch.run(Phase.SHUFFLE_READ)
     batch.commit()

@@ -9,7 +9,7 @@ from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.phase_record import PhaseTally
-from icefloe.batch.reduce.find_identity_moves import write_reidentified
+from icefloe.batch.reduce.find_identity_moves import write_identity_moves
 from icefloe.batch.reduce.range_extents import write_extents
 from icefloe.batch.reduce.repair import MAX_ROUNDS, unreliable_store, void_damaged, whole_outputs
 from icefloe.documents import load_document
@@ -94,7 +94,7 @@ def _compare_identities(
     """Reads every row between the phases; returns the epoch in which all map outputs could be read."""
     for _ in range(MAX_ROUNDS):
         try:
-            write_reidentified(folder, plan, epoch)
+            write_identity_moves(folder, plan, epoch)
         except CorruptMapOutputError as damage:
             void_damaged(folder, [damage])
             redo([damage.map_id])

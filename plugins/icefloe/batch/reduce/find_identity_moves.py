@@ -16,9 +16,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from icefloe.batch.batch_keys import reidentified_key
+from icefloe.batch.batch_keys import identity_moves_key
 from icefloe.batch.context.batch_folder import BatchFolder
-from icefloe.batch.reduce.identity_move_files import IdentityMoves, ReidentifiedFiles
+from icefloe.batch.reduce.identity_move_files import IdentityMoveFiles, IdentityMoves
 from icefloe.batch.reduce.range_extents import load_extents
 from icefloe.batch.reduce.range_rows import RangeRows
 from icefloe.batch.rows.shuffled_rows import ShuffledRows
@@ -41,7 +41,7 @@ _MAX_SLICE_BITS: Final = 10
 _REQUESTS_AT_ONCE: Final = 8
 
 
-def write_reidentified(folder: BatchFolder, plan: CoalescePlan, epoch: int) -> None:
+def write_identity_moves(folder: BatchFolder, plan: CoalescePlan, epoch: int) -> None:
     """Compares the rows of all map outputs across reduce partitions and writes the cancelled rows of each range.
 
     The map outputs are read once. The hashes of their rows go to local disk and are compared slice by slice.
@@ -60,7 +60,7 @@ def write_reidentified(folder: BatchFolder, plan: CoalescePlan, epoch: int) -> N
     rows = sum(extent.rows for each in extents for extent in each.extents)
     bits = min(_MAX_SLICE_BITS, (max(1, -(-rows * _BYTES_PER_ROW // folder.memory_bytes)) - 1).bit_length())
     disk = next(iter(local_folders(os.environ)), None)
-    with ReidentifiedFiles(disk) as slices, ReidentifiedFiles(disk) as found:
+    with IdentityMoveFiles(disk) as slices, IdentityMoveFiles(disk) as found:
         for part in (part for each in extents for part in _rows(folder, each)):
             slices.add(part, _first_bits(part.row_hashes, bits), 1 << bits)
         cancelled_rows = 0
@@ -73,13 +73,13 @@ def write_reidentified(folder: BatchFolder, plan: CoalescePlan, epoch: int) -> N
     logger.info("batch %d: %d rows changed their identity only", folder.plan.batch_number, cancelled_rows // 2)
 
 
-def load_reidentified(folder: BatchFolder, range_id: int) -> IdentityMoves:
+def load_identity_moves(folder: BatchFolder, range_id: int) -> IdentityMoves:
     """The rows of a range that are cancelled elsewhere.
 
     Raises:
         TerminalError: their file is gone or damaged.
     """
-    key = reidentified_key(range_id)
+    key = identity_moves_key(range_id)
     what = f"{folder.store.url}/{key}, which says what range {range_id} has in common with other ranges,"
     try:
         return IdentityMoves.from_bytes(folder.store.get(key))
@@ -93,12 +93,12 @@ def load_reidentified(folder: BatchFolder, range_id: int) -> IdentityMoves:
 
 def _is_written(folder: BatchFolder, plan: CoalescePlan) -> bool:
     with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
-        sizes = pool.map(lambda each: folder.store.size(reidentified_key(each.range_id)), plan.ranges)
+        sizes = pool.map(lambda each: folder.store.size(identity_moves_key(each.range_id)), plan.ranges)
         return all(size is not None for size in sizes)
 
 
-def _create(folder: BatchFolder, range_id: int, found: ReidentifiedFiles) -> None:
-    folder.store.create(reidentified_key(range_id), found.of(range_id).to_bytes())
+def _create(folder: BatchFolder, range_id: int, found: IdentityMoveFiles) -> None:
+    folder.store.create(identity_moves_key(range_id), found.of(range_id).to_bytes())
 
 
 def _cancelled(rows: IdentityMoves) -> IdentityMoves:

@@ -123,7 +123,7 @@ class IdentityMoves:
         return [*lanes, self.change_ordinals, self.weights]
 
 
-class ReidentifiedFiles:
+class IdentityMoveFiles:
     """Rows on local disk, by number; more of them than memory holds.
 
     Args:

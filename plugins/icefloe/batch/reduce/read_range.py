@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from icefloe.audit.sums import Sums
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.plan_document import Plan
-from icefloe.batch.reduce.find_identity_moves import load_reidentified
+from icefloe.batch.reduce.find_identity_moves import load_identity_moves
 from icefloe.batch.reduce.identity_move_files import IdentityMoves
 from icefloe.batch.reduce.range_extents import load_extents
 from icefloe.batch.reduce.range_rows import RangeRows
@@ -83,7 +83,7 @@ def range_changes(folder: BatchFolder, extents: RangeExtents, delivery: Delivery
     """
     shuffled = ShuffledRows(shape=folder.shape)
     expected = Sums(extents.ordinals)
-    cancelled = load_reidentified(folder, extents.range_id) if folder.shape.is_identity_carried else None
+    cancelled = load_identity_moves(folder, extents.range_id) if folder.shape.is_identity_carried else None
     if cancelled is not None:
         expected.add_rows(cancelled.row_hashes, cancelled.change_ordinals, cancelled.weights)
     rows = RangeRows(folder.store, extents, shuffled=shuffled, memory_bytes=folder.memory_bytes)
