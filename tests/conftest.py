@@ -30,6 +30,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return GroupScheduling(config, log)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The groups of tests that take longest begin first, where several processes run them."""
+    if config.pluginmanager.hasplugin("xdist") and hasattr(config, "workerinput"):
+        from side_by_side import rank_of
+
+        items.sort(key=lambda item: rank_of(item.nodeid))
+
+
 @pytest.fixture(autouse=True)
 def _nothing_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test hides in this process is not hidden in the next."""

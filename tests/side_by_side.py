@@ -1,27 +1,45 @@
-"""Which tests one process runs when several run at once: those that share a JVM, a server or tables."""
+"""Which tests one process runs when several run at once, and in which order: the longest begin first."""
 
-from typing import Final
+from typing import Any, Final
 
 from xdist.scheduler import LoadScopeScheduling
 
-__all__ = ["GroupScheduling", "group_of"]
+__all__ = ["GroupScheduling", "group_of", "rank_of"]
 
-DAEMONS: Final = ("tests/e2e/", "tests/servers/test_airflow_on_postgresql", "tests/stack/test_delivery")
+_DAEMONS: Final = ("tests/e2e/", "tests/servers/test_airflow_on_postgresql", "tests/stack/test_delivery")
 """Several processes each, which need most of a core while they start: one file after another."""
+_LONGEST: Final = (
+    "tests/spark, after test_m",
+    "daemons",
+    "tests/spark, up to test_m",
+    "tests/histories",
+    "tests/servers/test_spark_cluster.py",
+    "tests/servers/",
+    "tests/cli/test_stopped_runs.py",
+    "tests/demo/test_run.py",
+    "tests/cli/test_kill.py",
+    "tests/cli/test_unanswered.py",
+    "tests/dags/",
+    "tests/redaction/test_planted_secrets.py",
+    "tests/iceberg/test_avro_limits.py",
+)
+"""Groups that would keep one process busy when all others are done, the longest first."""
 
 
 def group_of(node_id: str) -> str:
-    """The group of a test by its node id.
+    """The group of a test by its node id: tests that share a JVM, a server or tables.
 
     >>> group_of("tests/spark/test_types.py::test_a"), group_of("tests/cli/test_run.py::test_b[1]")
-    ('tests/spark', 'tests/cli/test_run.py')
+    ('tests/spark, after test_m', 'tests/cli/test_run.py')
     """
     file, _, _ = node_id.partition("::")
-    for folder in ("tests/histories", "tests/spark"):
-        # Each has one JVM. The last test of the histories asks what all of them did together.
-        if file.startswith(f"{folder}/"):
-            return folder
-    if file.startswith(DAEMONS):
+    if file.startswith("tests/histories/"):
+        # They have one JVM, and the last test asks what all of them did together.
+        return "tests/histories"
+    if file.startswith("tests/spark/"):
+        # Two JVMs: one would be the last to end.
+        return "tests/spark, up to test_m" if file < "tests/spark/test_mo" else "tests/spark, after test_m"
+    if file.startswith(_DAEMONS):
         return "daemons"
     if file == "tests/cli/test_stopped_runs.py":
         # Each takes seconds, nearly all of which it waits, and shares nothing.
@@ -29,8 +47,22 @@ def group_of(node_id: str) -> str:
     return file
 
 
+def rank_of(node_id: str) -> int:
+    """The place of a test's group in the order; the many short groups are last.
+
+    >>> rank_of("tests/e2e/test_page.py::test_a") < rank_of("tests/histories/test_cuts.py::test_a") < rank_of("a::b")
+    True
+    """
+    group = group_of(node_id)
+    return next((rank for rank, start in enumerate(_LONGEST) if group.startswith(start)), len(_LONGEST))
+
+
 class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
-    """Hands out groups, the largest first."""
+    """Hands out groups in the order in which their tests were collected."""
+
+    def __init__(self, config: Any, log: Any) -> None:
+        super().__init__(config, log)
+        config.option.loadscopereorder = False
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli.workspace import ROOT, Workspace, icefloe
+from support.tiers import extended
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +24,7 @@ def start(pipeline: Path) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("initial_load", ["full", "from_earliest"])
+@pytest.mark.parametrize("initial_load", ["full", extended("from_earliest")])
 def test_runs_at_once_deliver_everything_once_and_say_nothing_worse_than_try_again(
     tmp_path: Path, initial_load: str
 ) -> None:

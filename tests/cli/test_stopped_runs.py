@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from cli.workspace import Workspace, icefloe, python
+from support.tiers import extended
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 EVERY_PLACE = os.environ.get("ICEFLOE_EVERY_PLACE") == "1"
-STEPS = {"load": 1, "parts": 7, "changes": 7, "from_now": 7, "reload": 9, "backfill": 9}
-"""Every so many places; all of them where ICEFLOE_EVERY_PLACE is 1. Counted from a place of its own each."""
+"""Whether each place is tried, instead of one of so many."""
+PLANS = [("load", 6), ("parts", 21), ("changes", 21), ("reload", 18)]
+PLANS_OF_A_RELEASE = [("load", 1), ("parts", 7), ("changes", 7), ("reload", 9)]
 
 
 @pytest.fixture
@@ -46,8 +48,8 @@ def replayed(workspace: Workspace, stem: str) -> Counter[tuple[Any, ...]]:
     return Counter({row: count for row, count in held.items() if count})
 
 
-def stopped(workspace: Workspace, scenario: str, places: str = "plan", step: int | None = None) -> list[dict[str, Any]]:
-    every = 1 if EVERY_PLACE else step or STEPS[scenario]
+def stopped(workspace: Workspace, scenario: str, step: int, places: str = "plan") -> list[dict[str, Any]]:
+    every = 1 if EVERY_PLACE else step
     arguments = ["-m", "cli.stopped_runs", str(workspace.folder), scenario, places, "1", str(every)]
     done = python(arguments, timeout_seconds=800)
     assert done.code == 0, done.err
@@ -71,30 +73,34 @@ def require_exact(workspace: Workspace, found: list[dict[str, Any]]) -> None:
         assert not any(path.is_file() for path in (workspace.storage(stem) / "shuffle").rglob("*")), each
 
 
-@pytest.mark.parametrize("scenario", ["load", "parts", "changes", "reload"])
+@pytest.mark.parametrize(("scenario", "step"), [*PLANS, *(extended(*plan) for plan in PLANS_OF_A_RELEASE)])
 def test_a_plan_that_was_stopped_while_others_went_on_delivers_nothing_twice(
-    workspace: Workspace, scenario: str
+    workspace: Workspace, scenario: str, step: int
 ) -> None:
-    require_exact(workspace, stopped(workspace, scenario))
+    require_exact(workspace, stopped(workspace, scenario, step))
 
 
-@pytest.mark.parametrize(("scenario", "step"), [("load", 5), ("changes", 6)])
+@pytest.mark.parametrize(
+    ("scenario", "step"), [("load", 10), ("changes", 18), extended("load", 5), extended("changes", 6)]
+)
 def test_a_task_that_was_stopped_at_a_write_leaves_nothing_after_cleanup(
     workspace: Workspace, scenario: str, step: int
 ) -> None:
-    require_exact(workspace, stopped(workspace, scenario, "writes", step))
+    require_exact(workspace, stopped(workspace, scenario, step, "writes"))
 
 
-def test_a_first_run_from_now_that_was_stopped_never_moves_the_cursor_back(workspace: Workspace) -> None:
-    for each in stopped(workspace, "from_now"):
+@pytest.mark.parametrize("step", [10, extended(7)])
+def test_a_first_run_from_now_that_was_stopped_never_moves_the_cursor_back(workspace: Workspace, step: int) -> None:
+    for each in stopped(workspace, "from_now", step):
         commits = sorted(workspace.storage(each["stem"]).glob("checkpoints/*/commits/*.json"))
         ends = [json.loads(path.read_text()) for path in commits]
         assert [end["after_snapshot_id"] for end in ends][1:] == [end["up_to_snapshot_id"] for end in ends][:-1], each
         assert sum(end["after_snapshot_id"] is None for end in ends) == 1, each
 
 
-def test_a_backfill_that_was_stopped_has_one_batch(workspace: Workspace) -> None:
-    for each in stopped(workspace, "backfill"):
+@pytest.mark.parametrize("step", [12, extended(9)])
+def test_a_backfill_that_was_stopped_has_one_batch(workspace: Workspace, step: int) -> None:
+    for each in stopped(workspace, "backfill", step):
         batches = [path.name for path in workspace.output(each["stem"]).glob("_backfills/*/batch=*")]
         assert batches == ["batch=0"], each
         assert not any(path.is_file() for path in (workspace.storage(each["stem"]) / "shuffle").rglob("*")), each

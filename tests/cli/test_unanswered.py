@@ -9,12 +9,13 @@ import pytest
 from cli.workspace import Outcome, Workspace, icefloe, icefloe_process, properties_of
 from fakes.unanswering import drip_headers, garbage, keep_silent, serving
 from icefloe.patience import PATIENCE_VARIABLE
+from support.tiers import extended
 
 pytestmark = pytest.mark.slow
 
 PATIENCE = "2.4"
 COMMANDS = ["run", "status", "validate", "plan", "verify"]
-SILENT = [keep_silent, drip_headers]
+SILENT = [keep_silent, extended(drip_headers)]
 
 
 def hurried(command: str, pipeline: Path, **environ: str) -> Outcome:

@@ -8,6 +8,7 @@ from histories.cuts import check_cuts, random_cuts
 from histories.generated_arguments import operation_document
 from histories.history import Column, History, TableShape, operations_of
 from histories.trial import Laboratory
+from support.tiers import extended
 
 pytestmark = pytest.mark.spark
 
@@ -75,7 +76,7 @@ def test_a_range_that_reaches_behind_a_rewrite_of_manifests_tells_the_same_updat
     assert every_cut(laboratory, rewritten)
 
 
-@pytest.mark.parametrize("seed", [*range(5), *(pytest.param(n, marks=pytest.mark.extended) for n in range(5, 25))])
+@pytest.mark.parametrize("seed", [*range(5), *map(extended, range(5, 25))])
 def test_random_histories_of_row_ids_are_cut_at_random(laboratory: Laboratory, seed: int) -> None:
     random = Random(f"row ids {seed}")
     of = history(

@@ -15,6 +15,7 @@ from histories.pyiceberg_bench import PyIcebergBench
 from histories.soak import replay_command
 from histories.trial import Laboratory
 from missing import missing
+from support.tiers import extended
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +30,7 @@ SHRINKING_ATTEMPTS = 60
 
 def seeds(writer: str, count: int) -> list[Any]:
     few = OF_EVERY_CHANGE[writer]
-    return [*range(few), *(pytest.param(seed, marks=pytest.mark.extended) for seed in range(few, count))]
+    return [*range(few), *map(extended, range(few, count))]
 
 
 @pytest.mark.parametrize("seed", seeds("pyiceberg", PYICEBERG_HISTORIES))

@@ -19,7 +19,13 @@ from servers.postgresql import Postgresql
 from servers.spark_writer import SparkWriter
 from servers.versitygw import Versitygw
 
-pytestmark = [pytest.mark.servers, pytest.mark.daemons, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.extended,
+    pytest.mark.servers,
+    pytest.mark.daemons,
+    pytest.mark.spark,
+    pytest.mark.timeout(900),
+]
 
 REPOSITORY = Path(__file__).parents[2]
 DAG = "flights_in_airflow"

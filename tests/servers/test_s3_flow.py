@@ -9,11 +9,12 @@ from cli.workspace import Outcome, icefloe_process
 from icefloe import read_changes
 from servers.flights import Flights, counted
 from servers.spark_writer import SparkWriter
+from support.tiers import extended
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.timeout(900)]
 
 
-@pytest.mark.parametrize(("format_version", "engine"), [(2, "local"), (3, "local"), (3, "spark")])
+@pytest.mark.parametrize(("format_version", "engine"), [extended(2, "local"), extended(3, "local"), (3, "spark")])
 def test_what_spark_commits_through_the_catalog_is_delivered_to_s3(
     spark: SparkWriter, tmp_path: Path, format_version: int, engine: str
 ) -> None:

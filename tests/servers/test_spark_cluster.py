@@ -103,6 +103,7 @@ def shuffle_folder(flights: Flights, stem: str, batch: int) -> Path:
     return folder
 
 
+@pytest.mark.extended
 def test_a_worker_that_dies_in_a_phase_and_a_killed_driver_change_nothing(
     place: Place, rest_catalog: RestCatalog, versitygw: Versitygw
 ) -> None:
@@ -221,6 +222,7 @@ def held(worker: SparkWorker) -> Iterator[None]:
                 os.kill(pid, signal.SIGCONT)
 
 
+@pytest.mark.extended
 def test_who_does_not_know_the_clusters_secret_gets_no_job_in(
     place: Place, rest_catalog: RestCatalog, versitygw: Versitygw, tmp_path: Path
 ) -> None:
@@ -246,6 +248,7 @@ def test_workers_without_the_libraries_are_told_in_one_sentence(
     assert sentence.endswith("which `make env` packs for spark.archives, or from the same image")
 
 
+@pytest.mark.extended
 def test_executors_come_and_go_and_a_slow_load_holds_up_no_other_pipeline(
     place: Place, rest_catalog: RestCatalog, versitygw: Versitygw
 ) -> None:

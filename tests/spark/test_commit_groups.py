@@ -16,11 +16,12 @@ from spark.java_states import JavaStates
 from spark.java_writers import JavaWriters
 from spark.range_check import changes_of, check_range, check_ranges
 from spark.spark_table import SparkTable
+from support.tiers import extended
 
 pytestmark = pytest.mark.spark
 
 CreateTable = Callable[..., SparkTable]
-EVERY_VERSION = pytest.mark.parametrize("table", [1, 2], ids=["V1", "V2"], indirect=True)
+EVERY_VERSION = pytest.mark.parametrize("table", [extended(1), 2], ids=["V1", "V2"], indirect=True)
 
 
 def rows(*ids: int, v: int = 0, part: str = "a") -> pa.Table:

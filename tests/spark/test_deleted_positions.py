@@ -14,6 +14,7 @@ from icefloe.iceberg.files.file_formats import READABLE_FORMATS
 from icefloe.iceberg.schemas.equality_schema import equality_schema
 from spark.java_writers import JavaWriters
 from spark.spark_table import SparkTable
+from support.tiers import extended
 
 pytestmark = pytest.mark.spark
 
@@ -94,7 +95,7 @@ def check(table: SparkTable, *, at_least: int = 1) -> None:
 
 @pytest.mark.parametrize(
     ("format_version", "granularity", "partitioned_by"),
-    [(2, "file", None), (2, "partition", None), (2, "partition", "bucket(2, id)"), (3, "file", None)],
+    [extended(2, "file", None), extended(2, "partition", None), (2, "partition", "bucket(2, id)"), (3, "file", None)],
 )
 def test_what_spark_deletes_updates_and_merges_on_read_is_hidden(
     create_table: CreateTable, format_version: int, granularity: str, partitioned_by: str | None
@@ -121,7 +122,7 @@ def test_what_spark_deletes_updates_and_merges_on_read_is_hidden(
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, extended(1)])
 def test_random_delete_files_of_every_kind_hide_what_spark_hides(
     create_table: CreateTable, file_format: str, seed: int
 ) -> None:

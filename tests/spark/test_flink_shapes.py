@@ -12,6 +12,7 @@ from spark.java_writers import JavaWriters
 from spark.range_check import changes_of, check_ranges
 from spark.row_counts import typed_changes_of
 from spark.spark_table import SparkTable
+from support.tiers import extended
 
 pytestmark = pytest.mark.spark
 
@@ -140,7 +141,7 @@ def test_compaction_between_checkpoints(create_table: CreateTable, format_versio
     check_ranges(table)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, extended(1), extended(2)])
 def test_a_random_stream_of_upserts(create_table: CreateTable, seed: int) -> None:
     random = Random(seed)
     table = create_table("id bigint, v int", format_version=random.choice([2, 3]))

@@ -23,6 +23,7 @@ from spark.java_writers import JavaWriters
 from spark.range_check import changes_of, check_range, check_ranges
 from spark.row_counts import Row
 from spark.spark_table import SparkTable
+from support.tiers import extended
 
 pytestmark = pytest.mark.spark
 
@@ -36,7 +37,9 @@ VARIANTS = {
 }
 
 
-EVERY_VARIANT = pytest.mark.parametrize("table", VARIANTS, indirect=True)
+EVERY_VARIANT = pytest.mark.parametrize(
+    "table", [*map(extended, list(VARIANTS)[:2]), *list(VARIANTS)[2:]], indirect=True
+)
 WITH_DELETE_FILES = pytest.mark.parametrize("table", list(VARIANTS)[2:], indirect=True)
 
 

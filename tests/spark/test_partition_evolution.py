@@ -16,6 +16,7 @@ from spark.evolving_ranges import check_evolving_ranges
 from spark.java_writers import JavaWriters
 from spark.range_check import changes_of
 from spark.spark_table import SparkTable
+from support.tiers import extended
 
 pytestmark = pytest.mark.spark
 
@@ -29,7 +30,13 @@ def mode(request: pytest.FixtureRequest) -> str:
 
 @pytest.mark.parametrize(
     ("mode", "format_version"),
-    [("copy-on-write", 1), ("copy-on-write", 2), ("copy-on-write", 3), ("merge-on-read", 2), ("merge-on-read", 3)],
+    [
+        extended("copy-on-write", 1),
+        ("copy-on-write", 2),
+        extended("copy-on-write", 3),
+        extended("merge-on-read", 2),
+        ("merge-on-read", 3),
+    ],
 )
 def test_specs_that_follow_one_another(create_table: CreateTable, mode: str, format_version: int) -> None:
     table = create_table(
@@ -154,7 +161,7 @@ def write_hive_folder(folder: Path, file_format: str) -> None:
         writers[file_format](rows, place / f"rows.{file_format}")
 
 
-@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+@pytest.mark.parametrize("file_format", ["parquet", extended("orc")])
 def test_imported_files_without_ids_and_without_their_partition_columns(
     create_table: CreateTable, tmp_path: Path, mode: str, file_format: str
 ) -> None:

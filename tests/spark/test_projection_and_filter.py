@@ -13,6 +13,7 @@ from spark.row_counts import typed_changes_of, weights_of
 from spark.selected_states import Selection, States, check_selection
 from spark.spark_lab import SparkLab
 from spark.spark_table import SparkTable
+from support.tiers import extended
 
 pytestmark = pytest.mark.spark
 
@@ -41,7 +42,16 @@ SELECTIONS = (
 )
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(
+    scope="module",
+    params=[
+        extended("copy-on-write V2"),
+        "copy-on-write V3, partitioned",
+        extended("merge-on-read V2"),
+        "merge-on-read V3",
+        "equality deletes",
+    ],
+)
 def states(spark_lab: SparkLab, request: pytest.FixtureRequest) -> States:
     mode, format_version, partitioned_by = KINDS[request.param]
     table = spark_lab.create_table(

@@ -10,6 +10,7 @@ from icefloe import read_changes
 from icefloe.errors import TerminalError
 from spark.row_counts import difference, typed_changes_of, weights_of
 from spark.spark_table import SparkTable
+from support.tiers import extended
 
 pytestmark = pytest.mark.spark
 
@@ -39,7 +40,7 @@ def check_every_range(table: SparkTable) -> None:
         assert weights_of(changes_of(table, after, identifier_columns=["id"])) == difference(table.rows_at(after), end)
 
 
-@pytest.fixture(params=[1, 2, 3], ids=["V1", "V2", "V3"])
+@pytest.fixture(params=[extended(1), 2, 3], ids=["V1", "V2", "V3"])
 def edited(request: pytest.FixtureRequest, create_table: CreateTable) -> SparkTable:
     """Every kind of copy-on-write commit."""
     table = create_table(COLUMNS, format_version=request.param)

@@ -12,6 +12,7 @@ from spark.range_check import changes_of, check_ranges
 from spark.row_counts import Row, difference, typed_changes_of, weights_of
 from spark.row_id_check import check_row_ids, rows_with_ids
 from spark.spark_table import SparkTable
+from support.tiers import extended
 
 pytestmark = pytest.mark.spark
 
@@ -41,7 +42,7 @@ def last_changes(table: SparkTable, **options: object) -> pa.Table:
 
 
 @MODES
-@pytest.mark.parametrize("partitioned_by", [None, "v"])
+@pytest.mark.parametrize("partitioned_by", [None, extended("v")])
 def test_whatever_column_an_update_changes_it_is_one_update(
     create_table: CreateTable, mode: str, partitioned_by: str | None
 ) -> None:

@@ -22,7 +22,13 @@ from support.stack.compose_page import documented_commands
 from support.stack.run import COMPOSE_FILE, DEMO, ports_here
 from support.stack.stack import Stack
 
-pytestmark = [pytest.mark.servers, pytest.mark.daemons, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.extended,
+    pytest.mark.servers,
+    pytest.mark.daemons,
+    pytest.mark.spark,
+    pytest.mark.timeout(900),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
