@@ -25,6 +25,8 @@ class IcefloeError(Exception):
 
     def __getattr__(self, name: str) -> Any:
         try:
+            # Not self.facts: an error that is not built yet has none, and looking for it would lead back here, without
+            # end.
             return self.__dict__["facts"][name]
         except KeyError:
             raise AttributeError(f"{type(self).__name__} carries no fact {name!r}") from None

@@ -87,6 +87,8 @@ def taken_back_if_over(store: FencedStore, is_over: Callable[[], bool]) -> Itera
         yield
     finally:
         try:
+            #   looks: open | stopped; others finish the batch and clean up | goes on, writes | looks: over, takes back
+            # Only the look behind the last write can see that.
             if is_over():
                 store.take_back()
         except IcefloeError as error:

@@ -48,6 +48,7 @@ class Screen:
     def say(self, text: str) -> None:
         """Prints one line as it is, unless only JSON is wanted."""
         if not self.is_json:
+            # Names and errors may hold [brackets], which Rich would take for its own markup.
             self.output.print(text, markup=False, soft_wrap=True)
 
     def facts(self, rows: Iterable[tuple[str, str]]) -> None:

@@ -30,6 +30,7 @@ class LocalEngine:
 
         def run(number: int) -> Any:
             if is_over.is_set():
+                # Nobody sees it: the exception of the other task is raised instead.
                 return None
             try:
                 result = function(number)
@@ -45,4 +46,5 @@ class LocalEngine:
             try:
                 return [future.result() for future in futures]
             finally:
+                # The pool waits for all that was submitted. After Ctrl-C, tasks that have not begun must end at once.
                 is_over.set()

@@ -51,6 +51,7 @@ def commit_batch(running: RunningBatch) -> BatchReport:
     committing = tally.added_to(PhaseRecord(phase="commit", attempts=1))
     report = replace(report, phases=(*report.phases, committing))
     kept = keep_report(running.checkpoint, report)
+    # Last: a run that is killed before this finds the batch open, and finds the sink and the report done.
     running.checkpoint.create_commit(
         CommitRecord(
             batch_number=plan.batch_number,

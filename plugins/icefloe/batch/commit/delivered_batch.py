@@ -87,6 +87,7 @@ class DeliveredBatch:
             left = _merged(result.sums for result in self.results)
             left.require(self.handed_on, what=what, per_ordinal=not self.plan.is_net)
         signed_count = sum(left.signed_counts().values())
+        # A second path: what the sink was given, as its messages count it, against what the tasks summed up.
         given = (
             sum(_signed_count(message.counts) for message in self.messages),
             sum(message.hash_sum for message in self.messages) % (1 << 128),

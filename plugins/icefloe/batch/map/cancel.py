@@ -29,6 +29,9 @@ def effects_left(hashed_rows: Sequence[HashedRows], contended: frozenset[int]) -
     """The effects of each file: on the surviving candidates in contended ordinals, unchanged in the others."""
     effects = [[effect for effect in file.effects if effect.change_ordinal not in contended] for file in hashed_rows]
     for ordinal in sorted(contended):
+        # Of a side, the rows of all files are compared end to end, then cut back to their files:
+        #   added rows   a: 0 1 2   b: 0 1      bounds 0 3 5
+        #   surviving    1, 4                   row 1 of a, row 1 of b
         sides = [[*_rows_of(hashed_rows, ordinal, weight)] for weight in (-1, 1)]
         surviving = surviving_rows(
             *(RowHashes.concat([hashed_rows[index].hashes.take(rows) for index, rows in side]) for side in sides)

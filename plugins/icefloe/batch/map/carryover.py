@@ -78,6 +78,7 @@ class CarryOver:
             for each in hashed_rows:
                 self.tally.add_file(each.tally)
             effects = effects_left(hashed_rows, contended)
+            # Each file lets go of the batches that it kept as soon as it was handed on.
             while hashed_rows:
                 yield from hashed_rows.pop(0).rows(effects.pop(0), self._reader)
 

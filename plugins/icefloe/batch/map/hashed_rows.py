@@ -117,6 +117,8 @@ def hash_file(file: FileRows, reader: TableRowReader, *, budget: MemoryBudget, p
         if kept is not None:
             kept.append(rows.batch)
             kept_bytes += rows.batch.nbytes
+            # Hashes stay in any case. Rows that do not fit are read again, but only those that survive, by their
+            # positions.
             if kept_bytes > budget.free_bytes:
                 kept = None
     if kept is not None:

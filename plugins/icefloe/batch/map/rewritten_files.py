@@ -59,6 +59,8 @@ def align(
         differing = differing_rows(*pair)
         rows_seen += pair[0].num_rows
         rows_kept += len(differing)
+        # After every batch: a writer that lost the order shows it in the first one. To go on would decode both files
+        # twice.
         if rows_kept > _ALIGNED_SHARE * rows_seen:
             return None
         for batch, side in zip(pair, kept, strict=True):

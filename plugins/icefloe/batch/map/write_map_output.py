@@ -38,6 +38,7 @@ def write_map_output(inputs: MapInputs, map_id: int, *, attempt: str | None = No
     if state.record is not None:
         return state.record
     started = time.monotonic()
+    # Half for the rows that are compared, half for the writer: both hold rows at once.
     memory_bytes = folder.memory_bytes // 2
     carryover = CarryOver(inputs.file_rows(map_id), inputs.row_reader(), memory_bytes=memory_bytes)
     sums = Sums()
@@ -53,6 +54,7 @@ def write_map_output(inputs: MapInputs, map_id: int, *, attempt: str | None = No
     ) as writer:
         rows_handed_on = _hand_on(folder, carryover, writer, sums)
         tally = carryover.tally
+        # Before the commit: from its record on, the rows count.
         tally.require(sums.signed_counts(), what=f"map task {map_id} of batch {plan.batch_number}")
         record = writer.commit(
             MapTaskCounts(
@@ -64,6 +66,7 @@ def write_map_output(inputs: MapInputs, map_id: int, *, attempt: str | None = No
                 seconds=time.monotonic() - started,
             )
         )
+    # The record may be another attempt's. The same plan must have given it the same rows.
     Sums(record.ordinals).require(sums, what=f"the map output {map_id} of batch {plan.batch_number}")
     logger.info("map task %d: read %d rows, handed on %d", map_id, tally.rows_read, rows_handed_on)
     return record

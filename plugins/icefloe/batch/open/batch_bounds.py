@@ -44,6 +44,7 @@ def _new_bytes(scan: ScanPlan, steps: Sequence[Step]) -> Iterable[int]:
     """Bytes of the files that each step reads and no earlier step does."""
     sizes = {step.change_ordinal: 0 for step in steps}
     first_steps: dict[int, int] = {}
+    # A file counts for the first step that reads it: terms come in the order of the steps.
     for task in scan.tasks:
         sizes[task.terms[0].change_ordinal] += task.data_file.file_size_bytes
         for term in task.terms:

@@ -71,6 +71,8 @@ def find_work(session: PipelineSession) -> Work:
     view = session.checkpoint.look()
     cursor = view.cursor
     if cursor is None:
+        # Under from_now an empty table is work too: a batch without rows places the cursor before its first snapshot.
+        # Otherwise the first run after that snapshot would place it behind the first rows.
         has_new = head_id is not None or session.pipeline.initial_load == "from_now"
     else:
         has_new = head_id != cursor.snapshot_id or cursor.load_part is not None
@@ -123,6 +125,8 @@ def record_batch(batch: NextBatch, *, digest_of: Callable[[BatchSpec], str] | No
         ConfigurationChangedError: another run was first, with keys that change the result.
     """
     session, checkpoint = batch.session, batch.session.checkpoint
+    # The order counts: whoever owns the checkpoint claims the sink, then records what the pipeline is, then the batch.
+    # A run that is killed in between leaves only what its own next try finds again.
     owner = _claimed(session, batch.offset.checkpoint_id)
     session.sink.claim(owner=owner.checkpoint_id, pipeline=session.pipeline.name, table=session.pipeline.table)
     if batch.is_resumed:

@@ -113,6 +113,10 @@ def _by_partition(file: PlannedFile) -> str:
 
 def _units(files: list[PlannedFile], map_task_bytes: int) -> Iterator[list[PlannedFile]]:
     """Groups of files of one table partition that should stay together."""
+    # Day by day, a rewritten file has the day of the file that it replaces:
+    #   removed   a: 1-1   b: 2-2   c: 3-3        units  a a'  |  b b'  |  c c'
+    #   added     a': 1-1  b': 2-2  c': 3-3       each cancels within one task
+    # If a unit is too large for a task, only files of equal bounds stay together.
     field_id = _separating_column(files)
     if field_id is None:
         yield from ([file] for file in files)
@@ -130,6 +134,7 @@ def _torn(files: list[PlannedFile], most_bytes: int) -> Iterator[list[PlannedFil
     if sum(file.read_bytes for file in files) <= most_bytes:
         yield files
         return
+    # By size, because a file that is rewritten in place has about as many rows as the file that it replaces.
     by_rows = sorted(files, key=lambda file: file.task.data_file.record_count)
     removed = [file for file in by_rows if file.is_removed]
     added = [file for file in by_rows if not file.is_removed]

@@ -95,6 +95,7 @@ def open_and_plan(
         try:
             prepared = _prepare_once(session, request, view=view, cores=cores)
         except IcefloeError as error:
+            # An error of an outdated view is no error of the pipeline: a plan that is gone, a batch that is closed.
             if view is None or session.checkpoint.look().position == view.position:
                 raise
             logger.info("%s: looking again, another run has moved on since: %s", session.pipeline.name, error)
@@ -163,6 +164,8 @@ def _write(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
         The offset that counts, and the plan. The plan is None if another run finished the batch meanwhile.
     """
     tally, session, checkpoint = PhaseTally(), batch.session, batch.session.checkpoint
+    # Planned before it is recorded: a batch whose table cannot be read would stay open, and stop all that come after
+    # it.
     planned_batch = plan_of(batch)
     refuse_excessive_scan(batch, planned_batch)
     if not batch.is_resumed:
@@ -212,5 +215,7 @@ def _write_documents(store: Store, planned_batch: PlannedBatch, offset: OffsetRe
         store.put(task_key(task.map_id, plan.map_task_digests[task.map_id]), dump_document(task))
 
     with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
+        # The plan is created last: whoever finds it finds all its tasks. Their names hold digests, so the tasks of
+        # another plan are never read for them.
         list(pool.map(write, planned_batch.tasks))
     store.create(PLAN, dump_document(plan))

@@ -29,6 +29,10 @@ def map_task_document(map_id: int, tasks: Sequence[ScanTask], delete_files: Mapp
 
 
 def _file_work(task: ScanTask, places: Mapping[int, int]) -> FileWork:
+    # A file that stays, while the delete files d and then e come to apply to it. States are numbered as they are met,
+    # and only differences are written: a set that grows in each of n steps would take n * n / 2 numbers.
+    #   step 0   -1 in state 0, +1 in state 1      1: adds d
+    #   step 1   -1 in state 1, +1 in state 2      2: adds e
     states: dict[DeleteNumbers, int] = {NO_DELETES: 0}
     terms = [
         (term.change_ordinal, term.weight, states.setdefault(term.delete_files, len(states))) for term in task.terms

@@ -68,6 +68,7 @@ def coalesce_map_outputs(inputs: MapInputs, tally: PhaseTally) -> Coalesced:
         COALESCE_PLAN,
         CoalescePlan(num_partitions=plan.num_partitions, target_size_bytes=plan.target_size_bytes, ranges=ranges),
     )
+    # Extents of the ranges that were created, which may be those of an earlier attempt.
     epoch = write_extents(folder, created, outputs)
     if folder.shape.is_identity_carried:
         epoch = _compare_identities(folder, created, epoch, redo)

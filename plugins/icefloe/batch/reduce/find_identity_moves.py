@@ -54,12 +54,15 @@ def write_identity_moves(folder: BatchFolder, plan: CoalescePlan, epoch: int) ->
     Raises:
         CorruptMapOutputError: names the map output to make again.
     """
+    # Files of an earlier attempt count, whichever epoch it read: every attempt chooses the same rows.
     if _is_written(folder, plan):
         return
     extents = [load_extents(folder, each.range_id, epoch) for each in plan.ranges]
     rows = sum(extent.rows for each in extents for extent in each.extents)
     bits = min(_MAX_SLICE_BITS, (max(1, -(-rows * _BYTES_PER_ROW // folder.memory_bytes)) - 1).bit_length())
     disk = next(iter(local_folders(os.environ)), None)
+    #   map outputs -> slices by row hash: equal rows meet -> what cancels -> files by range, by identity hash
+    # Only hashes go through it: 44 bytes on disk for a row of any size.
     with IdentityMoveFiles(disk) as slices, IdentityMoveFiles(disk) as found:
         for part in (part for each in extents for part in _rows(folder, each)):
             slices.add(part, _first_bits(part.row_hashes, bits), 1 << bits)

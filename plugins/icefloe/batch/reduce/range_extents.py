@@ -22,6 +22,8 @@ def write_extents(folder: BatchFolder, plan: CoalescePlan, outputs: Sequence[Com
     Returns:
         The epoch of the extents: the sum of the generations. It grows whenever a generation is voided.
     """
+    # Generations only grow, so what is made again after a void has documents of its own, and none that exists is
+    # changed.
     epoch = sum(output.record.generation for output in outputs)
 
     def write(extents: RangeExtents) -> None:

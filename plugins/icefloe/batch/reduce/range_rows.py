@@ -67,6 +67,8 @@ class RangeRows:
                 yield from self._slices(_one_partition(self._extents, reduce_id), HashSlice())
 
     def _slices(self, partition: RangeExtents, part: HashSlice) -> Iterator[pa.Table]:
+        # A partition that is too large as a whole is read as its halves 0.. and 1.., a half that is too large as 00..
+        # and 01.. Lower half first, so that changes leave in the order of their identity hashes.
         for half in part.halves():
             rows = self._collect(self._blocks(partition), half)
             if rows is None:
@@ -83,6 +85,8 @@ class RangeRows:
             rows = batch if part.is_whole else self._rows_within(batch, part, seen)
             kept.append(rows)
             kept_bytes += rows.nbytes
+            # Rows of one identity stay together whatever they take: pairs need all of them, and no further bit
+            # separates them.
             if kept_bytes > self._piece_bytes and (part.is_whole or seen.differ):
                 return None
         return pa.Table.from_batches(kept, self._schema)

@@ -130,6 +130,7 @@ class _RangeChanges:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
         """The rows whose weights do not cancel, with weights and ordinals."""
         weights, ordinals = (piece.column(index).to_numpy() for index in (-2, -1))
+        # If other identities may cancel rows, equal rows of two identities must stay apart until that is applied.
         keys = hashes if self._cancelled is None or identities is None else combined_hashes(hashes, identities)
         positions, weights = consolidate(keys, ordinals, weights)
         ordinals = ordinals[positions]
@@ -163,6 +164,8 @@ class _RangeChanges:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The rows left without those that other identities cancel. Cancelled rows of other pieces match none here."""
         own = np.zeros_like(ordinals) if self._plan.is_net else ordinals
+        # What other identities cancel is added like rows of opposite weight. Amounts for rows of other pieces come out
+        # behind the keys and are left out.
         positions, sums = consolidate(
             RowHashes.concat([keys, combined_hashes(cancelled.row_hashes, cancelled.identity_hashes)]),
             np.concatenate([own, cancelled.change_ordinals]),

@@ -103,6 +103,7 @@ def _gone_by_state(
     named = {state for _, _, state in work.terms}
     for state in sorted(named - {0}):
         before, now = sets[state - 1], sets[state]
+        # Most steps only add delete files. Then the bitmap before is extended, not joined again from all delete files.
         is_growing = state - 1 in gone and before <= now
         fresh = (deleted[place] for place in (now - before if is_growing else now))
         gone[state] = BitMap64.union(gone[state - 1] if is_growing else BitMap64(), *fresh)
@@ -111,6 +112,12 @@ def _gone_by_state(
 
 def _effects(ordinal: int, terms: Sequence[tuple[int, BitMap64]], num_rows: int) -> list[Effect]:
     """The rows of each weight in one step: the weight of all terms less the weight of the terms that delete them."""
+    # A file of 6 rows that stays, while its deletion vector grows from {1} to {1, 4}:
+    #   position         0    1    2    3    4    5
+    #   -1, live in {1}  -1   .   -1   -1   -1   -1
+    #   +1, in {1, 4}    +1   .   +1   +1    .   +1
+    #   weight            0   0    0    0   -1    0     so only row 4 is ever decoded
+    # All terms together weigh 0; what the deleting terms weigh is subtracted where they delete: 0 at 1, +1 at 4.
     everywhere = sum(weight for weight, _ in terms)
     by_less = _by_weight_less(terms)
     found = []
@@ -129,6 +136,9 @@ def _effects(ordinal: int, terms: Sequence[tuple[int, BitMap64]], num_rows: int)
 
 def _by_weight_less(terms: Sequence[tuple[int, BitMap64]]) -> dict[int, BitMap64]:
     """Deleted positions by the sum of the weights of the terms that delete them, without the sum 0."""
+    # Split by sums, and not counted row by row: bitmaps stay small however many rows the file has.
+    #   after -1 {1}      -1: {1}
+    #   after +1 {1, 4}    0: {1}   +1: {4}
     parts: dict[int, BitMap64] = {0: BitMap64()}
     for weight, gone in terms:
         # From positions that are in no part yet, nothing was subtracted.

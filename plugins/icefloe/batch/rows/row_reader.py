@@ -93,6 +93,7 @@ class TableRowReader:
     def _touched(self, file: FileRows) -> Iterator[tuple[Positions, pa.RecordBatch, int]]:
         """Positions, their rows, and the number of touched rows that they cover."""
         touched = file.touched
+        # A few listed rows: only the row groups that hold them are decoded. All but a few: the whole file is, anyway.
         if not touched.is_all_but:
             for positions, batch in self._at(file.data_file, touched.positions):
                 yield positions, batch, len(positions)

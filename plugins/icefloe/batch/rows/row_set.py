@@ -72,6 +72,7 @@ class RowSet:
         """The rows in either."""
         one, two = self.positions, other.positions
         match self.is_all_but, other.is_all_but:
+            # All but {2, 5} or all but {5, 7} is all but {5}; all but {2, 5} or {5} is all but {2}.
             case True, True:
                 return RowSet(positions=_intersection(one, two), is_all_but=True)
             case True, False:

@@ -70,6 +70,11 @@ class RowShape:
                 if filter_text is None
                 else RowFilter.parse(filter_text, table_schema.columns, table=table, written=filter_as_written)
             )
+        # Columns id, a, c; delivered are a; the filter is c > 0; the identity is id:
+        #   read       a c id
+        #   compared   a + id
+        #   shuffled   a + hash of id
+        #   delivered  a
         has_row_id = identity.policy == "row_id"
         paths = resolve_identifier_columns(table_schema.columns, identity.columns)
         wanted = {*delivered.arrow.names, *(path[0] for path in paths), *(row_filter.columns if row_filter else ())}

@@ -72,6 +72,8 @@ class ShuffledRows:
         """Replaces the identity of rows without a row id, from before their table had any, by the row itself."""
         if not self.shape.has_row_id:
             return identities
+        # All of them have the id null. As one identity they would fill one reduce partition, and unlike rows would be
+        # paired.
         [row_ids] = self.shape.identity_of(compared)
         if not row_ids.null_count:
             return identities

@@ -84,6 +84,7 @@ class _Tasks:
         sizes = self.folder.plan.map_task_bytes
         states = self.folder.map_outputs.states(range(len(sizes)))
         missing = [map_id for map_id, state in enumerate(states) if state.record is None]
+        # The largest first: one that begins last would run alone at the end.
         missing.sort(key=lambda map_id: (-sizes[map_id], map_id))
         logger.info("batch %d: %d of %d map tasks to do", self.folder.plan.batch_number, len(missing), len(sizes))
         self.tally.tasks_found += len(sizes) - len(missing)
@@ -94,6 +95,7 @@ class _Tasks:
         plan = load_coalesce_plan(self.folder)
         damaged: list[CorruptMapOutputError] = []
         for _ in range(MAX_ROUNDS):
+            # Also in the first round: an output may have been voided, or its record lost, since shuffle_write ended.
             self._write_again(sorted({damage.map_id for damage in damaged}))
             epoch = write_extents(self.folder, plan, whole_outputs(self.folder, self._write_again))
             damaged = self._read_missing(plan, epoch)

@@ -49,6 +49,7 @@ class RenewedFiles:
         if not isinstance(error, FileRefusedError | FileUnansweredError):
             return False
         access, outputs = self._fresh(), self._outputs()
+        # The same credentials, or no task more than before: expired credentials were not the cause.
         if access == self._access or outputs == self._outputs_before:
             return False
         logger.info("the phase goes on with new credentials, because the storage gave no files: %s", error)

@@ -100,6 +100,7 @@ def deliver(
     written = sink.write(
         batch_number=folder.plan.batch_number, number=number, schema=delivery.schema, changes=changes(delivery)
     )
+    # Only now are counts and sums complete: they grow while the sink takes the changes.
     message = CommitMessage(
         number=number,
         rows=sum(delivery.counts.values()),

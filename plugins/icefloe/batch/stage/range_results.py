@@ -59,6 +59,7 @@ def record_delivered(store: Store, result: RangeResult) -> RangeResult:
     """Records a result unless there is one; returns the one that counts."""
     if store.create(result_key(result.range_id), dump_document(result)):
         return result
+    # The record that was first may be gone again: the batch is cleaned up. The fence behind this task finds that out.
     return delivered(store, result.range_id) or result
 
 

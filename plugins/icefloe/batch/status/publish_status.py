@@ -42,6 +42,7 @@ def publish_status(
     with _best_effort(session.pipeline):
         if is_stale:
             session = replace(session, table=reload_table(session.table))
+        # After a takeover the status describes the runs of the new owner.
         if (owner := session.checkpoint.owner()) is not None and owner.writer.owner not in (None, session.writer.owner):
             return None
         status = status_of(session, load_status(session.checkpoint), phase=phase, dag_id=dag_id, report=report)

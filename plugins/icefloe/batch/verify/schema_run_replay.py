@@ -86,9 +86,18 @@ class SchemaRunReplay:
         manifests = [(batch.batch_number, self._manifest(batch.batch_number)) for batch in schema_run.batches]
         promises = [BatchPromises(self._session, batch, schema_run.schema) for batch in schema_run.batches]
         changes = sum(manifest.batch.rows for _, manifest in manifests)
+        # What is in one state and not in the other is among the changes. So this is about the number of different
+        # hashes.
         rows = max(start.record_count, end.record_count) + changes
         differing_rows = 0
         for part_of_hashes in HashSlice.slices(min(_MAX_SLICES, -(-rows // rows_per_slice))):
+            # Rows of the start and the changes are added, rows of the end subtracted. If all is well, every row comes
+            # to 0:
+            #   row        start   changes   end   sum
+            #   kept       +1                -1     0
+            #   old image  +1      -1               0
+            #   new image          +1        -1     0
+            #   lost                         -1    -1      it counts as differing
             replay = Replay(part_of_hashes)
             start.add_to(replay, sign=1)
             for (batch_number, manifest), batch_promises in zip(manifests, promises, strict=True):

@@ -56,6 +56,7 @@ def schema_runs(table: Table, batches: Sequence[CommitRecord]) -> list[SchemaRun
     """
     only_places_cursor = batches and batches[0].steps == 0 and batches[0].after_snapshot_id is None
     found: list[SchemaRun] = []
+    # From the last one back: a batch whose snapshot expired takes the schema of the batch after it.
     for batch in reversed(batches[1:] if only_places_cursor else batches):
         following = found[-1] if found else None
         schema = _schema_after(table, batch)

@@ -38,6 +38,7 @@ class SparkEngine:
                 yield from map(function, partition)
 
         try:
+            # A partition per number: Spark repeats whole partitions, and no number that is done should be done again.
             return self._spark.parallelize(numbers, len(numbers)).mapPartitions(apply).collect()
         except Py4JJavaError as cause:
             raise TransientError(f"Spark gave up on {len(numbers)} tasks: {_last_words(cause)}") from cause

@@ -36,6 +36,7 @@ def _sources(package: Path) -> Iterator[tuple[str, bytes]]:
 def _content_hash(sources: list[tuple[str, bytes]]) -> str:
     digest = hashlib.sha256()
     for name, data in sources:
+        # Bytes alone would not say where one file ends and the next begins.
         digest.update(f"{len(name)}:{name}:{len(data)}:".encode())
         digest.update(data)
     return digest.hexdigest()[:16]

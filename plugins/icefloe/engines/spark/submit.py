@@ -143,6 +143,7 @@ def _run(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, l
                 logger.info("spark-submit: %s", line)
                 last_lines.append(line)
         except BaseException:
+            # Otherwise leaving this block would wait for the job to end.
             process.terminate()
             raise
     return process.returncode, list(last_lines)

@@ -86,6 +86,7 @@ def plan_batch(pipeline: Pipeline, request: RangeRequest | None, *, dag_id: str 
         prepared = Prepared()
     plan = prepared.plan
     if session is not None and request is None:
+        # If there is nothing to do, no batch is open, and trouble of any task of an earlier run is over.
         _send_status(publish_status(session, phase="cleanup" if plan is None else "plan", dag_id=dag_id))
     if plan is None or prepared.reference is None:
         why = "this range was delivered before" if prepared.is_committed else "nothing new was committed to the table"

@@ -35,6 +35,7 @@ class Lanes:
             lane: the catalog or store that the call asks.
             call: may take long.
         """
+        # In the context of the caller: by it Airflow's triggerer tells to which trigger a line of its log belongs.
         return self._pool(lane).submit(copy_context().run, call)
 
     async def run(self, lane: str, call: Callable[[], Answer]) -> Answer:
