@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import icefloe
+
 ROOT = Path(__file__).parents[1]
 LIBRARY = ROOT / "plugins" / "icefloe"
 LINE = re.compile(r"^- `(\w+)`: \S.*$", re.MULTILINE)
@@ -31,6 +33,10 @@ FURTHER = [*(ROOT / "demo").glob("*.py"), *(ROOT / "benchmarks").glob("*.py")]
 
 def modules_of(room: str) -> set[str]:
     return {file.stem for file in ROOMS[room].glob("*.py")} - {"__init__"}
+
+
+def folders_of(room: str) -> set[str]:
+    return {folder.name for folder in ROOMS[room].iterdir() if folder.is_dir() and folder.name != "__pycache__"}
 
 
 def shown_by(room: str) -> set[str]:
@@ -87,8 +93,15 @@ def sorting(name: str) -> tuple[bool, bool, str]:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_a_map_names_each_module_of_its_room_once(room: str) -> None:
-    assert sorted(LINE.findall(importlib.import_module(room).__doc__ or "")) == sorted(modules_of(room))
+def test_a_map_names_each_module_and_each_room_inside_once(room: str) -> None:
+    named = LINE.findall(importlib.import_module(room).__doc__ or "")
+    assert sorted(named) == sorted(modules_of(room) | folders_of(room))
+
+
+def test_the_map_of_the_house_names_every_room_and_module_in_it() -> None:
+    named = LINE.findall(icefloe.__doc__ or "")
+    there = {path.stem for path in LIBRARY.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert sorted(named) == sorted(there - {"__init__", "__main__"})
 
 
 @pytest.mark.parametrize("room", ROOMS)

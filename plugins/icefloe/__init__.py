@@ -1,4 +1,29 @@
-"""icefloe: row-level changes of Apache Iceberg tables, delivered by Airflow and computed on Spark."""
+"""icefloe: row-level changes of Apache Iceberg tables, delivered by Airflow and computed on Spark.
+
+The house from the top; a room imports only rooms below it (docs/architecture.md draws it):
+
+- `orchestration`: what Airflow runs and shows: sensor, trigger, operators, DAGs, page
+- `cli`: the command ``icefloe``
+- `api`: `read_changes`, for Python
+- `engines`: one batch from plan to cleanup; threads and Spark, which run its tasks
+- `batch`: the work on one batch
+- `audit`: the proof that nothing was lost
+- `sinks`: destinations of changes
+- `checkpoint`: which batches were opened and which are done
+- `shuffle`: files between the two phases
+- `iceberg`: tables, from a catalog's name to rows
+- `changes`: the change model on Arrow
+- `storage`: bytes under keys, on disks and object stores
+- `pipeline`: pipeline files
+- `documents`: JSON documents that pass between processes
+- `outgoing`: errors and logs on their way out, without secrets
+- `patience`: how long to wait for an answer
+- `flow`: the tasks of a batch and their order
+- `units`: sizes and durations as text
+- `errors`: the root of all errors and its families
+- `redaction`: values that no text may show
+- `version`: the version of this release
+"""
 
 from typing import Any
 

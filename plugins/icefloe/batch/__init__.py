@@ -1,11 +1,20 @@
 """The work on one batch, in rooms that follow the data.
 
-A batch is opened (`open`), planned (`plan`), read by map tasks (`map`), shuffled (`reduce`), written to the sink
-(`stage`) and committed (`commit`). `run` hands phases to an engine. `rows` and `context` hold what all tasks share,
-`status` and `verify` look at the result. The modules here are the documents that pass between the rooms.
+The modules here are the documents that pass between the rooms.
 
 Read in this order:
 
+- `open`: which batch, which range
+- `plan`: the range becomes map tasks, written as a plan
+- `context`: a pipeline or a batch, opened; each kind of task gets what it needs
+- `run`: hands the tasks of a phase to an engine
+- `rows`: the four shapes of rows
+- `map`: a map task, from files to changed rows
+- `reduce`: coalesce, and a reduce range from shuffle blocks to changes
+- `stage`: changes become parts of the sink
+- `commit`: audit, commit, report, cleanup
+- `status`: how the pipeline is doing, published for the page and for metrics
+- `verify`: the changes replayed, compared with the table
 - `plan_document`: the plan and its map tasks, all a task ever reads of them; plans of format 1 too
 - `batch_keys`: the keys of a batch's documents below its folder
 - `phase_record`: attempts, time and figures of one phase

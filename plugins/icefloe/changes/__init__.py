@@ -3,6 +3,7 @@
 Read in this order:
 
 - `columns`: the change columns
+- `row_hash`: one hash of 128 bits for rows, equal everywhere
 - `consolidate`: weights of equal rows added up
 - `net`: weights over a whole batch
 - `updates`: update pairs, in the order of delivery

@@ -3,6 +3,7 @@
 Read in this order:
 
 - `local`: threads of one process, without a JVM
+- `spark`: Spark applications, and the tasks of a phase on their executors
 - `run_batch`: one batch from plan to cleanup, without Airflow
 """
 

@@ -1,7 +1,6 @@
 """Iceberg tables, read: from a catalog's name to rows as Arrow batches.
 
-Only this package imports PyIceberg. The rooms from below: `catalog`, `schemas`, `filters`, `projection`, `files`,
-`deletes`, `manifests`, `history`, `scan`, `steps`. The modules here are the nouns that travel in documents.
+Only this package imports PyIceberg. The modules here are the nouns that travel in documents.
 
 Read in this order:
 
@@ -11,6 +10,16 @@ Read in this order:
 - `delete_file`: a delete file as a task needs it
 - `table`: PyIceberg's table, under a name that others may import
 - `unreadable`: errors of files, raised before their name is known
+- `catalog`: from a catalog's name to a table whose files can be opened
+- `schemas`: schemas as Iceberg and as Arrow
+- `filters`: filters, parsed, bound and applied
+- `projection`: columns of a file as columns of the table
+- `files`: Parquet, ORC and Avro files as batches
+- `deletes`: delete files as positions
+- `manifests`: manifest lists and manifests
+- `history`: snapshots, branches, what has expired
+- `scan`: the files that a step adds or removes
+- `steps`: the steps of a range of snapshots
 """
 
 from icefloe.iceberg.catalog.pyiceberg_configuration import read_configuration
