@@ -62,6 +62,7 @@ class IdentityRuns:
         held = RowHashes.concat(self._held)
         order = np.lexsort((held.low, held.high))
         high, low = held.high[order], held.low[order]
+        # Each run is held once, so an identity that is held twice has two runs.
         if ((high[1:] == high[:-1]) & (low[1:] == low[:-1])).any():
             self._faults["the changes of one identity are not in one place of one part"] = None
         return list(self._faults)

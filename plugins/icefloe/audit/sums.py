@@ -28,6 +28,8 @@ class Sums:
     """
 
     def __init__(self, sums: Iterable[OrdinalSums] = ()) -> None:
+        #   handed on   +a -b +b      3 rows, signed count 1, hash sum a
+        #   delivered   +a            1 row, and the same sums
         self._by_ordinal: dict[int, tuple[int, int, int]] = {}
         for each in sums:
             self._add(each.change_ordinal, each.rows, each.signed_count, each.hash_sum)

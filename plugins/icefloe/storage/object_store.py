@@ -144,6 +144,7 @@ class ObjectStore(Store):
         with self._asked("list", "list", prefix):
             target = self._connect()
             for number, chunk in enumerate(() if target is None else obstore.list(target, folder, chunk_size=1_000)):
+                # A page is a request. The first one is counted already.
                 self._requests.add(RequestTotals(list=min(number, 1)))
                 for each in chunk:
                     yield StoredObject(key=each["path"], size_bytes=each["size"], modified=each["last_modified"])

@@ -39,6 +39,7 @@ class MetadataVersion:
     def of(cls, metadata: Mapping[str, Any]) -> "MetadataVersion":
         """The version that a metadata file's JSON describes."""
         heads = {name: ref["snapshot-id"] for name, ref in (metadata.get("refs") or {}).items()}
+        # Metadata of V1 may have no refs, and -1 for no snapshot.
         current = metadata.get("current-snapshot-id")
         if current is not None and current != -1:
             heads.setdefault(MAIN, current)

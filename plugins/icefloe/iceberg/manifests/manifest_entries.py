@@ -158,6 +158,7 @@ class DeleteEntry:
         deletes = self.delete_file
         if deletes.referenced_data_file is not None or deletes.content is FileContent.EQUALITY_DELETES:
             return deletes.referenced_data_file
+        # Bounds that were cut are never equal: a cut upper bound is rounded up.
         lower = self.lower_bounds.get(DELETED_FILE_PATH)
         return (
             None

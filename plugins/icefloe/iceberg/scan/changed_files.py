@@ -121,6 +121,7 @@ class StepFiles:
 
     def _own_entries(self, snapshot_id: int) -> Iterator[DataEntry]:
         own = [m for m in self._own_manifests(snapshot_id) if not m.holds_deletes]
+        # A count that a V1 writer left out is None: that manifest is read.
         changing = [
             manifest for manifest in own if manifest.added_files_count != 0 or manifest.deleted_files_count != 0
         ]

@@ -151,6 +151,7 @@ def scan_tasks(
         for term in of_step:
             path = term.entry.data_file.path
             known = entries.get(path)
+            # In the manifests of snapshots from before row lineage the same file has no row ids; any later entry has.
             if known is None or known.data_file.first_row_id is None:
                 entries[path] = term.entry
             planned = Term(change_ordinal=ordinal, weight=term.weight, delete_files=term.delete_files)

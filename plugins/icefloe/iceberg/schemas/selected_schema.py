@@ -34,6 +34,7 @@ def selected_schema(schema: Schema, names: Sequence[str]) -> Schema:
     for name in names:
         if name not in known:
             raise _unusable(schema, name, known)
+    # Two schemas, because one refuses identifier fields that it does not have.
     fields = list(_selected(schema.fields, {known[name].field_id for name in names}))
     selected = Schema(*fields)
     identifiers = [field_id for field_id in schema.identifier_field_ids if field_id in selected.field_ids]

@@ -37,6 +37,7 @@ def require_removed_files(snapshot: Snapshot, history: History, reader: Manifest
 def _removed_paths(snapshot: Snapshot, reader: ManifestReader) -> Iterator[str]:
     own = [m for m in reader.manifests(snapshot) if m.added_snapshot_id == snapshot.snapshot_id]
     for manifest in own:
+        # Not None, as a V1 writer may leave the count: that manifest is read.
         if manifest.deleted_files_count == 0:
             continue
         if manifest.holds_deletes:

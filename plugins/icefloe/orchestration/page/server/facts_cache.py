@@ -23,6 +23,7 @@ class FactsCache:
         hashes = _latest_hashes(session, dag_ids)
         with self._lock:
             known = dict(self._known)
+        # Parsed while nothing is locked: two requests may parse the same DAG, but none waits for the other.
         changed = [dag_id for dag_id, dag_hash in hashes.items() if known.get(dag_id, ("",))[0] != dag_hash]
         for dag_id in changed:
             serialized = SerializedDagModel.get(dag_id, session=session)

@@ -42,6 +42,7 @@ class TableWatch:
             written = status.value or {}
             cursor, is_loading = written.get("cursor_snapshot_id"), bool(written.get("load_part"))
             cursor_id = None if cursor is None else int(cursor)
+            # With the cursor in the key: after a batch, a look from before it is not an old answer but none.
             name = names[key] = f"{pipeline.table} of {key} since {cursor_id} {is_loading}"
             looks[name] = partial(_look, pipeline, cursor_id, is_loading=is_loading)
             lanes[name] = str(pipeline.catalog)
