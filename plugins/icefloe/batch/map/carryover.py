@@ -66,6 +66,11 @@ class CarryOver:
 
     def _consolidated(self, files: Sequence[FileRows], contended: frozenset[int]) -> Iterator[WeightedRows]:
         budget = MemoryBudget(self._memory_bytes)
+        # A row may also have moved to another file, so rows that differ by position are compared with those of all
+        # files:
+        #   removed   a: 1 2 3 4 (aligned: 3)    b: 9 5 (every row)
+        #   added     a': 1 2 9 4 (aligned: 9)
+        #   left      -3 and -5: row 9 moved from b to a'
         aligned = self._aligned(files, budget)
         done = {each.tally.file.key for each in aligned}
         rest = [file for file in files if file.key not in done]

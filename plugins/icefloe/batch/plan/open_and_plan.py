@@ -122,6 +122,7 @@ def _prepare_once(
     if batch.is_resumed and checkpoint.committed(number) is not None:
         return _delivered_before(batch) if request is not None else None
     if batch.is_resumed:
+        # Records nothing again, but makes sure that this run too owns the checkpoint and the sink.
         record_batch(batch)
         plan = _found_plan(batch)
         if plan is not None:
@@ -164,8 +165,6 @@ def _write(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
         The offset that counts, and the plan. The plan is None if another run finished the batch meanwhile.
     """
     tally, session, checkpoint = PhaseTally(), batch.session, batch.session.checkpoint
-    # Planned before it is recorded: a batch whose table cannot be read would stay open, and stop all that come after
-    # it.
     planned_batch = plan_of(batch)
     refuse_excessive_scan(batch, planned_batch)
     if not batch.is_resumed:
@@ -196,6 +195,7 @@ def _write(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
         record_phase(store, "plan", tally)
     if is_over():
         return offset, None
+    # Read back, because the plan of another run counts if it was created first.
     plan = load_plan(store)
     refuse_foreign_plan(plan, offset, url=store.url, sink_path=session.sink_settings["path"])
     logger.info("%s: batch %d goes by %s", plan.pipeline, plan.batch_number, plan.route)
