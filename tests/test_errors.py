@@ -4,6 +4,7 @@ import pickle
 import pytest
 
 from icefloe.errors import IcefloeError, NotBuiltError, TerminalError, TransientError, UsageError
+from icefloe.storage.store import KeyMissingError
 
 
 def test_facts_are_readable_as_attributes():
@@ -12,9 +13,22 @@ def test_facts_are_readable_as_attributes():
     assert error.sentence == str(error) == "table nyc.flights has no snapshot 7"
 
 
-def test_a_fact_that_is_not_there_is_an_attribute_error_that_names_it():
-    with pytest.raises(AttributeError, match="TransientError carries no fact 'url'"):
-        _ = TransientError("the store is away").url
+def test_a_declared_fact_that_is_not_given_is_none():
+    error = TransientError("the store is away", key="a")
+    assert (error.url, dict(error.facts)) == (None, {"key": "a"})
+
+
+def test_a_fact_that_no_class_declares_is_refused():
+    with pytest.raises(TypeError, match="TransientError declares no fact 'colour'"):
+        TransientError("the store is away", colour="red")  # type: ignore[call-arg]  # that is the test
+    with pytest.raises(AttributeError, match="colour"):
+        _ = TransientError("the store is away").colour  # type: ignore[attr-defined]  # that is the test
+
+
+def test_an_error_is_restated_with_its_facts_and_more():
+    error = KeyMissingError.of("file:///lake", "a").restated("another sentence", path="b")
+    assert (type(error), error.sentence) == (KeyMissingError, "another sentence")
+    assert error.facts == {"url": "file:///lake", "key": "a", "path": "b"}
 
 
 @pytest.mark.parametrize(

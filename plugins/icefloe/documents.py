@@ -40,6 +40,8 @@ Hash128 = Annotated[
 class TornDocumentError(TerminalError):
     """A document exists, but is empty or cut. Every write is whole, so the machine or the store lost the rest."""
 
+    document: str
+
 
 def dump_document(document: Any) -> bytes:
     """The JSON of a document, indented and with a final newline, so that people can read it in the store."""

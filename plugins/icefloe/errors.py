@@ -1,49 +1,125 @@
-"""The errors of icefloe: one root, two families, facts as attributes."""
+"""The errors of icefloe: one root, two families, facts as declared fields."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from inspect import get_annotations
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform, get_origin
 
 from icefloe.redaction.hidden import redacted, redacted_foreign
 
 __all__ = ["IcefloeError", "NotBuiltError", "TerminalError", "TransientError", "UsageError", "about_key", "one_line"]
 
 
-class IcefloeError(Exception):
-    """One sentence: the fault, its place, what was expected and what to do.
+_Made = TypeVar("_Made", bound="_DeclaredFacts")
 
-    Args:
-        sentence: sentence that the user reads; secrets in it are hidden.
-        **facts: the same facts for programs, readable as attributes (``error.snapshot_id``).
+
+def _positional(*, kw_only: bool = False) -> Any:
+    """Marks the one field that is not given by keyword, for type checkers."""
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(_positional,))
+class _DeclaredFacts(Exception):  # noqa: N818 - the part of the root that makes its annotations fields
+    """An error whose facts are the annotations of its classes, given by keyword, as dataclasses have it.
+
+    The decorator lets type checkers see the fields. A fact without a default must be given.
     """
 
-    exit_code = 65
+    exit_code: ClassVar[int] = 65
+    _declared: ClassVar[frozenset[str]] = frozenset()
 
-    def __init__(self, sentence: str, /, **facts: Any) -> None:
-        super().__init__(redacted(sentence))
-        self.facts = facts
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        own: dict[str, object] = get_annotations(cls)
+        cls._declared = cls._declared | {name for name, kind in own.items() if get_origin(kind) is not ClassVar}
 
-    def __getattr__(self, name: str) -> Any:
-        try:
-            # Not self.facts: an error that is not built yet has none, and looking for it would lead back here, without
-            # end.
-            return self.__dict__["facts"][name]
-        except KeyError:
-            raise AttributeError(f"{type(self).__name__} carries no fact {name!r}") from None
+    def __init__(self, sentence: str, /, **facts: object) -> None:
+        unknown = facts.keys() - self._declared
+        if unknown:
+            raise TypeError(f"{type(self).__name__} declares no fact {min(unknown)!r}")
+        hidden = redacted(sentence)
+        super().__init__(hidden)
+        self.__dict__.update(facts, sentence=hidden)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), str(self), self.facts)
+        return _made, (type(self), str(self), self.facts)
 
     @property
-    def sentence(self) -> str:
-        """The sentence that the user reads."""
-        return str(self)
+    def facts(self) -> Mapping[str, Any]:
+        """The facts that were given, by name."""
+        return {name: value for name, value in vars(self).items() if name in self._declared and name != "sentence"}
+
+    def restated(self, sentence: str, /, **more: object) -> Self:
+        """An error of this class with these facts, those in ``more``, and another sentence."""
+        return _made(type(self), sentence, {**self.facts, **more})
+
+
+class IcefloeError(_DeclaredFacts):
+    """One sentence: the fault, its place, what was expected and what to do.
+
+    The facts are the same for programs (``error.snapshot_id``). A class declares those of its own; here are those that
+    say where any error happened.
+
+    Attributes:
+        sentence: sentence that the user reads; secrets in it are hidden.
+        url: URL of a store, a checkpoint, a sink or a batch's folder.
+        key: key in that store, or of the pipeline file.
+        path: location of a file, or of a folder.
+        line: line of the file, counted from 1.
+        table: name of the table.
+        column: name of the column.
+        catalog: name of the catalog.
+        conn_id: Airflow connection.
+        pipeline: name of the pipeline.
+        snapshot_id: snapshot of the table.
+        batch_number: number of the batch.
+        map_id: number of the map task.
+    """
+
+    sentence: str = _positional(kw_only=False)
+    url: str | None = None
+    key: str | None = None
+    path: str | None = None
+    line: int | None = None
+    table: str | None = None
+    column: str | None = None
+    catalog: str | None = None
+    conn_id: str | None = None
+    pipeline: str | None = None
+    snapshot_id: int | None = None
+    batch_number: int | None = None
+    map_id: int | None = None
 
 
 class TerminalError(IcefloeError):
-    """Retrying cannot help: the input, the table or the configuration must change."""
+    """Retrying cannot help: the input, the table or the configuration must change.
+
+    The facts here are those of errors that need no class of their own.
+    """
 
     exit_code = 65
+    columns: tuple[str, ...] = ()
+    near: tuple[str, ...] = ()
+    type: str | None = None
+    data_file: str | None = None
+    location: str | None = None
+    schema_id: int | None = None
+    field_id: int | None = None
+    start_snapshot_id: int | None = None
+    end_snapshot_id: int | None = None
+    rows_before: int | None = None
+    rows_after: int | None = None
+    filter: str | None = None
+    place: int | None = None
+    literal: str | None = None
+    document: str | None = None
+    option: str | None = None
+    property: str | None = None
+    master: str | None = None
+    java: str | None = None
+    dag_id: str | None = None
+    name: str | None = None
+    other: str | None = None
+    sentences: tuple[str, ...] = ()
 
 
 class TransientError(IcefloeError):
@@ -56,10 +132,17 @@ class UsageError(TerminalError):
     """The command was called wrongly."""
 
     exit_code = 2
+    keys: tuple[str, ...] = ()
+    folder: str | None = None
+    backfill_id: str | None = None
 
 
 class NotBuiltError(TerminalError):
     """A key, type or table feature that the design names and this release does not have yet."""
+
+    sink_type: str | None = None
+    format: str | None = None
+    column_number: int | None = None
 
 
 @contextmanager
@@ -72,7 +155,7 @@ def about_key(key: str) -> Iterator[None]:
     try:
         yield
     except TerminalError as error:
-        error.facts.setdefault("key", key)
+        error.key = error.key or key
         raise
 
 
@@ -85,5 +168,5 @@ def one_line(cause: BaseException) -> str:
     return " ".join(redacted_foreign(str(cause)).split())
 
 
-def _rebuild(kind: type[IcefloeError], sentence: str, facts: dict[str, Any]) -> IcefloeError:
+def _made(kind: type[_Made], sentence: str, facts: Mapping[str, object]) -> _Made:
     return kind(sentence, **facts)

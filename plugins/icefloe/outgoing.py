@@ -148,7 +148,7 @@ def _is_ours(error: BaseException) -> bool:
 def _stand_in(error: BaseException) -> BaseException:
     if isinstance(error, IcefloeError):
         # Something was hidden after it was made.
-        made: BaseException = type(error)(str(error), **error.facts)
+        made: BaseException = error.restated(str(error))
     else:
         name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
         made = ForeignError(f"{name}: {redacted_foreign(_text(error))}")

@@ -22,7 +22,9 @@ RELAYS: Final = frozenset(
         "cli/verify.py",  # what verify found to differ
         "orchestration/dags/broken_dag.py",  # of a pipeline file
         "orchestration/tasks/snapshot_sensor.py",  # of the trigger
+        "outgoing.py",  # of any error, without what was hidden after it was made
         "pipeline/later_keys.py",  # of keys, as of a pipeline file
+        "pipeline/lines.py",  # of any error about a key
         "pipeline/problems.py",  # lines of a pipeline file
     }
 )
@@ -88,7 +90,7 @@ def _sentences(path: Path) -> Iterator[ErrorSentence]:
 
 def _made_in(scope: ast.FunctionDef, path: Path) -> Iterator[ErrorSentence]:
     for call in _own_calls(scope):
-        kind = _kind(call, path)
+        kind = _kind(call, scope, path)
         if kind is not None:
             for text in _texts(call.args[0], scope, path):
                 place = f"{_name(path)}:{call.lineno}"
@@ -101,14 +103,24 @@ def _own_calls(scope: ast.FunctionDef) -> list[ast.Call]:
     return [node for node in ast.walk(scope) if isinstance(node, ast.Call) and node.args and id(node) not in inner]
 
 
-def _kind(call: ast.Call, path: Path) -> str | None:
+def _kind(call: ast.Call, scope: ast.FunctionDef, path: Path) -> str | None:
     name = call.func.id if isinstance(call.func, ast.Name) else ""
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "restated":
+        name = _class_of(call.func.value, scope)
     if name == "cls":
         owners = [n for n in ast.walk(_tree(path)) if isinstance(n, ast.ClassDef) and call in ast.walk(n)]
         name = owners[-1].name if owners else ""
     if name == "kind" and _name(path) == FAULTS:
         return "TransientError"
     return name if name in _families() else None
+
+
+def _class_of(error: ast.expr, scope: ast.FunctionDef) -> str:
+    """The class of a caught error, or of an argument."""
+    name = error.id if isinstance(error, ast.Name) else ""
+    caught = [n.type for n in ast.walk(scope) if isinstance(n, ast.ExceptHandler) and n.name == name]
+    given = [argument.annotation for argument in scope.args.args if argument.arg == name]
+    return next((kind.id for kind in (*caught, *given) if isinstance(kind, ast.Name)), "")
 
 
 def _texts(node: ast.expr, scope: ast.FunctionDef, path: Path) -> list[str]:

@@ -99,7 +99,7 @@ def test_missing_records_are_named_and_never_empty(log):
     log.commit(record("a", map_id=1))
     with pytest.raises(MissingMapOutputError, match="2 of 3") as caught:
         log.records(range(3))
-    assert caught.value.map_ids == [0, 2]
+    assert caught.value.map_ids == (0, 2)
 
 
 def test_exactly_the_planned_maps_are_read_in_their_order(log, store):

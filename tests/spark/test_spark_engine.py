@@ -7,6 +7,7 @@ from icefloe.engines.spark.engine import SparkEngine
 from icefloe.engines.spark.package_zip import build_package_zip
 from icefloe.errors import TransientError
 from icefloe.flow import Phase
+from icefloe.shuffle.map_output_record import CorruptMapOutputError
 from icefloe.storage.local_folders import local_folders
 from spark.spark_lab import SparkLab
 
@@ -56,6 +57,15 @@ def test_workers_are_told_their_local_disks(engine: SparkEngine) -> None:
         return len(local_folders(os.environ))
 
     assert engine.map(disks, [0]) == [1]
+
+
+def test_an_error_of_ours_comes_back_from_a_worker_with_its_class_and_facts(engine: SparkEngine) -> None:
+    def fail(number: int) -> int:
+        raise CorruptMapOutputError.of(number, 2, "its index file is gone")
+
+    with pytest.raises(CorruptMapOutputError) as failed:
+        engine.map(fail, [7])
+    assert (failed.value.map_id, failed.value.generation, failed.value.reason) == (7, 2, "its index file is gone")
 
 
 def test_a_task_that_dies_is_one_sentence(engine: SparkEngine) -> None:

@@ -18,6 +18,9 @@ _MODULUS: Final = 1 << 128
 class AuditError(TerminalError):
     """The changes of a batch do not add up: something was lost or made up, so it is not delivered."""
 
+    what: str | None = None
+    change_ordinal: int | None = None
+
 
 class Sums:
     """Running sums by change ordinal.

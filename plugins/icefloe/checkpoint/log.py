@@ -22,15 +22,25 @@ _RESTORE: Final = (
 
 
 class OpenBatchError(TransientError):
-    """A batch cannot be opened while another is open. Facts: ``url``, ``batch_number``, ``open_batch_number``."""
+    """A batch cannot be opened while another is open."""
+
+    url: str
+    batch_number: int
+    open_batch_number: int
 
 
 class BatchNotOpenError(TerminalError):
-    """A batch that was not opened, or was opened differently, cannot be committed. Facts: ``url``, ``batch_number``."""
+    """A batch that was not opened, or was opened differently, cannot be committed."""
+
+    url: str
+    batch_number: int
 
 
 class CursorMovedError(TransientError):
-    """A batch does not begin at the end of the batch before it. Facts: ``url``, ``batch_number``."""
+    """A batch does not begin at the end of the batch before it."""
+
+    url: str
+    batch_number: int
 
 
 class Checkpoint:

@@ -21,7 +21,11 @@ _TRIES: Final = 5
 
 
 class OtherOwnerError(TerminalError):
-    """A run may not write to the checkpoint of another owner. Facts: ``url``, ``owner``, ``writer``."""
+    """A run may not write to the checkpoint of another owner."""
+
+    url: str
+    owner: str | None
+    writer: str | None
 
 
 class Ownership:

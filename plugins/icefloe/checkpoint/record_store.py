@@ -12,6 +12,9 @@ from icefloe.storage.store import KeyMissingError, Store
 class CheckpointGapError(TerminalError):
     """A record that must be there is gone. Facts: ``url`` of the checkpoint, ``key``."""
 
+    url: str
+    key: str
+
 
 class RecordStore:
     """Records under keys, each created once by whoever comes first.

@@ -24,7 +24,10 @@ Record = TypeVar("Record", "PipelineRecord", "OwnerRecord", "OffsetRecord", "Com
 
 
 class NewerRecordError(TerminalError):
-    """A record was written by a newer release. Facts: ``url``, ``version``."""
+    """A record was written by a newer release."""
+
+    url: str
+    version: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

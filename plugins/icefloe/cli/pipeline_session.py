@@ -81,10 +81,9 @@ def without_airflow() -> Iterator[None]:
         yield
     except UnknownCatalogError as error:
         name = str(error.catalog).upper()
-        raise UnknownCatalogError(
+        raise error.restated(
             f"{error.sentence}; if it is an Airflow connection: outside Airflow only PyIceberg's configuration counts, "
             f"so describe it in .pyiceberg.yaml or by PYICEBERG_CATALOG__{name}__URI and the like",
-            **error.facts,
         ) from error
 
 

@@ -8,8 +8,8 @@ class ColumnError(TerminalError):
 
     def in_file(self, path: str, *, table: str, noun: str = "data file") -> "ColumnError":
         """The same error with the names of file and table."""
-        facts = {**self.facts, "path": path, "table": table}
-        return ColumnError(f"{noun} {path} of table {table} cannot be read: {self.sentence}", **facts)
+        sentence = f"{noun} {path} of table {table} cannot be read: {self.sentence}"
+        return self.restated(sentence, path=path, table=table)
 
 
 class UndecodableError(Exception):

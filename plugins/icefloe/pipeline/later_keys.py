@@ -16,6 +16,15 @@ from icefloe.pipeline.problems import Problem, in_line_order
 __all__ = ["refuse_unbuilt"]
 
 
+class UnbuiltKeysError(NotBuiltError):
+    """A pipeline file asks for what this release does not have; the facts are those of a PipelineFileError."""
+
+    path: str
+    line: int
+    key: str
+    problems: tuple[Problem, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class _Unbuilt:
     """A key of which only some values are built.
@@ -54,13 +63,13 @@ def refuse_unbuilt(pipeline: Pipeline) -> None:
     Values that the environment still hides (the pipeline is not expanded) pass too: call it again after ``expanded``.
 
     Raises:
-        NotBuiltError: naming file, line and key of everything it cannot run; facts as of a PipelineFileError.
+        UnbuiltKeysError: naming file, line and key of everything it cannot run.
     """
     problems = in_line_order(unbuilt_problems(pipeline))
     if problems:
         sentence = "\n".join(problem.at(pipeline.path) for problem in problems)
         first = problems[0]
-        raise NotBuiltError(sentence, path=pipeline.path, problems=problems, line=first.line, key=first.key)
+        raise UnbuiltKeysError(sentence, path=pipeline.path, problems=problems, line=first.line, key=first.key)
 
 
 def unbuilt_problems(pipeline: Pipeline) -> Iterator[Problem]:

@@ -20,9 +20,7 @@ def with_lines(pipeline: Pipeline) -> Iterator[None]:
     try:
         yield
     except TerminalError as error:
-        key = error.facts.get("key")
-        if key is None or "line" in error.facts:
+        if error.key is None or error.line is not None:
             raise
-        problem = Problem(line=pipeline.file.line_of((key,)), key=key, sentence=error.sentence)
-        facts = {**error.facts, "path": pipeline.path, "line": problem.line}
-        raise type(error)(problem.at(pipeline.path), **facts) from error
+        problem = Problem(line=pipeline.file.line_of((error.key,)), key=error.key, sentence=error.sentence)
+        raise error.restated(problem.at(pipeline.path), path=pipeline.path, line=problem.line) from error

@@ -50,7 +50,7 @@ def find_pipeline(name_or_path: str | Path, folder: Path = PIPELINES_FOLDER) -> 
     names = {_name(path): path for path in reversed(paths)} | {path.stem: path for path in reversed(paths)}
     if text in names:
         return names[text]
-    raise UsageError(_unknown(text, folder, names), pipeline=text, folder=folder)
+    raise UsageError(_unknown(text, folder, names), pipeline=text, folder=str(folder))
 
 
 def refuse_taken_name(path: Path, name: str) -> None:

@@ -20,6 +20,9 @@ _URL: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?://(?P<host>[^/
 class NestedPlacesError(TerminalError):
     """One place of a pipeline is another, or inside it. Facts: ``key`` of the pipeline file, ``inner``, ``outer``."""
 
+    inner: str
+    outer: str
+
 
 def refuse_nested_places(pipeline: Pipeline, table_location: str | None = None) -> None:
     """Compares shuffle folder, checkpoint, output and the table's own files.

@@ -40,6 +40,11 @@ class PipelineFileError(TerminalError):
     Facts: ``path``, ``problems`` (in line order), and ``line`` and ``key`` of the first one.
     """
 
+    path: str
+    line: int
+    key: str
+    problems: tuple[Problem, ...]
+
     @classmethod
     def of(cls, path: str, problems: Iterable[Problem]) -> Self:
         """The error for the faults of one file, at least one."""

@@ -30,6 +30,9 @@ _DENSE: Final = 3
 class CorruptBlockError(TransientError):
     """The bytes of a shuffle block are not what a map task wrote; its map output must be redone."""
 
+    size_bytes: int
+    reason: str
+
 
 def block_schema(table_schema: pa.Schema) -> pa.Schema:
     """The schema of the rows in blocks: the table's columns, then weight and change ordinal.

@@ -12,6 +12,8 @@ from icefloe.errors import TransientError
 class CorruptIndexError(TransientError):
     """The bytes of an index file are not what a map task wrote; its map output must be redone."""
 
+    reason: str
+
 
 def encode_index(offsets: NDArray[np.int64]) -> bytes:
     """The index file of ``num_partitions + 1`` offsets.

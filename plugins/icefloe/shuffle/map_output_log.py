@@ -24,7 +24,9 @@ _COMMIT_TRIES: Final = 10
 
 
 class MissingMapOutputError(TransientError):
-    """Planned map tasks have no valid commit record. Facts: ``map_ids``."""
+    """Planned map tasks have no valid commit record."""
+
+    map_ids: tuple[int, ...]
 
 
 class MapOutputState(NamedTuple):
@@ -85,7 +87,7 @@ class MapOutputLog:
         if missing:
             raise MissingMapOutputError(
                 f"{len(missing)} of {len(states)} map tasks have no valid output (the first: {missing[0]}); run "
-                "shuffle_write again, it redoes only those", map_ids=missing,
+                "shuffle_write again, it redoes only those", map_ids=tuple(missing),
             )  # fmt: skip
         return [state.record for state in states if state.record is not None]
 

@@ -18,10 +18,11 @@ __all__ = ["CorruptMapOutputError", "MapOutputRecord"]
 
 
 class CorruptMapOutputError(TransientError):
-    """A map output is damaged or gone: its generation must be voided and its map task run again.
+    """A map output is damaged or gone: its generation must be voided and its map task run again."""
 
-    Facts: ``map_id``, ``generation``, ``reason``.
-    """
+    map_id: int
+    generation: int
+    reason: str
 
     @classmethod
     def of(cls, map_id: int, generation: int, reason: str) -> "CorruptMapOutputError":

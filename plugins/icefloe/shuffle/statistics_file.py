@@ -30,6 +30,8 @@ _ORDINAL_BITS: Final = 32
 class CorruptStatisticsError(TransientError):
     """The bytes of a statistics file are not what a map task wrote; its map output must be redone."""
 
+    reason: str
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStatistics:

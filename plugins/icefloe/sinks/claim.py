@@ -15,7 +15,10 @@ CLAIM: Final = "_icefloe.json"
 
 
 class PathClaimedError(TerminalError):
-    """The sink's path belongs to another pipeline, or to another start of this one. Facts: ``url``, ``owner``."""
+    """The sink's path belongs to another pipeline, or to another start of this one."""
+
+    url: str
+    owner: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

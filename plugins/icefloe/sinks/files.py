@@ -158,7 +158,7 @@ class FilesSink(Sink):
                 f"{len(damaged)} of {len(checked)} parts in {join_url(self._store.url, folder)} are not what their "
                 f"tasks wrote: {next(iter(damaged.values()))}, as if something deleted or cut files there",
                 url=self._store.url,
-                numbers=list(damaged),
+                numbers=tuple(damaged),
             )
 
     def unnamed_files(self, batch_number: int, manifest: Manifest) -> int:

@@ -34,7 +34,7 @@ def write_parquet_files(
     except OSError as cause:
         raise TransientError(
             f"cannot keep the changes of a task in {folder} until they are whole: {one_line(cause)}; free space there, "
-            "or let SPARK_LOCAL_DIRS or TMPDIR name a larger disk", folder=str(folder),
+            "or let SPARK_LOCAL_DIRS or TMPDIR name a larger disk", path=str(folder),
         ) from cause  # fmt: skip
 
 

@@ -17,6 +17,9 @@ __all__ = ["BatchSummary", "CommitMessage", "DamagedPartsError", "Sink"]
 class DamagedPartsError(TransientError):
     """Files of tasks are missing or no longer as written. Fact: ``numbers`` of the tasks, to be run again."""
 
+    url: str
+    numbers: tuple[int, ...]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:

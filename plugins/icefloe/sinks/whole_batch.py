@@ -22,9 +22,14 @@ from icefloe.storage.store import Store
 class PathInUseError(TerminalError):
     """The sink's path holds a batch of the same number with other changes, which would be overwritten."""
 
+    url: str
+    batch_number: int
+
 
 class MixedPartsError(TerminalError):
-    """Files of a whole batch are gone or replaced, and its tasks no longer make them. Facts: ``url``."""
+    """Files of a whole batch are gone or replaced, and its tasks no longer make them."""
+
+    url: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

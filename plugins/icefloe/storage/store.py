@@ -17,6 +17,9 @@ __all__ = ["KeyMissingError", "Store", "StoredObject"]
 class KeyMissingError(TerminalError):
     """Nothing is stored under a key. Facts: ``url`` of the store, ``key``."""
 
+    url: str
+    key: str
+
     @classmethod
     def of(cls, url: str, key: str) -> Self:
         """The error of one key."""
@@ -28,6 +31,10 @@ class RangeMissingError(TransientError):
 
     It is transient because the writer of the value may write it again.
     """
+
+    url: str
+    key: str
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

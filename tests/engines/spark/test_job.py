@@ -28,3 +28,6 @@ def test_an_error_is_left_beside_the_plan_for_whoever_started_the_job(monkeypatc
     assert left is not None
     assert left.family == "terminal"
     assert "there is no plan at memory://spark-jobs/0/plan.json" in left.sentence
+    error = left.as_error()
+    assert isinstance(error, PlanMissingError)
+    assert error.url == "memory://spark-jobs/0"

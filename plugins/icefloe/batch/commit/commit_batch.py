@@ -72,7 +72,7 @@ def commit_batch(running: RunningBatch) -> BatchReport:
 
 def _forget(folder: BatchFolder, batch: DeliveredBatch, damage: DamagedPartsError) -> None:
     """Lets the tasks whose parts are damaged run again; the others are adopted."""
-    numbers = set(damage.facts["numbers"])
+    numbers = set(damage.numbers)
     logger.warning("batch %d: parts %s are delivered again", batch.plan.batch_number, sorted(numbers))
     if batch.plan.route is Route.SHUFFLE:
         forget_delivered(folder.store, sorted(numbers))

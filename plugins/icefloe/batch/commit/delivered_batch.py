@@ -14,7 +14,7 @@ from icefloe.batch.stage.range_results import RangeResult, range_results
 from icefloe.changes.columns import ChangeType
 from icefloe.documents import load_document
 from icefloe.errors import TransientError
-from icefloe.flow import Route
+from icefloe.flow import Phase, Route
 from icefloe.shuffle.map_output_log import MissingMapOutputError
 from icefloe.shuffle.map_output_record import MapOutputRecord
 from icefloe.shuffle.ordinal_sums import OrdinalSums
@@ -28,6 +28,8 @@ class UndeliveredError(TransientError):
 
     Repeating commit alone does not help.
     """
+
+    phase: Phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,9 +104,9 @@ class DeliveredBatch:
         return left
 
 
-def delivering_phase(plan: Plan) -> str:
+def delivering_phase(plan: Plan) -> Phase:
     """The phase whose tasks write to the sink. If map outputs are gone, shuffle_read makes them again too."""
-    return "shuffle_read" if plan.route is Route.SHUFFLE else "insert_only"
+    return Phase.SHUFFLE_READ if plan.route is Route.SHUFFLE else Phase.INSERT_ONLY
 
 
 def _records(folder: BatchFolder) -> list[MapOutputRecord]:
@@ -112,7 +114,7 @@ def _records(folder: BatchFolder) -> list[MapOutputRecord]:
     try:
         return folder.map_outputs.records(range(plan.num_map_tasks))
     except MissingMapOutputError as error:
-        missing = error.facts["map_ids"]
+        missing = error.map_ids
         phase = delivering_phase(plan)
         raise UndeliveredError(
             f"{len(missing)} of {plan.num_map_tasks} map tasks of batch {plan.batch_number} have no valid output (the "

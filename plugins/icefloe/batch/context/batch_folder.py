@@ -17,6 +17,8 @@ __all__ = ["BatchFolder", "load_plan"]
 class PlanMissingError(TerminalError):
     """A batch's folder lacks its plan or a part of it: it was not planned yet, is cleaned up, or was deleted."""
 
+    url: str
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchFolder:
@@ -96,7 +98,7 @@ def load_plan(store: Store) -> Plan:
     except TornDocumentError:
         raise
     except TerminalError as cause:
-        raise TerminalError(f"{cause.sentence}; use that release, or {_remedy(store)}", **cause.facts) from cause
+        raise cause.restated(f"{cause.sentence}; use that release, or {_remedy(store)}") from cause
 
 
 def _remedy(store: Store) -> str:

@@ -1,10 +1,13 @@
 """Error documents, by which a Spark application reports its failure to the process that started it."""
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from importlib import import_module
+from typing import ClassVar, Final, Literal, TypeAlias, get_type_hints
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, JsonValue, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from icefloe.batch.batch_keys import error_key
 from icefloe.batch.context.references import BatchReference
@@ -16,7 +19,11 @@ from icefloe.storage.store import KeyMissingError
 
 __all__ = ["JobError", "load_job_error", "save_job_error"]
 
-_JSON = (str, int, float, bool, type(None))
+logger = logging.getLogger(__name__)
+
+_Family: TypeAlias = Literal["terminal", "transient"]
+
+_PACKAGE: Final = "icefloe."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,36 +32,37 @@ class JobError:
 
     Attributes:
         family: ``terminal``: retrying cannot help; ``transient``: it may.
+        kind: module and name of its class; None in documents of releases that did not write it.
         sentence: sentence that the user reads.
-        facts: facts of the error, as far as JSON can hold them, without secrets.
+        facts: facts of the error as JSON, without secrets.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
-    family: Literal["terminal", "transient"]
+    family: _Family
+    kind: str | None = None
     sentence: str
-    facts: Mapping[str, Any]
+    facts: Mapping[str, JsonValue]
 
     def as_error(self) -> IcefloeError:
-        """The error of its family, to be raised by whoever started the job."""
-        family = TerminalError if self.family == "terminal" else TransientError
-        return family(self.sentence, **self.facts)
+        """The error as it was raised in the job, to be raised by whoever started it."""
+        kind = _class_of(self.kind) or (TerminalError if self.family == "terminal" else TransientError)
+        return kind(self.sentence).restated(self.sentence, **dict(_read(kind, self.facts)))
 
 
 def save_job_error(reference: BatchReference, phase: str, attempt: str, error: IcefloeError) -> JobError:
     """Writes the error next to the plan, unless the batch is over: whoever started the job finds that out by itself."""
-    facts = {name: _shown(value) for name, value in error.facts.items() if isinstance(value, _JSON)}
-    family: Literal["terminal", "transient"] = "terminal" if isinstance(error, TerminalError) else "transient"
-    document = JobError(family=family, sentence=redacted(error.sentence), facts=facts)
+    document = JobError(
+        family="terminal" if isinstance(error, TerminalError) else "transient",
+        kind=f"{type(error).__module__}.{type(error).__qualname__}",
+        sentence=redacted(error.sentence),
+        facts=dict(_written(error)),
+    )
     store = FencedStore(reference.folder)
     with taken_back_if_over(store, reference.is_over):
         store.put(error_key(phase, attempt), dump_document(document))
     return document
-
-
-def _shown(fact: Any) -> Any:
-    return redacted(fact) if isinstance(fact, str) else fact
 
 
 def load_job_error(reference: BatchReference, phase: str, attempt: str) -> JobError | None:
@@ -65,3 +73,48 @@ def load_job_error(reference: BatchReference, phase: str, attempt: str) -> JobEr
         return load_document(JobError, store.get(key), what=f"the error document {store.url}/{key}")
     except KeyMissingError:
         return None
+
+
+def _class_of(name: str | None) -> type[IcefloeError] | None:
+    """The class of an error of ours; None if this release has none of that name."""
+    module, _, of_class = (name or "").rpartition(".")
+    if not module.startswith(_PACKAGE):
+        return None
+    try:
+        found = getattr(import_module(module), of_class, None)
+    except ImportError:
+        return None
+    return found if isinstance(found, type) and issubclass(found, IcefloeError) else None
+
+
+def _written(error: IcefloeError) -> Iterator[tuple[str, JsonValue]]:
+    for name, adapter in _adapters(type(error), error.facts):
+        try:
+            yield name, _without_secrets(adapter.dump_python(error.facts[name], mode="json", warnings="error"))
+        except PydanticSerializationError:  # of a fact that is not of its type: the sentence must not be lost for it
+            logger.warning("the fact %s of %s is left out of the error document", name, type(error).__name__)
+
+
+def _read(kind: type[IcefloeError], facts: Mapping[str, JsonValue]) -> Iterator[tuple[str, object]]:
+    for name, adapter in _adapters(kind, facts):
+        try:
+            yield name, adapter.validate_python(facts[name])
+        except ValidationError:
+            logger.warning("the fact %s of %s in the error document is of another type", name, kind.__name__)
+
+
+def _adapters(kind: type[IcefloeError], facts: Mapping[str, object]) -> Iterator[tuple[str, TypeAdapter[object]]]:
+    """An adapter for each fact, which writes and reads it as JSON by the type that its class declares."""
+    declared = get_type_hints(kind)
+    return ((name, TypeAdapter(declared[name])) for name in facts if name in declared)
+
+
+def _without_secrets(fact: JsonValue) -> JsonValue:
+    match fact:
+        case str():
+            return redacted(fact)
+        case list():
+            return [_without_secrets(each) for each in fact]
+        case dict():
+            return {name: _without_secrets(each) for name, each in fact.items()}
+    return fact

@@ -19,6 +19,8 @@ __all__ = ["RunningBatch"]
 class BatchCommittedError(TerminalError):
     """A task found its batch committed: another run finished it, so this one is a zombie and stops."""
 
+    batch_number: int
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningBatch:

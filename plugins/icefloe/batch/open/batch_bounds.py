@@ -14,7 +14,10 @@ __all__ = ["refuse_large_scan"]
 
 
 class ScanTooLargeError(TerminalError):
-    """A batch would read more than ``max_scan_bytes``. Facts: ``scan_bytes``, ``max_scan_bytes``."""
+    """A batch would read more than ``max_scan_bytes``."""
+
+    scan_bytes: int
+    max_scan_bytes: int
 
 
 def steps_within(table: Table, steps: Sequence[Step], *, max_bytes: int) -> int:

@@ -40,9 +40,8 @@ def choose_identity(
         try:
             resolve_identifier_columns(schema.columns, columns)
         except TerminalError as cause:
-            raise TerminalError(
+            raise cause.restated(
                 f"identifier_columns does not fit table {table}: {cause.sentence}",
-                **cause.facts,
                 table=table,
                 key="identifier_columns",
             ) from cause
@@ -82,10 +81,9 @@ def kept_identity(
     try:
         resolve_identifier_columns(schema.columns, recorded.columns)
     except TerminalError as cause:
-        raise TerminalError(
+        raise cause.restated(
             f"pipeline {pipeline} has identified rows of table {table} by {_named(recorded.columns)} since its first "
             f"batch, but {cause.sentence}; restore the column's name, or give the pipeline another name to start over",
-            **cause.facts,
             table=table,
         ) from cause
     if recorded.policy == "pipeline" or recorded.columns == schema.identifier_columns:

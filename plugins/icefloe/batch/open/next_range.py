@@ -130,10 +130,9 @@ def _warning(snapshots: SnapshotRange, warning: str) -> SnapshotRange:
 def _across(gap: ExpiredHistoryError, table: Table, pipeline: Pipeline) -> SnapshotRange:
     """A full load of the table after a gap in its history, if the pipeline asks for that; otherwise it stops."""
     if pipeline.on_gap == "fail":
-        raise ExpiredHistoryError(
+        raise gap.restated(
             f"{gap.sentence}; set on_gap: reload to have every row delivered again, or give the pipeline another name "
             "to start over",
-            **gap.facts,
         ) from gap
     warning = (
         f"{gap.sentence}; the table was loaded again (on_gap: reload): every row is an INSERT, rows that were deleted "

@@ -17,6 +17,10 @@ __all__ = ["refuse_other_meaning"]
 class ConfigurationChangedError(TerminalError):
     """The pipeline, or its table, is not the one that its checkpoint was made for."""
 
+    differences: tuple[tuple[str, object, object], ...] = ()
+    recorded: str | None = None
+    current: str | None = None
+
 
 def pipeline_record(session: PipelineSession, identity: Identity, *, checkpoint_id: str) -> PipelineRecord:
     """The record of the pipeline that a checkpoint is made for, written with its first batch."""
@@ -45,7 +49,7 @@ def refuse_other_meaning(session: PipelineSession, recorded: PipelineRecord) -> 
             f"pipeline {session.pipeline.name} ({session.pipeline.path}) was edited in what its changes mean since its "
             f"first batch: {_pairs(differences)}; restore the keys, or give the pipeline another name and sink.path to "
             "start over",
-            differences=differences,
+            differences=tuple(differences),
         )
 
 

@@ -7,11 +7,16 @@ from icefloe.errors import TerminalError
 
 
 class ForeignPlanError(TerminalError):
-    """The folder of a batch holds the plan of another one. Facts: ``url``, ``batch_number``."""
+    """The folder of a batch holds the plan of another one."""
+
+    url: str
+    batch_number: int
 
 
 class OtherPlanError(TerminalError):
-    """A plan that was lost cannot be made again as it was. Facts: ``batch_number``."""
+    """A plan that was lost cannot be made again as it was."""
+
+    batch_number: int
 
 
 def refuse_foreign_plan(plan: Plan, offset: OffsetRecord, *, url: str, sink_path: str) -> None:

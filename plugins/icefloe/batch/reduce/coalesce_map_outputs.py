@@ -58,7 +58,7 @@ def coalesce_map_outputs(inputs: MapInputs, tally: PhaseTally) -> Coalesced:
     try:
         outputs = whole_outputs(folder, redo)
     except MissingMapOutputError as error:
-        tally.map_outputs_missing += len(error.facts["map_ids"])
+        tally.map_outputs_missing += len(error.map_ids)
         raise
     ranges = coalesce(
         partition_bytes(outputs, plan.num_partitions), target_size_bytes=plan.target_size_bytes, min_ranges=plan.cores

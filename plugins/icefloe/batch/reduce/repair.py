@@ -17,7 +17,9 @@ MAX_ROUNDS: Final = 4
 
 
 class UnreliableStoreError(TerminalError):
-    """Map outputs were made again and again and found damaged each time. Fact: ``url``."""
+    """Map outputs were made again and again and found damaged each time."""
+
+    url: str
 
 
 def whole_outputs(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) -> list[CommittedOutput]:

@@ -97,7 +97,8 @@ def _wide_decimals(array: pa.Array) -> _TwoWords:
         return _decimals(array.cast(pa.decimal128(38, array.type.scale)))
     except pa.ArrowInvalid as cause:
         raise TerminalError(
-            f"a value of type {array.type} has more than 38 digits; Iceberg decimals have at most 38", type=array.type
+            f"a value of type {array.type} has more than 38 digits; Iceberg decimals have at most 38",
+            type=str(array.type),
         ) from cause
 
 

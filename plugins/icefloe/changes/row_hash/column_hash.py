@@ -62,7 +62,9 @@ def _words(array: pa.Array, seed: Seed, mixer: Mixer) -> Words:
         return _list_words(array, seed, mixer)
     if pa.types.is_null(kind):
         return Words(low=np.zeros(len(array), np.uint64), nulls=np.ones(len(array), np.bool_))
-    raise TerminalError(f"values of type {kind} have no row hash; Iceberg has no such type, cast the column", type=kind)
+    raise TerminalError(
+        f"values of type {kind} have no row hash; Iceberg has no such type, cast the column", type=str(kind)
+    )
 
 
 def _add_dictionary(array: pa.Array, seed: Seed, mixer: Mixer, sums: HashSums) -> None:

@@ -1,14 +1,21 @@
 """The Spark engine: one Spark task per number; the function travels with its secrets inside the closure."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from icefloe.errors import TransientError
+from icefloe.errors import IcefloeError, TransientError
 from icefloe.outgoing import outgoing_errors
 from icefloe.redaction.hidden import redacted_foreign
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+
+
+class _Answer(NamedTuple):
+    """A result, or an error of ours: raised in a worker, it would come back as text, after Spark had tried again."""
+
+    result: Any = None
+    error: IcefloeError | None = None
 
 
 class SparkEngine:
@@ -25,6 +32,7 @@ class SparkEngine:
         """The results, in the order of ``numbers``; Spark starts its tasks in that order.
 
         Raises:
+            IcefloeError: of a function that raised it, of the same class and with the same facts.
             TransientError: Spark gave up: executors were lost, or a task failed as often as it may.
         """
         from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it ships no types
@@ -32,16 +40,24 @@ class SparkEngine:
         if not numbers:
             return []
 
-        def apply(partition: Iterable[int]) -> Iterator[Any]:
+        def apply(partition: Iterable[int]) -> Iterator[_Answer]:
             # The executor's log and the driver get an error from here with all its causes.
             with outgoing_errors():
-                yield from map(function, partition)
+                for number in partition:
+                    try:
+                        yield _Answer(result=function(number))
+                    except IcefloeError as error:
+                        yield _Answer(error=error)
 
         try:
             # A partition per number: Spark repeats whole partitions, and no number that is done should be done again.
-            return self._spark.parallelize(numbers, len(numbers)).mapPartitions(apply).collect()
+            answers = self._spark.parallelize(numbers, len(numbers)).mapPartitions(apply).collect()
         except Py4JJavaError as cause:
             raise TransientError(f"Spark gave up on {len(numbers)} tasks: {_last_words(cause)}") from cause
+        for answer in answers:
+            if answer.error is not None:
+                raise answer.error
+        return [answer.result for answer in answers]
 
 
 def _last_words(error: Any) -> str:

@@ -22,6 +22,8 @@ _EXPECTED: Final = (
 class SparkConnectionError(TerminalError):
     """A Spark connection that is missing, names no Spark master, or asks for a deploy mode we refuse."""
 
+    deploy_mode: str | None = None
+
 
 class SparkConnection(Protocol):
     """The attributes of an Airflow connection that name a Spark master."""

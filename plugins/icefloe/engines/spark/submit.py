@@ -36,6 +36,13 @@ _FRAME: Final = re.compile(r"\s+at |\s+\.\.\. \d+ more")
 """A line of a Java stack trace below its message."""
 
 
+class SilentApplicationError(TransientError):
+    """An application failed without an error document."""
+
+    exit_code_of_job: int
+    last_lines: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSubmit:
     """Runs each phase by spark-submit, in client mode, as the Airflow operator does.
@@ -156,7 +163,7 @@ def _error_of_job(
     if found is not None:
         return found.as_error()
     said = next((line.strip() for line in reversed(last_lines) if line.strip() and not _FRAME.match(line)), "nothing")
-    return TransientError(
+    return SilentApplicationError(
         f"spark-submit of {phase} ended with exit code {exit_code} and left no error document; it last said: {said}",
         exit_code_of_job=exit_code,
         last_lines=tuple(last_lines),

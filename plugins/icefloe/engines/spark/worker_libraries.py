@@ -10,6 +10,19 @@ from icefloe.errors import TerminalError, TransientError
 _LIBRARIES: Final = ("pyarrow", "numpy", "obstore", "lz4", "pyroaring", "pyiceberg", "pydantic")
 
 
+class OtherLibrariesError(TerminalError):
+    """The workers have other libraries than the driver: the versions of both by library, None if it is missing."""
+
+    driver: Mapping[str, str | None]
+    worker: Mapping[str, str | None]
+
+
+class SilentWorkerError(TransientError):
+    """No worker ran a task that needs nothing but Python."""
+
+    driver: Mapping[str, str | None]
+
+
 class ProbingEngine(Protocol):
     """Hands numbers to a function on the workers."""
 
@@ -25,14 +38,14 @@ def refuse_other_libraries(engine: ProbingEngine) -> None:
     same, its tasks report the error.
 
     Raises:
-        TerminalError: naming every library that a worker lacks or has in another version.
-        TransientError: not even that task was completed: no Python, another minor version of it, or lost executors.
+        OtherLibrariesError: naming every library that a worker lacks or has in another version.
+        SilentWorkerError: not even that task was completed: no Python, another minor version of it, or lost executors.
     """
     driver = found_libraries(0)
     try:
         found = engine.map(found_libraries, [0])
     except TransientError as error:
-        raise TransientError(
+        raise SilentWorkerError(
             f"no Spark worker ran the task that asks for its libraries: let spark.pyspark.python name a Python "
             f"{driver['Python']} there; {error.sentence}",
             driver=driver,
@@ -40,7 +53,7 @@ def refuse_other_libraries(engine: ProbingEngine) -> None:
     for worker in found:
         differing = list(_differences(driver, worker))
         if differing:
-            raise TerminalError(
+            raise OtherLibrariesError(
                 f"the Spark workers have {', '.join(differing)}: run them from the driver's environment, which "
                 "`make env` packs for spark.archives, or from the same image",
                 driver=driver,

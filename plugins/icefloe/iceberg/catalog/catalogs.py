@@ -37,11 +37,17 @@ _NOT_THERE: Final = (NoSuchIdentifierError, NoSuchNamespaceError, NoSuchTableErr
 
 
 class UnknownCatalogError(TerminalError):
-    """PyIceberg's configuration has no such catalog; carries ``catalog``."""
+    """PyIceberg's configuration has no such catalog."""
+
+    catalog: str
+    known: tuple[str, ...]
 
 
 class UnknownTableError(TerminalError):
-    """The catalog has no such table; carries ``catalog`` and ``table``."""
+    """The catalog has no such table."""
+
+    catalog: str
+    table: str
 
 
 def load_table(
@@ -142,7 +148,7 @@ def _configured(name: str) -> Mapping[str, Any]:
         near = difflib.get_close_matches(name.lower(), known, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known) or 'none'}"
         raise UnknownCatalogError(
-            f"there is no catalog {name!r} in PyIceberg's configuration: {hint}", catalog=name, known=known
+            f"there is no catalog {name!r} in PyIceberg's configuration: {hint}", catalog=name, known=tuple(known)
         )
     return found
 

@@ -15,7 +15,10 @@ __all__ = ["ConfinedIO", "refuse_elsewhere"]
 
 
 class FileElsewhereError(TerminalError):
-    """A table names a file outside of its allowed places; carries ``path`` and ``table``."""
+    """A table names a file outside of its allowed places."""
+
+    path: str
+    table: str
 
 
 class ConfinedIO(FileIO):

@@ -13,7 +13,7 @@ _STREAM_MAGIC: Final = b"AGS1"
 
 
 class EncryptedError(NotBuiltError):
-    """A table, or one of its files, is encrypted; carries ``table`` or ``path``."""
+    """A table, or one of its files, is encrypted."""
 
 
 class EncryptedRowsError(Exception):

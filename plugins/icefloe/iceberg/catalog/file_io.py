@@ -28,13 +28,22 @@ logger = logging.getLogger(__name__)
 class FileGoneError(TerminalError):
     """A file that the table's metadata names is no longer in its storage."""
 
+    path: str
+    table: str
+
 
 class FileRefusedError(TerminalError):
     """The storage denied access to a file of the table."""
 
+    path: str
+    table: str
+
 
 class FileUnansweredError(TransientError):
     """The storage did not deliver a file of the table. Only Arrow's text shows if it refused or had another fault."""
+
+    path: str
+    table: str
 
 
 def open_file_io(properties: Mapping[str, str], location: str) -> FileIO:

@@ -17,7 +17,10 @@ _DAMAGE: Final = (
 
 
 class MissingMetadataError(TerminalError):
-    """A metadata file that the table names is missing; carries ``path``."""
+    """A metadata file that the table names is missing."""
+
+    path: str
+    table: str
 
 
 @contextmanager
@@ -34,7 +37,6 @@ def reading_metadata(table_name: str, what: str, path: str) -> Iterator[None]:
         TransientError: the store did not answer.
         TerminalError: the file is damaged, or not of the format its name promises.
     """
-    facts = {"table": table_name, "path": path}
     try:
         yield
     except IcefloeError:
@@ -42,15 +44,17 @@ def reading_metadata(table_name: str, what: str, path: str) -> Iterator[None]:
     except FileNotFoundError as cause:
         raise MissingMetadataError(
             f"the {what} of table {table_name} is not there: {path}; it was deleted although the table still names it",
-            **facts,
+            table=table_name,
+            path=path,
         ) from cause
     except OSError as cause:
         raise TransientError(
-            f"cannot read the {what} of table {table_name}, {path}: {one_line(cause)}", **facts
+            f"cannot read the {what} of table {table_name}, {path}: {one_line(cause)}", table=table_name, path=path
         ) from cause
     except _DAMAGE as cause:
         raise TerminalError(
             f"the {what} of table {table_name} is damaged or of an unknown format: {path} "
             f"({type(cause).__name__}: {one_line(cause)})",
-            **facts,
+            table=table_name,
+            path=path,
         ) from cause

@@ -34,6 +34,11 @@ Decoded: TypeAlias = Callable[[pa.RecordBatch], None] | None
 class RecordCountError(TerminalError):
     """A data file has more or fewer rows than the table's metadata says."""
 
+    path: str
+    table: str
+    num_rows: int
+    record_count: int
+
 
 def read_data_file(
     file: DataFile | DeleteFile,

@@ -26,19 +26,34 @@ MAIN = "main"
 
 
 class UnknownBranchError(TerminalError):
-    """The table has no such branch; carries ``table`` and ``branch``."""
+    """The table has no such branch."""
+
+    table: str
+    branch: str
 
 
 class UnknownSnapshotError(TerminalError):
-    """The table, or the history of the branch, has no such snapshot; carries ``table`` and ``snapshot_id``."""
+    """The table, or the history of the branch, has no such snapshot."""
+
+    table: str
+    snapshot_id: int
+    branch: str | None = None
 
 
 class NotAnAncestorError(TerminalError):
-    """The range's start is not an ancestor of its end; carries ``after_snapshot_id`` and ``up_to_snapshot_id``."""
+    """The range's start is not an ancestor of its end."""
+
+    table: str
+    after_snapshot_id: int
+    up_to_snapshot_id: int | None
+    branch: str
 
 
 class ExpiredHistoryError(TerminalError):
-    """The range reaches into history that is gone; carries ``snapshot_id`` and ``oldest_snapshot_id``."""
+    """The range reaches into history that is gone."""
+
+    table: str
+    oldest_snapshot_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

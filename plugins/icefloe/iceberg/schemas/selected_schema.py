@@ -29,7 +29,9 @@ def selected_schema(schema: Schema, names: Sequence[str]) -> Schema:
         raise TerminalError("columns is empty: name at least one column, or remove the key to have them all")
     if len(set(names)) < len(names):
         twice = sorted({name for name in names if list(names).count(name) > 1})
-        raise TerminalError(f"columns names {', '.join(twice)} more than once: name each column once", columns=twice)
+        raise TerminalError(
+            f"columns names {', '.join(twice)} more than once: name each column once", columns=tuple(twice)
+        )
     known = fields_by_name(schema)
     for name in names:
         if name not in known:

@@ -53,9 +53,7 @@ class TableSchema:
         try:
             return cls.of(columns, metadata.name_mapping())
         except NotBuiltError as error:
-            raise NotBuiltError(
-                f"the table at {metadata.location} cannot be read: {error.sentence}", **error.facts
-            ) from error
+            raise error.restated(f"the table at {metadata.location} cannot be read: {error.sentence}") from error
 
     @classmethod
     def of(cls, columns: Schema, name_mapping: NameMapping | None = None) -> Self:

@@ -65,7 +65,7 @@ def refuse_configuration(conf: Mapping[str, Any], *, known: tuple[str, ...] = ()
     """
     unknown = sorted(set(conf) - set(known))
     if unknown:
-        raise UsageError(f"the run's configuration has the unknown key {unknown[0]!r}: {instead}", keys=unknown)
+        raise UsageError(f"the run's configuration has the unknown key {unknown[0]!r}: {instead}", keys=tuple(unknown))
 
 
 def _snapshot_id(key: str, value: Any) -> int:

@@ -197,7 +197,7 @@ def _committed(pipeline: Pipeline, prepared: Mapping[str, Any], reference: Batch
         if pipeline.engine != "local":
             raise
         logger.warning("delivering again what is missing: %s", error.sentence)
-        run_phase_here(pipeline, error.facts["phase"], prepared)
+        run_phase_here(pipeline, error.phase, prepared)
         return commit_batch(reference.open())
 
 
