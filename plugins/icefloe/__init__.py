@@ -25,12 +25,15 @@ The house from the top; a room imports only rooms below it (docs/architecture.md
 - `version`: the version of this release
 """
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from icefloe.api import read_changes
 
 __all__ = ["read_changes"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Imports the public function on first use: a DAG file must not pay for it."""
     if name == "read_changes":
         from icefloe.api import read_changes

@@ -110,7 +110,7 @@ class TerminalError(IcefloeError):
     rows_after: int | None = None
     filter: str | None = None
     place: int | None = None
-    literal: str | None = None
+    literal: object = None
     document: str | None = None
     option: str | None = None
     property: str | None = None

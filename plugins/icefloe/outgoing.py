@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from icefloe.errors import IcefloeError
 from icefloe.redaction.hidden import redacted, redacted_foreign, without_secrets
@@ -160,7 +160,7 @@ def _is_free_of_secrets(record: logging.LogRecord) -> bool:
     return without_secrets(text) == text
 
 
-def _text(value: Any, write: Callable[[Any], str] = str) -> str:
+def _text(value: object, write: Callable[[object], str] = str) -> str:
     """The text of a value; empty if writing it fails."""
     try:
         return write(value)

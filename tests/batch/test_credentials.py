@@ -40,7 +40,7 @@ def test_no_secret_is_in_anything_that_is_stored_or_logged(
             plan=prepared.plan, plan_url=reference.plan_url, settings=reference.settings, credentials=credentials
         )
         batch.run_route()
-        error = TransientError("the store did not answer", credentials=credentials)
+        error = TransientError("the store did not answer", key=SECRET)
         save_job_error(reference, "shuffle_write", "1", error)
         stored = workshop.stored_objects()
         assert len(stored) > 5

@@ -41,7 +41,7 @@ def fail(store: Store) -> None:
 def fail_after_cleanup(store: Store) -> None:
     with recorded_phase(store, "shuffle_read"):
         store.delete(["phases/shuffle_read.json"])
-        raise BatchCommittedError("another run finished it")
+        raise BatchCommittedError("another run finished it", batch_number=0)
 
 
 def test_attempts_add_up(store: Store) -> None:

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Literal, Self
+from typing import Final, Literal, Self
 
 from icefloe.checkpoint.record_keys import backfill_prefix
 from icefloe.checkpoint.records import Writer
@@ -36,7 +36,7 @@ class RunSettings:
     """
 
     checkpoint_url: str = ""
-    sink: Mapping[str, Any] = field(default_factory=dict)
+    sink: Mapping[str, object] = field(default_factory=dict)
     filter: str | None = field(default=None, repr=False)
     allowed_locations: tuple[str, ...] = ()
     memory_bytes: int = ShuffleSettings().memory_bytes

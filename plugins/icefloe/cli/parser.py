@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter, _SubParsersAction
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from icefloe.version import VERSION
 
@@ -198,7 +198,7 @@ def _timestamp(text: str) -> datetime:
     return found
 
 
-def complete_pipeline(prefix: str, parsed_args: Namespace, **_: Any) -> Sequence[str]:  # noqa: ARG001 - argcomplete's
+def complete_pipeline(prefix: str, parsed_args: Namespace, **_: object) -> Sequence[str]:  # noqa: ARG001 - argcomplete's
     """The names of the pipelines that begin with a prefix, for the shell."""
     from icefloe.pipeline.pipeline_file import pipeline_paths
 

@@ -2,7 +2,6 @@
 
 import os
 from argparse import Namespace
-from typing import Any
 
 from icefloe.batch.open.identity_policy import identity_text
 from icefloe.batch.open.open_batch import NextBatch, next_batch
@@ -89,7 +88,7 @@ def _show(name: str, batch: NextBatch, planned_batch: PlannedBatch, screen: Scre
         screen.say(f"a run refuses this: {refusal}")
 
 
-def _nothing() -> dict[str, Any]:
+def _nothing() -> dict[str, object]:
     return {"batch": None, "route": Route.NOTHING_TO_DO.value, "steps": [], "files": 0, "rows": 0, "bytes": 0}
 
 
@@ -102,7 +101,7 @@ def _refusal(batch: NextBatch, planned_batch: PlannedBatch) -> str | None:
     return None
 
 
-def _document(batch: NextBatch, planned_batch: PlannedBatch) -> dict[str, Any]:
+def _document(batch: NextBatch, planned_batch: PlannedBatch) -> dict[str, object]:
     planned = planned_batch.plan
     return {
         "batch": planned.batch_number,

@@ -3,7 +3,7 @@
 import os
 from argparse import Namespace
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.session import PipelineSession
@@ -91,7 +91,7 @@ def _show(name: str, done: BatchRun, screen: Screen) -> None:
         screen.say(f"warning: {warning}")
 
 
-def _document(report: BatchReport | None) -> dict[str, Any]:
+def _document(report: BatchReport | None) -> dict[str, object]:
     if report is None:
         nothing = {"batch": None, "route": Route.NOTHING_TO_DO.value}
         return {

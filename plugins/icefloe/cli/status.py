@@ -2,7 +2,6 @@
 
 import time
 from argparse import Namespace
-from typing import Any
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.open_batch import next_batch
@@ -30,7 +29,7 @@ def status(arguments: Namespace, screen: Screen) -> int:
     return 0
 
 
-def _document(session: PipelineSession) -> dict[str, Any]:
+def _document(session: PipelineSession) -> dict[str, object]:
     pipeline, checkpoint = session.pipeline, session.checkpoint
     view = checkpoint.look()
     cursor, opened = view.cursor, view.opened
@@ -92,7 +91,7 @@ def _seconds(behind: Lag) -> float | None:
     return round(max(0.0, time.time() - behind.since_timestamp_ms / 1000), 3)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if value is None:
         return "-"
     return f"{value:,}" if isinstance(value, (int, float)) else str(value)

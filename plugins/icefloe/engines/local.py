@@ -4,11 +4,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from threading import Event
-from typing import Any
+from typing import TypeVar
 
 from icefloe.batch.open.cores import local_cores
 
 __all__ = ["LocalEngine"]
+
+_Result = TypeVar("_Result")
 
 
 class LocalEngine:
@@ -23,15 +25,15 @@ class LocalEngine:
         self._threads = threads or local_cores()
         self._tell = tell
 
-    def map(self, function: Callable[[int], Any], numbers: Sequence[int]) -> list[Any]:
+    def map(self, function: Callable[[int], _Result], numbers: Sequence[int]) -> list[_Result]:
         """The results, in the order of ``numbers``; after an exception no further task is begun, and it is raised."""
         is_over = Event()
         done = count(1)
 
-        def run(number: int) -> Any:
+        def run(number: int) -> list[_Result]:
+            """The result; nothing if another task failed before, because that task's exception is raised instead."""
             if is_over.is_set():
-                # Nobody sees it: the exception of the other task is raised instead.
-                return None
+                return []
             try:
                 result = function(number)
             except BaseException:
@@ -39,12 +41,12 @@ class LocalEngine:
                 raise
             if self._tell is not None:
                 self._tell(next(done), len(numbers))
-            return result
+            return [result]
 
         with ThreadPoolExecutor(self._threads, thread_name_prefix="icefloe") as pool:
             futures = [pool.submit(run, number) for number in numbers]
             try:
-                return [future.result() for future in futures]
+                return [result for future in futures for result in future.result()]
             finally:
                 # The pool waits for all that was submitted. After Ctrl-C, tasks that have not begun must end at once.
                 is_over.set()

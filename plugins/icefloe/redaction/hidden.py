@@ -4,7 +4,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from threading import Lock
-from typing import Any, Final
+from typing import Final
 
 from icefloe.redaction.forms import SHORTEST, Forms
 from icefloe.redaction.secret_values import HiddenValue, hidden_values
@@ -74,7 +74,7 @@ class _Hidden:
 _HIDDEN: Final = _Hidden()
 
 
-def hide(configuration: Mapping[str, Any], *, only_secrets: bool = False) -> None:
+def hide(configuration: Mapping[str, object], *, only_secrets: bool = False) -> None:
     """Hides the values of a configuration from now on; see `hidden_values`.
 
     Code that opens a catalog, a store or a connection calls this first.

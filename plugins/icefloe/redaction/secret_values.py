@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 _SECRET_KEY: Final = re.compile(
     r"token|secret|passw|passphrase|passcode|pwd|credential|(^|[._-])(sas|sig|pass|auth|cookie|header|key)([._-]|$)|signature|"
@@ -46,7 +46,7 @@ class HiddenValue:
     is_secret: bool
 
 
-def hidden_values(configuration: Mapping[str, Any], *, only_secrets: bool = False) -> Iterator[HiddenValue]:
+def hidden_values(configuration: Mapping[str, object], *, only_secrets: bool = False) -> Iterator[HiddenValue]:
     """The values of a configuration that errors must not show, nested ones too.
 
     Only values of a harmless form are shown: booleans, types, regions and classes by their keys, and the scheme and
@@ -73,7 +73,7 @@ def _is_secret(key: str) -> bool:
     return _SECRET_KEY.search(key) is not None and _HARMLESS_KEY.search(key) is None
 
 
-def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
+def _leaves(value: object, path: str) -> Iterator[tuple[str, str]]:
     if isinstance(value, Mapping):
         for key, below in value.items():
             yield from _leaves(below, f"{path}.{key}".lower().lstrip("."))
@@ -88,7 +88,7 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
             yield from _leaves(_parsed(str(value)), path)
 
 
-def _parsed(text: str) -> Any:
+def _parsed(text: str) -> object:
     try:
         return json.loads(text)
     except ValueError:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
@@ -76,7 +76,7 @@ class BlockFileWriter:
         self._block_crc32 = np.zeros(num_partitions, np.uint32)
         self._crc32 = 0
 
-    def append(self, reduce_id: int, messages: Iterable[Any], *, content_bytes: int) -> None:
+    def append(self, reduce_id: int, messages: Iterable[object], *, content_bytes: int) -> None:
         """Writes one block; the messages are together ``content_bytes`` long, more than 0."""
         block_crc32 = 0
         # The checksum is taken of the compressed bytes, so that a reader proves them before it lets LZ4 at them.

@@ -5,7 +5,7 @@ import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import pyarrow as pa
 from pydantic import ConfigDict
@@ -88,7 +88,7 @@ class MapOutputRecord:
     bytes_read: int = 0
     bytes_decoded: int | None = None
     seconds: float = 0.0
-    part: Mapping[str, Any] | None = None
+    part: Mapping[str, object] | None = None
     crc32: int = 0
 
     def sealed(self) -> "MapOutputRecord":
@@ -131,7 +131,7 @@ class VoidRecord:
     reason: str
 
 
-def _crc32(fields: Mapping[str, Any]) -> int:
+def _crc32(fields: Mapping[str, object]) -> int:
     sealed = {name: value for name, value in fields.items() if name != "crc32"}
     return zlib.crc32(json.dumps(sealed, sort_keys=True, separators=(",", ":")).encode())
 

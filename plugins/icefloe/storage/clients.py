@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from functools import cached_property
 from time import monotonic
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from obstore import store as stores
 from obstore.exceptions import AlreadyExistsError
@@ -14,7 +14,10 @@ from icefloe.errors import TerminalError, TransientError
 from icefloe.patience import brief_seconds
 from icefloe.storage.silence import silence_of
 
-_RETRIES: Final[Any] = {
+if TYPE_CHECKING:
+    from obstore.store import RetryConfig
+
+_RETRIES: Final["RetryConfig"] = {
     "max_retries": 10,
     "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=15), "base": 2},
 }
@@ -51,25 +54,25 @@ class RemoteClients:
         self.silence_seconds = patience_seconds * _SILENCE_SHARE
         """Time after which one request for a look is given up."""
         self._looks = self._client("looks")
-        self._uploads: dict[int, Any] = {}
+        self._uploads: dict[int, stores.ObjectStore] = {}
         self._silence = silence_of(url, tuple(value for key, value in sorted(config.items()) if "endpoint" in key))
 
     @property
-    def looks(self) -> Any:
+    def looks(self) -> stores.ObjectStore:
         """The client that reads small values, lists and deletes."""
         return self._briefly if self._silence.is_recent else self._looks
 
     @property
-    def downloads(self) -> Any:
+    def downloads(self) -> stores.ObjectStore:
         """The client that reads values of any size: only silence ends a request early."""
         return self._downloads
 
     @property
-    def uploads(self) -> Any:
+    def uploads(self) -> stores.ObjectStore:
         """The client that writes parts of some megabytes."""
         return self.upload_of(0)
 
-    def upload_of(self, size_bytes: int) -> Any:
+    def upload_of(self, size_bytes: int) -> stores.ObjectStore:
         """The client that writes a value of that size in one request."""
         # A client's time is fixed when it is made. By powers of two a few clients serve every size.
         times = 1 << (max(0, size_bytes - 1) // _UPLOAD_BYTES).bit_length()
@@ -99,18 +102,18 @@ class RemoteClients:
         self._silence.end()
 
     @cached_property
-    def _downloads(self) -> Any:
+    def _downloads(self) -> stores.ObjectStore:
         return self._client("downloads")
 
     @cached_property
-    def _briefly(self) -> Any:
+    def _briefly(self) -> stores.ObjectStore:
         return self._client("brief")
 
-    def _client(self, purpose: str, *, times: int = 1) -> Any:
+    def _client(self, purpose: str, *, times: int = 1) -> stores.ObjectStore:
         # The last try may begin after two thirds of the patience and is given up after one more third: at its end.
         retry_timeout = timedelta(seconds=0 if purpose == "brief" else self._patience_seconds * _RETRY_SHARE)
         options: Any = {**client_timeouts(purpose, self._patience_seconds, times=times), **self._client_options}
-        retries: Any = {**_RETRIES, "retry_timeout": retry_timeout}
+        retries: RetryConfig = {**_RETRIES, "retry_timeout": retry_timeout}
         return stores.from_url(self._url, config=self._config, client_options=options, retry_config=retries)
 
 

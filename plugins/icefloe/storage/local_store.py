@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from obstore import exceptions
 from obstore import store as stores
@@ -104,5 +103,5 @@ class LocalStore(ObjectStore):
     def _path(self, key: str) -> Path:
         return self._folder / key
 
-    def _opened(self) -> Any | None:
+    def _opened(self) -> stores.LocalStore | None:
         return stores.LocalStore(self._folder) if self._folder.is_dir() else None

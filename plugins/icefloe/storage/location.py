@@ -90,7 +90,7 @@ def _memory(name: str, requests: Requests | None) -> ObjectStore:
 
 
 @cache
-def _memory_root(_name: str) -> Any:
+def _memory_root(_name: str) -> stores.MemoryStore:
     """Memory stores live as long as the process, as files on a disk would."""
     return stores.MemoryStore()
 

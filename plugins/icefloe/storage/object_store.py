@@ -1,15 +1,17 @@
 """Stores on obstore: memory, S3, GCS and Azure; for local disk only the reads."""
 
+import mmap
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import obstore
 from obstore import exceptions
+from obstore import store as stores
 
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.patience import answer_within
@@ -45,7 +47,7 @@ class ObjectStore(Store):
     def __init__(
         self,
         place: StorePlace,
-        connect: Callable[[], Any | None],
+        connect: Callable[[], stores.ObjectStore | None],
         requests: Requests | None = None,
         clients: RemoteClients | None = None,
     ) -> None:
@@ -151,7 +153,7 @@ class ObjectStore(Store):
 
     def _replace(self, key: str, data: bytes | Path, size_bytes: int) -> None:
         part_bytes = max(_PART_BYTES, size_bytes // _MOST_PARTS)
-        target: Any = self._connect()
+        target = self._present(key)
         if self._clients is not None and size_bytes > _MOST_AT_A_LOOK_BYTES:
             target = self._clients.uploads
         obstore.put(target, key, data, chunk_size=part_bytes, max_concurrency=_PARTS_AT_ONCE)
@@ -159,8 +161,8 @@ class ObjectStore(Store):
     def _add(self, key: str, data: bytes | Path, size_bytes: int) -> None:
         """Adds a value; raises obstore's AlreadyExistsError if there is one."""
         if self._clients is None or size_bytes <= _MOST_AT_A_LOOK_BYTES:
-            target: Any = self._connect()
-            content: Any = data
+            target = self._present(key)
+            content: bytes | Path | mmap.mmap = data
         else:
             target = self._clients.upload_of(size_bytes)
             content = data if isinstance(data, bytes) else mapped_file(data, join_url(self.url, key))
@@ -225,7 +227,7 @@ class ObjectStore(Store):
         with heard, self._requests.counted(kind, number), self._place.faults(action, key):
             yield
 
-    def _present(self, key: str) -> Any:
+    def _present(self, key: str) -> stores.ObjectStore:
         check_key(key)
         target = self._connect()
         if target is None:

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.context.references import BatchReference, TaskReference
@@ -23,11 +23,13 @@ __all__ = ["run_phase"]
 
 logger = logging.getLogger(__name__)
 
+_Result = TypeVar("_Result")
+
 
 class Engine(Protocol):
     """Hands numbers to a function in as many processes or threads as it has."""
 
-    def map(self, function: Callable[[int], Any], numbers: Sequence[int]) -> list[Any]:
+    def map(self, function: Callable[[int], _Result], numbers: Sequence[int]) -> list[_Result]:
         """The results, in the order of ``numbers``; begins with the first."""
         ...
 

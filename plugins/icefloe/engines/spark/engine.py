@@ -1,21 +1,29 @@
 """The Spark engine: one Spark task per number; the function travels with its secrets inside the closure."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.outgoing import outgoing_errors
 from icefloe.redaction.hidden import redacted_foreign
 
 if TYPE_CHECKING:
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it ships no types
     from pyspark import SparkContext
 
+_Result = TypeVar("_Result")
 
-class _Answer(NamedTuple):
-    """A result, or an error of ours: raised in a worker, it would come back as text, after Spark had tried again."""
 
-    result: Any = None
-    error: IcefloeError | None = None
+class _Done(NamedTuple, Generic[_Result]):
+    """The result of a task."""
+
+    result: _Result
+
+
+class _Failed(NamedTuple):
+    """The error of a task. Raised in a worker, it would come back as text, after Spark had tried again."""
+
+    error: IcefloeError
 
 
 class SparkEngine:
@@ -28,26 +36,26 @@ class SparkEngine:
     def __init__(self, spark: "SparkContext") -> None:
         self._spark = spark
 
-    def map(self, function: Callable[[int], Any], numbers: Sequence[int]) -> list[Any]:
+    def map(self, function: Callable[[int], _Result], numbers: Sequence[int]) -> list[_Result]:
         """The results, in the order of ``numbers``; Spark starts its tasks in that order.
 
         Raises:
             IcefloeError: of a function that raised it, of the same class and with the same facts.
             TransientError: Spark gave up: executors were lost, or a task failed as often as it may.
         """
-        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it ships no types
+        from py4j.protocol import Py4JJavaError
 
         if not numbers:
             return []
 
-        def apply(partition: Iterable[int]) -> Iterator[_Answer]:
+        def apply(partition: Iterable[int]) -> Iterator[_Done[_Result] | _Failed]:
             # The executor's log and the driver get an error from here with all its causes.
             with outgoing_errors():
                 for number in partition:
                     try:
-                        yield _Answer(result=function(number))
+                        yield _Done(function(number))
                     except IcefloeError as error:
-                        yield _Answer(error=error)
+                        yield _Failed(error)
 
         try:
             # A partition per number: Spark repeats whole partitions, and no number that is done should be done again.
@@ -55,12 +63,12 @@ class SparkEngine:
         except Py4JJavaError as cause:
             raise TransientError(f"Spark gave up on {len(numbers)} tasks: {_last_words(cause)}") from cause
         for answer in answers:
-            if answer.error is not None:
+            if isinstance(answer, _Failed):
                 raise answer.error
         return [answer.result for answer in answers]
 
 
-def _last_words(error: Any) -> str:
+def _last_words(error: "Py4JJavaError") -> str:
     """The first line of Spark's message and the Python error at its end, without the two stack traces between."""
     lines = [line.strip() for line in str(error.java_exception.getMessage()).splitlines() if line.strip()]
     raised = [line for line in lines if not line.startswith(("at ", "File ", "Traceback", "Driver stacktrace"))]

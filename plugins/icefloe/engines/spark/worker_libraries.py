@@ -3,11 +3,13 @@
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from icefloe.errors import TerminalError, TransientError
 
 _LIBRARIES: Final = ("pyarrow", "numpy", "obstore", "lz4", "pyroaring", "pyiceberg", "pydantic")
+
+_Result = TypeVar("_Result")
 
 
 class OtherLibrariesError(TerminalError):
@@ -26,7 +28,7 @@ class SilentWorkerError(TransientError):
 class ProbingEngine(Protocol):
     """Hands numbers to a function on the workers."""
 
-    def map(self, function: Callable[[int], Any], numbers: Sequence[int]) -> list[Any]:
+    def map(self, function: Callable[[int], _Result], numbers: Sequence[int]) -> list[_Result]:
         """The results, in the order of ``numbers``."""
         ...
 

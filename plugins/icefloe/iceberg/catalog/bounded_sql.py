@@ -1,7 +1,7 @@
 """PyIceberg's SQL catalog with timeouts on its connections: the drivers' own wait for hours."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from pyiceberg.catalog.sql import SqlCatalog
 from sqlalchemy import event
@@ -27,7 +27,7 @@ class BoundedSqlCatalog(SqlCatalog):
         timeouts = connection_timeouts(self.engine.dialect.driver, self._silence_seconds)
 
         @event.listens_for(self.engine, "do_connect")
-        def _bound(_dialect: Any, _record: Any, _arguments: Any, parameters: dict[str, Any]) -> None:
+        def _bound(_dialect: object, _record: object, _arguments: object, parameters: dict[str, object]) -> None:
             for name, value in timeouts.items():
                 parameters.setdefault(name, value)
 

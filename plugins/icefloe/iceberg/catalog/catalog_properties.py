@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from icefloe.errors import TerminalError
 
@@ -14,7 +14,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _BREAKS: Final = "\r\n"
 
 
-def usable_properties(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+def usable_properties(name: str, properties: Mapping[str, object]) -> dict[str, object]:
     """The properties as PyIceberg takes them, without the line break that a mounted secret ends in.
 
     Args:
@@ -43,7 +43,7 @@ def usable_properties(name: str, properties: Mapping[str, Any]) -> dict[str, Any
     return usable
 
 
-def _stripped(value: Any) -> Any:
+def _stripped(value: object) -> object:
     """Text without line breaks around it, also in mappings."""
     if isinstance(value, Mapping):
         return {key: _stripped(below) for key, below in value.items()}

@@ -7,11 +7,13 @@ import bz2
 import lzma
 import zlib
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
 __all__ = ["decompressed"]
+
+_Decompressor: TypeAlias = bz2.BZ2Decompressor | lzma.LZMADecompressor
 
 MAX_BLOCK_BYTES: Final = 128 << 20
 """The most bytes of one block, compressed or not. Writers end a block at 16 KiB to some MiB, or after one larger row.
@@ -50,7 +52,7 @@ def decompressed(content: bytes, codec: str, *, max_bytes: int = MAX_BLOCK_BYTES
     raise ValueError(f"the codec {codec!r} is none of Avro's")
 
 
-_DECOMPRESSORS: Final[Mapping[str, Callable[[], Any]]] = {
+_DECOMPRESSORS: Final[Mapping[str, Callable[[], _Decompressor]]] = {
     "bzip2": bz2.BZ2Decompressor,
     "xz": lambda: lzma.LZMADecompressor(memlimit=MAX_BLOCK_BYTES),
 }
@@ -94,7 +96,7 @@ def _unzstd(content: bytes, max_bytes: int) -> bytes:
     return _within(bytes(plain), max_bytes)
 
 
-def _of_streams(content: bytes, decompressor: Callable[[], Any], max_bytes: int) -> bytes:
+def _of_streams(content: bytes, decompressor: Callable[[], _Decompressor], max_bytes: int) -> bytes:
     """The bytes of one stream, or of several streams one after the other."""
     plain = b""
     while content:

@@ -9,13 +9,15 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from pyiceberg.avro.decoder import new_decoder
+from pyiceberg.io import InputStream
 
 from icefloe.errors import one_line
 from icefloe.iceberg.files.avro_codecs import MAX_BLOCK_BYTES, decompressed
 from icefloe.iceberg.files.avro_decoder import AvroDecoder, Unbacked
+from icefloe.iceberg.files.avro_types import AvroSchema
 from icefloe.iceberg.unreadable import UndecodableError
 
 __all__ = ["decoding"]
@@ -53,14 +55,14 @@ class AvroContainer:
         unbacked: counts the rows and elements of the file that take no bytes.
     """
 
-    source: Any
-    schema: Any
+    source: InputStream
+    schema: AvroSchema
     codec: str
     blocks: tuple[AvroBlock, ...]
     unbacked: Unbacked
 
     @classmethod
-    def open(cls, source: Any) -> Self:
+    def open(cls, source: InputStream) -> Self:
         """Read the header, and the place of each block.
 
         Args:
@@ -101,7 +103,7 @@ def decoding() -> Iterator[None]:
         raise UndecodableError(one_line(cause)) from cause
 
 
-def _header(source: Any) -> tuple[dict[str, bytes], int]:
+def _header(source: InputStream) -> tuple[dict[str, bytes], int]:
     """The metadata, and the offset of the first block; a long schema makes a long header."""
     end = source.size() if hasattr(source, "size") else source.seek(0, 2)
     # A header is read in one request of 64 KiB, and only a schema longer than that takes another.
@@ -128,7 +130,7 @@ def _parsed_header(content: bytes) -> tuple[dict[str, bytes], int]:
     return metadata, decoder.tell()
 
 
-def _blocks(source: Any, start: int, sync: bytes) -> Iterator[AvroBlock]:
+def _blocks(source: InputStream, start: int, sync: bytes) -> Iterator[AvroBlock]:
     end = source.size() if hasattr(source, "size") else source.seek(0, 2)
     found = 0
     while start < end:
@@ -148,7 +150,7 @@ def _blocks(source: Any, start: int, sync: bytes) -> Iterator[AvroBlock]:
             yield AvroBlock(offset=offset, size_bytes=size_bytes, num_rows=num_rows)
 
 
-def _read(source: Any, offset: int, size_bytes: int) -> bytes:
+def _read(source: InputStream, offset: int, size_bytes: int) -> bytes:
     source.seek(offset)
     content: bytes = source.read(size_bytes)
     if len(content) != size_bytes:

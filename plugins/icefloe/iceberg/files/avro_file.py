@@ -2,13 +2,14 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import pyarrow as pa
+from pyiceberg.io import InputStream
 
 from icefloe.iceberg.files.avro_container import AvroContainer, decoding
 from icefloe.iceberg.files.avro_decoder import AvroDecoder, Unbacked
-from icefloe.iceberg.files.avro_types import record_fields
+from icefloe.iceberg.files.avro_types import AvroSchema, record_fields
 from icefloe.iceberg.files.opened_file import BATCH_BYTES, selected_columns
 from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.projection.file_columns import FileColumn
@@ -34,7 +35,7 @@ class AvroRows:
     batch_rows: int
 
     @classmethod
-    def open(cls, source: Any, *, batch_rows: int) -> Self:
+    def open(cls, source: InputStream, *, batch_rows: int) -> Self:
         """Read the header, and the places of the blocks.
 
         Args:
@@ -88,7 +89,7 @@ class AvroRows:
 class _Batch:
     """Rows that are being collected."""
 
-    def __init__(self, schema: Any, columns: Sequence[str] | None, unbacked: Unbacked) -> None:
+    def __init__(self, schema: AvroSchema, columns: Sequence[str] | None, unbacked: Unbacked) -> None:
         self._unbacked = unbacked
         fields = record_fields(schema)
         wanted = [columns is None or field.name in columns for field, _ in fields]

@@ -6,13 +6,30 @@ Sources: https://avro.apache.org/docs/1.12.0/specification/ and https://iceberg.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from operator import methodcaller
-from typing import Any, Final
+from typing import Final, NotRequired, Required, TypeAlias, TypedDict
 from uuid import UUID
 
 import pyarrow as pa
 
 from icefloe.iceberg.files.avro_decoder import MAX_VALUES, AvroDecoder
 from icefloe.iceberg.files.avro_values import LeafValues, ListValues, MapValues, OptionalValues, StructValues, Values
+
+AvroSchema: TypeAlias = "str | list[AvroSchema] | AvroDefinition"
+"""A type by its name, a union, or a type that is written out."""
+
+_AvroField = TypedDict("_AvroField", {"name": str, "type": AvroSchema, "field-id": NotRequired[int]})
+
+AvroDefinition = TypedDict(
+    "AvroDefinition",
+    {
+        "type": Required[AvroSchema], "name": str, "namespace": str, "logicalType": str,
+        "fields": list[_AvroField], "symbols": list[str], "size": int, "precision": int, "scale": int,
+        "items": AvroSchema, "element-id": int, "values": AvroSchema, "key-id": int, "value-id": int,
+    },
+    total=False,
+)  # fmt: skip
+"""A type that is written out; which keys it has depends on ``type``."""
+
 
 _FIELD_ID: Final = "iceberg.id"
 _PRIMITIVES: Final[Mapping[str, tuple[pa.DataType, str]]] = {
@@ -41,7 +58,7 @@ _TIMES: Final[Mapping[tuple[str, str], pa.DataType]] = {
 AvroField = tuple[pa.Field, Values]
 
 
-def record_fields(schema: Any) -> list[AvroField]:
+def record_fields(schema: AvroSchema) -> list[AvroField]:
     """The fields of a file's schema, which is a record, each with its reader of values; nothing is read yet.
 
     Args:
@@ -59,7 +76,9 @@ def record_fields(schema: Any) -> list[AvroField]:
 class _Names:
     """Named types from earlier in the schema: a type is written out only where it appears first."""
 
-    def __init__(self, known: dict[str, tuple[Any, "_Names"]], values: Iterator[int], namespace: str = "") -> None:
+    def __init__(
+        self, known: dict[str, tuple[AvroDefinition, "_Names"]], values: Iterator[int], namespace: str = ""
+    ) -> None:
         self._known = known
         self._values = values
         self._namespace = namespace
@@ -69,14 +88,14 @@ class _Names:
         if next(self._values) >= MAX_VALUES:
             raise ValueError(f"its schema has more than {MAX_VALUES} fields and elements")
 
-    def inside(self, schema: Mapping[str, Any]) -> "_Names":
+    def inside(self, schema: AvroDefinition) -> "_Names":
         """The names as they are used inside a named type, which is one of them from now on."""
         full = self._full(schema["name"], schema.get("namespace", self._namespace))
         inner = _Names(self._known, self._values, full.rpartition(".")[0])
         self._known[full] = schema, inner
         return inner
 
-    def find(self, name: str) -> tuple[Any, "_Names"]:
+    def find(self, name: str) -> tuple[AvroDefinition, "_Names"]:
         """A named type, and the names as they are used inside it."""
         return self._known[self._full(name, self._namespace)]
 
@@ -84,18 +103,18 @@ class _Names:
         return name if "." in name or not namespace else f"{namespace}.{name}"
 
 
-def _fields(record: Mapping[str, Any], names: _Names) -> list[AvroField]:
+def _fields(record: AvroDefinition, names: _Names) -> list[AvroField]:
     return [_field(field["name"], field["type"], field.get("field-id"), names) for field in record["fields"]]
 
 
-def _field(name: str, schema: Any, field_id: int | None, names: _Names) -> AvroField:
+def _field(name: str, schema: AvroSchema, field_id: int | None, names: _Names) -> AvroField:
     values = _values(schema, names)
     is_nullable = isinstance(values, OptionalValues) or pa.types.is_null(values.type)
     metadata = None if field_id is None else {_FIELD_ID: str(field_id)}
     return pa.field(name, values.type, nullable=is_nullable, metadata=metadata), values
 
 
-def _values(schema: Any, names: _Names) -> Values:
+def _values(schema: AvroSchema, names: _Names) -> Values:
     names.count_value()
     if isinstance(schema, list):
         return _union(schema, names)
@@ -105,7 +124,10 @@ def _values(schema: Any, names: _Names) -> Values:
         case "record" | "enum" | "fixed":
             return _named(schema, names.inside(schema))
         case "array" if schema.get("logicalType") == "map":
-            (key_field, key), (value_field, value) = _fields(schema["items"], names.inside(schema["items"]))
+            pair = schema["items"]
+            if not isinstance(pair, dict):
+                raise ValueError("a map that is written as a list holds records")  # noqa: TRY004 - of a file, not a call
+            (key_field, key), (value_field, value) = _fields(pair, names.inside(pair))
             return MapValues(key_field, key, value_field, value)
         case "array":
             return ListValues(*_field("element", schema["items"], schema.get("element-id"), names))
@@ -118,14 +140,14 @@ def _values(schema: Any, names: _Names) -> Values:
             return _values(inner, names)
 
 
-def _union(branches: Sequence[Any], names: _Names) -> Values:
+def _union(branches: Sequence[AvroSchema], names: _Names) -> Values:
     if len(branches) != 2 or "null" not in branches:
         raise ValueError(f"a union of null and one type was expected, found one of {len(branches)}")
     null_index = branches.index("null")
     return OptionalValues(_values(branches[1 - null_index], names), null_index=null_index)
 
 
-def _named(schema: Mapping[str, Any], names: _Names) -> Values:
+def _named(schema: AvroDefinition, names: _Names) -> Values:
     if schema["type"] == "record":
         fields = _fields(schema, names)
         return StructValues([field for field, _ in fields], [values for _, values in fields])
@@ -143,7 +165,7 @@ def _plain(name: str) -> Values:
     return LeafValues(kind, methodcaller(method), _STORED.get(name))
 
 
-def _logical(schema: Mapping[str, Any], plain: str) -> Values:
+def _logical(schema: AvroDefinition, plain: str) -> Values:
     logical = str(schema.get("logicalType"))
     if (logical, plain) in _TIMES:
         return LeafValues(_TIMES[logical, plain], methodcaller("read_int"), _PRIMITIVES[plain][0])
@@ -154,7 +176,7 @@ def _logical(schema: Mapping[str, Any], plain: str) -> Values:
     return _plain(plain)
 
 
-def _bytes(schema: Mapping[str, Any], kind: pa.DataType, read: Callable[[AvroDecoder], bytes]) -> Values:
+def _bytes(schema: AvroDefinition, kind: pa.DataType, read: Callable[[AvroDecoder], bytes]) -> Values:
     """Values of bytes, of a uuid in bytes, or of a decimal in bytes."""
     if schema.get("logicalType") == "uuid":
         return LeafValues(pa.uuid(), read, kind)

@@ -5,7 +5,7 @@ Arrow, and PyIceberg's reader takes 7 s for its record objects alone.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -28,7 +28,7 @@ class Values(Protocol):
     def skip(self, decoder: AvroDecoder) -> None:
         """Reads the next value and drops it."""
 
-    def finish(self) -> Any:
+    def finish(self) -> pa.Array:
         """The array of all values since the last call."""
 
 
@@ -44,12 +44,12 @@ class LeafValues:
     __slots__ = ("_push", "_read", "_stored", "_values", "type")
 
     def __init__(
-        self, kind: pa.DataType, read: Callable[[AvroDecoder], Any], stored: pa.DataType | None = None
+        self, kind: pa.DataType, read: Callable[[AvroDecoder], object], stored: pa.DataType | None = None
     ) -> None:
         self.type = kind
         self._read = read
         self._stored = kind if stored is None else stored
-        self._values: list[Any] = []
+        self._values: list[object] = []
         self._push = self._values.append
 
     def append(self, decoder: AvroDecoder) -> None:
@@ -64,7 +64,7 @@ class LeafValues:
         """Reads the next value and drops it."""
         self._read(decoder)
 
-    def finish(self) -> Any:
+    def finish(self) -> pa.Array:
         """The array of all values since the last call."""
         array = pa.array(self._values, self._stored)
         self._values.clear()
@@ -127,7 +127,7 @@ class StructValues:
         for child in self._children:
             child.skip(decoder)
 
-    def finish(self) -> Any:
+    def finish(self) -> pa.Array:
         """The array of all values since the last call."""
         mask = pa.array(self._is_null, pa.bool_())
         self._is_null.clear()
@@ -165,7 +165,7 @@ class ListValues:
         for _ in decoder.sequence():
             self._element.skip(decoder)
 
-    def finish(self) -> Any:
+    def finish(self) -> pa.Array:
         """The array of all values since the last call."""
         ends, is_null = pa.array(self._ends, pa.int64()), pa.array(self._is_null, pa.bool_())
         self._ends, self._is_null = [0], []
@@ -204,7 +204,7 @@ class MapValues:
             self._key.skip(decoder)
             self._value.skip(decoder)
 
-    def finish(self) -> Any:
+    def finish(self) -> pa.Array:
         """The array of all values since the last call."""
         ends, is_null = pa.array(self._ends, pa.int32()), pa.array(self._is_null, pa.bool_())
         self._ends, self._is_null = [0], []

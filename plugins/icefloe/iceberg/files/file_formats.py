@@ -5,9 +5,10 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
+from pyiceberg.io import InputStream
 
 from icefloe.iceberg.catalog.encryption import EncryptedRowsError
 from icefloe.iceberg.files.opened_file import OpenedFile
@@ -19,7 +20,7 @@ READABLE_FORMATS: Final = frozenset({"PARQUET", "ORC", "AVRO"})
 
 @contextmanager
 def open_rows(
-    file_format: str, source: Any, *, is_near: bool, batch_rows: int, dictionary_columns: bool
+    file_format: str, source: InputStream, *, is_near: bool, batch_rows: int, dictionary_columns: bool
 ) -> Iterator[OpenedFile]:
     """The rows of an open file.
 
@@ -38,21 +39,23 @@ def open_rows(
 
 
 # Hardly any table has ORC or Avro files of rows, so a task loads these readers only for a table that has.
-def _orc(source: Any, *, batch_rows: int) -> OpenedFile:
+def _orc(source: InputStream, *, batch_rows: int) -> OpenedFile:
     from icefloe.iceberg.files.orc_file import OrcRows
 
     return OrcRows.open(source, batch_rows=batch_rows)
 
 
-def _avro(source: Any, *, batch_rows: int) -> OpenedFile:
+def _avro(source: InputStream, *, batch_rows: int) -> OpenedFile:
     from icefloe.iceberg.files.avro_file import AvroRows
 
     return AvroRows.open(source, batch_rows=batch_rows)
 
 
-def _parquet(source: Any, **options: Any) -> ParquetRows:
+def _parquet(source: InputStream, *, batch_rows: int, pre_buffer: bool, dictionary_columns: bool) -> ParquetRows:
     try:
-        return ParquetRows.open(source, **options)
+        return ParquetRows.open(
+            source, batch_rows=batch_rows, pre_buffer=pre_buffer, dictionary_columns=dictionary_columns
+        )
     except (pa.ArrowInvalid, OSError) as error:
         source.seek(max(0, source.seek(0, os.SEEK_END) - len(_ENCRYPTED_FOOTER)))
         if source.read() == _ENCRYPTED_FOOTER:
@@ -61,7 +64,7 @@ def _parquet(source: Any, **options: Any) -> ParquetRows:
 
 
 @contextmanager
-def _copied(source: Any) -> Iterator[pa.NativeFile]:
+def _copied(source: InputStream) -> Iterator[pa.NativeFile]:
     """The file on a local disk: pyarrow asks for 128 KiB of an ORC column at a time, Avro has a block every 64 KiB."""
     with tempfile.NamedTemporaryFile(prefix="icefloe-") as copy:
         shutil.copyfileobj(source, copy, 8 << 20)

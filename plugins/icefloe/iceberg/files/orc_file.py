@@ -6,11 +6,12 @@ pyarrow's ``ORCFile`` decodes whole stripes; its dataset scanner decodes the sam
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow import orc
+from pyiceberg.io import InputStream
 
 from icefloe.errors import one_line
 from icefloe.iceberg.files.opened_file import BATCH_BYTES, selected_columns
@@ -31,12 +32,12 @@ class OrcRows:
         batch_rows: the most rows in a batch; fewer than asked for if rows are large.
     """
 
-    fragment: Any
+    fragment: ds.FileFragment
     num_rows: int
     batch_rows: int
 
     @classmethod
-    def open(cls, source: Any, *, batch_rows: int) -> Self:
+    def open(cls, source: InputStream, *, batch_rows: int) -> Self:
         """Read the footer, and the first rows for their size.
 
         Args:
@@ -91,7 +92,7 @@ class OrcRows:
         return selected_columns(self.schema.names, positions)
 
 
-def _scan(fragment: Any, names: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+def _scan(fragment: ds.FileFragment, names: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
     scanner = ds.Scanner.from_fragment(
         fragment, columns=names, batch_size=batch_rows, use_threads=False, batch_readahead=1, fragment_readahead=1
     )
@@ -99,7 +100,7 @@ def _scan(fragment: Any, names: Sequence[str], batch_rows: int) -> Iterator[pa.R
         yield from scanner.to_batches()
 
 
-def _row_bytes(footer: Any, fragment: Any) -> float:
+def _row_bytes(footer: orc.ORCFile, fragment: ds.FileFragment) -> float:
     """Approximate bytes of a row, by the first rows and by the average size in the file; at least 1."""
     rows = max(footer.nrows, 1)
     # Without timestamps: one that pyarrow cannot hold would fail here, where nothing names its column.

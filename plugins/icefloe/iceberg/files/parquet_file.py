@@ -4,10 +4,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyiceberg.io import InputStream
 
 from icefloe.iceberg.files.opened_file import BATCH_BYTES, selected_columns
 from icefloe.iceberg.files.row_group_pruning import matching_row_groups
@@ -28,11 +29,11 @@ class ParquetRows:
         batch_rows: the most rows in a batch; fewer than asked for if rows are large.
     """
 
-    file: Any
+    file: pq.ParquetFile
     batch_rows: int
 
     @classmethod
-    def open(cls, source: Any, *, batch_rows: int, pre_buffer: bool, dictionary_columns: bool) -> Self:
+    def open(cls, source: InputStream, *, batch_rows: int, pre_buffer: bool, dictionary_columns: bool) -> Self:
         """Read the footer.
 
         Args:
@@ -114,11 +115,11 @@ class ParquetRows:
         return selected_columns(names, positions)
 
 
-def _open(source: Any, *, pre_buffer: bool, **options: Any) -> Any:
+def _open(source: InputStream, *, pre_buffer: bool, **options: object) -> pq.ParquetFile:
     return pq.ParquetFile(source, pre_buffer=pre_buffer, coerce_int96_timestamp_unit="us", **options)
 
 
-def _dictionary(source: Any, metadata: Any, group: int, column: str) -> Any:
+def _dictionary(source: InputStream, metadata: pq.FileMetaData, group: int, column: str) -> pa.Array:
     """The distinct values of a top-level text column; the first value if the column is not encoded."""
     file = _open(source, pre_buffer=False, metadata=metadata, read_dictionary=[column])
     batch = next(file.iter_batches(1, row_groups=[group], columns=[column], use_threads=False))
@@ -126,7 +127,7 @@ def _dictionary(source: Any, metadata: Any, group: int, column: str) -> Any:
     return values.dictionary if pa.types.is_dictionary(values.type) else values
 
 
-def _encoded_text(metadata: Any) -> list[str]:
+def _encoded_text(metadata: pq.FileMetaData) -> list[str]:
     """The top-level text columns that the writer dictionary-encoded throughout, judged by their size."""
     return [
         metadata.schema.column(column).path
@@ -135,11 +136,11 @@ def _encoded_text(metadata: Any) -> list[str]:
     ]
 
 
-def _is_top_level_text(column: Any) -> bool:
+def _is_top_level_text(column: pq.ColumnSchema) -> bool:
     return column.physical_type == "BYTE_ARRAY" and column.path == column.name and column.max_repetition_level == 0
 
 
-def _is_encoded(metadata: Any, column: int) -> bool:
+def _is_encoded(metadata: pq.FileMetaData, column: int) -> bool:
     chunks = [metadata.row_group(group).column(column) for group in range(metadata.num_row_groups)]
     size = sum(chunk.total_uncompressed_size for chunk in chunks)
     values = sum(chunk.num_values for chunk in chunks)

@@ -1,9 +1,9 @@
 """Row groups of a Parquet file that a row filter can leave undecoded, by the statistics in the footer."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyiceberg.expressions.literals import literal
 from pyiceberg.types import (
     BooleanType,
@@ -11,6 +11,7 @@ from pyiceberg.types import (
     DecimalType,
     DoubleType,
     FloatType,
+    IcebergType,
     IntegerType,
     LongType,
     NestedField,
@@ -25,7 +26,7 @@ from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.projection.file_columns import FileColumn
 
 
-def matching_row_groups(metadata: Any, columns: Sequence[FileColumn], row_filter: RowFilter) -> list[int]:
+def matching_row_groups(metadata: pq.FileMetaData, columns: Sequence[FileColumn], row_filter: RowFilter) -> list[int]:
     """The row groups that may hold a row that passes, in order; a column without usable statistics rules out none.
 
     Args:
@@ -56,7 +57,7 @@ def _leaves(columns: Iterable[FileColumn]) -> Iterator[FileColumn]:
         yield from _leaves(column.children) if column.children else (column,)
 
 
-def _range(field: NestedField, leaf: FileColumn, chunk: Any, row_filter: RowFilter) -> ColumnRange:
+def _range(field: NestedField, leaf: FileColumn, chunk: pq.ColumnChunkMetaData, row_filter: RowFilter) -> ColumnRange:
     statistics = chunk.statistics
     if statistics is None:
         return ColumnRange()
@@ -70,7 +71,7 @@ def _range(field: NestedField, leaf: FileColumn, chunk: Any, row_filter: RowFilt
     )
 
 
-def _reader_of(field_type: Any, written: pa.DataType) -> Callable[[Any, str], Any] | None:
+def _reader_of(field_type: IcebergType, written: pa.DataType) -> Callable[[pq.Statistics, str], object] | None:
     """Reader of a minimum or maximum; None if the file's type does not compare with the column's type."""
     types = pa.types
     if isinstance(field_type, StringType):
@@ -87,11 +88,11 @@ def _reader_of(field_type: Any, written: pa.DataType) -> Callable[[Any, str], An
     return _plain if any(is_same and isinstance(field_type, kinds) for kinds, is_same in fits) else None
 
 
-def _raw(statistics: Any, bound: str) -> bytes:
+def _raw(statistics: pq.Statistics, bound: str) -> bytes:
     raw: bytes = getattr(statistics, f"{bound}_raw")
     return raw
 
 
-def _plain(statistics: Any, bound: str) -> Any:
+def _plain(statistics: pq.Statistics, bound: str) -> object:
     value = getattr(statistics, bound)
     return None if value != value else literal(value).value

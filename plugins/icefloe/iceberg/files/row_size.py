@@ -2,10 +2,11 @@
 
 import heapq
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 _LONGEST_MEASURED: Final = 4096
 """Longer values have no minimum and maximum in the footer, so their length must be looked up."""
@@ -14,10 +15,10 @@ _ASSUMED_BYTES: Final = 16 << 10
 _LARGE_DICTIONARY: Final = 8 << 20
 """Compressed size above which a dictionary is not decoded only to measure it; writers try to end it at 1 MiB."""
 
-Dictionary = Callable[[int, str], Any]
+Dictionary = Callable[[int, str], pa.Array]
 
 
-def largest_row_bytes(metadata: Any, dictionary: Dictionary) -> float:
+def largest_row_bytes(metadata: pq.FileMetaData, dictionary: Dictionary) -> float:
     """Approximate bytes of a row, in the row groups with the largest rows; at least 1.
 
     Args:
@@ -32,13 +33,13 @@ def largest_row_bytes(metadata: Any, dictionary: Dictionary) -> float:
     return max((_row_bytes(group, number, dictionary) for group, number in largest), default=1.0)
 
 
-def _row_bytes(group: Any, number: int, dictionary: Dictionary) -> float:
+def _row_bytes(group: pq.RowGroupMetaData, number: int, dictionary: Dictionary) -> float:
     rows = max(group.num_rows, 1)
     chunks = [group.column(column) for column in range(group.num_columns)]
     return max(1.0, sum(max(c.total_uncompressed_size / rows, _value_bytes(c, number, dictionary)) for c in chunks))
 
 
-def _value_bytes(chunk: Any, group: int, dictionary: Dictionary) -> int:
+def _value_bytes(chunk: pq.ColumnChunkMetaData, group: int, dictionary: Dictionary) -> int:
     """Bytes of a value if a dictionary may hold it, so that the size of the chunk says little; otherwise 0."""
     # A dictionary of one text of 1 MB makes a chunk of 1 MB and, decoded, rows of 1 MB each.
     size_bytes = chunk.total_uncompressed_size

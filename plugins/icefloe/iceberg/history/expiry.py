@@ -1,7 +1,7 @@
 """Time when Iceberg's ``expire_snapshots`` may remove a snapshot, by the retention policy of the table."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
@@ -61,7 +61,7 @@ def kept_until_ms(timestamps_ms: list[int], *, min_snapshots: int, max_age_ms: i
 
 
 def _kept_by(
-    name: str, ref: SnapshotRef, snapshot_id: int, snapshots: Mapping[int, Snapshot], properties: Mapping[str, Any]
+    name: str, ref: SnapshotRef, snapshot_id: int, snapshots: Mapping[int, Snapshot], properties: Mapping[str, object]
 ) -> int | None:
     """Time until which a branch or tag keeps a snapshot; None if it does not lead to the snapshot."""
     lineage = [snapshots[ref.snapshot_id]] if ref.snapshot_id in snapshots else []
@@ -86,7 +86,7 @@ def _kept_by(
     return until if until <= ref_goes else max(ref_goes, unreferenced)
 
 
-def _number(properties: Mapping[str, Any], key: str, default: int) -> int:
+def _number(properties: Mapping[str, object], key: str, default: int) -> int:
     """A property; one that is not a number counts as absent, because a forecast should not fail over it."""
     value = str(properties.get(key, default))
     return int(value) if value.isdigit() else default

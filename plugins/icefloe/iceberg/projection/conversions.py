@@ -1,7 +1,7 @@
 """Conversions of a file's arrays into the table's: small steps, planned once and applied to every batch."""
 
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 
@@ -11,7 +11,7 @@ from icefloe.iceberg.projection.null_arrays import null_array
 class Conversion(Protocol):
     """Turns an array into another of the same length; knows nothing of files."""
 
-    def apply(self, array: Any) -> Any:
+    def apply(self, array: pa.Array) -> pa.Array:
         """The array that the next step, or the table, expects."""
 
 
@@ -19,7 +19,7 @@ class Conversion(Protocol):
 class Keep:
     """The array is right as it is."""
 
-    def apply(self, array: Any) -> Any:
+    def apply(self, array: pa.Array) -> pa.Array:
         """The same array, not copied."""
         return array
 
@@ -33,7 +33,7 @@ class View:
 
     target: pa.DataType
 
-    def apply(self, array: Any) -> Any:
+    def apply(self, array: pa.Array) -> pa.Array:
         """The array's buffers as another type, not copied."""
         return array.view(self.target)
 
@@ -45,7 +45,7 @@ class Cast:
     target: pa.DataType
     safe: bool = True
 
-    def apply(self, array: Any) -> Any:
+    def apply(self, array: pa.Array) -> pa.Array:
         """A new array of the target type."""
         return array.cast(self.target, safe=self.safe)
 
@@ -54,7 +54,7 @@ class Cast:
 class Unwrap:
     """The storage of an extension type."""
 
-    def apply(self, array: Any) -> Any:
+    def apply(self, array: pa.Array) -> pa.Array:
         """The storage, not copied."""
         return array.storage
 
@@ -63,7 +63,7 @@ class Unwrap:
 class Decode:
     """Plain values of a dictionary-encoded array."""
 
-    def apply(self, array: Any) -> Any:
+    def apply(self, array: pa.Array) -> pa.Array:
         """A new array without a dictionary."""
         return array.dictionary_decode()
 
@@ -75,7 +75,7 @@ class KeepDictionary:
     values: Conversion
     index_type: pa.DataType
 
-    def apply(self, array: Any) -> Any:
+    def apply(self, array: pa.Array) -> pa.Array:
         """The same indices over converted values."""
         if isinstance(self.values, Keep):
             return array
@@ -88,7 +88,7 @@ class Nulls:
 
     target: pa.DataType
 
-    def apply(self, array: Any) -> Any:
+    def apply(self, array: pa.Array) -> pa.Array:
         """As many nulls as the array has rows."""
         return null_array(self.target, len(array))
 
@@ -100,6 +100,6 @@ class Chain:
     first: Conversion
     second: Conversion
 
-    def apply(self, array: Any) -> Any:
+    def apply(self, array: pa.Array) -> pa.Array:
         """The result of the second step, applied to the result of the first."""
         return self.second.apply(self.first.apply(array))

@@ -5,7 +5,6 @@ files. Before they were written, a column of that schema may have been widened, 
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -44,7 +43,7 @@ class Narrow:
     target: pa.DataType
     column: str
 
-    def apply(self, array: Any) -> Any:
+    def apply(self, array: pa.Array) -> pa.Array:
         """A new array of the target type.
 
         Raises:
@@ -67,7 +66,7 @@ class Narrow:
         )
 
 
-def _same_values(one: Any, other: Any) -> bool:
+def _same_values(one: pa.Array, other: pa.Array) -> bool:
     """True if all are equal, NaN to itself: Arrow rounds floats, turns large ones into infinity and truncates times."""
     differs = pc.not_equal(one, other)
     if pa.types.is_floating(one.type):

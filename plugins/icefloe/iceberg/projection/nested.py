@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,9 +25,9 @@ class Parent:
         validity: mask of the parent's rows that are not null; None: all rows.
     """
 
-    field: Callable[[int], Any]
+    field: Callable[[int], pa.Array]
     num_rows: int
-    validity: Any = None
+    validity: pa.BooleanArray | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class TakenField:
     is_required: bool = False
     checked_name: str | None = None
 
-    def read(self, parent: Parent) -> Any:
+    def read(self, parent: Parent) -> pa.Array:
         """The field's array.
 
         Raises:
@@ -71,7 +71,7 @@ class FilledField:
 
     value: pa.Scalar
 
-    def read(self, parent: Parent) -> Any:
+    def read(self, parent: Parent) -> pa.Array:
         """The value, once for each row."""
         rows = parent.num_rows
         return pa.repeat(self.value, rows) if self.value.is_valid else null_array(self.value.type, rows)
@@ -87,7 +87,7 @@ class StructStep:
     target: pa.DataType
     fields: Sequence[Field]
 
-    def apply(self, array: Any) -> Any:
+    def apply(self, array: pa.Array) -> pa.Array:
         """A struct array of the target type."""
         validity = array.is_valid() if array.null_count else None
         parent = Parent(field=array.field, num_rows=len(array), validity=validity)
@@ -103,7 +103,7 @@ class ListStep:
     target: pa.DataType
     element: Field
 
-    def apply(self, array: Any) -> Any:
+    def apply(self, array: pa.Array) -> pa.Array:
         """A list array of the target type, with 64-bit offsets."""
         if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
             offsets, start, stop = _rebased(array, _LIST_OFFSET)
@@ -122,7 +122,7 @@ class MapStep:
     key: Conversion
     value: Field
 
-    def apply(self, array: Any) -> Any:
+    def apply(self, array: pa.Array) -> pa.Array:
         """A map array of the target type."""
         offsets, start, stop = _rebased(array, _MAP_OFFSET)
         keys = self.key.apply(array.keys.slice(start, stop - start))
@@ -131,7 +131,7 @@ class MapStep:
         return pa.MapArray.from_arrays(offsets, keys, values, type=self.target, mask=_mask(array))
 
 
-def _rebased(array: Any, offset_type: pa.DataType) -> tuple[Any, int, int]:
+def _rebased(array: pa.Array, offset_type: pa.DataType) -> tuple[pa.Array, int, int]:
     """Offsets from 0, and the range of children they point into: an array may be a slice of a larger one."""
     # Of [a b] [c] [d e f], a slice with the last two lists:  offsets 2 3 6, children 2 to 6, offsets from zero 0 1 4.
     offsets = array.offsets.cast(offset_type)
@@ -141,16 +141,16 @@ def _rebased(array: Any, offset_type: pa.DataType) -> tuple[Any, int, int]:
     return offsets, start, stop
 
 
-def _gathered(array: Any) -> tuple[Any, Any]:
+def _gathered(array: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Offsets and elements of a list view or a fixed-size list; pyarrow 26 casts large views to damaged arrays."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).cast(_LIST_OFFSET)
     return pa.concat_arrays([pa.array([0], _LIST_OFFSET), pc.cumulative_sum(lengths)]), array.flatten()
 
 
-def _mask(array: Any) -> Any:
+def _mask(array: pa.Array) -> pa.BooleanArray | None:
     return array.is_null() if array.null_count else None
 
 
-def _lacks_a_value(array: Any, validity: Any) -> bool:
+def _lacks_a_value(array: pa.Array, validity: pa.BooleanArray | None) -> bool:
     nulls = array.is_null()
     return bool(pc.any(nulls if validity is None else pc.and_(nulls, validity)).as_py())

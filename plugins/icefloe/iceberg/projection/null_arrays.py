@@ -4,12 +4,10 @@ Parquet and Arrow writers refuse a null in a required field even if its parent i
 value there, which no reader sees.
 """
 
-from typing import Any
-
 import pyarrow as pa
 
 
-def null_array(kind: pa.DataType, num_rows: int) -> Any:
+def null_array(kind: pa.DataType, num_rows: int) -> pa.Array:
     """An array of nulls; required fields inside it hold values that no reader sees.
 
     >>> array = null_array(pa.struct([pa.field("id", pa.int32(), nullable=False)]), 2)
@@ -23,7 +21,7 @@ def null_array(kind: pa.DataType, num_rows: int) -> Any:
     return pa.StructArray.from_arrays(children, fields=list(kind), mask=pa.repeat(pa.scalar(value=True), num_rows))
 
 
-def without_nulls(array: Any) -> Any:
+def without_nulls(array: pa.Array) -> pa.Array:
     """The array with its nulls replaced by whatever its buffers hold: zeros, empty text, empty lists.
 
     >>> without_nulls(pa.array([[1], None])).to_pylist()

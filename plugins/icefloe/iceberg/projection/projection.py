@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 from pyiceberg.schema import Schema
@@ -142,7 +141,7 @@ class _Planner:
     def _fill(self, field: NestedField, place: _Place) -> pa.Scalar:
         kind = arrow_type(field.field_type)
         if str(field.field_id) in self._constants and field.field_type.is_primitive:
-            value: Any = constant_from_json(field.field_type, self._constants[str(field.field_id)])  # type: ignore[arg-type]
+            value: object = constant_from_json(field.field_type, self._constants[str(field.field_id)])  # type: ignore[arg-type]
             return pa.scalar(value, kind)
         if field.initial_default is None and field.required:
             raise ColumnError(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from airflow.sdk import DAG
 
@@ -40,7 +40,7 @@ def pipeline_dag(pipeline: Pipeline, path: Path) -> DAG:
         tags=[_TAG],
     ) as dag:
 
-        def next_batch(conf: Mapping[str, Any]) -> None:
+        def next_batch(conf: Mapping[str, object]) -> None:
             name = pipeline.name
             refuse_configuration(conf, instead=f"{name} takes none, start {name}__backfill for a range")
 
@@ -80,7 +80,7 @@ def backfill_dag(pipeline: Pipeline, path: Path) -> DAG:
     return dag
 
 
-def _dag(pipeline: Pipeline, dag_id: str, *, schedule: Any, **settings: Any) -> DAG:
+def _dag(pipeline: Pipeline, dag_id: str, *, schedule: object, **settings: object) -> DAG:
     lost = LostTask(pipeline)
     return DAG(
         dag_id,
@@ -99,6 +99,6 @@ def _dag(pipeline: Pipeline, dag_id: str, *, schedule: Any, **settings: Any) -> 
     )
 
 
-def _schedule(pipeline: Pipeline) -> Any:
+def _schedule(pipeline: Pipeline) -> object:
     schedule = pipeline.schedule
     return [scheduling_asset(schedule.asset)] if isinstance(schedule, AssetSchedule) else schedule

@@ -3,7 +3,7 @@
 import logging
 import os
 import uuid
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from airflow.listeners import hookimpl
 
@@ -35,7 +35,7 @@ def current_writer() -> "Writer":
 
 
 @hookimpl
-def on_starting(component: Any) -> None:
+def on_starting(component: object) -> None:
     """Makes the Variable when a scheduler or triggerer starts, before any task can run.
 
     Airflow calls it with the ``Job`` of the component that starts; a worker has no ``Job`` and no database.

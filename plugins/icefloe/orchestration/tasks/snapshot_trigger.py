@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 # Reports a fault in PyIceberg's configuration before the provider imports PyIceberg, whose error quotes the file.
@@ -41,7 +41,7 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
     last_seen_snapshot_id: int | None
 
     def __init__(
-        self, *, pipeline: Mapping[str, Any], deadline: str, first_look: str | None = None, **kwargs: Any
+        self, *, pipeline: Mapping[str, object], deadline: str, first_look: str | None = None, **kwargs: object
     ) -> None:
         self._pipeline = pipeline_from_mapping(pipeline)
         super().__init__(
@@ -55,7 +55,7 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
         self.first_look = first_look
         self._failed_polls = 0
 
-    def serialize(self) -> tuple[str, dict[str, Any]]:
+    def serialize(self) -> tuple[str, dict[str, object]]:
         """The path and arguments from which the triggerer makes this trigger."""
         path = f"{type(self).__module__}.{type(self).__qualname__}"
         return path, {"pipeline": self.pipeline, "deadline": self.deadline, "first_look": self.first_look}

@@ -1,12 +1,11 @@
 """The lineage of a batch for OpenLineage: the table that was read and the sink that was written."""
 
-from typing import Any
 from urllib.parse import urlsplit
 
 __all__ = ["phase_lineage"]
 
 
-def phase_lineage(places: dict[str, str], *, is_delivering: bool) -> Any:
+def phase_lineage(places: dict[str, str], *, is_delivering: bool) -> object:
     """The ``OperatorLineage`` of a phase. Only OpenLineage's provider asks for it, so OpenLineage is installed.
 
     Args:

@@ -1,7 +1,7 @@
 """The page's application, mounted by Airflow's API server: documents behind Airflow's own auth, and static files."""
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.api_fastapi.common.db.common import SessionDep
@@ -36,7 +36,7 @@ def _overview(documents: PageDocuments) -> APIRouter:
     router = APIRouter()
 
     @router.get("/overview")
-    def overview(session: SessionDep, user: GetUserDep) -> dict[str, Any]:
+    def overview(session: SessionDep, user: GetUserDep) -> dict[str, object]:
         permitted = permitted_dags(session, user, documents.dag_ids(session))
         if not permitted and not may_list_runs(user):
             raise HTTPException(403, "Forbidden")
@@ -50,20 +50,20 @@ def _documents(documents: PageDocuments) -> APIRouter:
     router = APIRouter()
 
     @router.get("/pipelines/{dag_id}")
-    def pipeline(session: SessionDep, user: GetUserDep, dag_id: str, before: int | None = None) -> dict[str, Any]:
+    def pipeline(session: SessionDep, user: GetUserDep, dag_id: str, before: int | None = None) -> dict[str, object]:
         permitted = permitted_dags(session, user, documents.with_backfills(dag_id))
         return documents.pipeline(session, dag_id, permitted, before=before)
 
     @router.get("/pipelines/{dag_id}/batches/{number}")
-    def batch(session: SessionDep, dag_id: str, number: int) -> dict[str, Any]:
+    def batch(session: SessionDep, dag_id: str, number: int) -> dict[str, object]:
         return documents.batch(session, dag_id, number)
 
     @router.get("/pipelines/{dag_id}/runs/{run_id:path}")
-    def run(session: SessionDep, dag_id: str, run_id: str) -> dict[str, Any]:
+    def run(session: SessionDep, dag_id: str, run_id: str) -> dict[str, object]:
         return documents.run(session, dag_id, run_id)
 
     @router.get("/pipelines/{dag_id}/snapshots")
-    def snapshots(session: SessionDep, dag_id: str) -> dict[str, Any]:
+    def snapshots(session: SessionDep, dag_id: str) -> dict[str, object]:
         return documents.snapshots(session, dag_id)
 
     return router

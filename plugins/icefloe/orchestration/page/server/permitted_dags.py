@@ -1,7 +1,6 @@
 """The DAGs whose runs a user may see, asked of Airflow's auth manager for each DAG by name."""
 
 from collections.abc import Collection
-from typing import Any
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.base_auth_manager import BaseAuthManager
@@ -11,12 +10,12 @@ from airflow.models.dag import DagModel
 from sqlalchemy.orm import Session
 
 
-def permitted_dags(session: Session, user: Any, dag_ids: Collection[str]) -> set[str]:
+def permitted_dags(session: Session, user: object, dag_ids: Collection[str]) -> set[str]:
     """DAGs among the given ones that the user may see with their runs: the page shows both.
 
     A right to a DAG is none to its runs, and a role may give the right to the runs of one DAG alone.
     """
-    manager: BaseAuthManager[Any] = get_auth_manager()
+    manager: BaseAuthManager[object] = get_auth_manager()
     visible = set(dag_ids) & manager.get_authorized_dag_ids(user=user, method="GET", session=session)
     if not visible:
         return set()
@@ -28,9 +27,9 @@ def permitted_dags(session: Session, user: Any, dag_ids: Collection[str]) -> set
     return {dag_id for dag_id, request in requests.items() if manager.is_authorized_dag(**request, user=user)}
 
 
-def may_list_runs(user: Any) -> bool:
+def may_list_runs(user: object) -> bool:
     """True if the user has the right to runs in general; a role for single DAGs does not give it."""
-    manager: BaseAuthManager[Any] = get_auth_manager()
+    manager: BaseAuthManager[object] = get_auth_manager()
     return manager.is_authorized_dag(**_runs_of(DagDetails()), user=user)
 
 
