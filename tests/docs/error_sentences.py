@@ -106,7 +106,7 @@ def _own_calls(scope: ast.FunctionDef) -> list[ast.Call]:
 def _kind(call: ast.Call, scope: ast.FunctionDef, path: Path) -> str | None:
     name = call.func.id if isinstance(call.func, ast.Name) else ""
     if isinstance(call.func, ast.Attribute) and call.func.attr == "restated":
-        name = _class_of(call.func.value, scope)
+        name = _class_of(call.func.value, scope) or "cls"
     if name == "cls":
         owners = [n for n in ast.walk(_tree(path)) if isinstance(n, ast.ClassDef) and call in ast.walk(n)]
         name = owners[-1].name if owners else ""
@@ -116,11 +116,12 @@ def _kind(call: ast.Call, scope: ast.FunctionDef, path: Path) -> str | None:
 
 
 def _class_of(error: ast.expr, scope: ast.FunctionDef) -> str:
-    """The class of a caught error, or of an argument."""
+    """The class of a caught error, an argument or an annotated variable; empty for ``self``."""
     name = error.id if isinstance(error, ast.Name) else ""
     caught = [n.type for n in ast.walk(scope) if isinstance(n, ast.ExceptHandler) and n.name == name]
     given = [argument.annotation for argument in scope.args.args if argument.arg == name]
-    return next((kind.id for kind in (*caught, *given) if isinstance(kind, ast.Name)), "")
+    made = [n.annotation for n in ast.walk(scope) if isinstance(n, ast.AnnAssign) and _assigns(n, name)]
+    return next((kind.id for kind in (*caught, *given, *made) if isinstance(kind, ast.Name)), "")
 
 
 def _texts(node: ast.expr, scope: ast.FunctionDef, path: Path) -> list[str]:
@@ -137,8 +138,9 @@ def _texts(node: ast.expr, scope: ast.FunctionDef, path: Path) -> list[str]:
             return [_text(node)]
 
 
-def _assigns(node: ast.Assign, name: str) -> bool:
-    return any(isinstance(target, ast.Name) and target.id == name for target in node.targets)
+def _assigns(node: ast.Assign | ast.AnnAssign, name: str) -> bool:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return any(isinstance(target, ast.Name) and target.id == name for target in targets)
 
 
 def _text(node: ast.expr) -> str:

@@ -6,7 +6,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.iceberg.catalog.file_io import data_file_input, reading_data_file
-from icefloe.iceberg.history.history import History
+from icefloe.iceberg.history.history import ExpiredHistoryError, History
 from icefloe.iceberg.manifests.manifest_entries import EntryStatus
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 
@@ -26,7 +26,7 @@ def require_removed_files(snapshot: Snapshot, history: History, reader: Manifest
     for path, is_there in zip(paths, are_there, strict=True):
         if not is_there:
             oldest = history.lineage(snapshot.snapshot_id)[-1]
-            gap = history.expired(snapshot.parent_snapshot_id, oldest)
+            gap: ExpiredHistoryError = history.expired(snapshot.parent_snapshot_id, oldest)
             raise gap.restated(
                 f"{gap.sentence}; file {path}, which snapshot {snapshot.snapshot_id} removed, was deleted with it",
                 path=path,
