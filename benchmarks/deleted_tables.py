@@ -10,9 +10,9 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
 from benchmarks.rewritten_table import ROWS, flight_columns
-from spark.java_writers import JavaWriters
-from spark.spark_lab import SparkLab
-from spark.spark_table import SparkTable
+from support.spark.java_writers import JavaWriters
+from support.spark.spark_lab import SparkLab
+from support.spark.spark_table import SparkTable
 
 __all__ = ["COMMITS", "KINDS", "deleted_tables"]
 

@@ -17,7 +17,7 @@ from benchmarks.run import FOLDER, best_of, use_one_core
 from icefloe.api import read_changes
 from icefloe.iceberg.scan.scan_tasks import ScanPlan, plan_scan_tasks
 from icefloe.iceberg.steps.steps import plan_range
-from spark.spark_lab import SparkLab
+from support.spark.spark_lab import SparkLab
 
 PLACE = FOLDER.parent / "merge_on_read"
 

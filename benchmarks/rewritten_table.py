@@ -7,7 +7,7 @@ from typing import Final
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
-from spark.spark_lab import SparkLab
+from support.spark.spark_lab import SparkLab
 
 __all__ = ["ROWS", "flight_columns", "rewritten_table"]
 

@@ -12,7 +12,7 @@ import airflow_environment  # noqa: F401 - doctests and tests import airflow; it
 collect_ignore = ["airflow_environment.py"]
 
 if TYPE_CHECKING:
-    from spark.spark_lab import SparkLab
+    from support.spark.spark_lab import SparkLab
 
 
 # A deadline is a timed test: an example that takes long on a busy machine is not wrong.
@@ -49,7 +49,7 @@ def _nothing_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def spark_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkLab]:
     """The one Spark session of a run, and the catalog that Spark and PyIceberg share."""
-    from spark.spark_lab import SparkLab
+    from support.spark.spark_lab import SparkLab
 
     lab = SparkLab.start(tmp_path_factory.mktemp("spark_lab"))
     yield lab

@@ -7,13 +7,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from batch.workshop import SCHEMA, Workshop, rows, typed_changes
 from icefloe import read_changes
 from icefloe.audit.sums import AuditError
 from icefloe.batch.reduce import read_range
 from icefloe.errors import TerminalError, UsageError
 from icefloe.iceberg.history.history import ExpiredHistoryError
-from spark.row_counts import difference, weights_of
+from support.pipelines.workshop import SCHEMA, Workshop, rows, typed_changes
+from support.spark.row_counts import difference, weights_of
 
 
 @pytest.fixture

@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from missing import SKIP_NOTHING, missing, require_package
+from support.missing import SKIP_NOTHING, missing, require_package
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
-THE_ONE_WAY = {"missing.py": 1}
+THE_ONE_WAY = {"support/missing.py": 1}
 SKIP = re.compile(r"pytest\.skip\(|importorskip|mark\.skip")
 
 

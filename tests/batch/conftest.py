@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from batch.workshop import Workshop
+from support.pipelines.workshop import Workshop
 
 
 @pytest.fixture

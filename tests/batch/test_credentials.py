@@ -3,11 +3,11 @@ import pickle
 
 import pytest
 
-from batch.workshop import OpenBatch, Workshop
 from icefloe.batch.context.job_error import save_job_error
 from icefloe.batch.credentials import CREDENTIALS_VARIABLE, Credentials
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.errors import TransientError
+from support.pipelines.workshop import OpenBatch, Workshop
 
 SECRET = "s3cr3t-of-the-lake"
 

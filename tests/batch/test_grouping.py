@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from batch.workshop import Workshop, catalog_properties, rows
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.plan_document import Plan
-from spark.row_counts import Row, typed_changes_of
+from support.pipelines.workshop import Workshop, catalog_properties, rows
+from support.spark.row_counts import Row, typed_changes_of
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from batch.workshop import Workshop
 from icefloe.batch.plan.recorded_plan import ForeignPlanError, OtherPlanError
 from icefloe.batch.plan_document import MapTask
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.documents import dump_document
 from icefloe.errors import TerminalError
 from icefloe.flow import Phase
+from support.pipelines.workshop import Workshop
 
 
 def staging(workshop: Workshop) -> Workshop:

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from batch.workshop import OpenBatch, Workshop
 from icefloe.audit.sums import AuditError
 from icefloe.batch.commit import commit_batch as commit
 from icefloe.batch.commit.cleanup import clean_up_finished
@@ -26,6 +25,7 @@ from icefloe.checkpoint.ownership import OtherOwnerError
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError
 from icefloe.flow import Phase
+from support.pipelines.workshop import OpenBatch, Workshop
 
 
 @pytest.fixture

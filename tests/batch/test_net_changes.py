@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from batch.workshop import Workshop, rows
 from changes.net_states import NetChange, net_of_states
 from icefloe.audit.sums import AuditError
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.reduce import read_range
 from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.flow import Route
-from spark.row_counts import Row, typed_changes_of
+from support.pipelines.workshop import Workshop, rows
+from support.spark.row_counts import Row, typed_changes_of
 
 COLUMNS = ("_change_ordinal", "_commit_snapshot_id")
 

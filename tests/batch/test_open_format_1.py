@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from batch.workshop import OpenBatch, Workshop
 from icefloe.batch.batch_keys import plan_url
 from icefloe.flow import Phase
+from support.pipelines.workshop import OpenBatch, Workshop
 
 GOLDEN = Path(__file__).parents[1] / "checkpoint/golden/format-1"
 

@@ -2,7 +2,6 @@ from pathlib import Path
 
 import pytest
 
-from batch.workshop import InOrder, OpenBatch, Workshop
 from icefloe.batch.context.running_batch import BatchCommittedError
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.phase_record import PhaseRecord, TrackedApplication, load_phases, recorded_phase
@@ -11,6 +10,7 @@ from icefloe.flow import Phase
 from icefloe.shuffle.map_output_log import MissingMapOutputError
 from icefloe.storage.location import open_store
 from icefloe.storage.store import Store
+from support.pipelines.workshop import InOrder, OpenBatch, Workshop
 
 
 @pytest.fixture

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 
-from batch.workshop import InOrder, Workshop
-from fakes.rest_server import rest_server
 from icefloe.batch.context.references import TaskReference
 from icefloe.batch.context.table_files import table_files
 from icefloe.batch.credentials import Credentials
@@ -23,6 +21,8 @@ from icefloe.documents import dump_document, load_document
 from icefloe.flow import Phase
 from icefloe.iceberg.catalog.confined_io import FileElsewhereError
 from icefloe.iceberg.catalog.file_places import FilePlace, FilePlaces
+from support.fakes.rest_server import rest_server
+from support.pipelines.workshop import InOrder, Workshop
 
 
 def test_every_task_opens_files_in_the_places_of_the_table_only(workshop: Workshop) -> None:

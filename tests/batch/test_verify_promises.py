@@ -7,8 +7,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from batch.workshop import Workshop
 from icefloe.batch.verify.replay_batches import verify_batches
+from support.pipelines.workshop import Workshop
 
 BATCH = 1
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from checkpoint.sample_records import a_commit, an_offset, the_pipeline
 from icefloe.batch.plan_document import Plan, upgraded_plan
 from icefloe.checkpoint.records import (
     CommitRecord,
@@ -18,6 +17,7 @@ from icefloe.checkpoint.records import (
 )
 from icefloe.documents import dump_document, load_document
 from icefloe.errors import TerminalError
+from support.sample_records import a_commit, an_offset, the_pipeline
 
 GOLDEN = Path(__file__).parent / "golden"
 CHECKPOINT = GOLDEN / "format-1" / "checkpoints" / "events"

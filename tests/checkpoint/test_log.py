@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkpoint.sample_records import BIG, a_commit, an_offset, the_pipeline
-from fakes.stores import CountingStore, Fault, FaultyStore, flip_byte
 from icefloe.checkpoint.log import BatchNotOpenError, Checkpoint, Cursor, CursorMovedError, OpenBatchError
 from icefloe.checkpoint.record_store import CheckpointGapError
 from icefloe.checkpoint.records import NewerRecordError, Writer
 from icefloe.errors import TerminalError, TransientError
 from icefloe.storage.location import open_store
+from support.fakes.stores import CountingStore, Fault, FaultyStore, flip_byte
+from support.sample_records import BIG, a_commit, an_offset, the_pipeline
 
 
 @pytest.fixture(params=["file", "memory"])

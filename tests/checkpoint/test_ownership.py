@@ -4,11 +4,11 @@ from threading import Barrier
 
 import pytest
 
-from checkpoint.sample_records import a_commit, an_offset, the_pipeline
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.ownership import OtherOwnerError
 from icefloe.checkpoint.records import Writer
 from icefloe.storage.location import open_store
+from support.sample_records import a_commit, an_offset, the_pipeline
 
 OURS, THEIRS, NOBODY = Writer(owner="us", run="run 1"), Writer(owner="them", run="run 2"), Writer(run="by hand")
 

@@ -1,11 +1,11 @@
 import pytest
 
-from checkpoint.sample_records import an_offset, the_pipeline
-from fakes.stores import Fault, FaultyStore
 from icefloe.checkpoint.record_store import CheckpointGapError, RecordStore
 from icefloe.checkpoint.records import OffsetRecord, PipelineRecord
 from icefloe.errors import TerminalError
 from icefloe.storage.location import open_store
+from support.fakes.stores import Fault, FaultyStore
+from support.sample_records import an_offset, the_pipeline
 
 
 @pytest.fixture

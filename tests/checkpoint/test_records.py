@@ -3,7 +3,6 @@ from dataclasses import replace
 
 import pytest
 
-from checkpoint.sample_records import BIG, a_commit, a_step, an_offset, the_pipeline
 from icefloe.checkpoint.records import (
     CommitRecord,
     Identity,
@@ -14,6 +13,7 @@ from icefloe.checkpoint.records import (
 )
 from icefloe.documents import TornDocumentError, dump_document
 from icefloe.errors import TerminalError
+from support.sample_records import BIG, a_commit, a_step, an_offset, the_pipeline
 
 URL = "s3://lake/checkpoints/flights/offsets/3.json"
 RECORDS = [

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.workspace import Workspace
+from support.pipelines.workspace import Workspace
 
 
 @pytest.fixture

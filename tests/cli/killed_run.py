@@ -11,10 +11,10 @@ from fnmatch import fnmatchcase
 from threading import Lock
 from typing import Any
 
-from fakes.stores import kill_process
 from icefloe.cli import main
 from icefloe.storage.keys import join_url
 from icefloe.storage.object_store import ObjectStore
+from support.fakes.stores import kill_process
 
 
 class Executioner:

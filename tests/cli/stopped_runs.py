@@ -21,7 +21,6 @@ from typing import Any
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
-from cli.workspace import Workspace, properties_of
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.open.range_request import RangeRequest
@@ -30,6 +29,7 @@ from icefloe.errors import IcefloeError
 from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.storage.keys import join_url
 from icefloe.storage.object_store import ObjectStore
+from support.pipelines.workspace import Workspace, properties_of
 
 WATCHED = {"plan": ("get", "create", "put", "size"), "writes": ("create", "put")}
 CRASHED = 99

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cli.workspace import Outcome, Workspace, icefloe, icefloe_process, properties_of
+from support.pipelines.workspace import Outcome, Workspace, icefloe, icefloe_process, properties_of
 
 
 def refused(workspace: Workspace, *arguments: object, code: int = 65) -> str:

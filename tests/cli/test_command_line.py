@@ -1,7 +1,7 @@
 import pytest
 
-from cli.workspace import Workspace, icefloe, icefloe_process
 from icefloe.version import VERSION
+from support.pipelines.workspace import Workspace, icefloe, icefloe_process
 
 
 @pytest.mark.parametrize("command", ["run", "plan", "status", "verify", "validate"])

@@ -25,11 +25,11 @@ from pyiceberg.manifest import (
 )
 from pyiceberg.typedef import Record
 
-from cli.workspace import SCHEMA, Workspace, icefloe, properties_of, rows
-from fakes.rest_server import rest_server
 from icefloe.orchestration.tasks.calls import work_of
 from icefloe.pipeline.pipeline_file import load_pipeline
-from storage.answering_server import answering_server
+from support.fakes.answering_server import answering_server
+from support.fakes.rest_server import rest_server
+from support.pipelines.workspace import SCHEMA, Workspace, icefloe, properties_of, rows
 
 COMMANDS = (("validate",), ("plan",), ("status",), ("run", "--json"), ("verify",))
 

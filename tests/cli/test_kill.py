@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from cli.workspace import Outcome, Workspace, icefloe, python
-from fakes.stores import flip_byte
 from icefloe.storage.location import open_store
+from support.fakes.stores import flip_byte
+from support.pipelines.workspace import Outcome, Workspace, icefloe, python
 
 pytestmark = pytest.mark.slow
 

@@ -1,6 +1,6 @@
 import pytest
 
-from cli.workspace import icefloe
+from support.pipelines.workspace import icefloe
 
 
 @pytest.mark.parametrize(

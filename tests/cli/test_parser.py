@@ -9,7 +9,7 @@ import pytest
 
 import icefloe
 from icefloe.cli.parser import complete_pipeline, make_parser
-from missing import require_package
+from support.missing import require_package
 
 
 def test_a_range_is_read_as_ids_or_times() -> None:

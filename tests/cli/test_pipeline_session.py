@@ -1,4 +1,4 @@
-from cli.workspace import Workspace, icefloe
+from support.pipelines.workspace import Workspace, icefloe
 
 
 def test_a_connection_of_airflow_is_said_to_be_unknown_here(workspace: Workspace) -> None:

@@ -1,7 +1,7 @@
 import json
 
 from cli.test_kill import killed
-from cli.workspace import Workspace, icefloe
+from support.pipelines.workspace import Workspace, icefloe
 
 
 def test_planning_creates_no_file_anywhere(workspace: Workspace) -> None:

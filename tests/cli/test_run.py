@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.workspace import Workspace, icefloe, icefloe_process
+from support.pipelines.workspace import Workspace, icefloe, icefloe_process
 
 KEYS = [
     "batch", "route", "after_snapshot_id", "up_to_snapshot_id", "steps",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.workspace import ROOT, Workspace, icefloe
+from support.pipelines.workspace import ROOT, Workspace, icefloe
 from support.tiers import extended
 
 pytestmark = pytest.mark.slow

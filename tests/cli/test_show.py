@@ -1,7 +1,7 @@
 import json
 
 from cli.test_kill import killed
-from cli.workspace import Workspace, icefloe
+from support.pipelines.workspace import Workspace, icefloe
 
 
 def test_a_batch_is_shown_with_phases_and_spread(workspace: Workspace) -> None:

@@ -1,5 +1,5 @@
 from cli.test_kill import killed
-from cli.workspace import Workspace, icefloe
+from support.pipelines.workspace import Workspace, icefloe
 
 
 def test_before_the_first_batch_the_whole_history_is_behind(workspace: Workspace) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cli.workspace import Workspace, icefloe, python
+from support.pipelines.workspace import Workspace, icefloe, python
 from support.tiers import extended
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.workspace import Workspace, icefloe, python
+from support.pipelines.workspace import Workspace, icefloe, python
 
 pytestmark = pytest.mark.slow
 

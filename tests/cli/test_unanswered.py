@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.workspace import Outcome, Workspace, icefloe, icefloe_process, properties_of
-from fakes.unanswering import drip_headers, garbage, keep_silent, serving
 from icefloe.patience import PATIENCE_VARIABLE
+from support.fakes.unanswering import drip_headers, garbage, keep_silent, serving
+from support.pipelines.workspace import Outcome, Workspace, icefloe, icefloe_process, properties_of
 from support.tiers import extended
 
 pytestmark = pytest.mark.slow

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cli.workspace import Workspace, icefloe
+from support.pipelines.workspace import Workspace, icefloe
 
 COMMANDS = ("validate", "plan", "run")
 

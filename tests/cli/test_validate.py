@@ -1,7 +1,7 @@
 import pytest
 from pyiceberg.types import LongType
 
-from cli.workspace import Outcome, Workspace, icefloe
+from support.pipelines.workspace import Outcome, Workspace, icefloe
 
 
 def marks(done: Outcome) -> dict[str, str]:

@@ -1,6 +1,6 @@
 import pyarrow.parquet as pq
 
-from cli.workspace import Workspace, icefloe
+from support.pipelines.workspace import Workspace, icefloe
 
 
 def test_batches_that_lead_to_the_end_state_are_equal(workspace: Workspace) -> None:

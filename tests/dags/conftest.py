@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import airflow_environment
-from dags.lake import Lake, TaskStates
+from support.pipelines.lake import Lake, TaskStates
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import airflow_environment
-from dags.lake import Lake, TaskStates
 from icefloe.batch.commit.report import load_report
 from icefloe.batch.context.batch_folder import PlanMissingError
 from icefloe.checkpoint.log import Checkpoint
@@ -16,6 +15,7 @@ from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.sinks.files import FilesSink
 from icefloe.sinks.sink import BatchSummary, CommitMessage
 from icefloe.storage.location import open_store
+from support.pipelines.lake import Lake, TaskStates
 
 pytestmark = pytest.mark.airflow
 RunDag = Callable[..., TaskStates]

@@ -12,9 +12,9 @@ import pytest
 from starlette.routing import Mount
 
 import airflow_environment
-from dags.lake import Lake, TaskStates
-from e2e.daemons import wait_until
 from icefloe.errors import TransientError
+from support.pipelines.lake import Lake, TaskStates
+from support.servers.daemons import wait_until
 
 pytestmark = pytest.mark.airflow
 

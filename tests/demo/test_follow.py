@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from cli.workspace import icefloe_process, python
 from demo.environment import ROOT
 from demo.flights_table import CATALOG, FlightsTable, catalog_properties
 from demo.follow import follow
@@ -18,6 +17,7 @@ from icefloe.batch.status.pipeline_status import PipelineStatus, Trouble
 from icefloe.documents import dump_document
 from icefloe.errors import TerminalError
 from icefloe.pipeline.pipeline_file import load_pipeline
+from support.pipelines.workspace import icefloe_process, python
 
 pytestmark = pytest.mark.slow
 

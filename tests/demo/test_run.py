@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from demo.environment import ROOT
-from docs.claims import Kind, claimed
+from support.pages.claims import Kind, claimed
 
 pytestmark = pytest.mark.slow
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.flights import Flights
+from support.pipelines.flights import Flights
 
 
 @pytest.fixture

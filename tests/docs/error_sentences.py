@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from docs.blocks import ROOT
+from support.pages.blocks import ROOT
 
 __all__ = ["FAULTS", "HOLE", "ErrorSentence", "all_sentences", "unreadable"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from docs.blocks import Block
+from support.pages.blocks import Block
 
 __all__ = ["Recording", "record"]
 

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from docs.blocks import Block, all_blocks
-from docs.claims import CLAIMS, Claim, Kind, claim_of, claimed
+from support.pages.blocks import Block, all_blocks
+from support.pages.claims import CLAIMS, Claim, Kind, claim_of, claimed
 
 TESTS = Path(__file__).parents[1]
 
@@ -14,7 +14,7 @@ def test_a_test_takes_care_of_every_block(block: Block) -> None:
     kinds = "\n".join(f"  {kind.name}: {kind.value}" for kind in Kind)
     assert claim_of(block) is not None, (
         f"no test takes care of the code block at {block}, which begins with {block.lines[0]!r}. Let its beginning be "
-        f"one that tests/docs/claims.py knows, or add a claim there. The kinds are\n{kinds}"
+        f"one that tests/support/pages/claims.py knows, or add a claim there. The kinds are\n{kinds}"
     )
 
 

@@ -2,11 +2,11 @@ import re
 
 import pytest
 
-from docs.blocks import Block
-from docs.claims import Kind, claimed
-from docs.flights import Flights
 from icefloe.batch.batch_keys import error_key
 from icefloe.batch.open.range_request import RangeRequest
+from support.pages.blocks import Block
+from support.pages.claims import Kind, claimed
+from support.pipelines.flights import Flights
 
 EXTENSIONS = r"(json|parquet|data|index|statistics|block|void)"
 

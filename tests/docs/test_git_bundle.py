@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from docs.blocks import ROOT, Block
-from docs.claims import Kind, claimed
-from docs.flights import Flights
 from docs.recorded_shell import record
 from make.locks import pins
-from missing import require_package
+from support.missing import require_package
+from support.pages.blocks import ROOT, Block
+from support.pages.claims import Kind, claimed
+from support.pipelines.flights import Flights
 
 pytestmark = pytest.mark.airflow
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from markdown_it import MarkdownIt
 
-from docs.blocks import ROOT, pages
 from icefloe.cli.parser import make_parser
+from support.pages.blocks import ROOT, pages
 
 PROGRAMS = ("icefloe", "airflow", "make")
 MOST_LEFT_OUT = 3

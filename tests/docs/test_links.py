@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from docs.blocks import ROOT, pages
+from support.pages.blocks import ROOT, pages
 
 
 def links() -> list[tuple[Path, str]]:

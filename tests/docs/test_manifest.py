@@ -3,11 +3,11 @@ from typing import Any
 
 import pytest
 
-from docs.blocks import Block
-from docs.claims import Kind, claimed
-from docs.flights import Flights
 from icefloe.documents import load_document
 from icefloe.sinks.manifest import Manifest
+from support.pages.blocks import Block
+from support.pages.claims import Kind, claimed
+from support.pipelines.flights import Flights
 
 
 def shape(document: Any) -> Any:

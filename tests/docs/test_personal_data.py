@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from cli.workspace import icefloe
-from docs.flights import Flights
+from support.pipelines.flights import Flights
+from support.pipelines.workspace import icefloe
 
 PLANTED = "planted-6c1f"
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from docs.blocks import ROOT, Block
-from docs.claims import Kind, claimed
-from orchestration.pipelines import write_pipeline
+from support.pages.blocks import ROOT, Block
+from support.pages.claims import Kind, claimed
+from support.pipelines.pipeline_files import write_pipeline
 
 
 def edges(picture: str) -> set[tuple[str, str]]:

@@ -5,12 +5,12 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from cli.workspace import icefloe
-from docs.blocks import Block
-from docs.claims import Kind, claimed
-from docs.flights import Flights
 from icefloe.pipeline.later_keys import refuse_unbuilt
 from icefloe.pipeline.pipeline_file import load_pipeline
+from support.pages.blocks import Block
+from support.pages.claims import Kind, claimed
+from support.pipelines.flights import Flights
+from support.pipelines.workspace import icefloe
 
 
 @pytest.mark.parametrize("block", claimed(Kind.PIPELINE), ids=str)

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import airflow_environment
-from docs.blocks import Block
-from docs.claims import Kind, claimed
-from docs.flights import Flights
 from icefloe.iceberg.history.expiry import next_expiry_ms
+from support.pages.blocks import Block
+from support.pages.claims import Kind, claimed
+from support.pipelines.flights import Flights
 
 pytestmark = pytest.mark.airflow
 

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import requests_of_a_batch
-from docs.blocks import Block
-from docs.claims import Kind, claimed
+from support.pages.blocks import Block
+from support.pages.claims import Kind, claimed
 
 
 @pytest.mark.parametrize("block", claimed(Kind.REQUESTS), ids=str)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from docs.blocks import ROOT
-from docs.flights import Flights
 from icefloe.storage.local_store import LocalStore
 from icefloe.storage.object_store import ObjectStore
+from support.pages.blocks import ROOT
+from support.pipelines.flights import Flights
 
 OPERATIONS = {
     "get": "read", "get_ranges": "read", "head": "read",

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from changes import reference_row_hash as reference
-from docs.blocks import Block
-from docs.claims import Kind, claimed
+from support.pages.blocks import Block
+from support.pages.claims import Kind, claimed
 
 WORD = st.integers(min_value=0, max_value=2**64 - 1)
 DEFINITIONS = [block for block in claimed(Kind.FORMULA) if "the sum of" not in block.text and "p = " not in block.text]

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from docs.blocks import ROOT
 from docs.error_sentences import FAULTS, HOLE, ErrorSentence, all_sentences, unreadable
+from support.pages.blocks import ROOT
 
 RUNBOOK = ROOT / "docs" / "runbook.md"
 OF_PIPELINE_FILES = "….yaml:…: …"

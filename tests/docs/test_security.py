@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from docs.blocks import ROOT
+from support.pages.blocks import ROOT
 
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
 ROWS = [line for line in PAGE.splitlines() if line.startswith("| ") and "tests/" in line]

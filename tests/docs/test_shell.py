@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 import airflow_environment
-from cli.workspace import icefloe
-from docs.blocks import ROOT, Block
-from docs.claims import Kind, claimed
-from docs.flights import Flights
 from docs.recorded_shell import record
 from docs.settings import check_connection, check_variable
 from icefloe.orchestration.dags.backfill_params import backfill_range
+from support.pages.blocks import ROOT, Block
+from support.pages.claims import Kind, claimed
+from support.pipelines.flights import Flights
+from support.pipelines.workspace import icefloe
 
 pytestmark = pytest.mark.airflow
 

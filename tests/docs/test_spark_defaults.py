@@ -2,9 +2,9 @@
 
 import re
 
-from docs.blocks import ROOT
-from docs.claims import Kind, claimed
-from servers.spark_cluster import DEFAULTS
+from support.pages.blocks import ROOT
+from support.pages.claims import Kind, claimed
+from support.servers.spark_cluster import DEFAULTS
 
 [BLOCK] = claimed(Kind.SPARK_DEFAULTS)
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from cli.workspace import icefloe
-from docs.flights import Flights
 from icefloe.engines import run_batch
+from support.pipelines.flights import Flights
+from support.pipelines.workspace import icefloe
 
 NEWER = "a newer one wrote it; run that release"
 FOREIGN = "by this release"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from dags.lake import Lake
-from e2e.daemons import Daemons, wait_until
 from e2e.statsd_receiver import StatsdReceiver
+from support.pipelines.lake import Lake
+from support.servers.daemons import Daemons, wait_until
 
 REPOSITORY = Path(__file__).parents[2]
 SECONDS = 180

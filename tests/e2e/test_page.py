@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from missing import missing
 from page.api_server import ApiServer
 from page.browser import browser_page, open_browser
 from page.chromium import BrowserUnavailableError
 from page.screenshots import stage_in
 from page.stage import airflow_variables
+from support.missing import missing
 
 pytestmark = pytest.mark.daemons
 

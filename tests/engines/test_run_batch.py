@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from cli.workspace import Workspace
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
@@ -16,6 +15,7 @@ from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase
 from icefloe.pipeline.pipeline_file import load_pipeline
+from support.pipelines.workspace import Workspace
 
 
 class FailingPhases:

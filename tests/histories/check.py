@@ -16,7 +16,7 @@ from histories.selection import EVERYTHING, Selection
 from histories.states import IdentifiedState, StateCache
 from histories.trace import ExpectedStep
 from icefloe import read_changes
-from spark.row_counts import Row, difference, freeze
+from support.spark.row_counts import Row, difference, freeze
 
 __all__ = ["Question", "WrongChangesError", "check_changes", "check_question"]
 

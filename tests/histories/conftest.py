@@ -1,7 +1,7 @@
 import pytest
 
 from histories.trial import Laboratory
-from spark.spark_lab import SparkLab
+from support.spark.spark_lab import SparkLab
 
 
 @pytest.fixture(scope="session")

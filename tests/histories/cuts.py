@@ -13,7 +13,7 @@ from pyiceberg.schema import Schema
 from histories.bench import Bench
 from histories.check import WrongChangesError
 from icefloe import read_changes
-from spark.row_counts import Row, freeze
+from support.spark.row_counts import Row, freeze
 
 __all__ = ["changes_by_step", "check_cuts", "random_cuts"]
 

@@ -8,12 +8,12 @@ from random import Random
 
 import pyarrow as pa
 
-from batch.workshop import Workshop
 from histories.bench import Bench
 from histories.check import Question, WrongChangesError, check_changes
 from histories.trace import ExpectedStep
 from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.verify.replay_batches import verify_batches
+from support.pipelines.workshop import Workshop
 
 __all__ = ["Deliveries"]
 

@@ -18,10 +18,10 @@ from histories.history import TableShape
 from histories.past_tables import past_table
 from histories.pyiceberg_bench import iceberg_schema, partition_spec
 from histories.schema_edits import JavaPartitionEdits, JavaSchemaEdits
-from spark.java_commits import JavaCommits
-from spark.java_writers import JavaWriters
-from spark.spark_lab import CATALOG, NAMESPACE, SparkLab
-from spark.spark_table import SparkTable
+from support.spark.java_commits import JavaCommits
+from support.spark.java_writers import JavaWriters
+from support.spark.spark_lab import CATALOG, NAMESPACE, SparkLab
+from support.spark.spark_table import SparkTable
 
 __all__ = ["JavaBench"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from histories.states import State
 from histories.trace import ExpectedStep
-from spark.row_counts import Row, difference
+from support.spark.row_counts import Row, difference
 
 __all__ = ["net_changes", "row_id_pairs", "step_weights", "typed_by_key"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pyiceberg.schema import Schema
 
-from spark.java_writers import JavaWriters
+from support.spark.java_writers import JavaWriters
 
 __all__ = ["past_table"]
 

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from histories.generator import WRITERS, generate
 from histories.history import History
 from histories.trial import Laboratory, Tally
-from spark.spark_lab import SparkLab
+from support.spark.spark_lab import SparkLab
 
 __all__ = ["main", "replay_command"]
 

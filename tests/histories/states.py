@@ -14,7 +14,7 @@ from pyiceberg.types import IcebergType, ListType, MapType, StructType
 
 from histories.selection import Selection
 from histories.trace import Trace
-from spark.row_counts import Row, freeze
+from support.spark.row_counts import Row, freeze
 
 __all__ = ["IdentifiedState", "State", "StateCache", "projected"]
 

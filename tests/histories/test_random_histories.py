@@ -14,7 +14,7 @@ from histories.java_bench import JavaBench
 from histories.pyiceberg_bench import PyIcebergBench
 from histories.soak import replay_command
 from histories.trial import Laboratory
-from missing import missing
+from support.missing import missing
 from support.tiers import extended
 
 pytestmark = pytest.mark.slow

@@ -23,7 +23,7 @@ from histories.pyiceberg_bench import PyIcebergBench
 from histories.shrinking import shrink
 from histories.sql_operations import SQL_OPERATIONS
 from histories.table_changes import TABLE_CHANGES
-from spark.spark_lab import SparkLab
+from support.spark.spark_lab import SparkLab
 
 __all__ = ["Laboratory", "Tally"]
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
-from iceberg.avro_writing import SYNC, record, sized, varint
+from support.tables.avro_writing import SYNC, record, sized, varint
 
 MIB: Final = 1 << 20
 HUGE: Final = 1 << 40
@@ -21,7 +21,7 @@ READER: Final = """
 import json, sys
 from pathlib import Path
 
-from fakes.peak_memory import peak_kib
+from support.fakes.peak_memory import peak_kib
 
 import pyarrow as pa
 

@@ -7,12 +7,12 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.name_mapping import create_mapping_from_schema
 from pyiceberg.types import LongType, NestedField, StringType
 
-from iceberg.avro_writing import record, write_avro
-from iceberg.written_tables import local_io, with_id, write_file
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.files.reader import plain_batch, read_data_file, read_matching_rows
 from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.schemas.table_schema import TableSchema
+from support.tables.avro_writing import record, write_avro
+from support.tables.written_tables import local_io, with_id, write_file
 
 ID = NestedField(1, "id", LongType(), required=True)
 SCHEMA = TableSchema.of(Schema(ID, NestedField(2, "name", StringType())))

@@ -33,9 +33,9 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from iceberg.written_tables import create_table, read_table
 from icefloe.errors import TerminalError
 from icefloe.iceberg.schemas.table_schema import TableSchema
+from support.tables.written_tables import create_table, read_table
 
 NESTED = StructType(
     NestedField(31, "count", IntegerType(), required=False),

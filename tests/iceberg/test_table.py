@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 from pyiceberg.table import Table
 
-from iceberg.planning_tables import make_catalog, make_table, rows
 from icefloe.iceberg.table import table_uuid
+from support.tables.planning_tables import make_catalog, make_table, rows
 
 
 def load(folder: Path) -> Table:

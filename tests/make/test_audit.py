@@ -6,7 +6,7 @@ import pytest
 
 from make.audit import main
 from make.locks import LOCKS, ROOT, pins
-from storage.answering_server import Answer, answering_server
+from support.fakes.answering_server import Answer, answering_server
 
 VERSIONS = {pin[:2] for lock in LOCKS.values() for pin in pins(ROOT / lock)}
 

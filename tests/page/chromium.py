@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from servers.fetching import fetching
-from servers.server_process import CACHE, ServerUnavailableError
-from servers.wheel import wheel_folder
+from support.servers.fetching import fetching
+from support.servers.server_process import CACHE, ServerUnavailableError
+from support.servers.wheel import wheel_folder
 
 __all__ = ["BrowserUnavailableError", "Chromium"]
 

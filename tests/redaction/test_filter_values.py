@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 from pyiceberg.types import LongType
 
-from batch.workshop import Workshop
-from cli.workspace import Workspace, icefloe
 from icefloe.batch.context.job_error import save_job_error
 from icefloe.errors import TerminalError
 from icefloe.orchestration.tasks import calls as use_cases
@@ -17,6 +15,8 @@ from icefloe.pipeline.pipeline_file import load_pipeline
 from redaction.test_planted_secrets import Outlets, add_files, airflow, run, told_of
 from redaction.traces import traces_of
 from redaction.wrong_configurations import Case
+from support.pipelines.workshop import Workshop
+from support.pipelines.workspace import Workspace, icefloe
 
 SECRET = "tenant-4711-of-berlin"
 CASE = Case(name="filter", environ={"TENANT": SECRET})

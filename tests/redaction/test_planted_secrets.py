@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from cli.workspace import Workspace, icefloe_process, properties_of
 from icefloe.batch.context.job_error import save_job_error
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.credentials import Credentials
@@ -39,6 +38,7 @@ from icefloe.storage import clients
 from redaction.echo_server import echo_server
 from redaction.traces import traces_of
 from redaction.wrong_configurations import CASES, SECRET, Case
+from support.pipelines.workspace import Workspace, icefloe_process, properties_of
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from docs.blocks import ROOT
+from support.pages.blocks import ROOT
 
 SOURCES = sorted((ROOT / "plugins" / "icefloe").rglob("*.py"))
 OURS = {"IcefloeError", "TerminalError", "TransientError", "KeyMissingError", "PipelineFileError", "UndecodableError"}

@@ -6,12 +6,12 @@ from typing import TypeVar
 
 import pytest
 
-from missing import missing
-from servers.postgresql import Postgresql
-from servers.rest_catalog import RestCatalog
-from servers.server_process import ServerProcess, ServerUnavailableError
-from servers.spark_writer import SparkWriter
-from servers.versitygw import Versitygw
+from support.missing import missing
+from support.servers.postgresql import Postgresql
+from support.servers.rest_catalog import RestCatalog
+from support.servers.server_process import ServerProcess, ServerUnavailableError
+from support.servers.spark_writer import SparkWriter
+from support.servers.versitygw import Versitygw
 
 Server = TypeVar("Server", Versitygw, RestCatalog, Postgresql)
 LAKE = "lake"

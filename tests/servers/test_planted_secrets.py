@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from servers.planted_secrets import CommandLines, files_with
+from support.servers.planted_secrets import CommandLines, files_with
 
 
 def test_a_secret_in_a_file_or_in_the_arguments_of_a_process_is_found(tmp_path: Path) -> None:

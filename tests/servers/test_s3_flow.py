@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.workspace import Outcome, icefloe_process
 from icefloe import read_changes
-from servers.flights import Flights, counted
-from servers.spark_writer import SparkWriter
+from support.pipelines.flights_on_s3 import Flights, counted
+from support.pipelines.workspace import Outcome, icefloe_process
+from support.servers.spark_writer import SparkWriter
 from support.tiers import extended
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.timeout(900)]

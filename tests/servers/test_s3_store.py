@@ -11,10 +11,10 @@ from icefloe.errors import TerminalError
 from icefloe.storage.location import open_store
 from icefloe.storage.probe import probe
 from icefloe.storage.store import Store
-from servers.careless_store import careless_store
-from servers.versitygw import Versitygw
 from sinks.large_part import overtaken_attempt
 from storage.contract import Behind, StoreContract
+from support.servers.careless_store import careless_store
+from support.servers.versitygw import Versitygw
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(900)]
 

@@ -24,12 +24,12 @@ from icefloe.orchestration.tasks.spark_phase_operator import SparkPhaseOperator
 from icefloe.pipeline.pipeline_file import load_pipeline
 from make.worker_environment import build_archive
 from servers.conftest import or_skip
-from servers.flights import Flights, counted
-from servers.icefloe_run import IcefloeRun
-from servers.planted_secrets import CommandLines, files_with, read_url
-from servers.rest_catalog import RestCatalog
-from servers.spark_cluster import SparkCluster, SparkWorker
-from servers.versitygw import Versitygw
+from support.pipelines.flights_on_s3 import Flights, counted
+from support.servers.icefloe_run import IcefloeRun
+from support.servers.planted_secrets import CommandLines, files_with, read_url
+from support.servers.rest_catalog import RestCatalog
+from support.servers.spark_cluster import SparkCluster, SparkWorker
+from support.servers.versitygw import Versitygw
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.timeout(1200)]
 

@@ -16,11 +16,11 @@ from icefloe.batch.credentials import Credentials
 from icefloe.engines.run_batch import run_batch
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.pipeline.pipeline_file import load_pipeline
-from missing import require_package
-from servers.deployment_page import documented_variables
-from servers.planted_secrets import files_with
-from servers.postgresql import Postgresql
-from servers.server_process import free_port
+from support.missing import require_package
+from support.servers.deployment_page import documented_variables
+from support.servers.planted_secrets import files_with
+from support.servers.postgresql import Postgresql
+from support.servers.server_process import free_port
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(900)]
 

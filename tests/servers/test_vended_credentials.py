@@ -22,10 +22,10 @@ from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.flow import Phase
 from icefloe.iceberg.catalog.file_io import FileUnansweredError
 from icefloe.pipeline.pipeline_file import load_pipeline
-from servers.planted_secrets import files_with
-from servers.rest_catalog import RestCatalog
-from servers.vending_catalog import Vending, vending_catalog
-from servers.versitygw import REGION, Versitygw
+from support.servers.planted_secrets import files_with
+from support.servers.rest_catalog import RestCatalog
+from support.servers.vending_catalog import Vending, vending_catalog
+from support.servers.versitygw import REGION, Versitygw
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(900)]
 

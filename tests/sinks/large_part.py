@@ -4,11 +4,11 @@ import random
 
 import pyarrow as pa
 
-from fakes.stores import Fault, FaultyStore
 from icefloe.sinks.files import FilesSink
 from icefloe.sinks.sink import Written
 from icefloe.storage.store import Store
 from sinks.delivered_changes import message, summary
+from support.fakes.stores import Fault, FaultyStore
 
 __all__ = ["overtaken_attempt"]
 

@@ -7,16 +7,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fakes.stores import CountingStore, Fault, FaultyStore
 from icefloe.documents import load_document
 from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks import files
-from icefloe.sinks.files import FilesSink, Manifest, Part, PathInUseError, batch_prefix
+from icefloe.sinks.files import FilesSink, Manifest, Part, batch_prefix
 from icefloe.sinks.sink import DamagedPartsError
+from icefloe.sinks.whole_batch import PathInUseError
 from icefloe.storage.location import open_store
 from icefloe.storage.store import KeyMissingError
 from sinks.delivered_changes import SCHEMA, changes, message, rechunked, summary
 from sinks.large_part import overtaken_attempt
+from support.fakes.stores import CountingStore, Fault, FaultyStore
 
 BATCH = 3
 

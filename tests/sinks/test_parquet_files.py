@@ -4,14 +4,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fakes.stores import CountingStore, Fault, FaultyStore, flip_byte
 from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.parquet_files import read_parquet, write_parquet_files
 from icefloe.sinks.row_groups import row_groups
 from icefloe.storage.location import open_store
 from icefloe.storage.store import KeyMissingError
-from missing import require_linux
 from sinks.delivered_changes import SCHEMA, changes
+from support.fakes.stores import CountingStore, Fault, FaultyStore, flip_byte
+from support.missing import require_linux
 
 ROWS = 12_000
 

@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.sinks.files import FilesSink, MixedPartsError, PathInUseError
+from icefloe.sinks.files import FilesSink
 from icefloe.sinks.sink import CommitMessage, DamagedPartsError
+from icefloe.sinks.whole_batch import MixedPartsError, PathInUseError
 from icefloe.storage.location import open_store
 from sinks.delivered_changes import SCHEMA, changes, message, summary
 

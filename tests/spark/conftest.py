@@ -29,8 +29,8 @@ from itertools import count
 
 import pytest
 
-from spark.spark_lab import SparkLab
-from spark.spark_table import SparkTable
+from support.spark.spark_lab import SparkLab
+from support.spark.spark_table import SparkTable
 
 _numbers = count()
 

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from spark.java_states import JavaStates
 from spark.range_check import changes_of, check_range
-from spark.row_counts import Row
-from spark.spark_table import SparkTable
+from support.spark.java_states import JavaStates
+from support.spark.row_counts import Row
+from support.spark.spark_table import SparkTable
 
 __all__ = ["check_evolving_ranges"]
 

@@ -8,9 +8,9 @@ from typing import Final
 import pyarrow as pa
 
 from icefloe import read_changes
-from spark.java_writers import JavaWriters
-from spark.row_counts import Row, typed_changes_of
-from spark.spark_table import SparkTable
+from support.spark.java_writers import JavaWriters
+from support.spark.row_counts import Row, typed_changes_of
+from support.spark.spark_table import SparkTable
 
 __all__ = ["agreed", "changes_of", "committed_ms", "counted", "insert", "overwrite_partitions", "view_of"]
 

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from pyiceberg.table.snapshots import Operation
 
 from icefloe import read_changes
-from spark.java_states import JavaStates
-from spark.row_counts import Row, difference, typed_changes_of, weights_of
-from spark.spark_table import SparkTable
+from support.spark.java_states import JavaStates
+from support.spark.row_counts import Row, difference, typed_changes_of, weights_of
+from support.spark.spark_table import SparkTable
 
 __all__ = ["changes_of", "check_range", "check_ranges"]
 

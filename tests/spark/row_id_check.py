@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark.range_check import changes_of
-from spark.row_counts import Row, difference, rows_of, typed_changes_of, weights_of
-from spark.spark_table import SparkTable
+from support.spark.row_counts import Row, difference, rows_of, typed_changes_of, weights_of
+from support.spark.spark_table import SparkTable
 
 __all__ = ["check_row_ids", "rows_with_ids"]
 

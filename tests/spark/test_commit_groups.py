@@ -10,12 +10,12 @@ import pytest
 from pyiceberg.expressions import EqualTo, LessThan
 from pyiceberg.table import Table
 
-from batch.workshop import Workshop
 from icefloe.batch.verify.replay_batches import verify_batches
-from spark.java_states import JavaStates
-from spark.java_writers import JavaWriters
 from spark.range_check import changes_of, check_range, check_ranges
-from spark.spark_table import SparkTable
+from support.pipelines.workshop import Workshop
+from support.spark.java_states import JavaStates
+from support.spark.java_writers import JavaWriters
+from support.spark.spark_table import SparkTable
 from support.tiers import extended
 
 pytestmark = pytest.mark.spark

@@ -12,8 +12,8 @@ from icefloe.iceberg.delete_file import DeleteFile, FileContent
 from icefloe.iceberg.deletes.deleted_positions import DeletedPositions
 from icefloe.iceberg.files.file_formats import READABLE_FORMATS
 from icefloe.iceberg.schemas.equality_schema import equality_schema
-from spark.java_writers import JavaWriters
-from spark.spark_table import SparkTable
+from support.spark.java_writers import JavaWriters
+from support.spark.spark_table import SparkTable
 from support.tiers import extended
 
 pytestmark = pytest.mark.spark

@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from cli.workspace import icefloe
-from spark.java_writers import JavaWriters
-from spark.row_counts import Row, difference, typed_changes_of, weights_of
-from spark.spark_lab import CATALOG
-from spark.spark_table import SparkTable
+from support.pipelines.workspace import icefloe
+from support.spark.java_writers import JavaWriters
+from support.spark.row_counts import Row, difference, typed_changes_of, weights_of
+from support.spark.spark_lab import CATALOG
+from support.spark.spark_table import SparkTable
 
 pytestmark = pytest.mark.spark
 

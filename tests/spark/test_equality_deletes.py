@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark.java_writers import JavaWriters
 from spark.range_check import changes_of, check_ranges
-from spark.spark_table import SparkTable
+from support.spark.java_writers import JavaWriters
+from support.spark.spark_table import SparkTable
 
 pytestmark = pytest.mark.spark
 

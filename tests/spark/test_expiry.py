@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 import pytest
 
-from docs.claims import Kind, claimed
 from icefloe import read_changes
 from icefloe.iceberg.history.expiry import next_expiry_ms
 from icefloe.iceberg.history.history import ExpiredHistoryError
-from spark.spark_lab import CATALOG
-from spark.spark_table import SparkTable
+from support.pages.claims import Kind, claimed
+from support.spark.spark_lab import CATALOG
+from support.spark.spark_table import SparkTable
 
 pytestmark = pytest.mark.spark
 

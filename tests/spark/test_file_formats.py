@@ -13,9 +13,9 @@ from icefloe.iceberg.history.history import History
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from spark.range_check import changes_of
-from spark.row_counts import rows_of, weights_of
-from spark.spark_lab import SparkLab
-from spark.spark_table import SparkTable
+from support.spark.row_counts import rows_of, weights_of
+from support.spark.spark_lab import SparkLab
+from support.spark.spark_table import SparkTable
 
 pytestmark = pytest.mark.spark
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from spark.flink_writer import UpsertTask, commit
-from spark.java_writers import JavaWriters
 from spark.range_check import changes_of, check_ranges
-from spark.row_counts import typed_changes_of
-from spark.spark_table import SparkTable
+from support.spark.flink_writer import UpsertTask, commit
+from support.spark.java_writers import JavaWriters
+from support.spark.row_counts import typed_changes_of
+from support.spark.spark_table import SparkTable
 from support.tiers import extended
 
 pytestmark = pytest.mark.spark

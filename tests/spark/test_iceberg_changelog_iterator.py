@@ -28,7 +28,7 @@ from icefloe.changes.consolidate import consolidate
 from icefloe.changes.net import net_changes
 from icefloe.changes.row_hash.row_hashes import row_hashes
 from icefloe.changes.updates import pair_updates
-from spark.spark_lab import SparkLab
+from support.spark.spark_lab import SparkLab
 
 pytestmark = pytest.mark.spark
 

@@ -33,8 +33,8 @@ import pytest
 from icefloe import read_changes
 from icefloe.errors import TerminalError
 from spark.iceberg_changelog import agreed, changes_of, counted, overwrite_partitions, view_of
-from spark.java_writers import JavaWriters
-from spark.spark_table import SparkTable
+from support.spark.java_writers import JavaWriters
+from support.spark.spark_table import SparkTable
 
 pytestmark = pytest.mark.spark
 

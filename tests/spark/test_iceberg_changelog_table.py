@@ -28,7 +28,7 @@ import pytest
 from icefloe import read_changes
 from icefloe.errors import UsageError
 from spark.iceberg_changelog import agreed, changes_of, committed_ms, counted, insert, overwrite_partitions, view_of
-from spark.spark_table import SparkTable
+from support.spark.spark_table import SparkTable
 
 pytestmark = pytest.mark.spark
 

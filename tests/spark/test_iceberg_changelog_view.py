@@ -30,7 +30,7 @@ from decimal import Decimal
 import pytest
 
 from spark.iceberg_changelog import agreed, changes_of, committed_ms, insert, overwrite_partitions, view_of
-from spark.spark_table import SparkTable
+from support.spark.spark_table import SparkTable
 
 pytestmark = pytest.mark.spark
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 from pyiceberg.table.snapshots import Operation
 
-from spark.java_writers import JavaWriters
-from spark.spark_table import SparkTable
+from support.spark.java_writers import JavaWriters
+from support.spark.spark_table import SparkTable
 
 pytestmark = pytest.mark.spark
 

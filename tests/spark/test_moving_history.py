@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from batch.workshop import Workshop
 from icefloe.batch.open.batch_bounds import ScanTooLargeError, steps_within
 from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
 from icefloe.batch.verify.replay_batches import verify_batches
@@ -18,11 +17,12 @@ from icefloe.iceberg.history.history import ExpiredHistoryError, NotAnAncestorEr
 from icefloe.iceberg.scan.scan_tasks import plan_scan_tasks
 from icefloe.iceberg.step import StepKind
 from icefloe.iceberg.steps.steps import plan_range
-from spark.java_states import JavaStates
-from spark.java_writers import JavaWriters
 from spark.range_check import changes_of, check_range, check_ranges
-from spark.row_counts import Row
-from spark.spark_table import SparkTable
+from support.pipelines.workshop import Workshop
+from support.spark.java_states import JavaStates
+from support.spark.java_writers import JavaWriters
+from support.spark.row_counts import Row
+from support.spark.spark_table import SparkTable
 from support.tiers import extended
 
 pytestmark = pytest.mark.spark

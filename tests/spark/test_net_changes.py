@@ -8,8 +8,8 @@ import pytest
 
 from changes.net_states import NetChange, net_of_states
 from icefloe import read_changes
-from spark.row_counts import Row, typed_changes_of
-from spark.spark_table import SparkTable
+from support.spark.row_counts import Row, typed_changes_of
+from support.spark.spark_table import SparkTable
 from support.tiers import extended
 
 pytestmark = pytest.mark.spark

@@ -13,9 +13,9 @@ import pytest
 from pyarrow import orc
 
 from spark.evolving_ranges import check_evolving_ranges
-from spark.java_writers import JavaWriters
 from spark.range_check import changes_of
-from spark.spark_table import SparkTable
+from support.spark.java_writers import JavaWriters
+from support.spark.spark_table import SparkTable
 from support.tiers import extended
 
 pytestmark = pytest.mark.spark

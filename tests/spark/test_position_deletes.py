@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from spark.java_writers import JavaWriters
 from spark.range_check import changes_of, check_ranges
-from spark.row_counts import difference, weights_of
-from spark.spark_table import SparkTable
+from support.spark.java_writers import JavaWriters
+from support.spark.row_counts import difference, weights_of
+from support.spark.spark_table import SparkTable
 
 pytestmark = pytest.mark.spark
 

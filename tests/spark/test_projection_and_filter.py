@@ -7,12 +7,12 @@ import pytest
 
 from icefloe import read_changes
 from icefloe.errors import TerminalError
-from spark.java_writers import JavaWriters
 from spark.range_check import changes_of
-from spark.row_counts import typed_changes_of, weights_of
 from spark.selected_states import Selection, States, check_selection
-from spark.spark_lab import SparkLab
-from spark.spark_table import SparkTable
+from support.spark.java_writers import JavaWriters
+from support.spark.row_counts import typed_changes_of, weights_of
+from support.spark.spark_lab import SparkLab
+from support.spark.spark_table import SparkTable
 from support.tiers import extended
 
 pytestmark = pytest.mark.spark

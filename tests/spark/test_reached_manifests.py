@@ -7,8 +7,8 @@ import pytest
 from icefloe.api import read_changes
 from icefloe.iceberg.scan.scan_tasks import plan_scan_tasks
 from icefloe.iceberg.steps.steps import plan_range
-from spark.row_counts import difference, weights_of
-from spark.spark_table import SparkTable
+from support.spark.row_counts import difference, weights_of
+from support.spark.spark_table import SparkTable
 
 pytestmark = pytest.mark.spark
 

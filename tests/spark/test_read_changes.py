@@ -8,8 +8,8 @@ import pytest
 
 from icefloe import read_changes
 from icefloe.errors import TerminalError
-from spark.row_counts import difference, typed_changes_of, weights_of
-from spark.spark_table import SparkTable
+from support.spark.row_counts import difference, typed_changes_of, weights_of
+from support.spark.spark_table import SparkTable
 from support.tiers import extended
 
 pytestmark = pytest.mark.spark

@@ -10,7 +10,7 @@ from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.iceberg.scan.filter_pruning import FilterPruning
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from spark.spark_table import SparkTable
+from support.spark.spark_table import SparkTable
 
 pytestmark = pytest.mark.spark
 

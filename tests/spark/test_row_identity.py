@@ -14,14 +14,14 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from cli.workspace import icefloe
 from icefloe import read_changes
 from icefloe.errors import TerminalError
-from spark.java_writers import JavaWriters
 from spark.range_check import changes_of, check_ranges
-from spark.row_counts import typed_changes_of
-from spark.spark_table import SparkTable
 from spark.test_delivered_deletes import delivered, pipeline_of
+from support.pipelines.workspace import icefloe
+from support.spark.java_writers import JavaWriters
+from support.spark.row_counts import typed_changes_of
+from support.spark.spark_table import SparkTable
 
 pytestmark = pytest.mark.spark
 

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from spark.java_writers import JavaWriters
 from spark.range_check import changes_of, check_ranges
-from spark.row_counts import Row, difference, typed_changes_of, weights_of
 from spark.row_id_check import check_row_ids, rows_with_ids
-from spark.spark_table import SparkTable
+from support.spark.java_writers import JavaWriters
+from support.spark.row_counts import Row, difference, typed_changes_of, weights_of
+from support.spark.spark_table import SparkTable
 from support.tiers import extended
 
 pytestmark = pytest.mark.spark

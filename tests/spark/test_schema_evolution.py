@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from spark.evolving_ranges import check_evolving_ranges
-from spark.java_writers import JavaWriters
 from spark.range_check import changes_of
-from spark.row_counts import weights_of
-from spark.spark_table import SparkTable
+from support.spark.java_writers import JavaWriters
+from support.spark.row_counts import weights_of
+from support.spark.spark_table import SparkTable
 
 pytestmark = pytest.mark.spark
 

@@ -2,14 +2,14 @@ import os
 
 import pytest
 
-from batch.workshop import InOrder, Workshop
 from icefloe.engines.spark.engine import SparkEngine
 from icefloe.engines.spark.package_zip import build_package_zip
 from icefloe.errors import TransientError
 from icefloe.flow import Phase
 from icefloe.shuffle.map_output_record import CorruptMapOutputError
 from icefloe.storage.local_folders import local_folders
-from spark.spark_lab import SparkLab
+from support.pipelines.workshop import InOrder, Workshop
+from support.spark.spark_lab import SparkLab
 
 pytestmark = pytest.mark.spark
 

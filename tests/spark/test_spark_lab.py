@@ -4,9 +4,9 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from spark.row_counts import difference, rows_of, typed_changes_of, weights_of
-from spark.spark_lab import SparkLab
-from spark.spark_table import SparkTable
+from support.spark.row_counts import difference, rows_of, typed_changes_of, weights_of
+from support.spark.spark_lab import SparkLab
+from support.spark.spark_table import SparkTable
 
 pytestmark = pytest.mark.spark
 

@@ -11,13 +11,13 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from batch.workshop import Workshop
 from spark.evolving_ranges import check_evolving_ranges
-from spark.java_writers import JavaWriters
 from spark.range_check import changes_of
-from spark.row_counts import difference, weights_of
-from spark.spark_lab import SparkLab
-from spark.spark_table import SparkTable
+from support.pipelines.workshop import Workshop
+from support.spark.java_writers import JavaWriters
+from support.spark.row_counts import difference, weights_of
+from support.spark.spark_lab import SparkLab
+from support.spark.spark_table import SparkTable
 
 pytestmark = pytest.mark.spark
 

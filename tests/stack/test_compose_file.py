@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from make.make_env import make_env
-from missing import missing
-from servers.server_process import ServerUnavailableError
+from support.missing import missing
+from support.servers.server_process import ServerUnavailableError
 from support.stack.compose_file import load_compose, read_compose
 from support.stack.dockerfile import Stage, load_stages
 from support.stack.images import IMAGES

@@ -6,7 +6,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from e2e.daemons import wait_until
+from support.servers.daemons import wait_until
 from support.stack.image import Image
 from support.stack.service import Mount, Service
 from support.stack.service_process import ServiceDiedError

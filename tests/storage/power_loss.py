@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from missing import require_program
+from support.missing import require_program
 
 __all__ = ["Disk", "Syscall", "recorded"]
 

@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from fakes.peak_memory import anonymous_kib
-from fakes.unanswering import drip_headers, keep_silent, serving
 from icefloe.errors import TerminalError, TransientError
 from icefloe.patience import answer_within
 from icefloe.storage import clients
@@ -14,6 +12,8 @@ from icefloe.storage.location import open_store
 from icefloe.storage.probe import probe
 from icefloe.storage.silence import Silence, silence_of
 from icefloe.storage.store import Store
+from support.fakes.peak_memory import anonymous_kib
+from support.fakes.unanswering import drip_headers, keep_silent, serving
 
 LARGE_BYTES = 2**20 + 2**19
 PIECES = 30

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from cli.workspace import ROOT
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.storage import synced_files, unfinished
 from icefloe.storage.location import open_store
-from missing import require_program
+from support.missing import require_program
+from support.pipelines.workspace import ROOT
 
 ENVIRON = {**os.environ, "PYTHONPATH": str(ROOT / "plugins")}
 DIES_AS_IT_WRITES = """

@@ -6,7 +6,7 @@ from obstore import store as stores
 
 from icefloe.errors import TerminalError
 from icefloe.storage.location import open_store
-from storage.answering_server import answering_server
+from support.fakes.answering_server import answering_server
 
 
 @pytest.mark.parametrize(

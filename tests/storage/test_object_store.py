@@ -14,8 +14,8 @@ from icefloe.storage.location import open_store
 from icefloe.storage.object_store import ObjectStore
 from icefloe.storage.requests import Requests, RequestTotals
 from icefloe.storage.store_errors import StorePlace
-from missing import missing
 from storage.contract import Behind, StoreContract
+from support.missing import missing
 
 
 class Folder(Behind):

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.workspace import ROOT, Workspace
 from storage.power_loss import Disk, Syscall, recorded
+from support.pipelines.workspace import ROOT, Workspace
 
 pytestmark = pytest.mark.slow
 

@@ -1,9 +1,9 @@
 import pytest
 
-from fakes.stores import Fault, FaultyStore, ForgetfulStore
 from icefloe.errors import TerminalError, TransientError
 from icefloe.storage.location import open_store
 from icefloe.storage.probe import probe
+from support.fakes.stores import Fault, FaultyStore, ForgetfulStore
 
 
 def test_a_good_place_passes_and_nothing_is_left(tmp_path):

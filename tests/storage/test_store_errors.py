@@ -15,8 +15,8 @@ from icefloe.storage import clients
 from icefloe.storage.location import open_store
 from icefloe.storage.store import KeyMissingError
 from icefloe.storage.store_errors import StorePlace
-from missing import require_linux
-from storage.answering_server import answering_server
+from support.fakes.answering_server import answering_server
+from support.missing import require_linux
 
 KEY_ID, SECRET = "AKIAVERYSECRET", "s3cr3t-s3cr3t"
 DATE = "Sat, 21 Nov 2026 07:00:00 GMT"

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from batch.workshop import OpenBatch, Workshop
-from fakes.stores import Fault, FaultyStore
 from icefloe.batch.context.batch_folder import PlanMissingError
 from icefloe.batch.context.references import BatchReference
 from icefloe.errors import TerminalError
 from icefloe.storage.unfinished import open_unfinished
+from support.fakes.stores import Fault, FaultyStore
+from support.pipelines.workshop import OpenBatch, Workshop
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from batch.workshop import OpenBatch, Workshop, rows
 from icefloe.audit.sums import AuditError
 from icefloe.batch.commit.delivered_batch import UndeliveredError
 from icefloe.flow import Phase, Route
+from support.pipelines.workshop import OpenBatch, Workshop, rows
 
 Edit = Callable[[dict[str, Any]], None]
 

@@ -1,8 +1,8 @@
 import json
 
-from batch.workshop import Workshop
 from icefloe.batch.commit.report import BatchReport, load_report
 from icefloe.documents import dump_document
+from support.pipelines.workshop import Workshop
 
 NEWER = (
     "seconds", "phases", "removed_rows_read", "added_rows_read", "map_outputs_redone", "fetched_bytes",

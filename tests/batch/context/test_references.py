@@ -3,11 +3,11 @@ from dataclasses import replace
 
 import pytest
 
-from batch.workshop import Workshop
 from icefloe.batch.context.batch_folder import PlanMissingError
 from icefloe.batch.context.references import BatchReference, TaskReference
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings
+from support.pipelines.workshop import Workshop
 
 
 def test_a_reference_travels_and_opens_the_batch_elsewhere(workshop: Workshop) -> None:

@@ -7,14 +7,14 @@ import pyarrow as pa
 import pytest
 from pyiceberg.expressions import AlwaysTrue
 
-from batch.workshop import OpenBatch, Workshop, rows
 from icefloe.batch.map.carryover import CarryOver
 from icefloe.batch.rows.file_effects import FileRows
 from icefloe.batch.rows.row_reader import ReadRows, TableRowReader
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.rows.weighted_rows import Effect
 from icefloe.iceberg.data_file import DataFile
-from spark.row_counts import Row, rows_of
+from support.pipelines.workshop import OpenBatch, Workshop, rows
+from support.spark.row_counts import Row, rows_of
 
 AMPLE = 1 << 30
 

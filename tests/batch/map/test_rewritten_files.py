@@ -1,10 +1,10 @@
 import pyarrow as pa
 
 from batch.touched_files import touched_file
-from batch.workshop import Workshop, rows
 from icefloe.batch.map.hashed_rows import MemoryBudget
 from icefloe.batch.map.rewritten_files import align, alignable_pairs
 from icefloe.batch.rows.file_effects import FileRows
+from support.pipelines.workshop import Workshop, rows
 
 
 def paths(*files: FileRows) -> list[tuple[str, str]]:

@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from batch.workshop import OpenBatch, Workshop
 from icefloe.batch.context.running_batch import BatchCommittedError
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.flow import Phase
+from support.pipelines.workshop import OpenBatch, Workshop
 
 
 @pytest.fixture

@@ -1,11 +1,11 @@
 import pytest
 
-from batch.workshop import Workshop, rows
 from icefloe.batch.open.batch_bounds import ScanTooLargeError, refuse_large_scan, steps_within
 from icefloe.iceberg.history.summaries import file_bytes_bound
 from icefloe.iceberg.scan.scan_tasks import plan_scan_tasks
 from icefloe.iceberg.step import Step
 from icefloe.iceberg.steps.steps import plan_range
+from support.pipelines.workshop import Workshop, rows
 
 
 @pytest.fixture

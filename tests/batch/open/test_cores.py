@@ -1,8 +1,8 @@
 import pytest
 
-from batch.workshop import Workshop
 from icefloe.batch.open.cores import available_cores, executor_cores, local_cores
 from icefloe.errors import TerminalError
+from support.pipelines.workshop import Workshop
 
 
 def test_cores_of_a_standalone_cluster_are_its_maximum() -> None:

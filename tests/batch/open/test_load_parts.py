@@ -3,7 +3,6 @@ from collections import Counter
 import pytest
 from pyiceberg.table import Table
 
-from batch.workshop import Workshop
 from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.open.open_batch import find_work
 from icefloe.batch.status.publish_status import load_status, publish_status
@@ -12,7 +11,8 @@ from icefloe.errors import TerminalError
 from icefloe.iceberg.history.history import ExpiredHistoryError
 from icefloe.iceberg.load_part import LoadPart
 from icefloe.iceberg.step import StepKind
-from spark.row_counts import weights_of
+from support.pipelines.workshop import Workshop
+from support.spark.row_counts import weights_of
 
 ALL_IDS = range(40)
 

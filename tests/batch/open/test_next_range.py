@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from pyiceberg.table import Table
 
-from batch.workshop import Workshop
 from icefloe.batch.open.open_batch import find_work
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.flow import Route
 from icefloe.iceberg.history.history import ExpiredHistoryError
 from icefloe.iceberg.step import StepKind
+from support.pipelines.workshop import Workshop
 
 
 def expire(table: Table, *snapshot_ids: int) -> None:

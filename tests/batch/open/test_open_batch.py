@@ -8,7 +8,6 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType, StructType
 
-from batch.workshop import NAME, SCHEMA, Workshop, catalog_properties, rows
 from icefloe.batch.open.open_batch import find_work, next_batch, record_batch
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
@@ -16,6 +15,7 @@ from icefloe.errors import TerminalError
 from icefloe.flow import Route
 from icefloe.iceberg.history.history import NotAnAncestorError
 from icefloe.iceberg.step import StepKind
+from support.pipelines.workshop import NAME, SCHEMA, Workshop, catalog_properties, rows
 
 
 def work(workshop: Workshop) -> tuple[bool, bool]:

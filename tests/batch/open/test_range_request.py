@@ -2,10 +2,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from batch.workshop import Workshop
 from icefloe.batch.open.range_request import RangeRequest, plan_request
 from icefloe.errors import UsageError
 from icefloe.iceberg.steps.steps import SnapshotRange
+from support.pipelines.workshop import Workshop
 
 
 def planned(workshop: Workshop, **bounds: object) -> tuple[int | None, int | None]:

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from batch.workshop import OpenBatch, Workshop
 from icefloe.batch.open.batch_bounds import ScanTooLargeError
 from icefloe.batch.open.open_batch import next_batch
 from icefloe.batch.open.range_request import RangeRequest
@@ -16,6 +15,7 @@ from icefloe.errors import NotBuiltError, TerminalError
 from icefloe.flow import Route
 from icefloe.sinks.claim import PathClaimedError
 from icefloe.sinks.files import FilesSink
+from support.pipelines.workshop import OpenBatch, Workshop
 
 
 def test_a_batch_that_is_planned_twice_has_one_plan(workshop: Workshop) -> None:

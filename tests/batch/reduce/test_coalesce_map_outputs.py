@@ -1,10 +1,10 @@
 import pytest
 
-from batch.workshop import OpenBatch, Workshop
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
 from icefloe.batch.reduce.range_extents import load_extents
 from icefloe.flow import Phase
 from icefloe.shuffle.map_output_log import MissingMapOutputError
+from support.pipelines.workshop import OpenBatch, Workshop
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 from pyiceberg.expressions import In
 
-from batch.workshop import OpenBatch, Workshop, rows
 from icefloe.batch.batch_keys import identity_moves_key
 from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.map_inputs import MapInputs
@@ -18,7 +17,8 @@ from icefloe.batch.reduce.repair import UnreliableStoreError
 from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.errors import TerminalError
 from icefloe.flow import Phase
-from spark.row_counts import Row, difference, weights_of
+from support.pipelines.workshop import OpenBatch, Workshop, rows
+from support.spark.row_counts import Row, difference, weights_of
 
 SMALL = {"map_task_bytes": 1, "partitions": 8, "target_size_bytes": 1}
 MOVED = 97

@@ -6,7 +6,6 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from batch.workshop import InOrder, OpenBatch, Workshop, rows
 from icefloe.audit.sums import AuditError
 from icefloe.batch.batch_keys import extents_key
 from icefloe.batch.context.running_batch import BatchCommittedError
@@ -18,6 +17,7 @@ from icefloe.batch.stage.range_results import RangeResult
 from icefloe.documents import dump_document
 from icefloe.flow import Phase
 from icefloe.storage.requests import Requests
+from support.pipelines.workshop import InOrder, OpenBatch, Workshop, rows
 
 
 def up_to_shuffle_read(workshop: Workshop, **sizes: int) -> OpenBatch:

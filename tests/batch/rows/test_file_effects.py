@@ -77,7 +77,7 @@ MEASURED = """
 import numpy as np
 from pyroaring import BitMap64
 from batch.rows.test_file_effects import work
-from fakes.peak_memory import peak_kib
+from support.fakes.peak_memory import peak_kib
 from icefloe.batch.rows.file_effects import file_rows
 from icefloe.batch.plan_document import DeleteState, FileWork
 from icefloe.iceberg.data_file import DataFile

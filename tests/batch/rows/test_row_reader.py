@@ -12,7 +12,6 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 from pyroaring import BitMap64
 
-from iceberg.written_tables import local_io, with_id
 from icefloe.batch.map.read_tally import FileTally
 from icefloe.batch.rows.file_effects import FileRows
 from icefloe.batch.rows.row_reader import TableRowReader
@@ -23,6 +22,7 @@ from icefloe.checkpoint.identity import Identity
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.files import parquet_file
 from icefloe.iceberg.schemas.table_schema import TableSchema
+from support.tables.written_tables import local_io, with_id
 
 SCHEMA = TableSchema.of(Schema(NestedField(1, "id", LongType()), NestedField(2, "word", StringType())))
 ROWS, GROUP = 100, 10

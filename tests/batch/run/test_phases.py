@@ -3,14 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from batch.workshop import InOrder, OpenBatch, Workshop
 from icefloe.batch.context.running_batch import BatchCommittedError
 from icefloe.batch.reduce.repair import MAX_ROUNDS, UnreliableStoreError
 from icefloe.batch.run.task_run import Outcome
 from icefloe.engines.local import LocalEngine
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase
-from spark.row_counts import typed_changes_of
+from support.pipelines.workshop import InOrder, OpenBatch, Workshop
+from support.spark.row_counts import typed_changes_of
 
 SMALL = {"map_task_bytes": 1, "partitions": 4, "target_size_bytes": 1}
 

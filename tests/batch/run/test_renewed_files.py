@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from batch.guarded_files import GuardedFiles
-from batch.workshop import InOrder, OpenBatch, Workshop
 from icefloe.batch.run import renewed_files as file_access
 from icefloe.batch.run.phases import run_phase
 from icefloe.batch.table_access import TableAccess
 from icefloe.flow import Phase
 from icefloe.iceberg.catalog.file_io import FileRefusedError
+from support.pipelines.workshop import InOrder, OpenBatch, Workshop
 
 TASKS = 5
 

@@ -1,11 +1,11 @@
 import numpy as np
 import pyarrow as pa
 
-from batch.workshop import Workshop
 from icefloe.batch.stage import deliver
 from icefloe.batch.stage.deliver import CHANGE_WEIGHTS, Delivery
 from icefloe.changes.columns import ChangeType
 from icefloe.changes.row_hash.row_hashes import row_hashes_of_batch
+from support.pipelines.workshop import Workshop
 
 
 def test_every_change_type_has_a_weight() -> None:

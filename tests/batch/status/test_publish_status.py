@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from batch.workshop import Workshop
 from icefloe.batch.status.pipeline_status import PipelineStatus, Trouble
 from icefloe.batch.status.publish_status import load_status, publish_status, publish_trouble
 from icefloe.storage.store import Store
+from support.pipelines.workshop import Workshop
 
 
 def published(workshop: Workshop, phase: str = "plan", **options: Any) -> PipelineStatus:

@@ -3,13 +3,13 @@ import shutil
 
 import pytest
 
-from batch.workshop import Workshop
-from checkpoint.sample_records import a_commit
 from icefloe.batch.verify.continuity import breaks_between
 from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.iceberg.load_part import LoadPart
 from icefloe.storage.location import open_store
+from support.pipelines.workshop import Workshop
+from support.sample_records import a_commit
 
 EMPTY = Checkpoint(open_store("memory://continuity"))
 

@@ -4,12 +4,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.types import LongType, StringType
 
-from batch.workshop import Workshop, rows
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
 from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.batch.verify.schema_run_replay import VerifyReport
 from icefloe.errors import TerminalError
+from support.pipelines.workshop import Workshop, rows
 
 
 def verified(workshop: Workshop, *, rows_per_slice: int = 1 << 24) -> VerifyReport:

@@ -1,8 +1,8 @@
 from pyiceberg.types import LongType
 
-from batch.workshop import Workshop
 from icefloe.batch.verify.schema_runs import schema_runs, since_last_start
 from icefloe.checkpoint.records import CommitRecord
+from support.pipelines.workshop import Workshop
 
 
 def commit(number: int, after: int | None, up_to: int | None, *, steps: int = 1) -> CommitRecord:

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli.workspace import Workspace
 from icefloe.batch.open.cores import executor_cores
 from icefloe.engines.spark.master import SparkMaster
 from icefloe.engines.spark.spark_conf import driver_environment, spark_conf
 from icefloe.errors import TerminalError
 from icefloe.pipeline.pipeline_file import load_pipeline
+from support.pipelines.workspace import Workspace
 
 LOCAL = SparkMaster(url="local[2]", is_local=True)
 CLUSTER = SparkMaster(url="spark://master:7077", is_local=False)

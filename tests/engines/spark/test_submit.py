@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from cli.workspace import Workspace
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings
@@ -15,6 +14,7 @@ from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.flow import Phase
 from icefloe.pipeline.pipeline_file import load_pipeline
+from support.pipelines.workspace import Workspace
 
 SECRET = "never-on-a-command-line"
 

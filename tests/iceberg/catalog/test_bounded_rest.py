@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from fakes.unanswering import drip_headers, garbage, keep_silent, serving
 from icefloe.errors import TerminalError, TransientError
 from icefloe.iceberg.catalog.bounded_rest import BoundedRestCatalog
 from icefloe.iceberg.catalog.catalogs import load_catalog, load_table
 from icefloe.patience import PATIENCE_VARIABLE
+from support.fakes.unanswering import drip_headers, garbage, keep_silent, serving
 
 
 @pytest.fixture(autouse=True)

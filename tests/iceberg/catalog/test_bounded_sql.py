@@ -3,13 +3,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from fakes.unanswering import keep_silent, serving
-from iceberg.planning_tables import make_table
 from icefloe.errors import TransientError
 from icefloe.iceberg.catalog.bounded_sql import BoundedSqlCatalog, connection_timeouts
 from icefloe.iceberg.catalog.catalogs import load_table
 from icefloe.patience import PATIENCE_VARIABLE, answer_within
-from missing import require_package
+from support.fakes.unanswering import keep_silent, serving
+from support.missing import require_package
+from support.tables.planning_tables import make_table
 
 
 @pytest.fixture

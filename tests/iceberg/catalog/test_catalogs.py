@@ -8,11 +8,11 @@ from pyiceberg.exceptions import NoSuchTableError, NotInstalledError
 from pyiceberg.table import Table
 from pyiceberg.typedef import Identifier
 
-from iceberg.planning_tables import make_catalog, make_table, rows
 from icefloe.errors import TerminalError, TransientError
 from icefloe.iceberg.catalog.catalog_errors import catalog_errors
 from icefloe.iceberg.catalog.catalogs import UnknownCatalogError, UnknownTableError, load_catalog, load_table
 from icefloe.patience import PATIENCE_VARIABLE
+from support.tables.planning_tables import make_catalog, make_table, rows
 
 
 @pytest.fixture(autouse=True)

@@ -3,12 +3,12 @@ from pathlib import Path
 import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from iceberg.planning_tables import make_table, rows
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.catalogs import load_table, reload_table
 from icefloe.iceberg.catalog.confined_io import ConfinedIO, FileElsewhereError, refuse_elsewhere
 from icefloe.iceberg.catalog.file_places import FilePlace, FilePlaces
 from icefloe.pipeline.url import location_fault
+from support.tables.planning_tables import make_table, rows
 
 LAKE = FilePlaces(
     places=(FilePlace(scheme="s3", authority="lake"), FilePlace(scheme="file", authority="", path="mnt/old"))

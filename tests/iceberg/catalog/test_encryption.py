@@ -6,11 +6,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.types import LongType
 
-from iceberg.planning_tables import make_table, rows
-from iceberg.written_tables import column, describe, optional, read_one
 from icefloe import read_changes
 from icefloe.errors import NotBuiltError, TerminalError
 from icefloe.iceberg.catalog.encryption import EncryptedError
+from support.tables.planning_tables import make_table, rows
+from support.tables.written_tables import column, describe, optional, read_one
 
 
 def test_a_table_with_an_encryption_key_is_refused_before_a_file_is_read(tmp_path: Path) -> None:

@@ -15,10 +15,10 @@ from pyiceberg.io import load_file_io
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 
-from fakes.rest_server import rest_server
-from iceberg.planning_tables import make_table, rows
 from icefloe.iceberg.catalog.catalogs import load_table, reload_table
 from icefloe.iceberg.catalog.confined_io import ConfinedIO
+from support.fakes.rest_server import rest_server
+from support.tables.planning_tables import make_table, rows
 
 MARKING = """
 import pathlib

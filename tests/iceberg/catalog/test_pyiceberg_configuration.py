@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.workspace import Workspace, icefloe_process, python
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.pyiceberg_configuration import read_configuration
+from support.pipelines.workspace import Workspace, icefloe_process, python
 
 SECRET = "xhq8v2-Lk7TnWz3RbYd5"
 WRONG = {
@@ -54,7 +54,7 @@ TASKS = """
 import sys
 from pathlib import Path
 import airflow_environment
-from orchestration.pipelines import pipeline_from
+from support.pipelines.pipeline_files import pipeline_from
 from icefloe.orchestration.tasks.failures import clear_failures
 from icefloe.orchestration.tasks.snapshot_sensor import TableSnapshotSensor
 pipeline = pipeline_from(Path(sys.argv[1]))

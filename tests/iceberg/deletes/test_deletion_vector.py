@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from pyroaring import BitMap64
 
-from iceberg.written_deletes import MAGIC, blob_of, framed, write_blob, write_deletion_vector
-from iceberg.written_tables import local_io
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.file_io import FileGoneError
 from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.deletes.deletion_vector import decode_deletion_vector, read_deletion_vectors
+from support.tables.written_deletes import MAGIC, blob_of, framed, write_blob, write_deletion_vector
+from support.tables.written_tables import local_io
 
 DATA_FILE = "s3://lake/t/data.parquet"
 

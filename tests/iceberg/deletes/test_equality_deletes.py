@@ -22,8 +22,6 @@ from pyiceberg.types import (
 from pyroaring import BitMap64
 
 from iceberg.counting_io import CountingIO
-from iceberg.written_deletes import write_equality_deletes
-from iceberg.written_tables import local_io, optional, with_id, write_file
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.file_io import FileGoneError
 from icefloe.iceberg.data_file import DataFile
@@ -31,6 +29,8 @@ from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.deletes.equality_deletes import EqualityDeletes
 from icefloe.iceberg.files.reader import RecordCountError
 from icefloe.iceberg.schemas.table_schema import TableSchema
+from support.tables.written_deletes import write_equality_deletes
+from support.tables.written_tables import local_io, optional, with_id, write_file
 
 ID = with_id(1, pa.field("id", pa.int64()))
 NAME = with_id(2, pa.field("name", pa.string()))

@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from iceberg.written_deletes import POSITION_DELETES, write_position_deletes
-from iceberg.written_tables import local_io, with_id
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.file_io import FileGoneError
 from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.deletes.position_deletes import read_position_deletes
 from icefloe.iceberg.files.reader import RecordCountError
+from support.tables.written_deletes import POSITION_DELETES, write_position_deletes
+from support.tables.written_tables import local_io, with_id
 
 ROWS = [("s3://b/1", 3), ("s3://b/1", 5), ("s3://b/2", 0), ("s3://b/3", 2**40)]
 

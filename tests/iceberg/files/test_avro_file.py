@@ -12,14 +12,14 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.name_mapping import MappedField, NameMapping
 from pyiceberg.types import IntegerType, ListType, LongType, MapType, StringType, StructType
 
-from iceberg.avro_writing import CODECS, record, write_avro
-from iceberg.written_tables import local_io, optional
 from icefloe.errors import TerminalError
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.files.avro_file import AvroRows
 from icefloe.iceberg.files.file_formats import open_rows
 from icefloe.iceberg.files.reader import RecordCountError, read_data_file, read_rows
 from icefloe.iceberg.schemas.table_schema import TableSchema
+from support.tables.avro_writing import CODECS, record, write_avro
+from support.tables.written_tables import local_io, optional
 
 FLIGHTS = record(("id", "long", 1), ("name", ["null", "string"], 2))
 ROWS = [(n, (0, None) if n % 7 == 0 else (1, f"name {n % 13}")) for n in range(1000)]

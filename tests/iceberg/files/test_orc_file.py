@@ -26,13 +26,13 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from iceberg.written_tables import local_io, optional
 from icefloe.errors import TerminalError
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.files.file_formats import open_rows
 from icefloe.iceberg.files.orc_file import OrcRows
 from icefloe.iceberg.files.reader import RecordCountError, read_data_file, read_rows
 from icefloe.iceberg.schemas.table_schema import TableSchema
+from support.tables.written_tables import local_io, optional
 
 ROWS = pa.table({"id": range(1000), "name": [None if n % 7 == 0 else f"name {n % 13}" for n in range(1000)]})
 COLUMNS = Schema(optional("id", LongType()), optional("name", StringType(), 2))

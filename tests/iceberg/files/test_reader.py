@@ -24,7 +24,12 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from iceberg.written_tables import (
+from icefloe.errors import NotBuiltError, TerminalError
+from icefloe.iceberg.catalog.file_io import FileGoneError
+from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.files.reader import RecordCountError, plain_batch, read_data_file, read_rows
+from icefloe.iceberg.schemas.table_schema import TableSchema
+from support.tables.written_tables import (
     column,
     create_table,
     data_files,
@@ -36,11 +41,6 @@ from iceberg.written_tables import (
     with_id,
     write_file,
 )
-from icefloe.errors import NotBuiltError, TerminalError
-from icefloe.iceberg.catalog.file_io import FileGoneError
-from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.files.reader import RecordCountError, plain_batch, read_data_file, read_rows
-from icefloe.iceberg.schemas.table_schema import TableSchema
 
 ID = NestedField(1, "id", LongType(), required=True)
 LONGS = ListType(2, LongType(), element_required=False)

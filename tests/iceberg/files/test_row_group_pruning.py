@@ -11,10 +11,10 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, IcebergType, LongType, NestedField, StringType, TimestampType
 
 from iceberg.filtered_rows import FILTERS, SCHEMA, Filter, rows
-from iceberg.written_tables import column, with_id
 from icefloe.iceberg.files.row_group_pruning import matching_row_groups
 from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.projection.file_columns import file_columns
+from support.tables.written_tables import column, with_id
 
 
 @pytest.fixture(scope="module")

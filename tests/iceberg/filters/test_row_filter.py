@@ -21,9 +21,9 @@ from pyiceberg.types import (
 )
 
 from iceberg.filtered_rows import FILTERS, SCHEMA, VALUES, Filter, rows
-from iceberg.written_tables import create_table, read_table
 from icefloe.errors import TerminalError
 from icefloe.iceberg.filters.row_filter import RowFilter
+from support.tables.written_tables import create_table, read_table
 
 
 @pytest.fixture(scope="module")

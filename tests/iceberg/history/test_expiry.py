@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 from pyiceberg.table import Table
 
-from iceberg.planning_tables import make_table, rows
 from icefloe.iceberg.history.expiry import next_expiry_ms
+from support.tables.planning_tables import make_table, rows
 
 DAY = 86_400_000
 

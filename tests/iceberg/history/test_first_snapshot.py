@@ -5,9 +5,9 @@ from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Summary
 
-from iceberg.planning_tables import make_table, rows
 from icefloe.iceberg.history.first_snapshot import Origin, origin_of
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
+from support.tables.planning_tables import make_table, rows
 
 
 def origin(table: Table, position: int = -1) -> Origin:

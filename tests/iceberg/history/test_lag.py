@@ -2,8 +2,8 @@ from pathlib import Path
 
 from pyiceberg.expressions import EqualTo
 
-from iceberg.planning_tables import make_table, rows, snapshot_ids
 from icefloe.iceberg.history.lag import Lag, lag
+from support.tables.planning_tables import make_table, rows, snapshot_ids
 
 
 def test_the_lag_counts_snapshots_and_the_rows_of_the_files_they_touched(tmp_path: Path) -> None:

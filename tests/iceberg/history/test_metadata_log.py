@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 from pyiceberg.table.metadata import MetadataLogEntry
 
-from iceberg.planning_tables import edit_metadata, make_table, rows, snapshot_ids
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.metadata_log import MetadataLog, MetadataVersion
+from support.tables.planning_tables import edit_metadata, make_table, rows, snapshot_ids
 
 
 def path(location: str) -> Path:

@@ -5,9 +5,9 @@ import pytest
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import SnapshotLogEntry
 
-from iceberg.planning_tables import edit_metadata, make_table, rows, snapshot_ids
 from icefloe.iceberg.history.history import ExpiredHistoryError, UnknownBranchError
 from icefloe.iceberg.history.snapshot_at import snapshot_at
+from support.tables.planning_tables import edit_metadata, make_table, rows, snapshot_ids
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -4,7 +4,6 @@ import pytest
 from pyiceberg.expressions import EqualTo
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
-from iceberg.planning_tables import edit_metadata, make_table, rows, snapshot_ids
 from icefloe.iceberg.history.summaries import (
     changed_records,
     deletes_added,
@@ -13,6 +12,7 @@ from icefloe.iceberg.history.summaries import (
     total_records,
 )
 from icefloe.iceberg.steps.steps import plan_range
+from support.tables.planning_tables import edit_metadata, make_table, rows, snapshot_ids
 
 
 def snapshot(**summary: str) -> Snapshot:

@@ -9,15 +9,15 @@ from typing import Any, Final
 
 import pytest
 
-from iceberg.avro_writing import SYNC, record, sized, varint, write_avro
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.metadata_errors import reading_metadata
 from icefloe.iceberg.manifests.metadata_decoder import MetadataDecoder
+from support.tables.avro_writing import SYNC, record, sized, varint, write_avro
 
 HUGE: Final = 1 << 40
 READER: Final = """
 import json, sys
-from fakes.peak_memory import peak_kib
+from support.fakes.peak_memory import peak_kib
 from iceberg.manifests.test_metadata_decoder import entries_of
 from icefloe.errors import TerminalError
 for path in json.loads(sys.argv[1]):
@@ -48,8 +48,8 @@ BEFORE_COUNTS: Final = varint(1) + sized(b"p") + sized(b"avro") + varint(7) + va
 
 def entries_of(path: str) -> list[Any]:
     """As the planner reads them."""
-    from iceberg.written_tables import local_io
     from icefloe.iceberg.manifests.pyiceberg_avro import read_manifest_entries
+    from support.tables.written_tables import local_io
 
     with reading_metadata("db.t", "manifest", path):
         return [

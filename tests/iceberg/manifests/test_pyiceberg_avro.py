@@ -9,9 +9,6 @@ from pyiceberg.avro.file import AvroFile
 from pyiceberg.manifest import MANIFEST_ENTRY_SCHEMAS, MANIFEST_LIST_FILE_SCHEMAS
 from pyiceberg.types import DecimalType, DoubleType, ListType, StructType, TimestamptzNanoType, UUIDType
 
-from iceberg.avro_writing import record, write_avro
-from iceberg.planning_tables import make_table, rows
-from iceberg.written_tables import local_io
 from icefloe.iceberg.manifests.pyiceberg_avro import (
     MANIFEST_FIELDS,
     SUMMARY_FIELDS,
@@ -19,6 +16,9 @@ from icefloe.iceberg.manifests.pyiceberg_avro import (
     read_manifest_entries,
     read_manifest_list,
 )
+from support.tables.avro_writing import record, write_avro
+from support.tables.planning_tables import make_table, rows
+from support.tables.written_tables import local_io
 
 
 def test_the_v3_schemas_have_the_fields_that_the_readers_of_pyiceberg_drop() -> None:

@@ -17,13 +17,13 @@ from pyiceberg.manifest import DataFile as WrittenFile
 from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, IntegerType, LongType, StringType, StructType, TimestampType
 
-from iceberg.written_deletes import write_equality_deletes
-from iceberg.written_tables import local_io, optional, with_id, write_file
 from icefloe.iceberg.deletes.equality_deletes import EqualityDeletes
 from icefloe.iceberg.filters.column_range import ColumnRange
 from icefloe.iceberg.manifests.bounds import key_types
 from icefloe.iceberg.scan.key_bounds import key_ranges, may_meet, may_share_key
 from icefloe.iceberg.schemas.table_schema import TableSchema
+from support.tables.written_deletes import write_equality_deletes
+from support.tables.written_tables import local_io, optional, with_id, write_file
 
 TABLE = Schema(optional("a", LongType(), 1), optional("b", StringType(), 2), optional("c", DoubleType(), 3))
 EARLIER = Schema(optional("a", IntegerType(), 1), *TABLE.fields[1:])

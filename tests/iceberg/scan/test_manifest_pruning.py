@@ -11,8 +11,6 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, TruncateTransform
 from pyiceberg.types import DateType, DoubleType, IntegerType, LongType, StringType, TimestampType
 
-from iceberg.planning_tables import make_catalog
-from iceberg.written_tables import optional
 from icefloe.iceberg.data_file import Constant
 from icefloe.iceberg.delete_file import DeleteFile, FileContent
 from icefloe.iceberg.manifests.manifest_entries import (
@@ -26,6 +24,8 @@ from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.iceberg.manifests.partition_values import partition_types
 from icefloe.iceberg.manifests.pyiceberg_avro import FieldSummary
 from icefloe.iceberg.scan.manifest_pruning import ManifestPruning
+from support.tables.planning_tables import make_catalog
+from support.tables.written_tables import optional
 
 EQUALITY = {"content": FileContent.EQUALITY_DELETES}
 SCHEMA = Schema(

@@ -7,11 +7,11 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import BucketTransform
 from pyroaring import FrozenBitMap
 
-from iceberg.planning_tables import expected_weights, make_table, planned_weights, rows, snapshot_ids
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.scan.scan_tasks import ScanPlan, ScanTask, Term, plan_scan_tasks
 from icefloe.iceberg.step import StepKind
 from icefloe.iceberg.steps.steps import plan_range
+from support.tables.planning_tables import expected_weights, make_table, planned_weights, rows, snapshot_ids
 
 
 def weights(task: ScanTask) -> list[tuple[int, int]]:

@@ -14,9 +14,9 @@ from pyiceberg.types import (
     StructType,
 )
 
-from iceberg.written_tables import create_table, optional
 from icefloe.errors import TerminalError
 from icefloe.iceberg.schemas.equality_schema import equality_schema
+from support.tables.written_tables import create_table, optional
 
 PLACE = StructType(
     NestedField(6, "lat", FloatType(), required=False),

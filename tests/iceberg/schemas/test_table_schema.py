@@ -21,9 +21,9 @@ from pyiceberg.types import (
     StructType,
 )
 
-from iceberg.written_tables import create_table
 from icefloe.errors import TerminalError
 from icefloe.iceberg.schemas.table_schema import TableSchema
+from support.tables.written_tables import create_table
 
 PLACE = StructType(NestedField(4, "city", StringType(), required=True))
 COLUMNS = Schema(

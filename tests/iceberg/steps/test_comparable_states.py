@@ -7,9 +7,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import IcebergType, IntegerType, ListType, LongType, NestedField, StringType, StructType
 
-from iceberg.planning_tables import edit_metadata, make_catalog
 from icefloe.errors import TerminalError
 from icefloe.iceberg.steps.comparable_states import require_comparable_states
+from support.tables.planning_tables import edit_metadata, make_catalog
 
 
 def table_of(folder: Path, *schemas: Mapping[int, IcebergType]) -> tuple[Table, list[int]]:

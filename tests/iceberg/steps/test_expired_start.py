@@ -4,10 +4,10 @@ import pytest
 from pyiceberg.expressions import EqualTo
 from pyiceberg.table import Table
 
-from iceberg.planning_tables import edit_metadata, make_table, rows, snapshot_ids
 from icefloe.errors import TransientError
 from icefloe.iceberg.history.history import ExpiredHistoryError
 from icefloe.iceberg.steps.steps import plan_range
+from support.tables.planning_tables import edit_metadata, make_table, rows, snapshot_ids
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ import pytest
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Summary
 
-from iceberg.planning_tables import edit_metadata, make_table, rows, snapshot_ids
 from icefloe.iceberg.history.metadata_log import MetadataLog
 from icefloe.iceberg.step import StepKind
 from icefloe.iceberg.steps.steps import SnapshotRange, plan_range
+from support.tables.planning_tables import edit_metadata, make_table, rows, snapshot_ids
 
 
 def in_batches(table: Table, *, max_steps: int, **options: object) -> list[SnapshotRange]:

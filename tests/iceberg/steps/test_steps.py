@@ -5,7 +5,6 @@ from pyiceberg.expressions import EqualTo
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Summary
 
-from iceberg.planning_tables import edit_metadata, make_table, rows, snapshot_ids
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.history import (
     ExpiredHistoryError,
@@ -15,6 +14,7 @@ from icefloe.iceberg.history.history import (
 )
 from icefloe.iceberg.step import StepKind
 from icefloe.iceberg.steps.steps import plan_range
+from support.tables.planning_tables import edit_metadata, make_table, rows, snapshot_ids
 
 
 def appended(folder: Path, count: int, **properties: str) -> Table:

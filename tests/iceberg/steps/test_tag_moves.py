@@ -4,10 +4,10 @@ import pytest
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Summary
 
-from iceberg.planning_tables import edit_metadata, make_table, rows, snapshot_ids
 from icefloe.iceberg.history.history import ExpiredHistoryError, NotAnAncestorError, UnknownBranchError
 from icefloe.iceberg.step import StepKind
 from icefloe.iceberg.steps.tag_moves import plan_tag_move
+from support.tables.planning_tables import edit_metadata, make_table, rows, snapshot_ids
 
 
 @pytest.fixture

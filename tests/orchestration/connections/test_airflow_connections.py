@@ -8,7 +8,7 @@ from airflow.providers.apache.iceberg.hooks import iceberg
 from icefloe.errors import TerminalError
 from icefloe.orchestration.connections.airflow_connections import find_connection, resolve_credentials
 from icefloe.redaction.hidden import redacted_foreign
-from orchestration.pipelines import pipeline_from
+from support.pipelines.pipeline_files import pipeline_from
 
 SECRET = "hunter2"
 

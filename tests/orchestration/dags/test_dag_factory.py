@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow.serialization.serialized_objects import DagSerialization
 
 from icefloe.orchestration.dags.dag_factory import make_dags
-from orchestration.pipelines import write_pipeline
+from support.pipelines.pipeline_files import write_pipeline
 
 BATCH_TASKS = {
     "plan", "route", "insert_only", "shuffle_write", "coalesce", "shuffle_read", "nothing_to_do", "commit", "cleanup",

@@ -5,7 +5,7 @@ import pytest
 
 from icefloe.orchestration.dags.pipeline_dags import pipeline_dag
 from icefloe.orchestration.tasks.batch_link import BatchLink
-from orchestration.pipelines import pipeline_from
+from support.pipelines.pipeline_files import pipeline_from
 
 RUN = SimpleNamespace(dag_id="flights", run_id="manual__2026-11-21T10:00:00+00:00")
 

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.workspace import Workspace
 from icefloe.errors import TerminalError
 from icefloe.orchestration.tasks.calls import plan_batch
 from icefloe.pipeline.pipeline_file import load_pipeline
+from support.pipelines.workspace import Workspace
 
 
 def test_a_table_on_a_disk_of_one_machine_is_refused_for_a_cluster_before_a_batch_is_opened(

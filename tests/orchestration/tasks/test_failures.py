@@ -15,7 +15,7 @@ from icefloe.orchestration.tasks.lost_tasks import LostTask
 from icefloe.pipeline.model import Pipeline
 from icefloe.redaction.hidden import hide
 from icefloe.storage.location import open_store
-from orchestration.pipelines import pipeline_from
+from support.pipelines.pipeline_files import pipeline_from
 
 
 def test_what_retrying_cannot_help_fails_at_once_with_the_tasks_name() -> None:

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from icefloe.orchestration.tasks.pipeline_facts import PipelineFacts, broken_document, pipeline_facts_document
-from orchestration.pipelines import pipeline_from
+from support.pipelines.pipeline_files import pipeline_from
 
 
 def test_what_a_dag_says_of_its_pipeline_is_read_back(tmp_path: Path) -> None:

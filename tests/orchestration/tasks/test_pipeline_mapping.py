@@ -2,7 +2,7 @@ import json
 from pathlib import Path
 
 from icefloe.orchestration.tasks.pipeline_facts import pipeline_from_mapping, pipeline_to_mapping
-from orchestration.pipelines import pipeline_from
+from support.pipelines.pipeline_files import pipeline_from
 
 
 def test_a_pipeline_comes_back_from_json_without_its_file(tmp_path: Path) -> None:

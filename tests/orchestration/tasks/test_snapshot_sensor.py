@@ -11,7 +11,7 @@ from icefloe.errors import TerminalError, TransientError, UsageError
 from icefloe.orchestration.tasks import calls as use_cases
 from icefloe.orchestration.tasks.snapshot_sensor import TableSnapshotSensor
 from icefloe.orchestration.tasks.snapshot_trigger import PipelineSnapshotTrigger
-from orchestration.pipelines import pipeline_from
+from support.pipelines.pipeline_files import pipeline_from
 
 QUIET = Work(has_open_batch=False, has_new_snapshot=False, head_snapshot_id=3)
 NEWS = Work(has_open_batch=False, has_new_snapshot=True, head_snapshot_id=4)

@@ -11,8 +11,6 @@ import pytest
 from airflow._shared.module_loading import import_string
 from airflow.providers.apache.iceberg.triggers.iceberg import IcebergTableSnapshotTrigger
 
-from fakes.unanswering import keep_silent, serving
-from iceberg.planning_tables import make_table
 from icefloe.batch.open.open_batch import Work
 from icefloe.errors import TerminalError, TransientError
 from icefloe.orchestration.tasks import calls as use_cases
@@ -20,7 +18,9 @@ from icefloe.orchestration.tasks.pipeline_facts import pipeline_to_mapping
 from icefloe.orchestration.tasks.snapshot_trigger import PipelineSnapshotTrigger
 from icefloe.orchestration.telemetry import metrics
 from icefloe.pipeline.model import Pipeline
-from orchestration.pipelines import pipeline_from
+from support.fakes.unanswering import keep_silent, serving
+from support.pipelines.pipeline_files import pipeline_from
+from support.tables.planning_tables import make_table
 
 QUIET = Work(has_open_batch=False, has_new_snapshot=False, head_snapshot_id=3)
 NEWS = Work(has_open_batch=False, has_new_snapshot=True, head_snapshot_id=4)

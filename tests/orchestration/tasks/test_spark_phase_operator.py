@@ -10,14 +10,14 @@ import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from batch.workshop import Workshop
 from icefloe.batch.context.job_error import JobError
 from icefloe.engines.spark.application import SPARK_JOBS
 from icefloe.errors import TransientError
 from icefloe.orchestration.tasks import calls as use_cases
 from icefloe.orchestration.tasks.spark_phase_operator import SparkPhaseOperator
-from missing import require_package
-from orchestration.pipelines import pipeline_from
+from support.missing import require_package
+from support.pipelines.pipeline_files import pipeline_from
+from support.pipelines.workshop import Workshop
 
 SECRET = "hunter2hunter2"
 PLAN_URI = "file:///var/icefloe/shuffle/flights/7/plan.json"

@@ -9,7 +9,6 @@ import pytest
 from airflow.sdk.observability import stats
 from airflow.sdk.observability.metrics import stats_utils
 
-from batch.workshop import Workshop
 from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.status.pipeline_status import Expiry, PipelineStatus, Trouble
 from icefloe.batch.status.publish_status import publish_status
@@ -20,6 +19,7 @@ from icefloe.orchestration.telemetry.metrics import (
     send_status,
     status_metrics,
 )
+from support.pipelines.workshop import Workshop
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 OPERATIONS = Path(__file__).parents[3] / "docs/operations.md"

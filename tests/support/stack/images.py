@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from servers.jars import class_path, java_program
-from servers.rest_catalog import JARS
-from servers.versitygw import build_versitygw
+from support.servers.jars import class_path, java_program
+from support.servers.rest_catalog import JARS
+from support.servers.versitygw import build_versitygw
 from support.stack.dockerfile import load_stages
 from support.stack.image import SYSTEM_PATH, Image
 from support.stack.postgres_image import PostgresImage

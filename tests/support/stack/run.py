@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from make.make_env import make_env
-from servers.server_process import ServerUnavailableError, free_port
+from support.servers.server_process import ServerUnavailableError, free_port
 from support.stack.compose_file import load_compose
 from support.stack.reader_program import FileRefusedError
 from support.stack.service import Service

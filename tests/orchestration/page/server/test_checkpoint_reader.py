@@ -5,7 +5,7 @@ import pytest
 from icefloe.checkpoint.record_keys import report_key
 from icefloe.orchestration.page.server.checkpoint_reader import CheckpointReader
 from icefloe.pipeline.model import Pipeline
-from orchestration.pipelines import pipeline_from
+from support.pipelines.pipeline_files import pipeline_from
 
 
 def write(pipeline: Pipeline, key: str, text: str) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from dags.lake import Lake
 from icefloe.orchestration.page.document_cache import Found
 from icefloe.orchestration.page.server import table_watch
 from icefloe.orchestration.page.server.table_watch import TableWatch, as_of_now
 from icefloe.pipeline.model import Pipeline
-from orchestration.pipelines import pipeline_from
+from support.pipelines.lake import Lake
+from support.pipelines.pipeline_files import pipeline_from
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from icefloe.orchestration.page.views.dag_state import DagState, RunState, TaskState
 from icefloe.orchestration.page.views.health import State, health_of
 from icefloe.orchestration.tasks.pipeline_facts import PipelineFacts
-from orchestration.pipelines import pipeline_from
+from support.pipelines.pipeline_files import pipeline_from
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(hours=2)

@@ -5,7 +5,7 @@ from icefloe.orchestration.page.document_cache import Found
 from icefloe.orchestration.page.views.dag_state import DagState, RunState, TaskState
 from icefloe.orchestration.page.views.overview import overview_document
 from icefloe.orchestration.tasks.pipeline_facts import PipelineFacts
-from orchestration.pipelines import pipeline_from
+from support.pipelines.pipeline_files import pipeline_from
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 
 __all__ = ["IcefloeRun"]
 
-ROOT: Final = Path(__file__).parents[2]
+ROOT: Final = Path(__file__).parents[3]
 _SECONDS: Final = 240
 
 

@@ -12,8 +12,8 @@ from typing import Final
 
 import pyspark
 
-from servers.fetching import fetching
-from servers.server_process import CACHE, ServerUnavailableError
+from support.servers.fetching import fetching
+from support.servers.server_process import CACHE, ServerUnavailableError
 
 __all__ = ["Jar", "class_path", "java_program"]
 

@@ -7,7 +7,7 @@ in the same commit by position (on V3 tables by a deletion vector).
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from spark.java_writers import JavaWriters
+from support.spark.java_writers import JavaWriters
 
 __all__ = ["UpsertTask", "commit"]
 

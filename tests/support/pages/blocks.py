@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 
 __all__ = ["ROOT", "Block", "all_blocks", "blocks_of", "pages"]
 
-ROOT: Final = Path(__file__).parents[2]
+ROOT: Final = Path(__file__).parents[3]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

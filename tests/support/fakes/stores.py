@@ -2,7 +2,7 @@
 
     store = FaultyStore(open_store("memory://x"), Fault(operation="create", key="commits/*", error=SystemExit(9)))
 
-``import`` as ``from fakes.stores import ...``. `child` works as on any store: the keys that a fault sees are whole.
+`child` works as on any store: the keys that a fault sees are whole.
 """
 
 import os

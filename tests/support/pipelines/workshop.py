@@ -5,7 +5,7 @@
     report = workshop.deliver()                   # plan to cleanup; None when there was nothing to do
     batch = workshop.open()                       # only planned: run(Phase...), coalesce(), commit(), clean_up()
 
-``import`` as ``from batch.workshop import ...``.
+``import`` as ``from support.pipelines.workshop import ...``.
 """
 
 import os
@@ -48,7 +48,7 @@ from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.sinks.files import FilesSink
 from icefloe.storage.location import open_store
 from icefloe.storage.store import Store
-from spark.row_counts import Row, difference, rows_of, weights_of
+from support.spark.row_counts import Row, difference, rows_of, weights_of
 
 __all__ = ["SCHEMA", "InOrder", "OpenBatch", "Workshop", "catalog_properties", "rows", "typed_changes"]
 

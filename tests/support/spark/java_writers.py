@@ -23,9 +23,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from spark.java_commits import JavaCommits, JavaTransaction
-from spark.java_rows import arrow_rows
-from spark.java_states import JavaStates
+from support.spark.java_commits import JavaCommits, JavaTransaction
+from support.spark.java_rows import arrow_rows
+from support.spark.java_states import JavaStates
 
 __all__ = ["JavaWriters", "WrittenVectors"]
 

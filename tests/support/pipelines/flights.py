@@ -9,13 +9,13 @@ from typing import Any, Self
 
 import yaml
 
-from cli.workspace import icefloe
-from dags.lake import Lake
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.engines.run_batch import Observer, run_batch
 from icefloe.pipeline.pipeline_file import load_pipeline
+from support.pipelines.lake import Lake
+from support.pipelines.workspace import icefloe
 
 __all__ = ["Flights"]
 

@@ -16,10 +16,10 @@ from pyiceberg.expressions import In
 from pyiceberg.table import Table
 
 from icefloe.storage.location import open_store
-from servers.deployment_page import documented_pipeline, documented_variables
-from servers.rest_catalog import RestCatalog
-from servers.spark_writer import SparkWriter
-from servers.versitygw import Versitygw
+from support.servers.deployment_page import documented_pipeline, documented_variables
+from support.servers.rest_catalog import RestCatalog
+from support.servers.spark_writer import SparkWriter
+from support.servers.versitygw import Versitygw
 
 __all__ = ["Flights", "counted"]
 

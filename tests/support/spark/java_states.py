@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from spark.java_rows import JavaRows
-from spark.row_counts import Row, rows_of
-from spark.spark_table import SparkTable
+from support.spark.java_rows import JavaRows
+from support.spark.row_counts import Row, rows_of
+from support.spark.spark_table import SparkTable
 
 __all__ = ["JavaStates", "LiveFile"]
 

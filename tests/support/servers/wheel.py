@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from servers.fetching import fetching
-from servers.server_process import CACHE, ServerUnavailableError
+from support.servers.fetching import fetching
+from support.servers.server_process import CACHE, ServerUnavailableError
 
 __all__ = ["wheel_folder"]
 

@@ -22,7 +22,7 @@ from icefloe.cli import main
 
 __all__ = ["Outcome", "Workspace", "icefloe", "icefloe_process", "python"]
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("value", pa.float64()), pa.field("word", pa.string())])
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 __all__ = ["CACHE", "ServerDiedError", "ServerProcess", "ServerUnavailableError", "answers", "as_user", "free_port"]
 
-CACHE: Final = Path(__file__).parents[2] / ".cache"
+CACHE: Final = Path(__file__).parents[3] / ".cache"
 _STOP_SECONDS: Final = 15
 
 

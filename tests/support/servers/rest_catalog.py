@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
-from servers.jars import Jar, class_path, java_program
-from servers.server_process import ServerProcess, answers, free_port
-from servers.versitygw import REGION, Versitygw
+from support.servers.jars import Jar, class_path, java_program
+from support.servers.server_process import ServerProcess, answers, free_port
+from support.servers.versitygw import REGION, Versitygw
 
 __all__ = ["RestCatalog"]
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from storage.answering_server import answering_server
+from support.fakes.answering_server import answering_server
 
 __all__ = ["rest_server"]
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
-from servers.fetching import fetching
-from servers.rest_catalog import RestCatalog
-from servers.versitygw import REGION, Versitygw
-from spark.spark_lab import JARS
+from support.servers.fetching import fetching
+from support.servers.rest_catalog import RestCatalog
+from support.servers.versitygw import REGION, Versitygw
+from support.spark.spark_lab import JARS
 
 __all__ = ["SparkWriter"]
 

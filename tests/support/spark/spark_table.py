@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyiceberg.table import Table
 
-from spark.row_counts import Row, rows_of
+from support.spark.row_counts import Row, rows_of
 
 if TYPE_CHECKING:
-    from spark.spark_lab import SparkLab
+    from support.spark.spark_lab import SparkLab
 
 __all__ = ["SparkTable"]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from docs.blocks import Block, all_blocks
+from support.pages.blocks import Block, all_blocks
 
 __all__ = ["CLAIMS", "Claim", "Kind", "claim_of", "claimed"]
 

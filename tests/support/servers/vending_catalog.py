@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
-from servers.rest_catalog import RestCatalog
-from servers.versitygw import Versitygw
+from support.servers.rest_catalog import RestCatalog
+from support.servers.versitygw import Versitygw
 
 __all__ = ["Vending", "vending_catalog"]
 

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import yaml
 
-from docs.blocks import ROOT
-from docs.claims import Kind, claimed
+from support.pages.blocks import ROOT
+from support.pages.claims import Kind, claimed
 
 __all__ = ["documented_pipeline", "documented_variables"]
 

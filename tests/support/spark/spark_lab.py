@@ -15,8 +15,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from servers.fetching import fetching
-from spark.spark_table import SparkTable
+from support.servers.fetching import fetching
+from support.spark.spark_table import SparkTable
 
 __all__ = ["CATALOG", "NAMESPACE", "SparkLab"]
 
@@ -27,7 +27,7 @@ PACKAGES: Final = (
     "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
     "org.xerial:sqlite-jdbc:3.50.3.0",
 )
-JARS: Final = Path(__file__).parents[2] / ".cache" / "ivy"
+JARS: Final = Path(__file__).parents[3] / ".cache" / "ivy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from servers.wheel import wheel_folder
+from support.servers.wheel import wheel_folder
 
 __all__ = ["find_go"]
 

@@ -4,7 +4,7 @@ import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from servers.server_process import CACHE
+from support.servers.server_process import CACHE
 
 __all__ = ["fetching"]
 

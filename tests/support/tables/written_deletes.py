@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
-from iceberg.written_tables import with_id
 from icefloe.iceberg.delete_file import DeleteFile, FileContent
+from support.tables.written_tables import with_id
 
 POSITION_DELETES = pa.schema(
     [
