@@ -32,7 +32,7 @@ from icefloe.errors import UsageError
 from icefloe.flow import Route
 from icefloe.iceberg.catalog.encryption import refuse_encrypted
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.iceberg.table import Table
+from icefloe.iceberg.table import Table, table_name
 from icefloe.storage.location import open_store
 
 __all__ = ["read_changes"]
@@ -88,7 +88,7 @@ def read_changes(
     """
     _refuse_misuse(table, filter, identifier_columns=identifier_columns, columns=columns)
     _refuse_unknown(changes=changes, commit_groups=commit_groups)
-    refuse_encrypted(table.metadata, table=".".join(table.name()))
+    refuse_encrypted(table.metadata, table=table_name(table))
     request = RangeRequest(
         after_snapshot_id=after_snapshot_id,
         up_to_snapshot_id=up_to_snapshot_id,
@@ -105,7 +105,7 @@ def read_changes(
             steps=snapshots.steps,
             skipped_replace_snapshots=snapshots.skipped_replace_snapshots,
             identity=choose_identity(
-                identifier_columns, schema, table=".".join(table.name()), has_row_ids=has_row_ids(table, changes)
+                identifier_columns, schema, table=table_name(table), has_row_ids=has_row_ids(table, changes)
             ),
             changes=changes,
             columns=None if columns is None else tuple(columns),
@@ -114,7 +114,7 @@ def read_changes(
         ),
         Places(
             pipeline="read_changes",
-            table=".".join(table.name()),
+            table=table_name(table),
             filter_text=filter,
             warnings=snapshots.warnings,
         ),
@@ -132,21 +132,21 @@ def _read(planned_batch: PlannedBatch, table: Table) -> Iterator[pa.RecordBatch]
     """Runs both phases in this process and yields changes as they come; removes the folder between them at the end."""
     plan = planned_batch.plan
     with tempfile.TemporaryDirectory(prefix="icefloe-changes-", ignore_cleanup_errors=True) as folder:
-        batch = BatchFolder(
+        batch_folder = BatchFolder(
             plan=plan, store=open_store(Path(folder).as_uri()), memory_bytes=_MEMORY_BYTES, filter_text=plan.filter
         )
-        inputs = MapInputs(folder=batch, io=table.io)
+        inputs = MapInputs(folder=batch_folder, io=table.io)
         for task, digest in zip(planned_batch.tasks, plan.map_task_digests, strict=True):
-            batch.store.put(task_key(task.map_id, digest), dump_document(task))
+            batch_folder.store.put(task_key(task.map_id, digest), dump_document(task))
         if plan.route is Route.INSERT_ONLY:
             for map_id in range(plan.num_map_tasks):
-                yield from inserted_rows(inputs, map_id, Delivery(batch, with_batch=False))
+                yield from inserted_rows(inputs, map_id, Delivery(batch_folder, with_batch=False))
         elif plan.route is Route.SHUFFLE:
             LocalEngine().map(partial(write_map_output, inputs), range(plan.num_map_tasks))
             coalesced = coalesce_map_outputs(inputs, PhaseTally())
             for each in coalesced.plan.ranges:
-                extents = load_extents(batch, each.range_id, coalesced.epoch)
-                yield from range_changes(batch, extents, Delivery(batch, with_batch=False))
+                extents = load_extents(batch_folder, each.range_id, coalesced.epoch)
+                yield from range_changes(batch_folder, extents, Delivery(batch_folder, with_batch=False))
 
 
 def _refuse_misuse(table: object, filter_text: object, **lists: object) -> None:

@@ -10,8 +10,8 @@ ROWS: Final = (
     Mutation(
         name="rows are looked for one position too far",
         path="batch/rows/row_reader.py",
-        before="here = touched.among(positions)",
-        after="here = touched.among(positions + 1)",
+        before="needed = touched.among(positions)",
+        after="needed = touched.among(positions + 1)",
     ),
     Mutation(
         name="rows that are read again are looked for by their number among the hashed_rows",
@@ -108,7 +108,7 @@ ROWS: Final = (
     ),
     Mutation(
         name="a null key is paired with nothing",
-        path="batch/rows/shuffled_rows.py",
+        path="batch/rows/shuffled_form.py",
         before="identities = row_hashes(self.shape.identity_of(rows.batch))",
         after="identities = hashes",
     ),

@@ -16,6 +16,7 @@ __all__ = [
     "CHANGE_TYPE",
     "COMMIT_SNAPSHOT_ID",
     "COMMIT_TIMESTAMP",
+    "WEIGHT",
     "ChangeType",
     "change_batch",
     "change_schema",

@@ -3,7 +3,7 @@
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 
-__all__ = ["FileIO", "Table", "table_uuid"]
+__all__ = ["FileIO", "Table", "table_name", "table_uuid"]
 
 
 def table_name(table: Table) -> str:

@@ -4,17 +4,17 @@ The byte format is in docs/formats.md, section "Data file".
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Self
 
 import lz4.frame
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from icefloe.changes.columns import CHANGE_ORDINAL, WEIGHT
 from icefloe.errors import TerminalError, TransientError, one_line
 
-__all__ = ["CorruptBlockError", "block_schema", "decode_block", "encode_block"]
-
-WEIGHT: Final = "_weight"
-CHANGE_ORDINAL: Final = "_change_ordinal"
+__all__ = ["BlockRows", "CorruptBlockError", "block_schema", "decode_block", "encode_block"]
 
 _FRAME_START: Final = bytes.fromhex("04224d18 4c 40")
 """LZ4's magic, then the flags every block has: version 1, linked blocks of 64 KiB, content size, content checksum."""
@@ -43,6 +43,26 @@ def block_schema(table_schema: pa.Schema) -> pa.Schema:
     _refuse_dictionaries(table_schema)
     ours = [pa.field(WEIGHT, pa.int64(), nullable=False), pa.field(CHANGE_ORDINAL, pa.int32(), nullable=False)]
     return pa.schema([*table_schema, *ours])
+
+
+class BlockRows(NamedTuple):
+    """The rows of blocks, apart from the two columns that `block_schema` adds.
+
+    Attributes:
+        rows: the table's columns.
+        weights: int64, of each row.
+        change_ordinals: int32, of each row.
+    """
+
+    rows: pa.Table
+    weights: NDArray[np.int64]
+    change_ordinals: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, piece: pa.Table | pa.RecordBatch) -> Self:
+        """The rows of a table or a batch in the schema of blocks."""
+        weights, ordinals = (piece.column(piece.num_columns - place).to_numpy() for place in (2, 1))
+        return cls(piece.select(range(piece.num_columns - 2)), weights, ordinals)
 
 
 def encode_block(batches: Iterable[pa.RecordBatch]) -> bytes:

@@ -1,5 +1,5 @@
 from batch.touched_files import touched_file
-from icefloe.batch.map.cancel import contended_ordinals
+from icefloe.batch.map.carryover import contended_ordinals
 from icefloe.batch.rows.file_effects import FileRows
 
 

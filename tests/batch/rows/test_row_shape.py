@@ -89,7 +89,7 @@ def test_without_a_choice_rows_stay_as_they_are() -> None:
     assert not found.is_identity_carried
     rows = rows_of(found.read)
     assert found.compared(rows) is rows
-    assert found.delivered_of(rows) is rows
+    assert found.without_identity(rows) is rows
     assert [column.to_pylist() for column in found.identity_of(rows)] == [[1, None, None], [1, 2, 3]]
 
 
@@ -107,7 +107,7 @@ def test_identifier_columns_that_are_not_delivered_stand_behind_those_that_are()
     compared = found.compared(rows_of(found.read))
     assert compared.schema.names == ["place", "word", "_identity_0", "_identity_1", "_identity_2"]
     assert compared.column("place").to_pylist() == [{"at": {"y": "y"}}, None, {"at": None}]
-    assert found.delivered_of(compared).schema.names == ["place", "word"]
+    assert found.without_identity(compared).schema.names == ["place", "word"]
     assert [column.to_pylist() for column in found.identity_of(compared)] == [
         [1, 2, 3], [UUID(int=7), None, None], ["p", "q", None],
     ]  # fmt: skip

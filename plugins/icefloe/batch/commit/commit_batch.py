@@ -10,7 +10,7 @@ from icefloe.batch.commit.summary_check import check_summaries
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.phase_record import PhaseRecord, PhaseTally
-from icefloe.batch.stage.range_results import forget_delivered
+from icefloe.batch.stage.range_results import delete_range_results
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.flow import Route
 from icefloe.sinks.sink import BatchSummary, DamagedPartsError
@@ -34,11 +34,11 @@ def commit_batch(running: RunningBatch) -> BatchReport:
     tally = PhaseTally()
     running.requests.taken()
     batch = DeliveredBatch.of(running.folder)
-    left = batch.audited()
+    delivered_sums = batch.audited()
     checks, warnings = check_summaries(plan, batch.handed_on, on_summary_mismatch=running.settings.on_summary_mismatch)
-    report = BatchReport.of(batch, left, checks=checks, warnings=warnings)
+    report = BatchReport.of(batch, delivered_sums, checks=checks, warnings=warnings)
     try:
-        running.sink.commit(_summary(batch, left), batch.messages)
+        running.sink.commit(_summary(batch, delivered_sums), batch.messages)
     except DamagedPartsError as damage:
         _forget(running.folder, batch, damage)
         phase = delivering_phase(plan)
@@ -75,14 +75,14 @@ def _forget(folder: BatchFolder, batch: DeliveredBatch, damage: DamagedPartsErro
     numbers = set(damage.numbers)
     logger.warning("batch %d: parts %s are delivered again", batch.plan.batch_number, sorted(numbers))
     if batch.plan.route is Route.SHUFFLE:
-        forget_delivered(folder.store, sorted(numbers))
+        delete_range_results(folder.store, sorted(numbers))
         return
     for record in batch.records:
         if record.map_id in numbers:
             folder.map_outputs.void(record.map_id, record.generation, damage.sentence)
 
 
-def _summary(batch: DeliveredBatch, left: Sums) -> BatchSummary:
+def _summary(batch: DeliveredBatch, delivered_sums: Sums) -> BatchSummary:
     plan = batch.plan
     return BatchSummary(
         pipeline=plan.pipeline,
@@ -93,5 +93,5 @@ def _summary(batch: DeliveredBatch, left: Sums) -> BatchSummary:
         steps=len(plan.steps),
         rows=sum(message.rows for message in batch.messages),
         counts=batch.counts,
-        hash_sum=left.hash_sum(),
+        hash_sum=delivered_sums.hash_sum(),
     )

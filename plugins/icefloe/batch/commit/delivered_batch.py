@@ -10,7 +10,7 @@ from icefloe.batch.phase_record import PhaseRecord, load_phases
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
 from icefloe.batch.stage.deliver import CHANGE_WEIGHTS
-from icefloe.batch.stage.range_results import RangeResult, range_results
+from icefloe.batch.stage.range_results import RangeResult, load_range_results
 from icefloe.changes.columns import ChangeType
 from icefloe.documents import load_document
 from icefloe.errors import TransientError
@@ -84,24 +84,24 @@ class DeliveredBatch:
             AuditError: the sums differ, or the sink was given other rows than those that were summed up.
         """
         what = f"batch {self.plan.batch_number} of {self.plan.pipeline}"
-        left = self.handed_on
+        delivered_sums = self.handed_on
         if self.plan.route is Route.SHUFFLE:
-            left = _merged(result.sums for result in self.results)
-            left.require(self.handed_on, what=what, per_ordinal=not self.plan.is_net)
-        signed_count = sum(left.signed_counts().values())
+            delivered_sums = _merged(result.sums for result in self.results)
+            delivered_sums.require(self.handed_on, what=what, per_ordinal=not self.plan.is_net)
+        signed_count = sum(delivered_sums.signed_counts().values())
         # A second path: what the sink was given, as its messages count it, against what the tasks summed up.
         given = (
             sum(_signed_count(message.counts) for message in self.messages),
             sum(message.hash_sum for message in self.messages) % (1 << 128),
         )
-        if given != (signed_count, left.hash_sum()):
+        if given != (signed_count, delivered_sums.hash_sum()):
             raise AuditError(
-                f"{what} does not add up at the sink: {signed_count} rows net with hash sum {left.hash_sum():032x} "
-                f"left, {given[0]} with {given[1]:032x} were written; the batch is not delivered, please report this "
-                "with the batch's folder",
+                f"{what} does not add up at the sink: {signed_count} rows net with hash sum "
+                f"{delivered_sums.hash_sum():032x} left, {given[0]} with {given[1]:032x} were written; the batch is "
+                "not delivered, please report this with the batch's folder",
                 what=what,
             )
-        return left
+        return delivered_sums
 
 
 def delivering_phase(plan: Plan) -> Phase:
@@ -126,7 +126,7 @@ def _records(folder: BatchFolder) -> list[MapOutputRecord]:
 
 def _results(folder: BatchFolder) -> list[RangeResult]:
     ranges = [each.range_id for each in load_coalesce_plan(folder).ranges]
-    found = range_results(folder.store, ranges)
+    found = load_range_results(folder.store, ranges)
     missing = [range_id for range_id, result in zip(ranges, found, strict=True) if result is None]
     if missing:
         phase = delivering_phase(folder.plan)

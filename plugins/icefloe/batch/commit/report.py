@@ -91,13 +91,13 @@ class BatchReport:
 
     @classmethod
     def of(
-        cls, batch: DeliveredBatch, left: Sums, *, checks: tuple[SummaryCheck, ...], warnings: tuple[str, ...]
+        cls, batch: DeliveredBatch, delivered_sums: Sums, *, checks: tuple[SummaryCheck, ...], warnings: tuple[str, ...]
     ) -> "BatchReport":
         """The report of a batch that is being committed now.
 
         Args:
             batch: the batch with the results of its tasks.
-            left: sums of its changes.
+            delivered_sums: sums of its changes.
             checks: checks against the snapshot summaries.
             warnings: warnings that came up while committing; the report lists them after the warnings of the plan.
         """
@@ -127,7 +127,7 @@ class BatchReport:
             ranges=len(batch.results),
             map_seconds=sum(record.seconds for record in records),
             reduce_seconds=sum(result.seconds for result in batch.results),
-            hash_sum=left.hash_sum(),
+            hash_sum=delivered_sums.hash_sum(),
             summary_checks=checks,
             warnings=(*plan.warnings, *warnings),
             committed_at=now.isoformat(timespec="milliseconds"),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from icefloe.batch.batch_keys import PLAN, task_key
 from icefloe.batch.plan_document import MapTask, Plan, upgraded_plan
 from icefloe.batch.rows.row_shape import RowShape
+from icefloe.batch.rows.shuffled_form import ShuffledForm
 from icefloe.documents import TornDocumentError, digest_of, load_document
 from icefloe.errors import TerminalError
 from icefloe.iceberg.schemas.table_schema import TableSchema
@@ -48,6 +49,11 @@ class BatchFolder:
             filter_as_written=plan.filter,
             table=plan.table,
         )
+
+    @property
+    def shuffled_form(self) -> ShuffledForm:
+        """The form in which rows pass the shuffle."""
+        return ShuffledForm(shape=self.shape)
 
     @property
     def map_outputs(self) -> MapOutputLog:

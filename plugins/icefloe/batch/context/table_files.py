@@ -39,20 +39,21 @@ def open_table(
     )
 
 
-def table_files(plan: Plan, batch: BatchReference, environ: Mapping[str, str]) -> TableAccess:
+def table_files(plan: Plan, reference: BatchReference, environ: Mapping[str, str]) -> TableAccess:
     """Access to the table's files, with the credentials that the catalog vends. Never stored.
 
     Args:
         plan: plan of the batch.
-        batch: its credentials open the catalog; its settings allow locations, so that adding one helps an open batch.
+        reference: its credentials open the catalog; its settings allow locations, so that adding one
+            helps an open batch.
         environ: environment of this process.
     """
     return TableAccess.of(
         open_table(
             plan.catalog,
             plan.table,
-            credentials=batch.credentials,
+            credentials=reference.credentials,
             environ=environ,
-            allowed_locations=batch.settings.allowed_locations,
+            allowed_locations=reference.settings.allowed_locations,
         )
     )

@@ -9,7 +9,6 @@ Read in this order:
 - `carryover`: the rows of a group of files that really changed
 - `rewritten_files`: files rewritten in place, compared position by position
 - `hashed_rows`: rows that alignment leaves, with their hashes
-- `cancel`: equal rows of opposite sign, removed
 - `read_tally`: rows read, checked against the plan
 """
 

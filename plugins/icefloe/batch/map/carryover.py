@@ -1,19 +1,23 @@
 """Carry-over, cancelled before the shuffle: the rows of a group of files that really changed."""
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
-from icefloe.batch.map.cancel import contended_ordinals, effects_left
+import numpy as np
+
 from icefloe.batch.map.hashed_rows import HashedRows, MemoryBudget, hash_file
 from icefloe.batch.map.read_tally import FileTally, ReadTally
 from icefloe.batch.map.rewritten_files import align, alignable_pairs
 from icefloe.batch.rows.file_effects import FileRows
 from icefloe.batch.rows.row_reader import TableRowReader
-from icefloe.batch.rows.weighted_rows import WeightedRows
+from icefloe.batch.rows.row_set import RowSet
+from icefloe.batch.rows.weighted_rows import Effect, WeightedRows
+from icefloe.changes.consolidate import surviving_rows
 from icefloe.changes.hash_slice import HashSlice
-from icefloe.changes.row_hash.row_hashes import row_hashes_of_batch
+from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 
-_BYTES_PER_CANDIDATE: Final = 64
+_BYTES_PER_HASHED_ROW: Final = 64
 """A position, a row hash, a copy of it next to the hashes of the other files, and memory to compare them."""
 _MIN_SLICE_ROWS: Final = 1 << 16
 
@@ -75,11 +79,11 @@ class CarryOver:
         done = {each.tally.file.key for each in aligned}
         rest = [file for file in files if file.key not in done]
         rows = sum(file.rows_touched() for file in rest)
-        slice_rows = max(_MIN_SLICE_ROWS, budget.free_bytes // _BYTES_PER_CANDIDATE)
-        budget.take(min(budget.free_bytes, rows * _BYTES_PER_CANDIDATE))
-        for part in HashSlice.slices(-(-rows // slice_rows)):
-            hashed_rows = [each.within(part) for each in aligned]
-            hashed_rows += [hash_file(file, self._reader, budget=budget, part=part) for file in rest]
+        slice_rows = max(_MIN_SLICE_ROWS, budget.free_bytes // _BYTES_PER_HASHED_ROW)
+        budget.take(min(budget.free_bytes, rows * _BYTES_PER_HASHED_ROW))
+        for hash_slice in HashSlice.slices(-(-rows // slice_rows)):
+            hashed_rows = [each.within(hash_slice) for each in aligned]
+            hashed_rows += [hash_file(file, self._reader, budget=budget, hash_slice=hash_slice) for file in rest]
             for each in hashed_rows:
                 self.tally.add_file(each.tally)
             effects = effects_left(hashed_rows, contended)
@@ -92,3 +96,45 @@ class CarryOver:
             return []  # a filter removes different rows on each side, so equal positions no longer mean the same row
         pairs = (align(removed, added, self._reader, budget=budget) for removed, added in alignable_pairs(files))
         return [hashed_rows for pair in pairs if pair is not None for hashed_rows in pair]
+
+
+def contended_ordinals(files: Sequence[FileRows]) -> frozenset[int]:
+    """The ordinals in which rows of these files can cancel one for one.
+
+    If a step lists a file more than once, the file has a greater weight, and the cancelling is left to the reduce side.
+    """
+    weights: dict[int, set[int]] = {}
+    for file in files:
+        for effect in file.effects:
+            weights.setdefault(effect.change_ordinal, set()).add(effect.weight)
+    return frozenset(ordinal for ordinal, found in weights.items() if found == {-1, 1})
+
+
+def effects_left(hashed_rows: Sequence[HashedRows], contended: frozenset[int]) -> list[list[Effect]]:
+    """The effects of each file: on the surviving rows in contended ordinals, unchanged in the others."""
+    effects = [[effect for effect in file.effects if effect.change_ordinal not in contended] for file in hashed_rows]
+    for ordinal in sorted(contended):
+        # Of a side, the rows of all files are compared end to end, then cut back to their files:
+        #   added rows   a: 0 1 2   b: 0 1      bounds 0 3 5
+        #   surviving    1, 4                   row 1 of a, row 1 of b
+        sides = [[*_rows_of(hashed_rows, ordinal, weight)] for weight in (-1, 1)]
+        surviving = surviving_rows(
+            *(RowHashes.concat([hashed_rows[index].hashes.take(rows) for index, rows in side]) for side in sides)
+        )
+        for side, weight, positions in zip(sides, (-1, 1), surviving, strict=True):
+            bounds = np.cumsum([0, *(len(rows) for _, rows in side)])
+            cuts = pairwise(np.searchsorted(positions, bounds))
+            for (index, rows), start, (first, last) in zip(side, bounds[:-1], cuts, strict=True):
+                kept = RowSet(positions=rows[positions[first:last] - start])
+                effects[index].append(Effect(change_ordinal=ordinal, weight=weight, rows=kept))
+    return effects
+
+
+def _rows_of(hashed_rows: Sequence[HashedRows], ordinal: int, weight: int) -> list[tuple[int, np.ndarray]]:
+    """Pairs of a file's index and its hashed rows, for one step and sign."""
+    return [
+        (index, effect.rows.among(np.arange(len(file.hashes))))
+        for index, file in enumerate(hashed_rows)
+        for effect in file.effects
+        if (effect.change_ordinal, effect.weight) == (ordinal, weight)
+    ]

@@ -1,4 +1,4 @@
-"""Candidates: rows of one file that may not cancel, with their hashes."""
+"""Rows of one file that may not cancel, with their hashes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -47,10 +47,10 @@ class HashedRows:
 
     Attributes:
         tally: tally of the file, read to its end.
-        effects: on the candidates, which are numbered from 0.
-        hashes: hashes of the candidates.
-        kept: batches that hold the candidates, if memory allowed; None: they are read from the file again.
-        places: positions of the candidates in ``kept``, or in the file; None: one after the other.
+        effects: on the hashed rows, which are numbered from 0.
+        hashes: one of each row.
+        kept: batches that hold the rows, if memory allowed; None: they are read from the file again.
+        places: positions of the rows in ``kept``, or in the file; None: one after the other.
     """
 
     tally: FileTally
@@ -59,27 +59,27 @@ class HashedRows:
     kept: Sequence[pa.RecordBatch] | None
     places: Positions | None = None
 
-    def within(self, part: HashSlice) -> Self:
-        """The candidates whose hashes are in a slice."""
-        if part.is_whole:
+    def within(self, hash_slice: HashSlice) -> Self:
+        """The rows whose hashes are in a slice."""
+        if hash_slice.is_whole:
             return self
-        here = part.positions(self.hashes)
+        in_slice = hash_slice.positions(self.hashes)
         return replace(
             self,
-            effects=seen_from(self.effects, here),
-            hashes=self.hashes.take(here),
-            places=here if self.places is None else self.places[here],
+            effects=seen_from(self.effects, in_slice),
+            hashes=self.hashes.take(in_slice),
+            places=in_slice if self.places is None else self.places[in_slice],
         )
 
     def rows(self, effects: Sequence[Effect], reader: TableRowReader) -> Iterator[WeightedRows]:
-        """The candidates that effects touch."""
+        """The rows that effects touch."""
         touched = reduce(RowSet.union, (effect.rows for effect in effects), RowSet(positions=np.zeros(0, np.int64)))
         wanted = touched.among(np.arange(len(self.hashes)))
         start = 0
         for batch in self._rows_at(wanted if self.places is None else self.places[wanted], reader):
-            here = wanted[start : start + batch.num_rows]
+            positions = wanted[start : start + batch.num_rows]
             start += batch.num_rows
-            yield WeightedRows.of(batch, self.hashes.take(here), here, effects)
+            yield WeightedRows.of(batch, self.hashes.take(positions), positions, effects)
 
     def _rows_at(self, wanted: Positions, reader: TableRowReader) -> Iterator[pa.RecordBatch]:
         if not len(wanted):
@@ -94,26 +94,26 @@ class HashedRows:
                 yield reader.plain(batch.take(pa.array(wanted[first:last] - (stop - batch.num_rows))))
 
 
-def hash_file(file: FileRows, reader: TableRowReader, *, budget: MemoryBudget, part: HashSlice) -> HashedRows:
-    """Every touched row of a file as a candidate, or only the rows whose hashes are in a slice.
+def hash_file(file: FileRows, reader: TableRowReader, *, budget: MemoryBudget, hash_slice: HashSlice) -> HashedRows:
+    """Every touched row of a file with its hash, or only the rows whose hashes are in a slice.
 
     Args:
         file: with its effects.
         reader: reads the file.
         budget: its free bytes decide whether the rows are kept; rows of a slice are never kept.
-        part: slice of the hashes.
+        hash_slice: slice of the hashes.
     """
     tally = FileTally(file)
     hashes: list[RowHashes] = []
     places: list[Positions] = [np.zeros(0, np.int64)]
-    kept: list[pa.RecordBatch] | None = [] if part.is_whole else None
+    kept: list[pa.RecordBatch] | None = [] if hash_slice.is_whole else None
     kept_bytes = 0
     for rows in reader.read(file):
         tally.add(rows)
         hashed = row_hashes_of_batch(rows.batch)
-        here = part.positions(hashed)
-        hashes.append(hashed if part.is_whole else hashed.take(here))
-        places.append(rows.positions if part.is_whole else rows.positions[here])
+        in_slice = hash_slice.positions(hashed)
+        hashes.append(hashed if hash_slice.is_whole else hashed.take(in_slice))
+        places.append(rows.positions if hash_slice.is_whole else rows.positions[in_slice])
         if kept is not None:
             kept.append(rows.batch)
             kept_bytes += rows.batch.nbytes

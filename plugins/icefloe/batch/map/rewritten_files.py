@@ -49,7 +49,7 @@ def align(
         budget: memory for the rows that differ.
 
     Returns:
-        The candidates of each file; None if the row order was not kept, or memory is short.
+        The hashed rows of each file; None if the row order was not kept, or memory is short.
     """
     tallies = FileTally(removed), FileTally(added)
     sides = [_counted(tally, reader) for tally in tallies]

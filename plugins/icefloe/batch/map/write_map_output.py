@@ -8,7 +8,6 @@ from icefloe.audit.sums import Sums
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.map.carryover import CarryOver
-from icefloe.batch.rows.shuffled_rows import ShuffledRows
 from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts, new_attempt
 from icefloe.shuffle.map_output_record import MapOutputRecord
 from icefloe.shuffle.reduce_ids import reduce_ids
@@ -47,7 +46,7 @@ def write_map_output(inputs: MapInputs, map_id: int, *, attempt: str | None = No
         map_id=map_id,
         generation=state.generation,
         attempt=attempt or new_attempt(),
-        schema=ShuffledRows(shape=folder.shape).schema,
+        schema=folder.shuffled_form.schema,
         num_partitions=plan.num_partitions,
         memory_bytes=memory_bytes,
         spill_folders=local_folders(os.environ),
@@ -74,17 +73,17 @@ def write_map_output(inputs: MapInputs, map_id: int, *, attempt: str | None = No
 
 def _hand_on(folder: BatchFolder, carryover: CarryOver, writer: MapOutputWriter, sums: Sums) -> int:
     """Routes every changed row by its identity; returns their number."""
-    shuffled = ShuffledRows(shape=folder.shape)
+    form = folder.shuffled_form
     handed_on = 0
     for rows in carryover.changed_rows():
-        batch, hashes, identities = shuffled.of(rows)
+        shuffled = form.to_shuffle(rows)
         writer.write(
-            batch,
-            reduce_ids=reduce_ids(identities, folder.plan.num_partitions),
+            shuffled.batch,
+            reduce_ids=reduce_ids(shuffled.identity_hashes, folder.plan.num_partitions),
             change_ordinals=rows.change_ordinals,
             weights=rows.weights,
-            row_hashes=hashes,
+            row_hashes=shuffled.row_hashes,
         )
-        sums.add_rows(hashes, rows.change_ordinals, rows.weights)
-        handed_on += batch.num_rows
+        sums.add_rows(shuffled.row_hashes, rows.change_ordinals, rows.weights)
+        handed_on += shuffled.batch.num_rows
     return handed_on

@@ -11,7 +11,6 @@ import pyarrow as pa
 from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.map.carryover import CarryOver
 from icefloe.batch.rows.row_reader import TableRowReader
-from icefloe.batch.rows.shuffled_rows import ShuffledRows
 from icefloe.batch.stage.deliver import Delivery, deliver
 from icefloe.changes.columns import ChangeType
 from icefloe.documents import dump_document
@@ -68,9 +67,9 @@ def inserted_rows(
     carryover = CarryOver(
         inputs.file_rows(map_id), reader or inputs.row_reader(), memory_bytes=inputs.folder.memory_bytes
     )
-    shuffled = ShuffledRows(shape=inputs.folder.shape)
+    form = inputs.folder.shuffled_form
     for rows in carryover.changed_rows():
-        delivered, hashes = shuffled.delivered_of(rows)
+        delivered, hashes = form.to_deliver(rows)
         yield from delivery.batches(
             delivered,
             hashes,

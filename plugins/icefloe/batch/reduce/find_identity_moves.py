@@ -21,12 +21,11 @@ from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.reduce.identity_move_files import IdentityMoveFiles, IdentityMoves
 from icefloe.batch.reduce.range_extents import load_extents
 from icefloe.batch.reduce.range_rows import RangeRows
-from icefloe.batch.rows.shuffled_rows import ShuffledRows
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.identity_moves import cancelled_elsewhere, combined_hashes
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
 from icefloe.errors import TerminalError
-from icefloe.shuffle.blocks import CorruptBlockError
+from icefloe.shuffle.blocks import BlockRows, CorruptBlockError
 from icefloe.shuffle.extents import RangeExtents
 from icefloe.shuffle.reduce_ids import reduce_ids
 from icefloe.shuffle.reduce_ranges import CoalescePlan
@@ -116,14 +115,13 @@ def _cancelled(rows: IdentityMoves) -> IdentityMoves:
 
 def _rows(folder: BatchFolder, extents: RangeExtents) -> Iterator[IdentityMoves]:
     """The rows of a range, consolidated by row and identity, piece by piece."""
-    shuffled = ShuffledRows(shape=folder.shape)
+    shuffled = folder.shuffled_form
     pieces = RangeRows(folder.store, extents, shuffled=shuffled, memory_bytes=folder.memory_bytes).pieces()
     for piece in pieces:
-        weights, ordinals = (piece.column(index).to_numpy() for index in (-2, -1))
+        rows, weights, ordinals = BlockRows.of(piece)
         if folder.plan.is_net:
             ordinals = np.zeros_like(ordinals)
-        rows = piece.select(range(piece.num_columns - 2))
-        hashes, identities = row_hashes(shuffled.delivered(rows).columns), shuffled.identities(rows)
+        hashes, identities = row_hashes(shuffled.without_identity(rows).columns), shuffled.identities(rows)
         positions, weights = consolidate(combined_hashes(hashes, identities), ordinals, weights)
         yield IdentityMoves(
             row_hashes=hashes.take(positions),

@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from icefloe.batch.rows.shuffled_rows import ShuffledRows
+from icefloe.batch.rows.shuffled_form import ShuffledForm
 from icefloe.changes.hash_slice import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes
-from icefloe.shuffle.blocks import block_schema
+from icefloe.shuffle.blocks import BlockRows, block_schema
 from icefloe.shuffle.extents import Extent, RangeExtents
 from icefloe.shuffle.fetch import FetchedBlock, fetch_blocks
 from icefloe.storage.store import Store
@@ -42,7 +42,7 @@ class RangeRows:
         store: Store,
         extents: RangeExtents,
         *,
-        shuffled: ShuffledRows,
+        shuffled: ShuffledForm,
         memory_bytes: int,
     ) -> None:
         self._store = store
@@ -66,36 +66,36 @@ class RangeRows:
                 logger.info("range %d: partition %d is read in slices", self._extents.range_id, reduce_id)
                 yield from self._slices(_one_partition(self._extents, reduce_id), HashSlice())
 
-    def _slices(self, partition: RangeExtents, part: HashSlice) -> Iterator[pa.Table]:
+    def _slices(self, partition: RangeExtents, hash_slice: HashSlice) -> Iterator[pa.Table]:
         # A partition that is too large as a whole is read as its halves 0.. and 1.., a half that is too large as 00..
         # and 01.. Lower half first, so that changes leave in the order of their identity hashes.
-        for half in part.halves():
+        for half in hash_slice.halves():
             rows = self._collect(self._blocks(partition), half)
             if rows is None:
                 yield from self._slices(partition, half)
             elif rows.num_rows:
                 yield rows
 
-    def _collect(self, blocks: Iterable[FetchedBlock], part: HashSlice) -> pa.Table | None:
+    def _collect(self, blocks: Iterable[FetchedBlock], hash_slice: HashSlice) -> pa.Table | None:
         """The rows of a slice; None if they are too many and not all of one identity."""
         kept: list[pa.RecordBatch] = []
         kept_bytes = 0
         seen = _SeenHashes()
         for batch in (batch for block in blocks for batch in block.batches):
-            rows = batch if part.is_whole else self._rows_within(batch, part, seen)
+            rows = batch if hash_slice.is_whole else self._rows_within(batch, hash_slice, seen)
             kept.append(rows)
             kept_bytes += rows.nbytes
             # Rows of one identity stay together whatever they take: pairs need all of them, and no further bit
             # separates them.
-            if kept_bytes > self._piece_bytes and (part.is_whole or seen.differ):
+            if kept_bytes > self._piece_bytes and (hash_slice.is_whole or seen.differ):
                 return None
         return pa.Table.from_batches(kept, self._schema)
 
-    def _rows_within(self, batch: pa.RecordBatch, part: HashSlice, seen: "_SeenHashes") -> pa.RecordBatch:
-        hashes = self._shuffled.identities(batch.select(range(batch.num_columns - 2)))
-        here = part.positions(hashes)
-        seen.add(hashes.take(here))
-        return batch.take(pa.array(here))
+    def _rows_within(self, batch: pa.RecordBatch, hash_slice: HashSlice, seen: "_SeenHashes") -> pa.RecordBatch:
+        hashes = self._shuffled.identities(BlockRows.of(batch).rows)
+        in_slice = hash_slice.positions(hashes)
+        seen.add(hashes.take(in_slice))
+        return batch.take(pa.array(in_slice))
 
     def _blocks(self, extents: RangeExtents) -> Iterator[FetchedBlock]:
         return fetch_blocks(self._store, extents, self._schema, max_fetch_bytes=self._fetch_bytes)
@@ -115,7 +115,7 @@ class _SeenHashes:
 
 
 def _one_partition(extents: RangeExtents, reduce_id: int) -> RangeExtents:
-    """The part of a range that is one reduce partition."""
+    """The hash_slice of a range that is one reduce partition."""
     position = reduce_id - extents.start
     parts = tuple(_one_block(each, position) for each in extents.extents if each.block_lengths[position])
     return replace(extents, start=reduce_id, stop=reduce_id + 1, extents=parts)

@@ -15,14 +15,15 @@ from icefloe.batch.reduce.find_identity_moves import load_identity_moves
 from icefloe.batch.reduce.identity_move_files import IdentityMoves
 from icefloe.batch.reduce.range_extents import load_extents
 from icefloe.batch.reduce.range_rows import RangeRows
-from icefloe.batch.rows.shuffled_rows import ShuffledRows
+from icefloe.batch.rows.shuffled_form import ShuffledForm
 from icefloe.batch.stage.deliver import Delivery, deliver
-from icefloe.batch.stage.range_results import RangeResult, delivered, record_delivered
+from icefloe.batch.stage.range_results import RangeResult, create_range_result, load_range_result
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.identity_moves import combined_hashes
 from icefloe.changes.net import net_changes
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
 from icefloe.changes.updates import pair_updates
+from icefloe.shuffle.blocks import BlockRows
 from icefloe.shuffle.extents import RangeExtents
 from icefloe.shuffle.reduce_ids import reduce_ids
 from icefloe.sinks.sink import Sink
@@ -47,7 +48,7 @@ def read_range(folder: BatchFolder, sink: Sink, range_id: int, *, requests: Requ
         CorruptMapOutputError: names the map output to make again.
         AuditError: the changes do not add up to the rows that the map tasks handed on; nothing was delivered.
     """
-    result = delivered(folder.store, range_id)
+    result = load_range_result(folder.store, range_id)
     if result is not None:
         return result
     started = time.monotonic()
@@ -62,7 +63,7 @@ def read_range(folder: BatchFolder, sink: Sink, range_id: int, *, requests: Requ
         fetched_blocks=sum(length > 0 for extent in extents.extents for length in extent.block_lengths),
         seconds=time.monotonic() - started,
     )
-    recorded = record_delivered(folder.store, result)
+    recorded = create_range_result(folder.store, result)
     if recorded != result:
         logger.info("range %d: another attempt was first", range_id)
         requests.add(RequestTotals(races_lost=1))
@@ -81,7 +82,7 @@ def range_changes(folder: BatchFolder, extents: RangeExtents, delivery: Delivery
         CorruptMapOutputError: names the map output to make again.
         AuditError: after the last batch, if the changes do not add up.
     """
-    shuffled = ShuffledRows(shape=folder.shape)
+    shuffled = folder.shuffled_form
     expected = Sums(extents.ordinals)
     cancelled = load_identity_moves(folder, extents.range_id) if folder.shape.is_identity_carried else None
     if cancelled is not None:
@@ -101,18 +102,19 @@ def range_changes(folder: BatchFolder, extents: RangeExtents, delivery: Delivery
 class _RangeChanges:
     """Turns the rows of pieces into changes. A piece holds all rows of each of its identities."""
 
-    def __init__(self, plan: Plan, shuffled: ShuffledRows, cancelled: Mapping[int, IdentityMoves] | None) -> None:
+    def __init__(self, plan: Plan, shuffled: ShuffledForm, cancelled: Mapping[int, IdentityMoves] | None) -> None:
         self._plan = plan
         self._shuffled = shuffled
         self._cancelled = cancelled
 
     def of(self, piece: pa.Table, delivery: Delivery) -> Iterator[pa.RecordBatch]:
         """The changes of one piece, in delivery order."""
-        rows = piece.select(range(piece.num_columns - 2))
-        table = self._shuffled.delivered(rows)
+        block_rows = BlockRows.of(piece)
+        rows = block_rows.rows
+        table = self._shuffled.without_identity(rows)
         hashes = row_hashes(table.columns)
         identities = self._shuffled.identities(rows) if self._shuffled.has_identity else None
-        positions, weights, ordinals = self._left(piece, hashes, identities)
+        positions, weights, ordinals = self._survivors(block_rows, hashes, identities)
         if not len(positions):
             return
         [survivors] = table.take(pa.array(positions)).combine_chunks().to_batches()
@@ -125,28 +127,28 @@ class _RangeChanges:
         )
         yield from delivery.batches(survivors, hashes, picks, change_types, ordinals)
 
-    def _left(
-        self, piece: pa.Table, hashes: RowHashes, identities: RowHashes | None
+    def _survivors(
+        self, block_rows: BlockRows, hashes: RowHashes, identities: RowHashes | None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
         """The rows whose weights do not cancel, with weights and ordinals."""
-        weights, ordinals = (piece.column(index).to_numpy() for index in (-2, -1))
+        _, weights, ordinals = block_rows
         # If other identities may cancel rows, equal rows of two identities must stay apart until that is applied.
         keys = hashes if self._cancelled is None or identities is None else combined_hashes(hashes, identities)
         positions, weights = consolidate(keys, ordinals, weights)
         ordinals = ordinals[positions]
         if self._plan.is_net:
-            left, weights, ordinals = net_changes(
+            kept, weights, ordinals = net_changes(
                 row_hashes=keys.take(positions),
                 identity_hashes=_taken(identities, positions),
                 change_ordinals=ordinals,
                 weights=weights,
             )
-            positions = positions[left]
+            positions = positions[kept]
         cancelled = self._cancelled_of(identities)
         if cancelled is None:
             return positions, weights, ordinals
-        left, weights = self._without(cancelled, keys.take(positions), ordinals, weights)
-        return positions[left], weights, ordinals[left]
+        kept, weights = self._without(cancelled, keys.take(positions), ordinals, weights)
+        return positions[kept], weights, ordinals[kept]
 
     def _cancelled_of(self, identities: RowHashes | None) -> IdentityMoves | None:
         """The cancelled rows of the one reduce partition that a piece's rows belong to."""
@@ -171,8 +173,8 @@ class _RangeChanges:
             np.concatenate([own, cancelled.change_ordinals]),
             np.concatenate([weights, cancelled.weights]),
         )
-        here = positions < len(keys)
-        return positions[here], sums[here]
+        is_own = positions < len(keys)
+        return positions[is_own], sums[is_own]
 
 
 def _taken(hashes: RowHashes | None, positions: NDArray[np.int64]) -> RowHashes | None:

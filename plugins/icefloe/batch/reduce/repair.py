@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from icefloe.batch.context.batch_folder import BatchFolder
-from icefloe.batch.rows.shuffled_rows import ShuffledRows
 from icefloe.errors import TerminalError
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.committed_output import CommittedOutput, read_committed_outputs
@@ -38,7 +37,7 @@ def whole_outputs(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) ->
         outputs, damaged = read_committed_outputs(
             folder.store,
             folder.map_outputs.records(range(folder.plan.num_map_tasks)),
-            schema=block_schema(ShuffledRows(shape=folder.shape).schema),
+            schema=block_schema(folder.shuffled_form.schema),
             num_partitions=folder.plan.num_partitions,
         )
         if not damaged:

@@ -7,7 +7,7 @@ Read in this order:
 - `weighted_rows`: rows with the weight they have in each step
 - `file_effects`: a data file's rows and what each step does to them
 - `row_reader`: reads the rows that effects touch and the filter lets pass
-- `shuffled_rows`: rows as shuffle blocks hold them
+- `shuffled_form`: rows as shuffle blocks hold them
 """
 
 __all__ = [
@@ -15,6 +15,6 @@ __all__ = [
     "row_reader",
     "row_set",
     "row_shape",
-    "shuffled_rows",
+    "shuffled_form",
     "weighted_rows",
 ]

@@ -73,15 +73,15 @@ class TableRowReader:
         for positions, batch, rows_read in self._touched(file):
             kept = positions
             if self.shape.row_filter is not None:
-                here = np.flatnonzero(self.shape.row_filter.mask(batch))
-                kept = positions[here]
-                batch = batch.take(pa.array(here)) if len(here) < len(positions) else batch
+                passing = np.flatnonzero(self.shape.row_filter.mask(batch))
+                kept = positions[passing]
+                batch = batch.take(pa.array(passing)) if len(passing) < len(positions) else batch
             yield ReadRows(positions=kept, batch=self._compared(batch, file.data_file, kept), rows_read=rows_read)
 
     def read_rows(self, data_file: DataFile, positions: Positions) -> Iterator[pa.RecordBatch]:
         """The rows at ascending positions: compared rows, text decoded."""
-        for here, batch in self._at(data_file, positions):
-            yield self.plain(self._compared(batch, data_file, here))
+        for found_at, batch in self._at(data_file, positions):
+            yield self.plain(self._compared(batch, data_file, found_at))
 
     def plain(self, compared: pa.RecordBatch) -> pa.RecordBatch:
         """The same compared rows with text decoded."""
@@ -103,11 +103,11 @@ class TableRowReader:
                 yield _NO_ROWS, _empty(self.shape.read.arrow), touched.count_between(first, first + num_rows)
                 continue
             positions = np.arange(first, first + num_rows)
-            here = touched.among(positions)
-            if len(here) == len(positions):
+            needed = touched.among(positions)
+            if len(needed) == len(positions):
                 yield positions, batch, num_rows
-            elif len(here):
-                yield positions[here], batch.take(pa.array(here)), len(here)
+            elif len(needed):
+                yield positions[needed], batch.take(pa.array(needed)), len(needed)
 
     def _whole(self, data_file: DataFile) -> Iterator[tuple[int, int, pa.RecordBatch | None]]:
         """The rows of a file as (first position, rows, batch); no batch if none of them can pass the filter."""

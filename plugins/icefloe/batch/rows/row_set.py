@@ -65,8 +65,8 @@ class RowSet:
 
     def seen_from(self, positions: Positions) -> "RowSet":
         """The same rows if only the rows at ``positions`` are left, numbered from 0."""
-        here = self.among(positions)
-        return RowSet.ALL if len(here) == len(positions) else RowSet(positions=here)
+        own = self.among(positions)
+        return RowSet.ALL if len(own) == len(positions) else RowSet(positions=own)
 
     def union(self, other: Self) -> "RowSet":
         """The rows in either."""

@@ -110,7 +110,7 @@ class RowShape:
         columns += self._carried(rows)
         return pa.RecordBatch.from_arrays(columns, names=self.compared_schema.names)
 
-    def delivered_of(self, compared: pa.RecordBatch) -> pa.RecordBatch:
+    def without_identity(self, compared: pa.RecordBatch) -> pa.RecordBatch:
         """Turns compared rows with text decoded into delivered rows."""
         return compared.select(range(len(self.delivered.arrow))) if self.is_identity_carried else compared
 

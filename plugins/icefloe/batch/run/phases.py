@@ -13,7 +13,7 @@ from icefloe.batch.reduce.range_extents import write_extents
 from icefloe.batch.reduce.repair import MAX_ROUNDS, unreliable_store, void_damaged, whole_outputs
 from icefloe.batch.run.renewed_files import RenewedFiles
 from icefloe.batch.run.task_run import Outcome, TaskRun
-from icefloe.batch.stage.range_results import range_results
+from icefloe.batch.stage.range_results import load_range_results
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.flow import Phase
 from icefloe.shuffle.map_output_record import CorruptMapOutputError
@@ -36,7 +36,7 @@ class Engine(Protocol):
 
 def run_phase(
     phase: Phase,
-    batch: BatchReference,
+    reference: BatchReference,
     engine: Engine,
     *,
     environ: Mapping[str, str],
@@ -46,7 +46,7 @@ def run_phase(
 
     Args:
         phase: phase to run.
-        batch: reference to the batch. Access to the table's files is requested from the catalog.
+        reference: reference to the batch. Access to the table's files is requested from the catalog.
         engine: runs the tasks.
         environ: environment of this process.
         application: Spark application of the engine, if it has one.
@@ -56,16 +56,16 @@ def run_phase(
         UnreliableStoreError: map outputs are found damaged again and again.
         IcefloeError: error of a task that failed. The outputs of the other tasks stay, and the rerun finds them.
     """
-    running = batch.open()
-    files = RenewedFiles(running, batch, environ)
+    running = reference.open()
+    files = RenewedFiles(running, reference, environ)
     while files.are_due:
         with (
-            files as reference,
+            files as tasks_reference,
             running.fenced(),
             recorded_phase(running.written, phase, application=application) as tally,
             tally.counting(running.requests),
         ):
-            tasks = _Tasks(folder=running.folder, reference=reference, engine=engine, tally=tally)
+            tasks = _Tasks(folder=running.folder, reference=tasks_reference, engine=engine, tally=tally)
             if phase is Phase.SHUFFLE_READ:
                 tasks.read_ranges()
             else:
@@ -120,7 +120,7 @@ class _Tasks:
 
     def _read_missing(self, plan: CoalescePlan, epoch: int) -> list[CorruptMapOutputError]:
         """Runs the ranges that have not delivered; voids and returns the map outputs that they found damaged."""
-        results = range_results(self.folder.store, [each.range_id for each in plan.ranges])
+        results = load_range_results(self.folder.store, [each.range_id for each in plan.ranges])
         missing = [each.range_id for each, result in zip(plan.ranges, results, strict=True) if result is None]
         logger.info("batch %d: %d of %d ranges to do", self.folder.plan.batch_number, len(missing), len(plan.ranges))
         self.tally.tasks_found += len(results) - len(missing)

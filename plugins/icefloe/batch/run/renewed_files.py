@@ -19,20 +19,20 @@ class RenewedFiles:
     Credentials that the catalog vends may expire before the phase ends, and its tasks are then refused files. They are
     renewed here, and not by the tasks, because executors need not reach the catalog.
 
-        files = RenewedFiles(running, batch, environ)
+        files = RenewedFiles(running, reference, environ)
         while files.are_due:
-            with files as reference:
+            with files as tasks_reference:
                 ...
 
     Args:
         running: the batch in this process.
-        batch: reference to the batch.
+        reference: reference to the batch.
         environ: environment of this process.
     """
 
-    def __init__(self, running: RunningBatch, batch: BatchReference, environ: Mapping[str, str]) -> None:
+    def __init__(self, running: RunningBatch, reference: BatchReference, environ: Mapping[str, str]) -> None:
         self._running = running
-        self._batch = batch
+        self._reference = reference
         self._environ = environ
         self._access = self._fresh()
         self._outputs_before = -1
@@ -40,7 +40,7 @@ class RenewedFiles:
 
     def __enter__(self) -> TaskReference:
         self.are_due = False
-        return TaskReference.of(self._batch, self._access)
+        return TaskReference.of(self._reference, self._access)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -57,7 +57,7 @@ class RenewedFiles:
         return True
 
     def _fresh(self) -> TableAccess:
-        return table_files(self._running.plan, self._batch, self._environ)
+        return table_files(self._running.plan, self._reference, self._environ)
 
     def _outputs(self) -> int:
         folder = self._running.folder

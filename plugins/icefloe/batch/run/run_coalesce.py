@@ -12,13 +12,13 @@ from icefloe.flow import FlowTask
 __all__ = ["run_coalesce"]
 
 
-def run_coalesce(batch: BatchReference, *, environ: Mapping[str, str]) -> Coalesced:
+def run_coalesce(reference: BatchReference, *, environ: Mapping[str, str]) -> Coalesced:
     """Plans the reduce ranges of a batch; a rerun finds them.
 
     The table's files are opened too, because a damaged map output is made again here.
 
     Args:
-        batch: reference to the batch.
+        reference: reference to the batch.
         environ: environment of this process.
 
     Raises:
@@ -26,8 +26,8 @@ def run_coalesce(batch: BatchReference, *, environ: Mapping[str, str]) -> Coales
         MissingMapOutputError: a planned map task has no valid output.
         UnreliableStoreError: map outputs are found damaged again and again.
     """
-    running = batch.open()
-    inputs = MapInputs(folder=running.folder, io=table_files(running.plan, batch, environ).open(running.plan))
+    running = reference.open()
+    inputs = MapInputs(folder=running.folder, io=table_files(running.plan, reference, environ).open(running.plan))
     with (
         running.fenced(),
         recorded_phase(running.written, FlowTask.COALESCE) as tally,

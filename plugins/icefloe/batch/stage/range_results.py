@@ -14,7 +14,7 @@ from icefloe.shuffle.ordinal_sums import OrdinalSums
 from icefloe.sinks.sink import CommitMessage
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["RangeResult", "delivered", "forget_delivered", "range_results", "record_delivered"]
+__all__ = ["RangeResult", "create_range_result", "delete_range_results", "load_range_result", "load_range_results"]
 
 _REQUESTS_AT_ONCE: Final = 8
 
@@ -40,7 +40,7 @@ class RangeResult:
     seconds: float
 
 
-def delivered(store: Store, range_id: int) -> RangeResult | None:
+def load_range_result(store: Store, range_id: int) -> RangeResult | None:
     """The result of a range; None if there is none yet."""
     key = result_key(range_id)
     try:
@@ -49,20 +49,20 @@ def delivered(store: Store, range_id: int) -> RangeResult | None:
         return None
 
 
-def range_results(store: Store, range_ids: Sequence[int]) -> list[RangeResult | None]:
-    """`delivered` of each range, several at once, in the order given."""
+def load_range_results(store: Store, range_ids: Sequence[int]) -> list[RangeResult | None]:
+    """`load_range_result` of each range, several at once, in the order given."""
     with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
-        return list(pool.map(partial(delivered, store), range_ids))
+        return list(pool.map(partial(load_range_result, store), range_ids))
 
 
-def record_delivered(store: Store, result: RangeResult) -> RangeResult:
+def create_range_result(store: Store, result: RangeResult) -> RangeResult:
     """Records a result unless there is one; returns the one that counts."""
     if store.create(result_key(result.range_id), dump_document(result)):
         return result
     # The record that was first may be gone again: the batch is cleaned up. The fence behind this task finds that out.
-    return delivered(store, result.range_id) or result
+    return load_range_result(store, result.range_id) or result
 
 
-def forget_delivered(store: Store, range_ids: Sequence[int]) -> None:
+def delete_range_results(store: Store, range_ids: Sequence[int]) -> None:
     """Removes results of an open batch whose parts are gone, so that their ranges are delivered again."""
     store.delete(result_key(range_id) for range_id in range_ids)

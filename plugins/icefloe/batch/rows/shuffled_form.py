@@ -1,7 +1,7 @@
-"""Rows on their way through the shuffle, as a map task writes them and a reduce task finds them."""
+"""The form of rows on their way through the shuffle, as a map task writes them and a reduce task finds them."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -11,14 +11,28 @@ from icefloe.batch.rows.weighted_rows import WeightedRows
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes, row_hashes_of_batch
 from icefloe.iceberg.schemas.identifier_columns import identity_columns
 
-__all__ = ["ShuffledRows"]
+__all__ = ["ShuffledForm"]
 
 _IDENTITY: Final = "_identity"
 _HASH: Final = np.dtype([("high", ">u8"), ("low", ">u8")])
 
 
+class RowsToShuffle(NamedTuple):
+    """Rows in the shuffled form, ready to be written.
+
+    Attributes:
+        batch: the rows.
+        row_hashes: hashes of their delivered columns.
+        identity_hashes: hashes that route them.
+    """
+
+    batch: pa.RecordBatch
+    row_hashes: RowHashes
+    identity_hashes: RowHashes
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShuffledRows:
+class ShuffledForm:
     """The shuffled form of rows: the delivered columns and, if these do not show it, the identity's hash."""
 
     shape: RowShape
@@ -35,23 +49,23 @@ class ShuffledRows:
         """True if the rows have an identity other than the whole row."""
         return bool(self.shape.identity)
 
-    def of(self, rows: WeightedRows) -> tuple[pa.RecordBatch, RowHashes, RowHashes]:
-        """The rows to write, the hashes of their delivered columns, and the hashes that route them."""
-        delivered, hashes = self.delivered_of(rows)
+    def to_shuffle(self, rows: WeightedRows) -> RowsToShuffle:
+        """Changed rows in the shuffled form."""
+        delivered, hashes = self.to_deliver(rows)
         if not self.shape.identity:
-            return delivered, hashes, hashes
+            return RowsToShuffle(delivered, hashes, hashes)
         identities = row_hashes(self.shape.identity_of(rows.batch))
         if not self.shape.is_identity_carried:
-            return delivered, hashes, identities
+            return RowsToShuffle(delivered, hashes, identities)
         identities = self._known(rows.batch, identities, hashes)
         columns = [*delivered.columns, _to_binary(identities)]
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema), hashes, identities
+        return RowsToShuffle(pa.RecordBatch.from_arrays(columns, schema=self.schema), hashes, identities)
 
-    def delivered_of(self, rows: WeightedRows) -> tuple[pa.RecordBatch, RowHashes]:
+    def to_deliver(self, rows: WeightedRows) -> tuple[pa.RecordBatch, RowHashes]:
         """The delivered columns of changed rows, and their hashes."""
         if not self.shape.is_identity_carried:
             return rows.batch, rows.row_hashes
-        delivered = self.shape.delivered_of(rows.batch)
+        delivered = self.shape.without_identity(rows.batch)
         return delivered, row_hashes_of_batch(delivered)
 
     def identities(self, rows: pa.RecordBatch | pa.Table) -> RowHashes:
@@ -64,7 +78,7 @@ class ShuffledRows:
             return _from_binary(rows.column(rows.num_columns - 1))
         return row_hashes(identity_columns(rows, self.shape.identity) if self.shape.identity else rows.columns)
 
-    def delivered(self, rows: pa.Table) -> pa.Table:
+    def without_identity(self, rows: pa.Table) -> pa.Table:
         """The delivered columns of shuffled rows."""
         return rows.select(range(len(self.shape.delivered.arrow)))
 

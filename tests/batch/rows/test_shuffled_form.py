@@ -7,7 +7,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
 from icefloe.batch.rows.row_shape import RowShape
-from icefloe.batch.rows.shuffled_rows import ShuffledRows
+from icefloe.batch.rows.shuffled_form import ShuffledForm
 from icefloe.batch.rows.weighted_rows import WeightedRows
 from icefloe.changes.row_hash.row_hashes import row_hashes, row_hashes_of_batch
 from icefloe.checkpoint.identity import Identity
@@ -25,12 +25,12 @@ READ = pa.record_batch(
 )
 
 
-def shuffled(policy: str = "none", identity: Sequence[str] = (), columns: Sequence[str] | None = None) -> ShuffledRows:
+def shuffled(policy: str = "none", identity: Sequence[str] = (), columns: Sequence[str] | None = None) -> ShuffledForm:
     given = Identity(policy=policy, columns=tuple(identity))  # type: ignore[arg-type]
-    return ShuffledRows(shape=RowShape.of(SCHEMA, identity=given, columns=columns, filter_text=None, table="db.t"))
+    return ShuffledForm(shape=RowShape.of(SCHEMA, identity=given, columns=columns, filter_text=None, table="db.t"))
 
 
-def changed(rows: ShuffledRows) -> WeightedRows:
+def changed(rows: ShuffledForm) -> WeightedRows:
     compared = rows.shape.compared(READ.select(rows.shape.read.arrow.names))
     count = compared.num_rows
     return WeightedRows(
@@ -43,7 +43,7 @@ def changed(rows: ShuffledRows) -> WeightedRows:
 
 def test_without_identity_the_whole_row_routes() -> None:
     rows = shuffled()
-    batch, hashes, routed_by = rows.of(changed(rows))
+    batch, hashes, routed_by = rows.to_shuffle(changed(rows))
     assert batch.schema.names == ["id", "word"]
     assert hashes is routed_by
     assert not rows.has_identity
@@ -52,7 +52,7 @@ def test_without_identity_the_whole_row_routes() -> None:
 
 def test_an_identity_among_the_columns_takes_no_column_of_its_own() -> None:
     rows = shuffled("pipeline", ["id"])
-    batch, hashes, routed_by = rows.of(changed(rows))
+    batch, hashes, routed_by = rows.to_shuffle(changed(rows))
     assert rows.schema == SCHEMA.arrow
     assert hashes.equals(row_hashes_of_batch(batch))
     assert routed_by.equals(row_hashes([batch.column("id")]))
@@ -62,22 +62,22 @@ def test_an_identity_among_the_columns_takes_no_column_of_its_own() -> None:
 @pytest.mark.parametrize(("policy", "identity"), [("pipeline", ["id"]), ("row_id", [])])
 def test_an_identity_that_the_columns_do_not_tell_goes_along_as_its_hash(policy: str, identity: list[str]) -> None:
     rows = shuffled(policy, identity, ["word"])
-    batch, hashes, routed_by = rows.of(changed(rows))
+    batch, hashes, routed_by = rows.to_shuffle(changed(rows))
     assert batch.schema == rows.schema
     assert batch.schema.names == ["word", "_identity"]
     assert batch.column("word").equals(READ.column("word"))
     assert hashes.equals(row_hashes([READ.column("word")]))
     for number, found in enumerate(batch.column("_identity").to_pylist()):
         assert found == routed_by[number].to_bytes(16, "big")
-    assert rows.delivered(pa.Table.from_batches([batch])).column_names == ["word"]
+    assert rows.without_identity(pa.Table.from_batches([batch])).column_names == ["word"]
 
 
 def test_the_hash_of_an_identity_is_that_of_its_columns() -> None:
     rows = shuffled("pipeline", ["id"], ["word"])
-    _, _, routed_by = rows.of(changed(rows))
+    _, _, routed_by = rows.to_shuffle(changed(rows))
     assert routed_by.equals(row_hashes([READ.column("id")]))
     by_row_id = shuffled("row_id")
-    _, hashes, routed_by = by_row_id.of(changed(by_row_id))
+    _, hashes, routed_by = by_row_id.to_shuffle(changed(by_row_id))
     expected = row_hashes([READ.column(ROW_ID)])
     assert [routed_by[0], routed_by[2]] == [expected[0], expected[2]]
     # A row of before its table had row ids is its own identity.
@@ -86,7 +86,7 @@ def test_the_hash_of_an_identity_is_that_of_its_columns() -> None:
 
 def test_what_was_written_comes_back_from_any_part_of_it() -> None:
     rows = shuffled("row_id")
-    batch, _, routed_by = rows.of(changed(rows))
+    batch, _, routed_by = rows.to_shuffle(changed(rows))
     weights, ordinals = pa.array([1, 1, -1]), pa.array([0, 0, 1], pa.int32())
     block = pa.RecordBatch.from_arrays([*batch.columns, weights, ordinals], schema=block_schema(rows.schema))
     [read] = decode_block(encode_block([block]), block.schema, max_bytes=1 << 20)
