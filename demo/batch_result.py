@@ -1,4 +1,4 @@
-"""What one run of the DAG did: its line on the screen, and whether it is what was done to the table."""
+"""The result of one run of the DAG: its line on the screen, and its comparison with the commits to the table."""
 
 from dataclasses import dataclass, replace
 from typing import Final, Self
@@ -45,7 +45,7 @@ class BatchResult:
         )
 
     def __add__(self, other: Self) -> Self:
-        """What two batches did together; one way through the shuffle makes it that of both."""
+        """The sum of two batches; the route is the shuffle if one of them took it."""
         sums = {name: getattr(self, name) + getattr(other, name) for name in _FIGURES}
         return replace(self, route="shuffle" if "shuffle" in (self.route, other.route) else self.route, **sums)
 
@@ -56,7 +56,7 @@ class BatchResult:
         return _LINE.format(title, self.commits, self.route, f"{self.rows_read:,}", *sizes, *counts, f"{seconds:.1f}")
 
     def differences(self, expected: TableChange) -> list[str]:
-        """Where this is not what was done to the table, a sentence each."""
+        """One sentence for each difference to the commits to the table."""
         names = ("route", "commits", "inserts", "updates", "deletes")
         pairs = [(name, getattr(self, name), getattr(expected, name)) for name in names]
         return [f"{expected.title}: {name} is {found}, not {done}" for name, found, done in pairs if found != done]

@@ -13,7 +13,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 
 
 def demo_environment(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """What must be set before Airflow is imported; everything that a run writes stays in ``folder``.
+    """The variables to set before Airflow is imported; everything that a run writes stays in ``folder``.
 
     Settings of another Airflow on this machine are left out: its database is not the demo's.
     """

@@ -33,7 +33,7 @@ _IDENTIFIER: Final = "flight_id"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableChange:
-    """What one or more commits did to the rows of the table."""
+    """The effect of one or more commits on the rows of the table."""
 
     title: str
     commits: int = 1

@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         table = FlightsTable.create_in(load_catalog(CATALOG))
     except TableAlreadyExistsError:
-        progress.say(f"{TABLE} is there already and is left as it is.")
+        progress.say(f"{TABLE} exists already and is left unchanged.")
         return 0
     try:
         changes = (table.load_until_october, table.correct_delays) if options.brief else table.changes

@@ -76,7 +76,7 @@ class LocalAirflow:
 
 
 def _failure(context: Any) -> str:
-    """What failed and why, in one line: the text of a failed spark-submit also holds the end of its log."""
+    """The failed task and the reason in one line: the text of a failed spark-submit also holds the end of its log."""
     task_id = context["ti"].task_id
     first, *_ = str(context.get("exception")).splitlines() or [""]
     return first if first.startswith(f"{task_id}: ") else f"{task_id}: {first[:_MAX_CHARACTERS]}"

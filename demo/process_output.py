@@ -1,4 +1,4 @@
-"""Where this process and the processes it starts write what they print."""
+"""The output of this process and of the processes that it starts."""
 
 import os
 import sys

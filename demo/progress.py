@@ -1,4 +1,4 @@
-"""What is under way: a spinner on a terminal, lines elsewhere for what takes longer than two seconds."""
+"""Progress: a spinner on a terminal, otherwise a line for each step that takes longer than two seconds."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,1 +1,1 @@
-"""What the Makefile runs: Java, locks, secrets, the workers' environment. Each module is a script of its own."""
+"""Scripts of the Makefile: Java, locks, secrets, English, the environment of the workers. Each is a module."""

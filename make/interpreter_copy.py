@@ -55,7 +55,7 @@ def copy_interpreter(folder: Path) -> Path:
         if not Path(place).is_relative_to(folder.resolve()):
             raise BoundInterpreterError(
                 f"a copy of {sys.executable} still runs on {place}: make the environment with a Python that can be "
-                "moved, such as Debian's, that of the python images, or one that uv or conda installed"
+                "moved, such as Debian's, the python images', or one that uv or conda installed"
             )
     return program
 
@@ -78,6 +78,6 @@ def loaded_from(program: Path) -> list[str]:
 
 
 def site_folder(program: Path) -> Path:
-    """Where an interpreter looks for packages; Debian's looks elsewhere than others."""
+    """The folder in which an interpreter looks for packages; Debian's looks in another one than others."""
     done = subprocess.run([program, "-IB", "-c", _SITE], env={}, capture_output=True, text=True, check=True)
     return Path(done.stdout.strip())

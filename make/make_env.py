@@ -22,12 +22,12 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m make.make_env", description=__doc__)
     parser.add_argument("path", type=Path, nargs="?", default=ROOT / ".env")
     path = parser.parse_args(arguments).path
-    sys.stdout.write(f"New secrets are in {path}\n" if make_env(path) else f"{path} is there and is left as it is\n")
+    sys.stdout.write(f"New secrets are in {path}\n" if make_env(path) else f"{path} exists and is left unchanged\n")
     return 0
 
 
 def make_env(path: Path) -> bool:
-    """Whether the file was written: it is never written over, and only its owner may read it."""
+    """Writes the file and returns True, or False if it exists. Only its owner may read it."""
     text = _VARIABLE.sub(lambda found: f"{found[1]}={_secret(found[1])}", EXAMPLE.read_text(encoding="utf-8"))
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

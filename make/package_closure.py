@@ -21,7 +21,7 @@ class MissingPackageError(Exception):
 
 
 def library_requirements() -> list[str]:
-    """What icefloe itself imports; without the extras, which are for catalogs, because tasks open none."""
+    """The packages that icefloe itself imports; without the extras, which are for catalogs, because tasks open none."""
     written = tomllib.loads(_PROJECT.read_text("utf-8"))["project"]["dependencies"]
     return [Requirement(each).name for each in written]
 
@@ -43,7 +43,7 @@ def closure(requirements: Iterable[str]) -> list[Distribution]:
             found[name] = distribution(requirement.name)
         except PackageNotFoundError as cause:
             raise MissingPackageError(
-                f"{requirement.name} is not installed beside icefloe: install it first"
+                f"{requirement.name} is not installed next to icefloe: install it first"
             ) from cause
         left += _needs(found[name], requirement.extras)
     return [found[name] for name in sorted(found)]

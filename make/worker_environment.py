@@ -40,7 +40,7 @@ spark:
 def main(arguments: Sequence[str]) -> int:
     """Build the archive and say how a pipeline names it."""
     parser = ArgumentParser(prog="make env")
-    parser.add_argument("folder", type=Path, help="where the archive goes")
+    parser.add_argument("folder", type=Path, help="folder of the archive")
     parser.add_argument("further", nargs="*", help="further packages for the workers, such as adlfs")
     given = parser.parse_args(arguments)
     try:

@@ -76,7 +76,7 @@ def test_the_snapshot_or_time_of_another_step_is_named(column: str, other: pa.Ar
     batch = batch.set_column(batch.column_names.index(column), column, other)
     promises = ChangePromises(batch_number=3, steps=STEPS, runs=None)
     promises.add(batch, change_types(batch.column(CHANGE_TYPE)), None)
-    assert promises.faults({"insert": 1}) == [f"a {column} is not that of its step"]
+    assert promises.faults({"insert": 1}) == [f"a {column} differs from its step"]
 
 
 def test_other_counts_than_those_of_the_manifest_are_named() -> None:

@@ -144,7 +144,7 @@ def test_a_variable_with_another_value_on_one_worker_stops_its_tasks(
     workshop.append(range(10))
     batch = workshop.set(filter="id > ${TENANT}").open()
     elsewhere = replace(batch, settings=replace(batch.settings, filter="id > 2"))
-    with pytest.raises(TerminalError, match="do not mean what they did when batch 0 was planned"):
+    with pytest.raises(TerminalError, match="have changed since batch 0 was planned"):
         elsewhere.run(Phase.INSERT_ONLY)
 
 

@@ -1,4 +1,4 @@
-"""Verify finds changes that lead to the right rows and are not what docs/sinks.md promises."""
+"""Verify finds changes that lead to the right rows and break a promise of docs/sinks.md."""
 
 from collections.abc import Callable
 
@@ -83,9 +83,9 @@ def updates_of_another_step(table: pa.Table) -> pa.Table:
         (lambda table: table.take(list(range(table.num_rows))[::-1]), "not in the order of their ordinals"),
         (in_order("_change_ordinal"), "the changes of one identity are not in one place of one part"),
         (plus_one("_change_ordinal"), "a _change_ordinal is not one of its 3 steps"),
-        (plus_one("_change_ordinal"), "a _commit_snapshot_id is not that of its step"),
-        (plus_one("_commit_snapshot_id"), "a _commit_snapshot_id is not that of its step"),
-        (plus_one("_commit_timestamp"), "a _commit_timestamp is not that of its step"),
+        (plus_one("_change_ordinal"), "a _commit_snapshot_id differs from its step"),
+        (plus_one("_commit_snapshot_id"), "a _commit_snapshot_id differs from its step"),
+        (plus_one("_commit_timestamp"), "a _commit_timestamp differs from its step"),
         (plus_one("_batch"), "_batch is not 1 everywhere"),
     ],
 )  # fmt: skip
@@ -95,7 +95,7 @@ def test_changes_that_break_a_promise_are_found(
     assert verify_batches(delivered.session()).is_equal
     found = edit(delivered, edited)
     assert [sentence for sentence in found if fault in sentence], found
-    begin = f"batch {BATCH} in file://{delivered.folder}/changes breaks what docs/sinks.md promises: "
+    begin = f"batch {BATCH} in file://{delivered.folder}/changes breaks a promise of docs/sinks.md: "
     assert all(sentence.startswith(begin) for sentence in found)
 
 
@@ -104,7 +104,7 @@ def test_a_change_type_that_is_none_is_a_sentence(delivered: Workshop) -> None:
     pq.write_table(mapped("_change_type", INSERT="UPSERT")(pq.ParquetFile(path).read()), path)
     found = verify_batches(delivered.session())
     assert found.differing_rows == 1
-    assert "is not what its manifest says" in found.sentences[0]
+    assert "differs from its manifest" in found.sentences[0]
 
 
 def test_an_identity_in_two_parts_is_found_in_every_slice(delivered: Workshop) -> None:

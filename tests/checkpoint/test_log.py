@@ -129,7 +129,7 @@ def test_a_batch_is_not_opened_over_an_open_one_and_the_error_names_that(checkpo
 def test_a_batch_is_not_opened_over_a_gap(checkpoint):
     run_batches(checkpoint, 2)
     with pytest.raises(
-        CheckpointGapError, match=r"batch 3 of \S+ cannot follow batch 2: \S+/offsets/2\.json is not there"
+        CheckpointGapError, match=r"batch 3 of \S+ cannot follow batch 2: \S+/offsets/2\.json is missing"
     ):
         checkpoint.create_offset(an_offset(3))
 
@@ -181,7 +181,7 @@ def test_a_commit_that_someone_removed_is_a_gap_never_a_new_beginning(checkpoint
     run_batches(checkpoint, 3)
     checkpoint.create_offset(an_offset(3))
     store.delete(["commits/2.json"])
-    with pytest.raises(CheckpointGapError, match=r"commits/2\.json is not there"):
+    with pytest.raises(CheckpointGapError, match=r"commits/2\.json is missing"):
         checkpoint.cursor()
 
 

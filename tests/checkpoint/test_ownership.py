@@ -28,11 +28,11 @@ def test_the_first_writer_owns_a_checkpoint_and_its_id_stays(checkpoint: Checkpo
 
 def test_another_owner_is_refused_by_name(checkpoint: Checkpoint) -> None:
     checkpoint.claim(OURS)
-    sentence = r"belongs to owner us, run 1 since \S+, and this run is of owner them, run 2: .* --take-over"
+    sentence = r"belongs to owner us, run 1 since \S+, but this run belongs to owner them, run 2: .* --take-over"
     with pytest.raises(OtherOwnerError, match=sentence) as refused:
         checkpoint.claim(THEIRS)
     assert (refused.value.owner, refused.value.writer) == ("us", "them")
-    with pytest.raises(OtherOwnerError, match=r"this run is of nobody in particular \(ICEFLOE_OWNER is not set\)"):
+    with pytest.raises(OtherOwnerError, match=r"this run belongs to nobody in particular \(ICEFLOE_OWNER is not set\)"):
         checkpoint.claim(NOBODY)
 
 

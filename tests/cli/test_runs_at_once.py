@@ -64,7 +64,7 @@ def test_a_second_owner_is_refused_by_name_until_it_takes_over(tmp_path: Path, m
     refused = icefloe("run", pipeline)
     assert refused.code == 65
     assert "belongs to owner production" in refused.sentence
-    assert "this run is of owner staging" in refused.sentence
+    assert "this run belongs to owner staging" in refused.sentence
     status = icefloe("status", pipeline, "--json")
     assert (status.code, status.document["owner"]) == (0, "production")
     assert icefloe("verify", pipeline).code == 0

@@ -30,8 +30,8 @@ def with_type(kind: Any) -> Any:
 
 VARIANTS = {"type": "list", "element-id": 9, "element-required": False, "element": "variant"}
 UNREADABLE = [
-    (with_type("variant"), "column 3 of its schema is of type variant"),
-    (with_type(VARIANTS), "column 3 of its schema is of type variant, or holds it"),
+    (with_type("variant"), "column 3 of its schema has the type variant"),
+    (with_type(VARIANTS), "column 3 of its schema has the type variant or contains it"),
     (with_type("geometry"), "column 'word' has type geometry"),
     (with_type("geography"), "column 'word' has type geography"),
     (lambda document: document["properties"].update({"encryption.key-id": "k"}), "table db.events is encrypted"),

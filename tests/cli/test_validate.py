@@ -112,7 +112,7 @@ def test_a_name_that_another_file_of_the_folder_has(workspace: Workspace) -> Non
 def test_a_table_that_is_waited_for_is_no_fault(workspace: Workspace) -> None:
     done = icefloe("validate", workspace.pipeline(table="db.later", wait_for_table=True))
     assert done.code == 0
-    assert "not there yet" in done.out
+    assert "does not exist yet" in done.out
 
 
 def test_an_unknown_pipeline_exits_2(workspace: Workspace) -> None:

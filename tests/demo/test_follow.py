@@ -77,4 +77,4 @@ def test_what_retrying_cannot_help_ends_the_wait(table: FlightsTable, pipeline: 
 def test_a_table_that_is_there_is_left_as_it_is(pipeline: Path) -> None:
     # PyIceberg reads its configuration once in a process.
     outcome = python(["-m", "demo.follow", str(pipeline)], PYTHONPATH=f"{ROOT}:{ROOT / 'plugins'}")
-    assert (outcome.code, outcome.out) == (0, "nyc.flights is there already and is left as it is.\n")
+    assert (outcome.code, outcome.out) == (0, "nyc.flights exists already and is left unchanged.\n")

@@ -51,7 +51,7 @@ def all_sentences() -> tuple[ErrorSentence, ...]:
 
 
 def unreadable() -> list[str]:
-    """Places where the sentence cannot be told from the source."""
+    """Places whose sentence cannot be read from the source."""
     found = [each for path in _sources() if _name(path) not in RELAYS for each in _sentences(path)]
     return [each.place for each in found if not each.text.replace(HOLE, "").strip()]
 

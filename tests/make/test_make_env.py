@@ -23,7 +23,7 @@ def test_a_file_that_is_there_is_left_as_it_is(tmp_path: Path, capsys: pytest.Ca
     path.write_text("S3_ACCESS_KEY=mine\n")
     assert not make_env(path)
     assert main([str(path)]) == 0
-    assert capsys.readouterr().out == f"{path} is there and is left as it is\n"
+    assert capsys.readouterr().out == f"{path} exists and is left unchanged\n"
     assert path.read_text() == "S3_ACCESS_KEY=mine\n"
 
 

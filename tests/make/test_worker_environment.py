@@ -25,10 +25,10 @@ def test_a_closure_holds_what_is_needed_indirectly_and_no_extras() -> None:
 
 
 def test_a_package_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(MissingPackageError, match="no-such-package is not installed beside icefloe"):
+    with pytest.raises(MissingPackageError, match="no-such-package is not installed next to icefloe"):
         closure(["no-such-package"])
     assert main([str(tmp_path), "no-such-package"]) == 1
-    assert capsys.readouterr().err == "no-such-package is not installed beside icefloe: install it first\n"
+    assert capsys.readouterr().err == "no-such-package is not installed next to icefloe: install it first\n"
     assert list(tmp_path.iterdir()) == []
 
 

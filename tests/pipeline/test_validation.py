@@ -106,9 +106,9 @@ def test_a_value_of_the_environment_is_checked_and_never_shown(write):
     checked_data(load_yaml(path), None)
     found = sentences(path, {"STORAGE": "/hidden", "ENGINE": "hidden", "OUT": "s3://a:hidden@b"})
     assert found == [
-        "storage is not usable as the environment makes it of '${STORAGE}': look at the variable's value",
-        "sink.path is not usable as the environment makes it of '${OUT}': look at the variable's value",
-        "engine must be spark, local or auto, not what the environment makes of '${ENGINE}'",
+        "storage is not usable after the environment expanded '${STORAGE}': look at the variable's value",
+        "sink.path is not usable after the environment expanded '${OUT}': look at the variable's value",
+        "engine must be spark, local or auto, not the expanded value of '${ENGINE}'",
     ]
 
 
@@ -119,7 +119,7 @@ def test_a_variable_that_is_not_set_is_the_only_complaint_about_its_key(write):
 
 def test_a_variable_whose_value_is_a_reference_is_no_value(write):
     assert sentences(write(engine="${ENGINE}"), {"ENGINE": "${OTHER}"}) == [
-        "engine must be spark, local or auto, not what the environment makes of '${ENGINE}'"
+        "engine must be spark, local or auto, not the expanded value of '${ENGINE}'"
     ]
 
 
@@ -155,7 +155,7 @@ def test_each_allowed_location_is_checked(write):
         "allowed_locations[2] must not have . or .. in its path: write 's3a://lake/../x' out",
     ]
     assert sentences(write(allowed_locations=["${PLACE}"]), {"PLACE": "lake"}) == [
-        "allowed_locations[0] is not usable as the environment makes it of '${PLACE}': look at the variable's value"
+        "allowed_locations[0] is not usable after the environment expanded '${PLACE}': look at the variable's value"
     ]
     assert sentences(write(allowed_locations="s3://archive"))
     assert sentences(write(allowed_locations=[]))

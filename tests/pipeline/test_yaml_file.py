@@ -73,7 +73,7 @@ def test_a_syntax_error_names_file_and_line_and_says_what_to_do(text, sentence):
 
 
 def test_faults_before_a_syntax_error_are_reported_with_it():
-    assert refusal(parse_yaml, "a: 1\na: 2\nb: [\n", path="p").startswith("p:2: a stands in line 1 already")
+    assert refusal(parse_yaml, "a: 1\na: 2\nb: [\n", path="p").startswith("p:2: a is in line 1 already")
 
 
 def test_a_file_that_is_not_there_or_no_text_is_one_sentence(tmp_path, write):

@@ -11,8 +11,8 @@ def sentences(text):
 def test_a_key_that_stands_twice_is_reported_with_both_lines_and_the_first_counts():
     file = parse_yaml("a: 1\nb:\n  c: 1\n  c: 2\na: 3\n", path="p")
     assert [problem.at("p") for problem in file.problems] == [
-        "p:4: b.c stands in line 3 already: keep one of the two",
-        "p:5: a stands in line 1 already: keep one of the two",
+        "p:4: b.c is in line 3 already: keep one of the two",
+        "p:5: a is in line 1 already: keep one of the two",
     ]
     assert file.data == {"a": 1, "b": {"c": 1}}
 
@@ -31,7 +31,7 @@ def test_every_fault_is_reported_not_only_the_first():
     assert sentences("a: *nope\nb: !!int 5\nc: {d: 1, d: 2}\n") == [
         "p:1: the alias *nope has no anchor: write &nope at a value above it",
         "p:2: the tag tag:yaml.org,2002:int means nothing in a pipeline file: remove it",
-        "p:3: c.d stands in line 3 already: keep one of the two",
+        "p:3: c.d is in line 3 already: keep one of the two",
     ]
 
 

@@ -45,7 +45,7 @@ def test_what_is_no_record_is_damage(data):
 
 
 def test_the_record_of_another_task_is_damage():
-    with pytest.raises(CorruptMapOutputError, match=r"that of 3\.1"):
+    with pytest.raises(CorruptMapOutputError, match=r"is for 3\.1"):
         MapOutputRecord.from_json(dump_document(RECORD), map_id=4, generation=1)
 
 

@@ -79,11 +79,11 @@ def test_a_damaged_part_that_a_task_makes_again_is_whole_afterwards(sink, folder
 def test_a_damaged_part_that_no_task_makes_again_is_an_error_whose_way_out_leads_out(sink, folder, again, number):
     cut(folder, number)
     messages = write(sink, again)
-    with pytest.raises(MixedPartsError, match=r"batch=3 holds this batch .* delete everything below .*batch=3 and run"):
+    with pytest.raises(MixedPartsError, match=r"batch=3 holds this whole batch .* delete everything .*batch=3 and run"):
         commit(sink, messages)
     for file in (folder / f"batch={BATCH}").iterdir():
         file.unlink()
-    with pytest.raises(DamagedPartsError, match="are not what their tasks wrote") as caught:
+    with pytest.raises(DamagedPartsError, match="differ from the output of their tasks") as caught:
         commit(sink, messages)
     left = {number: rows for number, rows in again.items() if number in caught.value.numbers}
     assert left == again

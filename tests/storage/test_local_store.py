@@ -85,7 +85,7 @@ def test_a_writer_whose_file_was_removed_is_told_and_nothing_appears(folder, sto
     store.put("a/kept", b"kept")
     monkeypatch.setattr(synced_files.os, "fsync", lambda _: unfinished.remove_unfinished(folder / "a", is_over=True))
     for attempt in (lambda: store.put("a/kept", b"new"), lambda: store.create("a/other", b"new")):
-        with pytest.raises(TransientError, match=r"cannot write .*: the folder, or what was written.*run again"):
+        with pytest.raises(TransientError, match=r"cannot write .*: the folder, or the unfinished file.*run again"):
             attempt()
     assert names(folder) == ["kept"]
     assert store.get("a/kept") == b"kept"

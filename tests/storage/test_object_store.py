@@ -147,7 +147,7 @@ def test_a_key_that_is_a_folder_cannot_be_created_and_is_not_taken_for_created_b
     monkeypatch.setattr(object_store, "_CONFLICT_PAUSES_SECONDS", (0.0, 0.0))
     (tmp_path / "key").mkdir()
     store = open_store(tmp_path.as_uri())
-    with pytest.raises(TransientError, match=r"cannot create .*/key: .*see whether it is a folder"):
+    with pytest.raises(TransientError, match=r"cannot create .*/key: .*check whether it is a folder"):
         store.create("key", b"")
     with pytest.raises(TerminalError, match=r"cannot write .*/key"):
         store.put("key", b"")
@@ -182,7 +182,7 @@ def test_a_full_disk_is_an_error_and_leaves_nothing_behind(mounted, tmp_path):
         lambda: store.put("kept", source),
         lambda: store.create("new", bytes(2**21)),
     ):
-        with pytest.raises(TransientError, match=r"No space left on device; try again, and look after this machine"):
+        with pytest.raises(TransientError, match=r"No space left on device; try again, and check this machine"):
             attempt()
     assert (folder / "kept").read_bytes() == b"value"
     assert [file.name for file in folder.iterdir()] == ["kept"]

@@ -60,7 +60,7 @@ class ChangePromises:
         for column, expected in ((COMMIT_SNAPSHOT_ID, self._snapshot_ids), (COMMIT_TIMESTAMP, self._timestamps_us)):
             values = changes.column(column).cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
             if (values[inside] != expected[known_ordinals]).any():
-                self._fault(f"a {column} is not that of its step")
+                self._fault(f"a {column} differs from its step")
         self._add_pairs(types, ordinals)
         if self._runs is not None and identities is not None:
             self._runs.add(identities, ordinals, types)

@@ -79,8 +79,8 @@ class Sums:
                 where = f"in change ordinal {ordinal}" if per_ordinal else "over its steps"
                 raise AuditError(
                     f"{what} does not add up {where}: expected {wanted_count} rows net with hash sum "
-                    f"{wanted_sum:032x}, found {count} with {hash_sum:032x}; the batch is not delivered, please "
-                    "report this with the batch's folder",
+                    f"{wanted_sum:032x}, found {count} with {hash_sum:032x}; the batch is not delivered, report this "
+                    "with the batch's folder",
                     what=what,
                     change_ordinal=ordinal if per_ordinal else None,
                 )

@@ -52,7 +52,7 @@ class Credentials:
         except (AttributeError, TypeError, ValueError):
             # The text and the attributes of these errors may contain the credentials.
             error = TerminalError(
-                f"the variable {CREDENTIALS_VARIABLE} does not hold what icefloe hands to its Spark jobs: unset "
-                "it, and use PyIceberg's configuration and the store's own variables outside Airflow",
+                f"the variable {CREDENTIALS_VARIABLE} does not have the form that icefloe gives to its Spark jobs: "
+                "unset it, and use PyIceberg's configuration and the store's own variables outside Airflow",
             )
         raise error

@@ -92,4 +92,4 @@ def taken_back_if_over(store: FencedStore, is_over: Callable[[], bool]) -> Itera
             if is_over():
                 store.take_back()
         except IcefloeError as error:
-            logger.warning("what a late run may have left in %s could not be taken back: %s", store.url, error)
+            logger.warning("a late run may have left files in %s, and they could not be removed: %s", store.url, error)

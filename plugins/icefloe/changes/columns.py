@@ -101,7 +101,7 @@ def refuse_reserved_columns(names: Iterable[str], *, table: str) -> None:
     for name in names:
         if name.casefold() in _RESERVED:
             raise TerminalError(
-                f"column {name} of table {table} is called like a column that icefloe adds to changes "
+                f"column {name} of table {table} has the name of a column that icefloe adds to changes "
                 f"({', '.join(_RESERVED)}); rename it in the table",
                 table=table,
                 column=name,

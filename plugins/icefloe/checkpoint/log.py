@@ -16,7 +16,7 @@ _MOST_BATCHES: Final = 2**32
 
 
 _RESTORE: Final = (
-    "restore it from the store's versions or a backup and let no rule expire what is here, or start again under "
+    "restore it from the store's versions or a backup and let no rule expire its objects, or start again under "
     "another name and sink.path"
 )
 
@@ -214,7 +214,7 @@ class Checkpoint:
         offset = self.offset(number)
         if offset is None:
             raise CheckpointGapError(
-                f"the checkpoint record {self._records.url_of(offset_key(number))} was there and is gone; {_RESTORE}",
+                f"the checkpoint record {self._records.url_of(offset_key(number))} has disappeared; {_RESTORE}",
                 url=self.url,
                 key=offset_key(number),
             )
@@ -223,8 +223,8 @@ class Checkpoint:
     def _is_opened(self, batch_number: int) -> bool:
         if batch_number > _MOST_BATCHES:
             raise TerminalError(
-                f"{self.url} seems to hold more than {_MOST_BATCHES:,} batches: its store answers that every object is "
-                "there, as a login page or a parked address does; correct the endpoint of the store",
+                f"{self.url} seems to hold more than {_MOST_BATCHES:,} batches: its store answers that every object "
+                "exists, as a login page or a parked address does; correct the endpoint of the store",
                 url=self.url,
             )
         return self._store.size(offset_key(batch_number)) is not None
@@ -244,7 +244,7 @@ class Checkpoint:
             )
         key = commit_key(before) if self._is_opened(before) else offset_key(before)
         raise CheckpointGapError(
-            f"batch {number} of {self.url} cannot follow batch {before}: {self._records.url_of(key)} is not there, yet "
+            f"batch {number} of {self.url} cannot follow batch {before}: {self._records.url_of(key)} is missing, but "
             f"batches are numbered without gaps; {_RESTORE}",
             url=self.url,
             key=key,
@@ -270,7 +270,7 @@ class Checkpoint:
         if (is_committed or has_later) and not self._is_opened(number):
             key = offset_key(number)
             raise CheckpointGapError(
-                f"batch {number} of {self.url} cannot be opened: it was open before, or a later one was, yet "
+                f"batch {number} of {self.url} cannot be opened: it or a later batch was open before, but "
                 f"{self._records.url_of(key)} is gone; {_RESTORE}",
                 url=self.url,
                 key=key,

@@ -90,7 +90,7 @@ class Ownership:
         record = self._records.load(OwnerRecord, key)
         if record is None or record.number != number:
             raise CheckpointGapError(
-                f"the checkpoint record {self._records.url_of(key)} is gone or is that of another number; restore it",
+                f"the checkpoint record {self._records.url_of(key)} is gone, or has another number inside; restore it",
                 url=self._records.store.url,
                 key=key,
             )
@@ -112,10 +112,10 @@ class Ownership:
     def _other_owner(self, current: OwnerRecord, writer: Writer) -> OtherOwnerError:
         url = self._records.store.url
         return OtherOwnerError(
-            f"the checkpoint {url} belongs to {current.writer} since {current.since}, and this run is of {writer}: "
-            f"if both are the same deployment, set ICEFLOE_OWNER to {current.writer.owner} here; if the pipeline moved "
-            "here, stop it there and run `ICEFLOE_OWNER=... icefloe run NAME --take-over` once; otherwise give this "
-            "pipeline a name, checkpoint and sink.path of its own",
+            f"the checkpoint {url} belongs to {current.writer} since {current.since}, but this run belongs to "
+            f"{writer}: if both are the same deployment, set ICEFLOE_OWNER to {current.writer.owner} here; if the "
+            "pipeline moved here, stop it there and run `ICEFLOE_OWNER=... icefloe run NAME --take-over` once; "
+            "otherwise give this pipeline a name, checkpoint and sink.path of its own",
             url=url,
             owner=current.writer.owner,
             writer=writer.owner,

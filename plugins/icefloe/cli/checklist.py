@@ -81,8 +81,8 @@ class Checklist:
         except TimeoutError as error:
             self._seconds_in_vain += monotonic() - started
             raise TransientError(
-                f"{name} could not be checked: {error}; other places did not answer either, so it was not waited for "
-                "longer; run again when they answer"
+                f"{name} could not be checked: {error}; other places did not answer either, so icefloe did not wait "
+                "longer for this one; run again when they answer"
             ) from None
         except TransientError:
             self._seconds_in_vain += monotonic() - started

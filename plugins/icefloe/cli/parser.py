@@ -41,21 +41,23 @@ def _add_run(commands: Commands) -> None:
         commands,
         "run",
         "deliver one batch, without Airflow",
-        "An open batch is resumed, else the next one is delivered; with a range, a backfill of it. The last line on "
-        "standard output is one JSON object.",
+        "Resumes the open batch, otherwise delivers the next one; with a range, delivers a backfill of it. The last "
+        "line on standard output is one JSON object.",
         "icefloe run flights_changes --engine local\n  icefloe run flights_changes --after-timestamp 2026-01-01T00:00Z",
     )
     _add_range(run)
     _add_engine(run)
-    run.add_argument("--json", action="store_true", help="print that one line and nothing else")
-    run.add_argument("--take-over", action="store_true", help="own the checkpoint from now on, whoever owns it")
+    run.add_argument("--json", action="store_true", help="print only that line")
+    run.add_argument(
+        "--take-over", action="store_true", help="become the owner of the checkpoint in place of the present one"
+    )
 
 
 def _add_plan(commands: Commands) -> None:
     plan = _command(
         commands,
         "plan",
-        "what a run would read and write",
+        "show the input and the size of the next batch",
         "Steps, files, rows, bytes and route of the batch that `run` would deliver. Touches nothing.",
         "icefloe plan flights_changes",
     )
@@ -69,7 +71,7 @@ def _add_status(commands: Commands) -> None:
         commands,
         "status",
         "cursor, head, lag and open batch",
-        "How far the pipeline is behind its table.",
+        "Shows how far the pipeline is behind its table.",
         "icefloe status flights_changes --json",
     )
     _add_json(status)
@@ -80,7 +82,7 @@ def _add_batches(commands: Commands) -> None:
         commands,
         "batches",
         "the last batches, newest first",
-        "What each of the last batches delivered and how long it took. Asks neither catalog nor table.",
+        "Lists the changes and the duration of each of the last batches. Asks neither catalog nor table.",
         "icefloe batches flights_changes\n  icefloe batches flights_changes --limit 100 --json",
     )
     batches.add_argument("--limit", type=_positive, default=20, metavar="N", help="how many; default: %(default)s")
@@ -93,8 +95,8 @@ def _add_show(commands: Commands) -> None:
         commands,
         "show",
         "everything that is known of one batch",
-        "The report of a batch: what it read and delivered, how long each phase took, and how bytes and times are "
-        "spread over its tasks. Asks neither catalog nor table.",
+        "Shows the report of a batch: its input and changes, the time of each phase, and the spread of bytes and "
+        "times over its tasks. Asks neither catalog nor table.",
         "icefloe show flights_changes\n  icefloe show flights_changes --batch 41 --json",
     )
     show.add_argument("--batch", type=int, metavar="N", help="its number; default: the latest")
@@ -126,13 +128,13 @@ def _add_validate(commands: Commands) -> None:
 
 def _add_not_built(commands: Commands) -> None:
     later = "(a later release)"
-    sweep = commands.add_parser("sweep", help=f"delete what dead runs left {later}")
+    sweep = commands.add_parser("sweep", help=f"delete the files of dead runs {later}")
     sweep.add_argument("storage", metavar="STORAGE", help="the URL of a storage")
     _add_common(sweep)
     for name, help_text in (
         ("abandon", "give up an open batch"),
         ("reset", "begin from scratch"),
-        ("set-cursor", "say where the next batch begins"),
+        ("set-cursor", "set the start of the next batch"),
     ):
         command = commands.add_parser(name, help=f"{help_text} {later}")
         _add_pipeline(command)
@@ -163,7 +165,9 @@ def _add_common(parser: ArgumentParser) -> None:
 
 
 def _add_backfill(parser: ArgumentParser) -> None:
-    parser.add_argument("--backfill", metavar="ID", help="of a backfill, whose id `run` and the log of its plan tell")
+    parser.add_argument(
+        "--backfill", metavar="ID", help="the id of a backfill, as printed by `run` and in the log of its plan"
+    )
 
 
 def _add_json(parser: ArgumentParser) -> None:

@@ -29,7 +29,7 @@ def run(arguments: Namespace, screen: Screen) -> int:
     """Delivers one batch; its JSON object is the last line on standard output."""
     request, pipeline = range_request(arguments), load_named_pipeline(arguments)
     if arguments.take_over and owner_of(os.environ) is None:
-        raise UsageError(f"--take-over needs an owner: set {OWNER} to the one that the checkpoint is to belong to")
+        raise UsageError(f"--take-over needs an owner: set {OWNER} to the new owner of the checkpoint")
     done, left = _deliver(pipeline, request, screen, takes_over=arguments.take_over)
     _show(pipeline.name, done, screen)
     if left:

@@ -115,7 +115,7 @@ def _opened(pipeline: Pipeline, runner: PhaseRunner | None) -> Sequence[Pipeline
 
 
 def _table_text(pipeline: Pipeline, opened: Sequence[PipelineSession]) -> str:
-    return pipeline.table if opened else f"{pipeline.table} is not there yet, or its branch; the pipeline waits for it"
+    return pipeline.table if opened else f"{pipeline.table} or its branch does not exist yet; the pipeline waits for it"
 
 
 def _check_table(session: PipelineSession, checks: Checklist) -> None:

@@ -11,8 +11,8 @@ __all__ = ["expand"]
 
 REFERENCE: Final = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
 """A variable, whose name is the first group; ``$${``, which writes ``${``; or a ``${`` without a name."""
-_BATCH: Final = "it decides what a batch is, which every machine must see alike"
-_DAG: Final = "it is read when the DAG is made, before the environment of the run is there"
+_BATCH: Final = "it defines a batch and must be the same on every machine"
+_DAG: Final = "it is read when the DAG is made, before the environment of the run exists"
 _FIXED: Final[Mapping[KeyPath, str]] = {
     ("version",): _DAG,
     ("name",): _DAG,

@@ -78,7 +78,7 @@ def _segments(path: str) -> Iterator[str]:
 
 def _error(inner: str, inner_url: str, outer: str, outer_url: str, *, key: str | None) -> NestedPlacesError:
     return NestedPlacesError(
-        f"{inner}, {inner_url}, is inside {outer}, {outer_url}: what clears the one, such as cleanup after a batch or "
+        f"{inner}, {inner_url}, is inside {outer}, {outer_url}: clearing the one, by cleanup after a batch or "
         "Iceberg's removal of orphan files, would delete the other; give each a folder of its own, neither inside the "
         "other", key=key, inner=inner_url, outer=outer_url,
     )  # fmt: skip

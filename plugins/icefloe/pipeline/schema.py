@@ -93,7 +93,7 @@ def _unknown_sentence(key: str, path: KeyPath, schema: dict[str, Any]) -> str:
     elsewhere = [parent for parent in _key_places().get(key, ()) if parent != dotted(path)]
     if elsewhere:
         place = f"below {elsewhere[0]}" if elsewhere[0] else "at the top level"
-        return f"{name}; a key of this name stands {place}, the nearest known key here is '{nearest}'"
+        return f"{name}; a key of this name is {place}, the nearest known key here is '{nearest}'"
     return f"{name}; the nearest known key is '{nearest}': correct or remove it"
 
 
@@ -133,7 +133,7 @@ def _shown(file: YamlFile, path: KeyPath) -> str:
     if isinstance(value, list):
         return "the list " + _cut(json.dumps(value, ensure_ascii=False))
     if has_reference(value):
-        return f"what the environment makes of '{_cut(value)}'"
+        return f"the expanded value of '{_cut(value)}'"
     return _cut(repr(value) if isinstance(value, str) else json.dumps(value))
 
 

@@ -100,7 +100,7 @@ def _semantic_problems(file: YamlFile, data: dict[str, Any]) -> Iterator[Problem
         if fault:
             written = _value(file.data, path)
             if has_reference(written):
-                fault = f"is not usable as the environment makes it of '{written}': look at the variable's value"
+                fault = f"is not usable after the environment expanded '{written}': look at the variable's value"
             yield _problem(file, path, f"{dotted(path)} {fault}")
     for path, place in _SAFE_PLACES.items():
         yield from _secret_problems(file, _value(data, path), path, place)

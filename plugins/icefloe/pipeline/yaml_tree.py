@@ -105,7 +105,7 @@ class YamlTreeBuilder:
             elif key in children:
                 where = dotted((*path, key))
                 first = children[key].line
-                self._report(event, (*path, key), f"{where} stands in line {first} already: keep one of the two")
+                self._report(event, (*path, key), f"{where} is in line {first} already: keep one of the two")
             else:
                 children[key] = YamlNode(line=line, value=child.value, children=child.children, is_list=child.is_list)
         # Its own keys win, even if << comes behind them.

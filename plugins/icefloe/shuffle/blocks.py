@@ -150,7 +150,7 @@ def decompress_block(data: bytes | memoryview, *, max_bytes: int) -> bytes:
     try:
         declared = lz4.frame.get_frame_info(data)["content_size"]
         if not 0 < declared <= max_bytes:
-            raise _corrupt(data, f"its header declares {declared} bytes where 1 to {max_bytes} were expected")
+            raise _corrupt(data, f"its header declares {declared} bytes, expected 1 to {max_bytes}")
         # Not lz4.frame.decompress: it ignores bytes behind the frame, and a second frame.
         decompressor = lz4.frame.LZ4FrameDecompressor()
         content = decompressor.decompress(data, max_length=declared)

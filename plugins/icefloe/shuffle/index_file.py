@@ -33,13 +33,13 @@ def decode_index(data: bytes, *, num_partitions: int, data_size_bytes: int) -> N
     """
     expected_bytes = 8 * (num_partitions + 1)
     if len(data) != expected_bytes:
-        raise _corrupt(f"{len(data)} bytes where {num_partitions} partitions take {expected_bytes}")
+        raise _corrupt(f"{len(data)} bytes, but {num_partitions} partitions take {expected_bytes}")
     offsets = np.frombuffer(data, ">i8").astype(np.int64)
     # Equal neighbours are an empty partition:  |0 0|1 1 1 1|3 3| has the offsets 0 2 6 6 8.
     if offsets[0] != 0 or (offsets[1:] < offsets[:-1]).any():
         raise _corrupt("its offsets do not rise from 0")
     if offsets[-1] != data_size_bytes:
-        raise _corrupt(f"it ends at {offsets[-1]} where the data file has {data_size_bytes} bytes")
+        raise _corrupt(f"it ends at {offsets[-1]}, but the data file has {data_size_bytes} bytes")
     return offsets
 
 

@@ -121,7 +121,7 @@ class MapOutputLog:
                 return offered
         raise TransientError(
             f"{self._store.url} neither takes the commit record of map task {record.map_id} nor shows another; check "
-            "that nothing else writes there", map_id=record.map_id,
+            "that no other program writes there", map_id=record.map_id,
         )  # fmt: skip
 
     def void(self, map_id: int, generation: int, reason: str) -> None:

@@ -115,7 +115,7 @@ class MapOutputRecord:
         record = load_document(cls, data, what=f"the commit record {map_id}.{generation}")
         if (record.map_id, record.generation) != (map_id, generation):
             found = f"{record.map_id}.{record.generation}"
-            raise CorruptMapOutputError.of(map_id, generation, f"its commit record is that of {found}")
+            raise CorruptMapOutputError.of(map_id, generation, f"its commit record is for {found}")
         return record
 
 

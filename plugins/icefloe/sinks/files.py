@@ -155,8 +155,8 @@ class FilesSink(Sink):
         damaged = {number: damage for number, damage in sorted(checked.items()) if damage is not None}
         if damaged:
             raise DamagedPartsError(
-                f"{len(damaged)} of {len(checked)} parts in {join_url(self._store.url, folder)} are not what their "
-                f"tasks wrote: {next(iter(damaged.values()))}, as if something deleted or cut files there",
+                f"{len(damaged)} of {len(checked)} parts in {join_url(self._store.url, folder)} differ from the output "
+                f"of their tasks: {next(iter(damaged.values()))}; files there were probably deleted or cut",
                 url=self._store.url,
                 numbers=tuple(damaged),
             )

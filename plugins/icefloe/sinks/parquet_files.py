@@ -34,7 +34,7 @@ def write_parquet_files(
     except OSError as cause:
         raise TransientError(
             f"cannot keep the changes of a task in {folder} until they are whole: {one_line(cause)}; free space there, "
-            "or let SPARK_LOCAL_DIRS or TMPDIR name a larger disk", path=str(folder),
+            "or set SPARK_LOCAL_DIRS or TMPDIR to a larger disk", path=str(folder),
         ) from cause  # fmt: skip
 
 
@@ -53,7 +53,7 @@ def read_parquet(store: Store, key: str) -> Iterator[pa.RecordBatch]:
     except (pa.ArrowException, OSError) as cause:
         url = join_url(store.url, key)
         raise TerminalError(
-            f"{url} is damaged: it cannot be read as Parquet; restore it, or have its batch delivered again", url=url
+            f"{url} is damaged: it cannot be read as Parquet; restore it, or deliver its batch again", url=url
         ) from cause
 
 

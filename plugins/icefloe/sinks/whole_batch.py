@@ -87,9 +87,9 @@ class WholeBatch:
         damaged = [part for part in self.manifest.parts if not _is_whole(part, sizes)]
         if replaced or damaged:
             raise MixedPartsError(
-                f"{self.url} holds this batch as a whole, cut into other parts than this run makes, and "
-                f"{(*replaced, *damaged)[0].names[0]} there is not what the manifest says: delete everything below "
-                f"{self.url} and run again, which delivers the same changes once more",
+                f"{self.url} holds this whole batch in other parts than this run makes, and "
+                f"{(*replaced, *damaged)[0].names[0]} there differs from the manifest: delete everything below "
+                f"{self.url} and run again; the same changes are delivered once more",
                 url=self.url,
             )
 
@@ -97,9 +97,9 @@ class WholeBatch:
         """The error that the batch holds other changes."""
         batch = self.manifest.batch
         return PathInUseError(
-            f"{self.url} already holds a whole batch with other changes: those of pipeline {batch.pipeline} for table "
-            f"{batch.table} up to snapshot {batch.up_to_snapshot_id}; give each pipeline, and each new start of one, "
-            "a sink.path of its own",
+            f"{self.url} already holds a whole batch with other changes, of pipeline {batch.pipeline} for table "
+            f"{batch.table} up to snapshot {batch.up_to_snapshot_id}; give each pipeline, and each new start of one, a "
+            "sink.path of its own",
             url=self.url,
             batch_number=batch.batch_number,
         )

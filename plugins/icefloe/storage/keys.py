@@ -23,7 +23,7 @@ def check_key(key: str) -> str:
     """
     if _RESERVED_END.search(key):
         raise TerminalError(
-            f"{key!r} cannot be the key of a stored object: '#' and digits at the end mark what is still being written",
+            f"{key!r} cannot be the key of a stored object: '#' and digits at the end mark an unfinished write",
             key=key,
         )
     return check_folder(key)

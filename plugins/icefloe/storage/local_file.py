@@ -41,4 +41,4 @@ def _reading(path: Path, url: str) -> Iterator[None]:
     try:
         yield
     except OSError as cause:
-        raise TransientError(f"cannot read the file {path} that was to become {url}: {cause.strerror}") from cause
+        raise TransientError(f"cannot read the file {path} to store it as {url}: {cause.strerror}") from cause

@@ -89,7 +89,7 @@ class LocalStore(ObjectStore):
         except FileNotFoundError as cause:
             self._ready.discard(path.parent)
             raise TransientError(
-                f"cannot write {join_url(self.url, key)}: the folder, or what was written there so far, was removed "
+                f"cannot write {join_url(self.url, key)}: the folder, or the unfinished file in it, was removed "
                 "meanwhile; run again", url=self.url, key=key,
             ) from cause  # fmt: skip
 

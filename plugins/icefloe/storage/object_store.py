@@ -119,8 +119,8 @@ class ObjectStore(Store):
             self._requests.add(RequestTotals(again=1, seconds=pause_seconds))
             time.sleep(pause_seconds)
         raise TransientError(
-            f"cannot create {join_url(self.url, key)}: the store says that it exists, yet shows nothing there; see "
-            "whether it is a folder, else try again", url=self.url, key=key,
+            f"cannot create {join_url(self.url, key)}: the store says that it exists, but shows nothing there; check "
+            "whether it is a folder, otherwise try again", url=self.url, key=key,
         )  # fmt: skip
 
     def size(self, key: str) -> int | None:

@@ -30,7 +30,7 @@ def probe(store: Store) -> None:
     store.delete([key])
     if is_replaced:
         raise TerminalError(
-            f"the store {store.url} ignores create-if-absent, by which icefloe keeps two runs apart: a second "
-            "create of one key succeeded; use local disk, S3, GCS, Azure or a service whose conditional puts work",
+            f"the store {store.url} ignores create-if-absent, which keeps two runs apart: a second create of one key "
+            "succeeded; use local disk, S3, GCS, Azure or a service whose conditional puts work",
             url=store.url,
         )

@@ -90,7 +90,7 @@ class StorePlace:
             sentence = f"{what}: {reason}; correct the URL or the options of this store"
         elif self.is_local and _errno(cause) in _PASSING:
             kind = TransientError
-            sentence = f"{what}: {reason}; try again, and look after this machine's disk and its limits if it goes on"
+            sentence = f"{what}: {reason}; try again, and check this machine's disk and its limits if it goes on"
         elif self.is_local:
             rights = "read" if action in ("read", "list") else "written"
             room = "" if rights == "read" else " and that its disk has room"

@@ -106,7 +106,7 @@ def test_an_insert_only_batch_whose_part_is_not_what_was_read_is_found(workshop:
     batch.store.delete(["0.0"])
     tampered = {**dict(record.part or {}), "counts": {"insert": 9}}
     batch.batch_folder.map_outputs.commit(replace(record, part=tampered))
-    with pytest.raises(AuditError, match=r"10 rows net with hash sum .* left, 9 with"):
+    with pytest.raises(AuditError, match=r"10 rows net with hash sum .* were delivered, but 9 with"):
         batch.commit()
 
 
@@ -215,7 +215,7 @@ def test_a_part_that_is_gone_or_cut_is_not_committed_and_the_next_run_writes_it_
         part.write_bytes(b"" if damage == "emptied" else part.read_bytes()[:-3])
     phase = Phase.INSERT_ONLY if route is Route.INSERT_ONLY else Phase.SHUFFLE_READ
     for _ in range(2):  # Airflow's retry of commit alone says the same
-        with pytest.raises(UndeliveredError, match=f"run again, or in Airflow clear {phase} with what is downstream"):
+        with pytest.raises(UndeliveredError, match=f"run again, or in Airflow clear {phase} and its downstream tasks"):
             batch.commit()
     require_nothing_committed(workshop, batch)
     again = workshop.open()

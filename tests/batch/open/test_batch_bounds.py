@@ -58,7 +58,7 @@ def test_what_reads_more_than_it_may_is_refused_with_both_numbers() -> None:
     refuse_large_scan(10, max_scan_bytes=None, batch="batch 3 of events")
     sentence = (
         r"^batch 3 of events would read 2,048 bytes of files \(2\.0 KiB\), and max_scan_bytes is 1,024 \(1\.0 KiB\): "
-        "raise max_scan_bytes, or have smaller batches by max_steps_per_batch or max_bytes_per_batch$"
+        "raise max_scan_bytes, or make batches smaller by max_steps_per_batch or max_bytes_per_batch$"
     )
     with pytest.raises(ScanTooLargeError, match=sentence) as refused:
         refuse_large_scan(2048, max_scan_bytes=1024, batch="batch 3 of events")

@@ -98,7 +98,9 @@ def test_a_cursor_in_expired_history_stops_and_says_what_to_set(workshop: Worksh
     second = workshop.append([20])
     third = workshop.append([21])
     expire(workshop.table, first, second)
-    sentence = rf"since snapshot {first}, .* the oldest snapshot still there is {third} .*; set on_gap: reload to have"
+    sentence = (
+        rf"since snapshot {first}, .* the oldest snapshot still there is {third} .*; set on_gap: reload to deliver"
+    )
     with pytest.raises(ExpiredHistoryError, match=sentence) as stopped:
         workshop.prepare()
     assert stopped.value.oldest_snapshot_id == third
@@ -118,7 +120,7 @@ def test_a_reload_delivers_every_row_anew_and_says_so(workshop: Workshop) -> Non
     assert report.counts == {"insert": 10, "delete": 0, "update_before": 0, "update_after": 0}
     [warning] = report.warnings
     assert f"since snapshot {first}" in warning
-    assert "rows that were deleted since are not delivered as DELETE" in warning
+    assert "rows deleted since are not delivered as DELETE" in warning
     workshop.require_exact(batch.plan, workshop.changes(1))
     workshop.update([20], value=2.0)
     following = workshop.open()

@@ -73,7 +73,7 @@ def test_a_table_with_a_column_of_our_name_is_refused_and_leaves_no_open_batch(w
     with workshop.table.update_schema() as update:
         update.rename_column("word", "_change_type")
     workshop.delete([1])
-    with pytest.raises(TerminalError, match=r"column _change_type of table db.events is called like a column"):
+    with pytest.raises(TerminalError, match=r"column _change_type of table db.events has the name of a column"):
         workshop.prepare()
     assert workshop.session().checkpoint.open_batch() is None
 
@@ -214,10 +214,10 @@ def test_a_folder_that_lost_a_task_or_the_meaning_of_its_plan_says_how_to_plan_i
     [task] = [found.key for found in store.list("tasks")]
     document = store.get(task)
     store.put(task, document.replace(b"record_count", b"rEcord_count"))
-    with pytest.raises(TerminalError, match=rf"{task} is not the one that the plan of its batch names: .*; {remedy}$"):
+    with pytest.raises(TerminalError, match=rf"{task} differs from the plan of its batch: .*; {remedy}$"):
         batch.run_route()
     store.delete([task])
-    with pytest.raises(TerminalError, match=rf"{task} is gone: {remedy}$"):
+    with pytest.raises(TerminalError, match=rf"{task} is gone, but the plan of batch 0 of events names it: {remedy}$"):
         batch.run_route()
     store.put("plan.json", b"{")
     with pytest.raises(TornDocumentError, match=r"plan\.json ends in the middle, after 1 bytes"):

@@ -170,7 +170,7 @@ def test_coalesce_can_be_run_again_and_completes_what_is_missing(workshop: Works
     assert batch.coalesce() == coalesced
     assert workshop.stored_objects() == before
     batch.store.delete([identity_moves_key(0)])
-    with pytest.raises(TerminalError, match=r"reidentified/00000\.block, which .* is not there: run coalesce again$"):
+    with pytest.raises(TerminalError, match=r"reidentified/00000\.block, with .* is missing: run coalesce again$"):
         batch.run(Phase.SHUFFLE_READ)
     batch.coalesce()
     assert workshop.stored_objects().items() >= before.items()
@@ -188,7 +188,7 @@ def test_a_damaged_document_of_a_range_is_named(workshop: Workshop) -> None:
     ]
     key = identity_moves_key(held)
     batch.store.put(key, flip(batch.store.get(key)))
-    with pytest.raises(TerminalError, match=rf"{key}, which says .* is damaged: delete it and run coalesce again$"):
+    with pytest.raises(TerminalError, match=rf"{key}, with the rows .* is damaged: delete it and run coalesce again$"):
         batch.run(Phase.SHUFFLE_READ)
     batch.store.delete([key])
     batch.coalesce()

@@ -181,7 +181,7 @@ def test_a_store_that_never_keeps_what_is_written_is_blamed_after_a_few_rounds(b
 
 def test_reading_before_coalesce_says_what_to_run(batch: OpenBatch) -> None:
     batch.run(Phase.SHUFFLE_WRITE)
-    with pytest.raises(TerminalError, match=r"ranges\.json is not there: run coalesce first"):
+    with pytest.raises(TerminalError, match=r"ranges\.json is missing: run coalesce first"):
         batch.run(Phase.SHUFFLE_READ)
 
 

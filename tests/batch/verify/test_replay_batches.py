@@ -65,7 +65,7 @@ def test_a_lost_row_is_found_by_its_part_and_by_the_states(delivered: Workshop) 
     assert found.differing_rows == 1
     of_part, of_states = found.sentences
     assert of_part.startswith(
-        f"part part-00000.parquet of batch 1 in file://{delivered.folder}/changes is not what its"
+        f"part part-00000.parquet of batch 1 in file://{delivered.folder}/changes differs from its"
     )
     assert "5 rows instead of 6" in of_part
     assert of_states == (
@@ -169,7 +169,7 @@ def test_a_batch_of_other_columns_whose_snapshot_expired_cannot_be_verified(deli
     delivered.delete([4])
     delivered.deliver()
     expire(delivered, *delivered.snapshot_ids()[:-1])
-    with pytest.raises(TerminalError, match="batch 0 of events was delivered with other columns than the"):
+    with pytest.raises(TerminalError, match="batch 0 of events has other columns than later batches"):
         verified(delivered)
 
 
@@ -179,7 +179,7 @@ def test_a_start_state_that_expired_is_one_sentence(workshop: Workshop) -> None:
     workshop.append([20])
     workshop.deliver()
     expire(workshop, first)
-    with pytest.raises(TerminalError, match=f"has no snapshot {first}: it expired or never was"):
+    with pytest.raises(TerminalError, match=f"has no snapshot {first}: it expired or never existed"):
         verified(workshop)
 
 

@@ -31,7 +31,7 @@ def test_every_library_that_is_missing_or_another_is_named() -> None:
 
 def test_workers_that_run_no_python_at_all_may_be_there_later() -> None:
     lost = Workers(TransientError("Spark gave up on 1 tasks: no such file"))
-    with pytest.raises(TransientError, match=r"name a Python 3\.\d+ there; Spark gave up on 1 tasks: no such file$"):
+    with pytest.raises(TransientError, match=r"to a Python 3\.\d+ there; Spark gave up on 1 tasks: no such file$"):
         refuse_other_libraries(lost)
 
 

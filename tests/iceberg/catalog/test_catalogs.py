@@ -78,7 +78,7 @@ def test_an_unknown_table_names_near_ones(tmp_path: Path) -> None:
 
 
 def test_a_missing_sqlite_file_is_a_catalog_that_is_down_and_is_not_made(tmp_path: Path) -> None:
-    with pytest.raises(TransientError, match=r"its database file .*catalog.db is not there"):
+    with pytest.raises(TransientError, match=r"its database file .*catalog.db is missing"):
         load_table(properties(tmp_path), "db.t")
     assert list(tmp_path.iterdir()) == []
 
@@ -152,7 +152,7 @@ def test_wrong_properties_are_terminal(wrong: dict[str, str]) -> None:
 def test_a_metadata_file_that_is_gone_is_terminal(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     Path(table.metadata_location.removeprefix("file://")).unlink()
-    with pytest.raises(TerminalError, match=r"names a metadata file of table db.events that is not there"):
+    with pytest.raises(TerminalError, match=r"names a missing metadata file of table db.events"):
         load_table(properties(tmp_path), "db.events")
 
 

@@ -27,8 +27,8 @@ def test_a_file_elsewhere_is_refused_before_any_request_in_a_sentence_that_says_
     assert isinstance(refused.value, TerminalError)
     assert refused.value.sentence == (
         "table db.events names the file hdfs://evil:8020/a.parquet, which is outside s3://lake, file:///mnt/old: if it "
-        'belongs to the table, write allowed_locations: ["hdfs://evil:8020"] in the pipeline file; if not, whoever '
-        "writes the table wants it read"
+        'belongs to the table, write allowed_locations: ["hdfs://evil:8020"] in the pipeline file; if not, a writer '
+        "of the table wants icefloe to read a foreign file"
     )
     assert (refused.value.path, refused.value.table) == ("hdfs://evil:8020/a.parquet", "db.events")
 

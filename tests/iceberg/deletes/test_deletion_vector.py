@@ -70,10 +70,10 @@ def test_any_cut_is_damage() -> None:
 @pytest.mark.parametrize(
     ("body", "what"),
     [
-        (b"PFA1" + bytes(8), "begins with 50464131 where d1d33964 was expected"),
+        (b"PFA1" + bytes(8), "begins with 50464131 instead of d1d33964"),
         (MAGIC + b"\xff" * 8, "its bitmap cannot be decoded"),
         (MAGIC + (1).to_bytes(8, "little") + b"\xff" * 40, "its bitmap cannot be decoded"),
-        (MAGIC, "it has 12 bytes where the least are 20"),
+        (MAGIC, "it has 12 bytes, fewer than 20"),
     ],
     ids=["another magic", "too many bitmaps", "no bitmap", "nothing"],
 )
@@ -84,7 +84,7 @@ def test_content_that_is_no_vector_is_damage_although_its_checksum_matches(body:
 
 def test_another_number_of_positions_than_the_metadata_says_is_damage_that_names_every_file(tmp_path: Path) -> None:
     written = write_blob(tmp_path / "dv.puffin", ARRAYS, data_file=DATA_FILE, record_count=7)
-    with pytest.raises(TerminalError, match=r"holds 6 positions where the table's metadata says 7; restore") as refused:
+    with pytest.raises(TerminalError, match=r"holds 6 positions, but the table's metadata says 7; restore") as refused:
         read(written)
     assert f"deletion vector {written.path} of data file {DATA_FILE} in table db.t is damaged" in str(refused.value)
     assert (refused.value.path, refused.value.data_file, refused.value.table) == (written.path, DATA_FILE, "db.t")

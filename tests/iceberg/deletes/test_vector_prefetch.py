@@ -76,7 +76,7 @@ def test_the_vector_that_is_damaged_is_named_also_where_others_were_asked_for(tm
     vectors = shared_puffin(tmp_path / "dv.puffin", {name: BitMap64([1, 2]) for name in "abc"})
     damaged = vectors | {1: replace(vectors[1], record_count=3)}
     held = VectorPrefetch(damaged, data_files=["a", "b", "c"], io=CountingIO(), table="db.t", memory_bytes=MIB)
-    with pytest.raises(TerminalError, match=r"of data file b in table db.t is damaged: it holds 2 positions where"):
+    with pytest.raises(TerminalError, match=r"of data file b in table db.t is damaged: it holds 2 positions, but"):
         held[0]
     outside = vectors | {2: replace(vectors[2], content_offset=1 << 60)}
     held = VectorPrefetch(outside, data_files=["a", "b", "c"], io=CountingIO(), table="db.t", memory_bytes=MIB)

@@ -135,7 +135,7 @@ def test_what_is_gone_damaged_or_out_of_reach_is_one_sentence_of_its_kind(
     with pytest.raises(TerminalError, match=f"the manifest list of snapshot {snapshot.snapshot_id} of table db.events"):
         ManifestReader(table).manifests(snapshot)
     path.unlink()
-    with pytest.raises(MissingMetadataError, match="is not there"):
+    with pytest.raises(MissingMetadataError, match="is missing"):
         ManifestReader(table).manifests(snapshot)
 
     def no_answer(_: str) -> None:

@@ -57,7 +57,7 @@ def test_a_value_that_does_not_fit_is_an_error_that_names_the_column_and_the_way
 ) -> None:
     step = plan_narrowing(array.type, target, column="a.b")
     assert step is not None
-    with pytest.raises(ColumnError, match=r"column 'a\.b' is .* does not fit .* end the range at"):
+    with pytest.raises(ColumnError, match=r"column 'a\.b' holds .* does not fit .* end the range at"):
         step.apply(array)
 
 

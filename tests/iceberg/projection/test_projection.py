@@ -206,7 +206,7 @@ def test_a_type_that_may_not_become_the_tables_is_an_error_that_names_column_and
     with pytest.raises(ColumnError) as refused:
         plan(file_schema(NestedField(1, "c", found)), Schema(NestedField(1, "c", wanted)))
     sentence = refused.value.sentence
-    assert sentence.startswith("column 'c' is ")
+    assert sentence.startswith("column 'c' has type ")
     assert f"cannot become the table's {wanted}" in sentence
 
 
@@ -246,7 +246,7 @@ def test_a_column_that_was_widened_after_the_schemas_snapshot_is_narrowed_where_
     wide = one_row({"id": 7}, NestedField(1, "id", LongType()))
     narrow = Schema(NestedField(1, "id", IntegerType(), required=False))
     assert project(wide, narrow).to_pylist() == [{"id": 7}]
-    with pytest.raises(ColumnError, match="column 'id' is int64 there and holds a value that does not fit int32"):
+    with pytest.raises(ColumnError, match="column 'id' holds a value of type int64 that does not fit int32"):
         project(one_row({"id": 2**40}, NestedField(1, "id", LongType())), narrow)
 
 

@@ -62,6 +62,6 @@ def test_a_column_that_became_something_else_is_named(
 ) -> None:
     table, (start, end) = table_of(tmp_path, was, now)
     with pytest.raises(
-        TerminalError, match=rf"^table db\.events was replaced by one of another schema: column {column}"
+        TerminalError, match=rf"^table db\.events was replaced by one with another schema: column {column}"
     ):
         require_comparable_states(table, start, end)

@@ -65,7 +65,7 @@ def test_as_many_rows_as_before_pass_and_others_are_an_error_with_both(says_coun
     right, wrong = (tables.manifest(f"new {n}", 2, rows("c", ADDED, 2, n)) for n in (5, 4))
     parent = before if has_parent else None
     assert tables.check(parent, [gone, right]) is None
-    with pytest.raises(TerminalError, match=r"had to keep the 5 rows .*, found 4 after it") as error:
+    with pytest.raises(TerminalError, match=r"must keep the 5 rows .*, but there are 4 after it") as error:
         tables.check(parent, [gone, wrong])
     assert (error.value.snapshot_id, error.value.rows_before, error.value.rows_after) == (2, 5, 4)
 
@@ -75,7 +75,7 @@ def test_lists_that_count_everything_spare_the_manifests() -> None:
     before = [tables.manifest("old", 1, rows("a", ADDED, 1, 5))]
     assert tables.check(before, [tables.manifest("rewritten", 2, rows("a", EXISTING, 1, 5))]) is None
     assert tables.reader.read == []
-    with pytest.raises(TerminalError, match="had to keep the 5 rows before it, found 0 after it"):
+    with pytest.raises(TerminalError, match="must keep the 5 rows before it, but there are 0 after it"):
         tables.check(before, [])
 
 
@@ -92,7 +92,9 @@ def test_a_deletion_vector_says_how_many_rows_of_its_file_are_live(rewritten: in
     if is_right:
         assert tables.check([files, vectors], after) is None
     else:
-        with pytest.raises(TerminalError, match=f"the 7 rows of the files that it replaced, found {rewritten} after"):
+        with pytest.raises(
+            TerminalError, match=f"the 7 rows of the files that it replaced, but there are {rewritten} after"
+        ):
             tables.check([files, vectors], after)
 
 
@@ -113,7 +115,9 @@ def test_a_vector_that_a_replace_put_on_a_file_is_an_error_even_where_the_file_s
     more = tables.manifest("more", 2, vector("q", ADDED, 2, of="a", count=4), vector("p", DELETED, 2, of="a", count=3))
     before = [files, tables.manifest("vectors", 1, vector("p", ADDED, 1, of="a", count=3))]
     assert tables.check(before, [files, same]) is None
-    with pytest.raises(TerminalError, match="had to keep the 7 rows of the files that it replaced, found 6 after it"):
+    with pytest.raises(
+        TerminalError, match="must keep the 7 rows of the files that it replaced, but there are 6 after it"
+    ):
         tables.check(before, [files, more])
 
 
@@ -122,7 +126,7 @@ def test_a_data_file_that_got_lost_on_the_way_is_an_error_whatever_deletes_rows(
     files = tables.manifest("files", 1, rows("a", ADDED, 1, 10), rows("b", ADDED, 1, 5))
     deletes = tables.manifest("deletes", 1, delete("d", ADDED, 1, 9))
     rewritten = tables.manifest("rewritten", 2, rows("a", EXISTING, 1, 10))
-    sentence = "had to keep the 15 rows of the data files that it left alone, found 10 after it"
+    sentence = "must keep the 15 rows of the data files that it left alone, but there are 10 after it"
     with pytest.raises(TerminalError, match=sentence):
         tables.check([files, deletes], [rewritten, deletes])
 
@@ -143,5 +147,5 @@ def test_delete_files_that_reach_nothing_it_replaced_do_not_matter() -> None:
     deletes = tables.manifest("deletes", 1, delete("d", ADDED, 1, 9, referenced_data_file="a"))
     gone = tables.manifest("gone", 2, rows("a", EXISTING, 1, 10), rows("b", DELETED, 2, 5))
     assert tables.check([files, deletes], [gone, tables.manifest("new", 2, rows("c", ADDED, 2, 5)), deletes]) is None
-    with pytest.raises(TerminalError, match="the 5 rows of the files that it replaced, found 4"):
+    with pytest.raises(TerminalError, match="the 5 rows of the files that it replaced, but there are 4"):
         tables.check([files, deletes], [gone, tables.manifest("few", 2, rows("c", ADDED, 2, 4)), deletes])

@@ -90,5 +90,5 @@ def test_a_tag_that_was_moved_over_compactions_alone_has_no_step(table: Table) -
 
 
 def test_an_unknown_tag_is_refused(table: Table) -> None:
-    with pytest.raises(UnknownBranchError, match=r"'w', which does not exist; its branches are main, its tags v"):
+    with pytest.raises(UnknownBranchError, match=r"'w'; its branches are main, its tags v"):
         plan_tag_move(table, tag="w", after_snapshot_id=snapshot_ids(table)[1], on_rollback="fail")

@@ -27,7 +27,7 @@ def test_what_is_old_is_looked_at_anew() -> None:
         (TransientError("the store timed out"), "the store timed out; the page looks again"),
         (
             ValueError("token=hunter2"),
-            "a could not be read (ValueError): run `icefloe status` where it can reach the store",
+            "a could not be read (ValueError): run `icefloe status` on a machine that reaches the store",
         ),
     ],
 )

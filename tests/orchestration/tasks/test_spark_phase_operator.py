@@ -165,7 +165,7 @@ def test_a_missing_spark_submit_is_one_sentence(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("JAVA_HOME", os.environ.get("JAVA_HOME", str(Path(java).resolve().parents[1])))
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(AirflowFailException, match="spark-submit is found neither beside"):
+    with pytest.raises(AirflowFailException, match="spark-submit is found neither next to"):
         operator(tmp_path).execute(CONTEXT)
 
 

@@ -43,7 +43,7 @@ def commit_batch(running: RunningBatch) -> BatchReport:
         _forget(running.folder, batch, damage)
         phase = delivering_phase(plan)
         raise UndeliveredError(
-            f"{damage.sentence}; run again, or in Airflow clear {phase} with what is downstream of it: those parts are "
+            f"{damage.sentence}; run again, or in Airflow clear {phase} and its downstream tasks: those parts are "
             "written again",
             phase=phase,
         ) from damage

@@ -98,7 +98,7 @@ class DeliveredBatch:
             raise AuditError(
                 f"{what} does not add up at the sink: {signed_count} rows net with hash sum "
                 f"{delivered_sums.hash_sum():032x} left, {given[0]} with {given[1]:032x} were written; the batch is "
-                "not delivered, please report this with the batch's folder",
+                "not delivered, report this with the batch's folder",
                 what=what,
             )
         return delivered_sums
@@ -118,8 +118,8 @@ def _records(folder: BatchFolder) -> list[MapOutputRecord]:
         phase = delivering_phase(plan)
         raise UndeliveredError(
             f"{len(missing)} of {plan.num_map_tasks} map tasks of batch {plan.batch_number} have no valid output (the "
-            f"first: {missing[0]}); run again, or in Airflow clear {phase} with what is downstream of it: it runs only "
-            "those",
+            f"first: {missing[0]}); run again, or in Airflow clear {phase} and its downstream tasks: only those run "
+            "again",
             phase=phase,
         ) from error
 
@@ -131,9 +131,8 @@ def _results(folder: BatchFolder) -> list[RangeResult]:
     if missing:
         phase = delivering_phase(folder.plan)
         raise UndeliveredError(
-            f"{len(missing)} of {len(found)} ranges of batch {folder.plan.batch_number} have not delivered (the "
-            f"first: {missing[0]}); run again, or in Airflow clear {phase} with what is downstream of it: it runs only "
-            "those",
+            f"{len(missing)} of {len(found)} ranges of batch {folder.plan.batch_number} have not delivered (the first: "
+            f"{missing[0]}); run again, or in Airflow clear {phase} and its downstream tasks: only those run again",
             phase=phase,
         )
     return [result for result in found if result is not None]

@@ -74,13 +74,13 @@ class BatchFolder:
             data = self.store.get(key)
         except KeyMissingError as cause:
             raise PlanMissingError(
-                f"the plan of batch {self.plan.batch_number} of {self.plan.pipeline} names a map task whose document "
-                f"{self.store.url}/{key} is gone: {_remedy(self.store)}", url=self.store.url,
+                f"the map task {self.store.url}/{key} is gone, but the plan of batch {self.plan.batch_number} of "
+                f"{self.plan.pipeline} names it: {_remedy(self.store)}", url=self.store.url,
             ) from cause  # fmt: skip
         if digest is not None and digest_of(data) != digest:
             raise TerminalError(
-                f"the map task {self.store.url}/{key} is not the one that the plan of its batch names: it was damaged "
-                f"or replaced; {_remedy(self.store)}",
+                f"the map task {self.store.url}/{key} differs from the plan of its batch: it was damaged or replaced; "
+                f"{_remedy(self.store)}",
                 url=self.store.url,
             )
         return load_document(MapTask, data, what=f"the map task {self.store.url}/{key}")

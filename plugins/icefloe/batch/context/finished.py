@@ -44,5 +44,5 @@ def _is_over(reference: BatchReference) -> bool:
     try:
         return reference.is_over()
     except IcefloeError as error:
-        logger.warning("whether batch %d is finished cannot be learned: %s", reference.batch_number, error)
+        logger.warning("could not find out if batch %d is finished: %s", reference.batch_number, error)
         return False

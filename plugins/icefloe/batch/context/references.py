@@ -121,7 +121,7 @@ def _refuse_other_settings(plan: Plan, settings: RunSettings) -> None:
     """Stops if ``${ENV}`` in the settings means something else here than when the batch was planned."""
     if plan.settings_digest is not None and settings.digest != plan.settings_digest:
         raise TerminalError(
-            f"filter or sink of pipeline {plan.pipeline} do not mean what they did when batch {plan.batch_number} was "
-            "planned: an environment variable in them has another value here; give it the same value on every worker",
+            f"filter or sink of pipeline {plan.pipeline} have changed since batch {plan.batch_number} was planned: an "
+            "environment variable in them has another value here; give it the same value on every worker",
             batch_number=plan.batch_number,
         )

@@ -73,7 +73,7 @@ def refuse_large_scan(scan_bytes: int, *, max_scan_bytes: int | None, batch: str
         return
     raise ScanTooLargeError(
         f"{batch} would read {scan_bytes:,} bytes of files ({format_bytes(scan_bytes)}), and max_scan_bytes is "
-        f"{max_scan_bytes:,} ({format_bytes(max_scan_bytes)}): raise max_scan_bytes, or have smaller batches by "
+        f"{max_scan_bytes:,} ({format_bytes(max_scan_bytes)}): raise max_scan_bytes, or make batches smaller by "
         "max_steps_per_batch or max_bytes_per_batch",
         scan_bytes=scan_bytes,
         max_scan_bytes=max_scan_bytes,

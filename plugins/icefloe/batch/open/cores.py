@@ -50,5 +50,5 @@ def local_cores() -> int:
 def _count(conf: Mapping[str, str], key: str) -> int:
     text = conf[key].strip()
     if not text.isdecimal() or int(text) < 1:
-        raise TerminalError(f"spark.conf sets {key} to {conf[key]!r}: a whole number from 1 was expected", key=key)
+        raise TerminalError(f"spark.conf sets {key} to {conf[key]!r}: expected a whole number from 1", key=key)
     return int(text)

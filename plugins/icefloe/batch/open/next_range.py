@@ -131,12 +131,12 @@ def _across(gap: ExpiredHistoryError, table: Table, pipeline: Pipeline) -> Snaps
     """A full load of the table after a gap in its history, if the pipeline asks for that; otherwise it stops."""
     if pipeline.on_gap == "fail":
         raise gap.restated(
-            f"{gap.sentence}; set on_gap: reload to have every row delivered again, or give the pipeline another name "
-            "to start over",
+            f"{gap.sentence}; set on_gap: reload to deliver every row again, or give the pipeline another name to "
+            "start over",
         ) from gap
     warning = (
-        f"{gap.sentence}; the table was loaded again (on_gap: reload): every row is an INSERT, rows that were deleted "
-        "since are not delivered as DELETE, so a consumer must drop what it holds of the earlier batches"
+        f"{gap.sentence}; the table was loaded again (on_gap: reload): every row is an INSERT, and rows deleted since "
+        "are not delivered as DELETE; a consumer must drop its rows of the earlier batches"
     )
     logger.warning("%s: %s", pipeline.name, warning)
     whole = plan_range(table, branch=pipeline.branch, load="full", commit_groups=pipeline.commit_groups)

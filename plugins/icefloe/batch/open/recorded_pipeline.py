@@ -46,9 +46,9 @@ def refuse_other_meaning(session: PipelineSession, recorded: PipelineRecord) -> 
     differences = compare(recorded.result_configuration, result_configuration(session.pipeline))
     if differences:
         raise ConfigurationChangedError(
-            f"pipeline {session.pipeline.name} ({session.pipeline.path}) was edited in what its changes mean since its "
-            f"first batch: {_pairs(differences)}; restore the keys, or give the pipeline another name and sink.path to "
-            "start over",
+            f"pipeline {session.pipeline.name} ({session.pipeline.path}) changed settings that affect its output after "
+            f"its first batch: {_pairs(differences)}; restore the keys, or give the pipeline another name and "
+            "sink.path to start over",
             differences=tuple(differences),
         )
 

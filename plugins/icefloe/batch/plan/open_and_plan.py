@@ -105,7 +105,7 @@ def open_and_plan(
         logger.info("%s: looking again, another run has finished this batch", session.pipeline.name)
     raise TransientError(
         f"other runs of {session.pipeline.name} finished its batches faster than this one could plan them, {_LOOKS} "
-        "times in a row; run again, and see why several run at once",
+        "times in a row; run again, and find out why several run at once",
         pipeline=session.pipeline.name,
     )
 

@@ -64,8 +64,8 @@ def refuse_other_plan(plan: Plan, offset: OffsetRecord) -> None:
         return
     raise OtherPlanError(
         f"batch {offset.batch_number} of {plan.pipeline} cannot be planned again as it was opened with icefloe "
-        f"{offset.icefloe_version}: its plan is lost, and the one made now reads or cuts the range in another way; "
-        f"finish the batch with that release, and restore the table's properties (schema.name-mapping.default) and "
-        "metadata if they were edited since",
+        f"{offset.icefloe_version}: its plan is lost, and a new plan reads or cuts the range in another way; finish "
+        "the batch with that release, and restore the table's properties (schema.name-mapping.default) and metadata "
+        "if they were edited since",
         batch_number=offset.batch_number,
     )

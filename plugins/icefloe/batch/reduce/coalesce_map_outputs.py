@@ -86,7 +86,7 @@ def load_coalesce_plan(folder: BatchFolder) -> CoalescePlan:
     try:
         return load_document(CoalescePlan, folder.store.get(COALESCE_PLAN), what=what)
     except KeyMissingError as cause:
-        raise TerminalError(f"{what} is not there: run coalesce first", url=folder.store.url) from cause
+        raise TerminalError(f"{what} is missing: run coalesce first", url=folder.store.url) from cause
 
 
 def _compare_identities(

@@ -82,11 +82,11 @@ def load_identity_moves(folder: BatchFolder, range_id: int) -> IdentityMoves:
         TerminalError: their file is gone or damaged.
     """
     key = identity_moves_key(range_id)
-    what = f"{folder.store.url}/{key}, which says what range {range_id} has in common with other ranges,"
+    what = f"{folder.store.url}/{key}, with the rows that range {range_id} has in common with other ranges,"
     try:
         return IdentityMoves.from_bytes(folder.store.get(key))
     except KeyMissingError as cause:
-        raise TerminalError(f"{what} is not there: run coalesce again", url=folder.store.url, key=key) from cause
+        raise TerminalError(f"{what} is missing: run coalesce again", url=folder.store.url, key=key) from cause
     except CorruptBlockError as cause:
         raise TerminalError(
             f"{what} is damaged: delete it and run coalesce again", url=folder.store.url, key=key

@@ -165,5 +165,5 @@ def _local_disk() -> Iterator[None]:
         yield
     except OSError as cause:
         raise TransientError(
-            f"rows that coalesce compares cannot be kept on local disk: {one_line(cause)}; free it"
+            f"coalesce cannot keep the rows that it compares on local disk: {one_line(cause)}; free space there"
         ) from cause

@@ -57,6 +57,6 @@ def unreliable_store(folder: BatchFolder) -> UnreliableStoreError:
     """The error of a store that does not keep what is written to it."""
     return UnreliableStoreError(
         f"map outputs of batch {folder.plan.batch_number} were found damaged {MAX_ROUNDS} times in a row: the store "
-        f"{folder.store.url} does not keep what is written to it; check its disks, then run the batch again",
+        f"{folder.store.url} loses data; check its disks, then run the batch again",
         url=folder.store.url,
     )

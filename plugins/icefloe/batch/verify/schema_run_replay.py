@@ -158,7 +158,7 @@ class SchemaRunReplay:
         are_whole = [self._add_part(batch_number, part, replay, begun, promises.identity) for part in manifest.parts]
         for fault in begun.faults(manifest.batch.counts) if all(are_whole) else ():
             path = self._session.pipeline.sink.path
-            self._say(f"batch {batch_number} in {path} breaks what docs/sinks.md promises: {fault}; restore it")
+            self._say(f"batch {batch_number} in {path} breaks a promise of docs/sinks.md: {fault}; restore it")
 
     def _add_part(
         self, batch_number: int, part: Part, replay: Replay, promises: ChangePromises, identity: Sequence[ColumnPath]
@@ -182,15 +182,13 @@ class SchemaRunReplay:
         promises.end_part()
         if (rows, hash_sum) == (part.rows, part.hash_sum):
             return True
-        self._say(
-            f"{what} is not what its manifest says: {rows} rows instead of {part.rows}, or other values; restore it"
-        )
+        self._say(f"{what} differs from its manifest: {rows} rows instead of {part.rows}, or other values; restore it")
         return False
 
     def _require_schema(self, found: pa.Schema, batch_number: int) -> None:
         if found.names != self._schema.names:
             raise TerminalError(
-                f"batch {batch_number} of {self._session.pipeline.name} was delivered with other columns than the "
-                "batches after it, and the snapshot that tells them has expired: it can no longer be verified",
+                f"batch {batch_number} of {self._session.pipeline.name} has other columns than later batches, and the "
+                "snapshot with its schema has expired: it can no longer be verified",
                 batch_number=batch_number,
             )

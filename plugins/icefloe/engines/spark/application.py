@@ -89,7 +89,7 @@ def refuse_missing_jobs(jobs: Path = SPARK_JOBS) -> None:
     if not jobs.is_dir():
         raise TerminalError(
             f"the Spark applications of icefloe are not in {jobs}: put the folder spark_jobs of its repository there, "
-            "beside plugins, or set engine: local",
+            "next to plugins, or set engine: local",
             path=str(jobs),
         )
 

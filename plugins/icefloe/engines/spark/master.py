@@ -129,7 +129,7 @@ def refuse_local_storage(urls: Mapping[str, str], master: SparkMaster, *, storag
         if url.startswith("file:") or "://" not in url:
             raise TerminalError(
                 f"{key} is {url}, a disk of one machine, but the Spark master {master.url} runs tasks on several: use "
-                "an object store, or set storage_is_shared: true where all of them mount it",
+                "an object store, or set storage_is_shared: true if all of them mount it",
                 key=key,
                 url=url,
                 master=master.url,
@@ -147,8 +147,8 @@ def greedy_advice(master: SparkMaster, conf: Mapping[str, str]) -> str | None:
     if not master.url.startswith("spark://") or limits & conf.keys():
         return None
     return (
-        f"without spark.cores.max in spark.conf each job takes all free cores of {master.url}, and jobs that come "
-        "later wait: set it, also where the cluster has a default"
+        f"without spark.cores.max in spark.conf each job takes all free cores of {master.url}, and later jobs wait: "
+        "set it, even if the cluster has a default"
     )
 
 

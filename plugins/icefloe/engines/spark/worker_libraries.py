@@ -48,7 +48,7 @@ def refuse_other_libraries(engine: ProbingEngine) -> None:
         found = engine.map(found_libraries, [0])
     except TransientError as error:
         raise SilentWorkerError(
-            f"no Spark worker ran the task that asks for its libraries: let spark.pyspark.python name a Python "
+            "no Spark worker ran the task that asks for its libraries: set spark.pyspark.python to a Python "
             f"{driver['Python']} there; {error.sentence}",
             driver=driver,
         ) from error

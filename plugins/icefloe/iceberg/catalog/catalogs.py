@@ -192,7 +192,7 @@ def _refuse_missing_sqlite_file(name: str, uri: str) -> None:
     file = Path(unquote(path.partition("?")[0]))
     if not file.is_file():
         raise TransientError(
-            f"catalog {name!r} does not answer: its database file {file} is not there", catalog=name, path=str(file)
+            f"catalog {name!r} does not answer: its database file {file} is missing", catalog=name, path=str(file)
         )
 
 
@@ -201,7 +201,7 @@ def _load(catalog: Catalog, table: str) -> Table:
         return catalog.load_table(table)
     except FileNotFoundError as cause:
         raise TerminalError(
-            f"catalog {catalog.name!r} names a metadata file of table {table} that is not there: {one_line(cause)}",
+            f"catalog {catalog.name!r} names a missing metadata file of table {table}: {one_line(cause)}",
             catalog=catalog.name, table=table,
         ) from cause  # fmt: skip
     except OSError as cause:
@@ -219,7 +219,7 @@ def _load(catalog: Catalog, table: str) -> Table:
             raise
         raise NotBuiltError(
             f"table {table} of catalog {catalog.name!r} cannot be loaded: column {unknown.column_index + 1} of its "
-            f"schema is of type {unknown.type}, or holds it, which this release cannot read: drop the column and "
+            f"schema has the type {unknown.type} or contains it, which this release cannot read: drop the column and "
             "expire the snapshots that had it, or use a release that knows the type",
             catalog=catalog.name, table=table, type=unknown.type, column_number=unknown.column_index + 1,
         ) from cause  # fmt: skip

@@ -67,7 +67,7 @@ class ConfinedIO(FileIO):
             places = ", ".join(map(str, self.places.places))
             raise FileElsewhereError(
                 f"table {self._table} names the file {location}, which is outside {places}: if it belongs to the "
-                f"table, {self._way_out(location)}; if not, whoever writes the table wants it read",
+                f"table, {self._way_out(location)}; if not, a writer of the table wants icefloe to read a foreign file",
                 path=location, table=self._table,
             )  # fmt: skip
 

@@ -138,8 +138,8 @@ def reading_data_file(path: str, *, table: str, noun: str = "data file") -> Iter
 
 def _damaged(path: str, table: str, noun: str, cause: Exception) -> TerminalError:
     return TerminalError(
-        f"{noun} {path} of table {table} cannot be decoded: {one_line(cause)}; it is damaged or not what the "
-        "table's metadata says; restore it or have it rewritten",
+        f"{noun} {path} of table {table} cannot be decoded: {one_line(cause)}; it is damaged or contradicts the "
+        "table's metadata; restore it or rewrite it",
         path=path,
         table=table,
     )

@@ -43,7 +43,7 @@ def reading_metadata(table_name: str, what: str, path: str) -> Iterator[None]:
         raise
     except FileNotFoundError as cause:
         raise MissingMetadataError(
-            f"the {what} of table {table_name} is not there: {path}; it was deleted although the table still names it",
+            f"the {what} of table {table_name} is missing: {path}; it was deleted, although the table still names it",
             table=table_name,
             path=path,
         ) from cause

@@ -34,7 +34,7 @@ def read_configuration() -> Config:
 def _error(cause: Exception) -> TerminalError:
     path = _file()
     if isinstance(cause, ValueError) and not isinstance(cause, UnicodeDecodeError):
-        what = "a variable PYICEBERG_... gives a value where the file or another variable has a mapping"
+        what = "a variable PYICEBERG_... has a value, but the file or another variable has a mapping"
         return TerminalError(f"PyIceberg's configuration contradicts itself: {what}; {_EXPECTED}")
     if isinstance(cause, OSError):
         reason = cause.strerror or type(cause).__name__

@@ -77,12 +77,12 @@ def decode_deletion_vector(blob: bytes, *, record_count: int) -> BitMap64:
         ValueError: the blob is damaged, or holds another number of positions.
     """
     if len(blob) < _MIN_BYTES:
-        raise ValueError(f"it has {len(blob)} bytes where the least are {_MIN_BYTES}")
+        raise ValueError(f"it has {len(blob)} bytes, fewer than {_MIN_BYTES}")
     length, body, checksum = int.from_bytes(blob[:4], "big"), blob[4:-4], int.from_bytes(blob[-4:], "big")
     if length != len(body):
-        raise ValueError(f"it says that it has {length} bytes where there are {len(body)}")
+        raise ValueError(f"its header says {length} bytes, but it has {len(body)}")
     if not body.startswith(_MAGIC):
-        raise ValueError(f"it begins with {body[:4].hex()} where {_MAGIC.hex()} was expected")
+        raise ValueError(f"it begins with {body[:4].hex()} instead of {_MAGIC.hex()}")
     # Before the bitmap is decoded: C code does that, and should see only what the writer wrote.
     if zlib.crc32(body) != checksum:
         raise ValueError("its checksum does not match")
@@ -91,7 +91,7 @@ def decode_deletion_vector(blob: bytes, *, record_count: int) -> BitMap64:
     except ValueError as cause:
         raise ValueError("its bitmap cannot be decoded") from cause
     if len(positions) != record_count:
-        raise ValueError(f"it holds {len(positions)} positions where the table's metadata says {record_count}")
+        raise ValueError(f"it holds {len(positions)} positions, but the table's metadata says {record_count}")
     return positions
 
 
@@ -106,7 +106,7 @@ def _place(vector: DeleteFile, file_size: int) -> tuple[int, int]:
     """Range of the blob, checked against the size of the file: a wrong length must not decide how much is allocated."""
     offset, size = vector.content_offset, vector.content_size_bytes
     if offset is None or size is None:
-        raise ValueError("the table's metadata does not say where it lies in its file")
+        raise ValueError("the table's metadata does not give its place in the file")
     if min(offset, size) < 0 or offset + size > file_size:
         raise ValueError(f"it lies at {offset} with {size} bytes in a file of {file_size}")
     return offset, offset + size

@@ -141,7 +141,7 @@ def _blocks(source: InputStream, start: int, sync: bytes) -> Iterator[AvroBlock]
         offset = start + decoder.tell()
         is_inside = num_rows >= 0 and 0 <= size_bytes <= end - offset - _SYNC_BYTES
         if not is_inside or _read(source, offset + size_bytes, _SYNC_BYTES) != sync:
-            raise ValueError(f"the block at byte {start} does not end where it says")
+            raise ValueError(f"the block at byte {start} does not have the size that it says")
         start = offset + size_bytes + _SYNC_BYTES
         if num_rows or size_bytes:
             found += 1

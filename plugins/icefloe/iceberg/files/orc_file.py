@@ -116,8 +116,7 @@ def _refuse_paths(names: Sequence[str], schema: pa.Schema) -> None:
         parents = {".".join(parts[:length]) for length in range(1, len(parts))}
         if not parents.isdisjoint(schema.names):
             raise ColumnError(
-                f"column {name!r} cannot be told from a field of the column that its name begins with: rewrite the "
-                "file with another name",
+                f"column {name!r} has the same path as a field of another column: rewrite the file with another name",
                 column=name,
             )
 

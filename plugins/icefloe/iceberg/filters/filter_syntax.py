@@ -40,8 +40,8 @@ def parse_filter(text: str, *, written: str | None = None) -> BooleanExpression:
         raise _unreadable(given, max(error.loc, _readable_length(text))) from None
     except ValidationError:
         raise TerminalError(
-            f"filter {shown!r} uses true or false inside and, or, not: either stands for the whole filter, or write a "
-            "comparison such as paid = true",
+            f"filter {shown!r} uses true or false inside and, or, not: use true or false as the whole filter, or write "
+            "a comparison such as paid = true",
             filter=shown,
         ) from None
     except ValueError:
@@ -58,7 +58,7 @@ def _unreadable(given: ExpandedText, place: int) -> TerminalError:
         place += 1
     text, place = given.written, given.written_place(place)
     rest = text[place:]
-    found = f", where {rest[:_SHOWN]!r} stands," if rest else ", its end,"
+    found = f" ({rest[:_SHOWN]!r})" if rest else " (its end)"
     return TerminalError(
         f"filter {text!r} cannot be read at character {place + 1}{found} as an Iceberg expression: write one such as "
         f"{_EXAMPLE}",

@@ -106,7 +106,7 @@ class History:
         if ref is None:
             tags = sorted(name for name in self.refs if self.is_tag(name))
             raise UnknownBranchError(
-                f"table {self.table_name} was asked for branch {branch!r}, which does not exist; its branches are "
+                f"table {self.table_name} has no branch {branch!r}; its branches are "
                 f"{', '.join(sorted({MAIN, *self.refs} - {*tags}))}"
                 + (f", its tags {', '.join(tags)}" if tags else ""),
                 table=self.table_name, branch=branch,
@@ -130,7 +130,7 @@ class History:
             oldest = min(self.snapshots.values(), key=lambda snapshot: snapshot.timestamp_ms, default=None)
             still_there = f"; {_oldest(oldest)}" if oldest else ""
             raise UnknownSnapshotError(
-                f"table {self.table_name} has no snapshot {snapshot_id}: it expired or never was{still_there}",
+                f"table {self.table_name} has no snapshot {snapshot_id}: it expired or never existed{still_there}",
                 table=self.table_name, snapshot_id=snapshot_id,
             ) from None  # fmt: skip
 
@@ -160,13 +160,13 @@ class History:
     def expired(self, snapshot_id: int | None, oldest: Snapshot) -> ExpiredHistoryError:
         """The error of a range that reaches back beyond ``oldest`` to ``snapshot_id`` (None: to the start)."""
         if snapshot_id is None:
-            since = "the start of its history, which expired or never was"
+            since = "the start of its history, which expired or never existed"
         elif snapshot_id in self.snapshots:
-            since = f"snapshot {snapshot_id}, because what leads from it to the present has expired"
+            since = f"snapshot {snapshot_id}, because the snapshots after it have expired"
         else:
-            since = f"snapshot {snapshot_id}, which expired or never was"
+            since = f"snapshot {snapshot_id}, which expired or never existed"
         return ExpiredHistoryError(
-            f"table {self.table_name} cannot tell the changes since {since}: {_oldest(oldest)}",
+            f"table {self.table_name} no longer has the changes since {since}: {_oldest(oldest)}",
             table=self.table_name, snapshot_id=snapshot_id, oldest_snapshot_id=oldest.snapshot_id,
         )  # fmt: skip
 

@@ -174,7 +174,7 @@ class _MetadataFile(AvroFile[Record]):
     def _read_block(self) -> int:
         # The marker behind a block is read when the next one is asked for.
         if self.block is not None and self.decoder.read(SYNC_SIZE) != self.header.sync:
-            raise ValueError("a block does not end where it says")
+            raise ValueError("a block does not have the size that it says")
         if cast("MetadataDecoder", self.decoder).is_at_end:
             raise EOFError("there is no further block")  # the way to end the iteration
         with decoding():

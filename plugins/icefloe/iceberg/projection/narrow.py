@@ -59,9 +59,9 @@ class Narrow:
 
     def _does_not_fit(self, source: pa.DataType) -> ColumnError:
         return ColumnError(
-            f"column {self.column!r} is {source} there and holds a value that does not fit {self.target}, its type in "
-            "the schema of the range's last snapshot: the table went back behind a widening of the column; end the "
-            "range at a snapshot that was committed with the wider type",
+            f"column {self.column!r} holds a value of type {source} that does not fit {self.target}: the table was "
+            f"rolled back to a schema from before the column became {source}; end the range at a snapshot with the "
+            "wider type",
             column=self.column,
         )
 

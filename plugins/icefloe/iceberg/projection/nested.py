@@ -58,8 +58,8 @@ class TakenField:
             return self.step.apply(array)
         if self.checked_name is not None and _lacks_a_value(array, parent.validity):
             raise ColumnError(
-                f"required column {self.checked_name!r} holds a null: the table's schema promises more than the file "
-                "keeps; make the column optional",
+                f"required column {self.checked_name!r} holds a null, but the table's schema requires a value; make "
+                "the column optional",
                 column=self.checked_name,
             )
         return without_nulls(self.step.apply(array))

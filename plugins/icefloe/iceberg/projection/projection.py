@@ -169,8 +169,8 @@ class _Planner:
         step = self._primitive(column, arrow_type(kind), place) if kind.is_primitive else None
         if step is None:
             raise ColumnError(
-                f"column {place.name!r} is {column.type} there, which cannot become the table's {kind}: rewrite "
-                "the file",
+                f"column {place.name!r} has type {column.type} there, which cannot become the table's {kind}: "
+                "rewrite the file",
                 column=place.name,
             )
         return step

@@ -64,7 +64,7 @@ class CommitGroups:
             return ()
         first, last = self.unknown[0][0].snapshot_id, self.unknown[-1][1].snapshot_id
         sentence = (
-            f"the metadata log of table {table_name} no longer tells which snapshots were committed together between "
+            f"the metadata log of table {table_name} no longer says which snapshots were committed together between "
             f"{first} and {last} ({len(self.unknown)} boundaries): each of them is a step of its own"
         )
         return (sentence,)

@@ -26,10 +26,10 @@ def require_comparable_states(table: Table, start_snapshot_id: int, end_snapshot
         was, now = before[field_id].field_type, after[field_id].field_type
         if _kind(was) != _kind(now):
             raise TerminalError(
-                f"table {table_name(table)} was replaced by one of another schema: column "
+                f"table {table_name(table)} was replaced by one with another schema: column "
                 f"{end.find_column_name(field_id)!r} is {now} at snapshot {end_snapshot_id} and was {was} at snapshot "
-                f"{start_snapshot_id}, so the difference of the two cannot be told in one schema; give the pipeline "
-                "another name and sink.path to start over",
+                f"{start_snapshot_id}, so no schema fits both states; give the pipeline another name and sink.path to "
+                "start over",
                 table=table_name(table), start_snapshot_id=start_snapshot_id, end_snapshot_id=end_snapshot_id,
             )  # fmt: skip
 

@@ -54,9 +54,9 @@ def check_replace(snapshot: Snapshot, history: History, reader: ManifestReader) 
 def _require_equal(before: int, after: int, snapshot: Snapshot, history: History, which: str) -> None:
     if before != after:
         raise TerminalError(
-            f"replace snapshot {snapshot.snapshot_id} of table {history.table_name} had to keep the {before} rows "
-            f"{which}, found {after} after it: its writer changed rows under the name of a compaction; load the table "
-            "again",
+            f"replace snapshot {snapshot.snapshot_id} of table {history.table_name} must keep the {before} rows "
+            f"{which}, but there are {after} after it: its writer changed rows under the name of a compaction; load "
+            "the table again",
             table=history.table_name, snapshot_id=snapshot.snapshot_id, rows_before=before, rows_after=after,
         )  # fmt: skip
 

@@ -117,7 +117,7 @@ class _RangePlanner:
             return end
         raise UnknownSnapshotError(
             f"snapshot {up_to_snapshot_id} of table {self._history.table_name} is not in the history of branch "
-            f"{self._branch!r}: a range ends where the branch is, or was before it was moved, or at an ancestor",
+            f"{self._branch!r}: end the range at a present or former head of the branch, or at an ancestor of one",
             table=self._history.table_name, snapshot_id=up_to_snapshot_id, branch=self._branch,
         )  # fmt: skip
 
@@ -132,7 +132,7 @@ class _RangePlanner:
         raise self._not_an_ancestor(
             after_snapshot_id,
             None,
-            "the branch has no snapshot any more; the difference can be told as soon as something is committed to it",
+            "the branch has no snapshot any more; icefloe delivers the difference after the next commit",
         )
 
     def add_initial(self, snapshot: Snapshot) -> None:

@@ -133,5 +133,5 @@ def _prepared() -> dict[str, Any]:
     # Not as an argument: the edge from plan would count as the one success commit asks for.
     prepared = get_current_context()["ti"].xcom_pull(task_ids="plan")
     if prepared is None:
-        raise TerminalError("plan has passed on no batch: it was marked as success or its XCom was deleted; clear plan")
+        raise TerminalError("plan returned no batch: it was marked as success or its XCom was deleted; clear plan")
     return prepared

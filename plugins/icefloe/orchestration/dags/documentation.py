@@ -13,21 +13,21 @@ _MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
 TASK_PAGES: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "wait_for_snapshot": "Succeeds when a batch is open or the table has a snapshot that was not delivered yet. "
-        "Under `@continuous` it waits for one, *deferred*, for a day at most; under any other schedule it looks once.",
-        "plan": "Resumes the open batch or opens the next one, and writes its plan. What it returns are the snapshots, "
-        "the route and the number of map tasks.",
-        "route": "`insert_only` where no row was removed, `shuffle_write` where one was, `nothing_to_do` where no data "
-        "changed. The other ways are *skipped*.",
+        "wait_for_snapshot": "Succeeds when a batch is open or the table has a new snapshot. Under `@continuous` it "
+        "waits for one, *deferred*, for a day at most; under any other schedule it looks once.",
+        "plan": "Resumes the open batch or opens the next one, and writes its plan. It returns the snapshots, the "
+        "route and the number of map tasks.",
+        "route": "`insert_only` if no row was removed, `shuffle_write` if one was, `nothing_to_do` if no data changed. "
+        "The other routes are *skipped*.",
         "insert_only": "Reads the data files that were added and writes their rows to the sink. Nothing is shuffled.",
         "shuffle_write": "Reads the data files that were added and removed, cancels the rows that are in both, and "
-        "writes the others by their identity. A retry redoes only the map tasks that left no valid record.",
-        "coalesce": "Plans which reduce partitions are read together.",
-        "shuffle_read": "Reads what shuffle_write wrote, pairs updates and writes the changes to the sink. A retry "
+        "writes the others by their identity. A retry redoes only map tasks without a valid record.",
+        "coalesce": "Merges small neighbouring reduce partitions into ranges that are read together.",
+        "shuffle_read": "Reads the output of shuffle_write, pairs updates and writes the changes to the sink. A retry "
         "redoes only the ranges that were not delivered.",
         "nothing_to_do": "The table is as it was, or its commits changed no row.",
-        "commit": "Checks that no row was lost or made up, then publishes the batch and moves the cursor. *Skipped* "
-        "where there is no batch.",
+        "commit": "Checks that no row was lost or made up, then publishes the batch and moves the cursor. *Skipped* if "
+        "there is no batch.",
         "cleanup": "Deletes the files that a committed batch passed between its tasks.",
     }
 )
@@ -38,9 +38,9 @@ def pipeline_page(pipeline: Pipeline, path: Path) -> str:
     """The page of the DAG that follows the table."""
     return f"""Delivers the row-level changes of **{pipeline.table}** batch by batch, in the order of its commits.
 
-A run resumes the batch that is open in the checkpoint, else it takes what the table gained since the last one. It takes
-no configuration: a range is delivered by `{pipeline.name}__backfill`. Where a task fails, the `ERROR` line above the
-traceback in its log says what is wrong and what to do. Then clear the task, or let the next run resume the batch.
+A run resumes the batch that is open in the checkpoint, otherwise it takes the commits since the last batch. It takes no
+configuration: `{pipeline.name}__backfill` delivers a range. If a task fails, the `ERROR` line above the traceback in
+its log names the fault and the way out. Then clear the task, or let the next run resume the batch.
 
 {_facts(pipeline, path)}
 """

@@ -154,7 +154,9 @@ def _found(key: str, look: Callable[[], Any]) -> Found:
         # The words of an error that is not ours may hold a secret, and its readers are many: its kind says enough.
         kind = type(error).__name__
         logger.warning("%s could not be read: %s", key, kind)
-        return Found(sentence=f"{key} could not be read ({kind}): run `icefloe status` where it can reach the store")
+        return Found(
+            sentence=f"{key} could not be read ({kind}): run `icefloe status` on a machine that reaches the store"
+        )
 
 
 def _size_bytes(value: Any) -> int:

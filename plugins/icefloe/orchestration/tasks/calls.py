@@ -196,7 +196,7 @@ def _committed(pipeline: Pipeline, prepared: Mapping[str, Any], reference: Batch
     except UndeliveredError as error:
         if pipeline.engine != "local":
             raise
-        logger.warning("delivering again what is missing: %s", error.sentence)
+        logger.warning("delivering the missing parts again: %s", error.sentence)
         run_phase_here(pipeline, error.phase, prepared)
         return commit_batch(reference.open())
 

@@ -98,4 +98,4 @@ def _leave_beside_task(task_instance: Any, sentence: str) -> None:
     try:
         task_instance.xcom_push(key=TROUBLE, value={"sentence": sentence})
     except Exception as error:  # noqa: BLE001 - the task failed for another reason, which must not be hidden by this one
-        logger.warning("the sentence above could not be left beside the task: %s", one_line(error))
+        logger.warning("the error above could not be stored with the task: %s", one_line(error))

@@ -39,10 +39,10 @@ class PipelineFacts:
             try:
                 return cls(pipeline=pipeline_from_mapping(document["pipeline"]), path=document["pipeline"]["path"])
             except IcefloeError as error:
-                return cls(sentence=f"this release cannot read what the DAG says of its pipeline: {error.sentence}")
+                return cls(sentence=f"this release cannot read the pipeline in the DAG: {error.sentence}")
             except (KeyError, TypeError) as error:
                 kind = type(error).__name__
-                return cls(sentence=f"this release cannot read what the DAG says of its pipeline ({kind})")
+                return cls(sentence=f"this release cannot read the pipeline in the DAG ({kind})")
         return cls()
 
 

@@ -100,7 +100,7 @@ class SparkPhaseOperator(SparkSubmitOperator):
                 self._hook.submit(self.application, env=dict(application.environment))
             except FileNotFoundError as failure:
                 raise TerminalError(
-                    f"{self._hook.spark_binary} is found neither beside {sys.executable} nor on the path: install "
+                    f"{self._hook.spark_binary} is found neither next to {sys.executable} nor on the path: install "
                     "pyspark where Airflow's workers run, or set engine: local"
                 ) from failure
             except AirflowException as failure:
@@ -113,6 +113,6 @@ class SparkPhaseOperator(SparkSubmitOperator):
 
         error = read_job_error(pipeline, prepared, self.phase, attempt)
         if error is None:
-            self.log.error("%s: the Spark job ended without saying why; its last lines stand above", self.phase)
+            self.log.error("%s: the Spark job ended without saying why; its last lines are above", self.phase)
             raise failure
         raise error.as_error() from failure

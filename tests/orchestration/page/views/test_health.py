@@ -109,7 +109,7 @@ def test_a_paused_dag_whose_table_moves_on_is_behind(facts: PipelineFacts) -> No
     behind = health(facts, run("success"), status=BEHIND, is_paused=True)
     assert (behind.state, behind.needs_somebody) == (State.BEHIND, False)
     assert behind.sentence == (
-        "The DAG is paused while its table moves on: 3 snapshots wait. Switch it on to deliver what changed."
+        "The DAG is paused while its table moves on: 3 snapshots wait. Switch it on to deliver the changes."
     )
     assert health(facts, run("success"), status=UP_TO_DATE, is_paused=True).state is State.PAUSED
 

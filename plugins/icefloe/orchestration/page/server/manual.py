@@ -47,7 +47,7 @@ class Manual:
             UnknownChapterError: there is no chapter of that name.
         """
         if name not in self.chapters():
-            raise UnknownChapterError(f"the documentation has no page {name!r}, or is not installed beside plugins/")
+            raise UnknownChapterError(f"the documentation has no page {name!r}, or is not installed next to plugins/")
         path = self._folder / f"{name}.md"
         return self._rendered(path, path.stat().st_mtime_ns)
 

@@ -101,7 +101,9 @@ class PageDocuments:
     def _dag(self, session: Session, dag_id: str) -> DagState:
         dag = self._dags.dag(session, dag_id, runs=_RUNS)
         if dag is None:
-            raise UnknownPageError(f"{dag_id} is no pipeline of icefloe: its DAG has not the tag icefloe, or is gone")
+            raise UnknownPageError(
+                f"{dag_id} is no pipeline of icefloe: its DAG does not have the tag icefloe, or is gone"
+            )
         return dag
 
     def _status(self, dag: DagState) -> tuple[Found, Found | None]:

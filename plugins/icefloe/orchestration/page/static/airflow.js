@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 
-// The page stands at <Airflow>/icefloe/.
+// The page is at <Airflow>/icefloe/.
 export const ROOT = new URL("..", new URL(".", import.meta.url)).pathname;
 
 const id = encodeURIComponent;

@@ -104,10 +104,10 @@ const legend = (parts) => h("ul", { class: "legend" }, parts.map((part) => h("li
 
 function proofInWords({ audit, state }) {
   if (state !== "committed" || !audit) return "made when the batch is committed";
-  const parts = ["what was read equals what was delivered"];
+  const parts = ["the rows read equal the rows delivered"];
   if (audit.summaries_equal) parts.push(`the summaries of ${count(audit.summaries_equal)} ${audit.summaries_equal === 1 ? "step agrees" : "steps agree"}`.replace("summaries of 1 step agrees", "summary of 1 step agrees"));
   if (audit.summaries_differ) parts.push(`the summaries of ${count(audit.summaries_differ)} differ`);
-  if (audit.summaries_silent) parts.push(`those of ${count(audit.summaries_silent)} cannot tell`);
+  if (audit.summaries_silent) parts.push(`the summaries of ${count(audit.summaries_silent)} are incomplete`);
   return parts.join("; ");
 }
 
@@ -122,9 +122,9 @@ function spreads(details) {
 // Only what did not go at once is worth a sentence.
 function metInWords({ phase, attempts, attempts_lost: lost, tasks_failed: failed, tasks_adopted: adopted, tasks_found: found, requests }) {
   const parts = [
-    attempts > 1 ? `was begun ${attempts} times` : null, lost ? `of which ${count(lost)} left no end` : null,
+    attempts > 1 ? `was begun ${attempts} times` : null, lost ? `${count(lost)} of them left no end` : null,
     requests?.failed ? `${count(requests.failed)} requests to the store were not answered` : null, failed ? `${count(failed)} tasks failed` : null,
-    adopted ? `${count(adopted)} adopted what another attempt had done` : null, found ? `${count(found)} were done before` : null,
+    adopted ? `${count(adopted)} adopted the result of another attempt` : null, found ? `${count(found)} were done before` : null,
   ].filter(Boolean);
   return parts.length ? `${phase.replace("_", " ")}: ${parts.join(", ")}.` : null;
 }

@@ -31,7 +31,7 @@ function failure(error) {
     return ["Airflow does not answer", "The page looks again every few seconds.", null];
   }
   if (error.status === 401) return ["You are not logged in", "Log in to Airflow, then come back.", "auth/login"];
-  if (error.status === 403) return ["Not yours to see", "You have no access to this DAG, or your login has run out: log in again, else ask whoever runs Airflow.", "auth/login"];
+  if (error.status === 403) return ["Not yours to see", "You have no access to this DAG, or your login has run out: log in again, or ask the administrator of Airflow.", "auth/login"];
   if (error.status === 404) return ["Nothing here", error.message, null];
   return [`Airflow answered ${error.status}`, error.message, null];
 }

@@ -20,7 +20,7 @@ export function pipelineView(found) {
     heading(row.pipeline, row.state),
     trouble(row),
     facts(row),
-    row.table_sentence && found.batches.length ? h("p", { class: "said" }, `Where the table stands now is not known here: ${row.table_sentence}`) : null,
+    row.table_sentence && found.batches.length ? h("p", { class: "said" }, `The present state of the table is not known here: ${row.table_sentence}`) : null,
     batches(found, row),
     backfills(found),
   ];

@@ -84,7 +84,7 @@ function edge([fromX, fromY], [toX, toY], isUsed, figure, isNarrow) {
   );
 }
 
-// A label stands on the line, on the colour of the ground, so that it can be read.
+// A label is on the line, on the colour of the ground, so that it can be read.
 function label([x, y], lines) {
   const height = lines.length * 15;
   const top = y - height / 2;

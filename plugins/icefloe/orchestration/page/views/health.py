@@ -100,7 +100,7 @@ def _idle(dag: DagState, status: Mapping[str, Any], stall: str | None) -> Health
     behind, is_begun = status.get("lag_snapshots"), status.get("cursor_snapshot_id") is not None
     if dag.is_paused and (behind or (behind is None and is_begun)):
         waits = "" if behind is None else f": {behind:,} {'snapshot waits' if behind == 1 else 'snapshots wait'}"
-        sentence = f"The DAG is paused while its table moves on{waits}. Switch it on to deliver what changed."
+        sentence = f"The DAG is paused while its table moves on{waits}. Switch it on to deliver the changes."
         return Health(state=State.BEHIND, sentence=sentence)
     if dag.is_paused:
         never = "" if dag.runs else " It has never run: switch it on to begin."
@@ -108,7 +108,7 @@ def _idle(dag: DagState, status: Mapping[str, Any], stall: str | None) -> Health
     if not is_begun and not dag.runs:
         return Health(state=State.NEW, sentence="It has not run yet.")
     if behind is None and is_begun:
-        gone = "What was delivered last is no longer in the history of the branch: it expired, or was rolled back."
+        gone = "The last delivered snapshot is no longer in the history of the branch: it expired, or was rolled back."
         return Health(state=State.BEHIND, sentence=gone)
     if behind and stall is not None:
         return Health(state=State.BEHIND, sentence=stall, is_stalled=True)
@@ -121,7 +121,7 @@ def _failed(dag: DagState, run: RunState, task: TaskState | None, status: Mappin
         sentence = "The run failed before any of its tasks did: its page in Airflow says why."
         if task is not None:
             sentence = (
-                f"{task.task_id} was killed, marked as failed, or its worker was lost: it left no sentence of its own. "
+                f"{task.task_id} was killed, marked as failed, or its worker was lost: it left no error of its own. "
                 "See its log; clear the task to go on where it stopped."
             )
     if dag.is_paused and dag.max_failed_runs and _all_failed(dag):

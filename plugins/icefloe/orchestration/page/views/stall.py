@@ -19,7 +19,7 @@ def trigger_stall(dag: DagState, status: Mapping[str, Any], now: datetime) -> st
         patience += _POLLS * dag.facts.pipeline.poll_interval
     if not status.get("lag_snapshots") or waited is None or waited < patience:
         return None
-    return "wait_for_snapshot still waits although the table moved on: see that Airflow's triggerer runs, and its log."
+    return "wait_for_snapshot still waits although the table moved on: check Airflow's triggerer and its log."
 
 
 def schedule_stall(dag: DagState, status: Mapping[str, Any], now: datetime) -> str | None:
@@ -29,7 +29,7 @@ def schedule_stall(dag: DagState, status: Mapping[str, Any], now: datetime) -> s
         return None
     if (now - due).total_seconds() < _PATIENCE_SECONDS:
         return None
-    return "A run is due and has not begun: see that Airflow's scheduler and DAG processor run."
+    return "A run is due and has not begun: check that Airflow's scheduler and DAG processor run."
 
 
 def queue_stall(task: TaskState | None, now: datetime) -> str | None:
@@ -39,8 +39,8 @@ def queue_stall(task: TaskState | None, now: datetime) -> str | None:
     if (now - task.queued_at).total_seconds() < _PATIENCE_SECONDS:
         return None
     return (
-        f"{task.task_id} is {task.state} and no worker takes it: see the slots of its pool, and that the scheduler and "
-        "its workers run."
+        f"{task.task_id} is {task.state} and no worker takes it: check the slots of its pool, and that the scheduler "
+        "and its workers run."
     )
 
 
