@@ -79,7 +79,7 @@ def test_net_changes_are_the_last_state_against_the_first(workshop: Workshop) ->
     assert weights_of(changes) == difference(workshop.state(first), workshop.state(workshop.head()))
 
 
-def test_timestamps_stand_for_the_snapshots_of_their_time(workshop: Workshop) -> None:
+def test_timestamps_mean_the_snapshots_of_their_time(workshop: Workshop) -> None:
     first, *_, last = workshop.snapshot_ids()
     found = workshop.table.snapshot_by_id(first)
     assert found is not None
@@ -99,7 +99,7 @@ def test_an_empty_range_has_the_columns_and_no_rows(workshop: Workshop) -> None:
     assert changes_of(workshop, up_to_timestamp=past).num_rows == 0
 
 
-def test_what_the_plan_could_not_tell_is_logged(workshop: Workshop, caplog: pytest.LogCaptureFixture) -> None:
+def test_gaps_in_the_knowledge_of_the_plan_are_logged(workshop: Workshop, caplog: pytest.LogCaptureFixture) -> None:
     with workshop.table.transaction() as transaction:
         transaction.set_properties({"write.metadata.previous-versions-max": "1"})
     for start in (200, 300, 400):

@@ -73,7 +73,7 @@ WHOLE = dump_document(Note(snapshot_id=7, tags=("a",)))
 
 
 @pytest.mark.parametrize("length", range(len(WHOLE) - 1))
-def test_a_document_that_was_cut_anywhere_is_told_from_one_of_another_release(length):
+def test_a_document_cut_anywhere_is_distinguished_from_one_of_another_release(length):
     with pytest.raises(TornDocumentError, match=r"^note.json (is empty|ends in the middle, after \d+ bytes): "):
         load_document(Note, WHOLE[:length], what="note.json")
     assert load_document(Note, WHOLE[:-1], what="note.json").tags == ("a",)

@@ -88,7 +88,7 @@ def test_memory_that_is_raised_helps_the_batch_that_died_of_it(workshop: Worksho
     assert again.settings.memory_bytes == 2 * 2**30
 
 
-def test_status_and_offset_tell_owner_and_run(workshop: Workshop) -> None:
+def test_status_and_offset_name_owner_and_run(workshop: Workshop) -> None:
     workshop.append([1])
     session = replace(workshop.session(), writer=Writer(owner="us", run="run 1"))
     open_and_plan(session)

@@ -84,14 +84,14 @@ def test_a_zombie_leaves_no_times_where_its_batch_was_cleaned_up(store: Store) -
     assert load_phases(store) == ()
 
 
-def test_a_damaged_record_is_counted_anew(store: Store) -> None:
+def test_a_damaged_record_is_counted_from_scratch(store: Store) -> None:
     store.put("phases/coalesce.json", b"{")
     with recorded_phase(store, "coalesce"):
         pass
     assert load_phases(store)[0].attempts == 1
 
 
-def test_phases_stand_in_the_order_of_the_dag(batch: OpenBatch) -> None:
+def test_phases_are_in_the_order_of_the_dag(batch: OpenBatch) -> None:
     batch.run_route()
     names = [record.phase for record in load_phases(batch.store)]
     assert names == ["plan", "shuffle_write", "coalesce", "shuffle_read"]
@@ -144,7 +144,7 @@ def test_a_map_output_that_nobody_committed_is_missing(batch: OpenBatch) -> None
     assert (read.map_tasks_run_again, read.map_outputs_void, read.map_outputs_missing) == (1, 0, 1)
 
 
-def test_requests_of_the_tasks_and_of_their_driver_are_told_by_phase(batch: OpenBatch) -> None:
+def test_requests_of_the_tasks_and_of_their_driver_are_reported_by_phase(batch: OpenBatch) -> None:
     batch.run_route()
     report = batch.commit()
     asked = {record.phase: record.requests for record in report.phases}

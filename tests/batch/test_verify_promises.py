@@ -119,7 +119,7 @@ def test_an_identity_in_two_parts_is_found_in_every_slice(delivered: Workshop) -
     assert verify_batches(delivered.session(), rows_per_slice=4).sentences == (first,)
 
 
-def test_without_identifier_columns_only_the_two_images_of_an_update_stand_together(workshop: Workshop) -> None:
+def test_without_identifier_columns_only_the_two_images_of_an_update_are_together(workshop: Workshop) -> None:
     workshop.append(range(10))
     workshop.deliver()
     workshop.update([1, 2], value=2.0)

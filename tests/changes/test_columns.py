@@ -29,7 +29,7 @@ def batch_of(**changes):
     return change_batch(rows, **given | changes)
 
 
-def test_the_change_columns_stand_before_those_of_the_table():
+def test_the_change_columns_come_before_the_columns_of_the_table():
     schema = change_schema(TABLE, with_batch=True)
     assert [(field.name, field.type) for field in schema][:5] == CHANGE_FIELDS
     assert list(schema)[5:] == list(TABLE)

@@ -15,12 +15,12 @@ def test_equal_rows_come_together_in_the_order_of_their_positions():
     assert groups_of([7, 8, 7, 7, 8], [0, 0, 1, 0, 0]) == {(0, 3), (1, 4), (2,)}
 
 
-def test_rows_that_share_the_lane_sorted_by_are_told_apart():
+def test_rows_that_share_the_sorted_lane_are_distinguished():
     assert groups_of([7, 7 + (1 << 64), 7]) == {(0, 2), (1,)}
     assert groups_of([7, 7 + (1 << 64), 7], [0, 0, 1]) == {(0,), (1,), (2,)}
 
 
-def test_rows_of_two_ordinals_that_share_the_key_sorted_by_are_told_apart():
+def test_rows_of_two_ordinals_that_share_the_sort_key_are_distinguished():
     assert groups_of([7 + GAMMA, 7, 7 + GAMMA, 7], [0, 1, 0, 1]) == {(0, 2), (1, 3)}
 
 

@@ -70,7 +70,7 @@ def test_what_is_added_sums_to_zero_over_equal_rows(rows):
     assert not any(sums.values())
 
 
-def test_a_combined_hash_tells_row_and_identity_apart():
+def test_a_combined_hash_distinguishes_row_and_identity():
     pairs = [(row, identity) for row in (0, 1, 1 << 64) for identity in (0, 1, 2, 1 << 64)]
     rows, identities = (hashes_of(values) for values in zip(*pairs, strict=True))
     assert len(set(numbers(combined_hashes(rows, identities)))) == len(pairs)

@@ -39,7 +39,7 @@ def test_a_new_checkpoint_is_empty(checkpoint, store):
     assert list(store.list("")) == []
 
 
-def test_the_records_stand_where_spark_would_put_them(checkpoint, store):
+def test_the_records_are_where_spark_would_put_them(checkpoint, store):
     checkpoint.create_pipeline(the_pipeline())
     run_batches(checkpoint, 2)
     checkpoint.create_offset(an_offset(2))
@@ -145,7 +145,7 @@ def test_a_batch_planned_from_a_cursor_that_has_moved_is_not_opened(checkpoint, 
 
 
 @pytest.mark.parametrize("removed", [["offsets/0.json"], ["offsets/0.json", "commits/0.json"]], ids=len)
-def test_a_checkpoint_that_lost_its_first_records_never_begins_anew(checkpoint, store, removed):
+def test_a_checkpoint_that_lost_its_first_records_never_starts_over(checkpoint, store, removed):
     run_batches(checkpoint, 3)
     store.delete(removed)
     with pytest.raises(CheckpointGapError, match=r"batch 0 of \S+ cannot be opened: .*offsets/0\.json is gone"):

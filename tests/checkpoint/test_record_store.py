@@ -30,7 +30,7 @@ def test_a_record_that_no_reader_could_read_is_never_written(store):
     assert list(store.list("")) == []
 
 
-def test_a_copied_record_is_told_by_its_batch_number(store):
+def test_a_copied_record_is_recognized_by_its_batch_number(store):
     records = RecordStore(store)
     records.create(an_offset(3), "offsets/3.json")
     store.put("offsets/4.json", store.get("offsets/3.json"))

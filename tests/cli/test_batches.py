@@ -34,7 +34,7 @@ def test_a_limit_leaves_out_older_batches(workspace: Workspace) -> None:
     assert icefloe("batches", pipeline, "--limit", 0).code == 2
 
 
-def test_an_open_batch_stands_on_top(workspace: Workspace) -> None:
+def test_an_open_batch_is_on_top(workspace: Workspace) -> None:
     pipeline = workspace.folder / "events.yaml"
     killed("after", 1, "*/shuffle/events/*/0/plan.json", pipeline)
     [batch] = icefloe("batches", pipeline, "--json").document["batches"]

@@ -37,7 +37,7 @@ def test_each_line_of_an_error_has_a_cross() -> None:
     assert printed(out) == "✗ file       one\n✗ file       two\n"
 
 
-def test_a_fault_is_told_by_the_first_check_that_meets_it() -> None:
+def test_a_fault_is_reported_by_the_first_check_that_meets_it() -> None:
     checks, out = checklist()
     checks.run("identity", lambda: fail(TerminalError("one")), str)
     assert checks.run("checkpoint", lambda: fail(TerminalError("one")), str) is None

@@ -7,7 +7,7 @@ from icefloe.cli.screen import log_to_stderr
 LOGGER = logging.getLogger("icefloe.somewhere")
 
 
-def test_warnings_stand_on_standard_error_with_the_program_s_name(capsys: pytest.CaptureFixture[str]) -> None:
+def test_warnings_go_to_standard_error_with_the_program_s_name(capsys: pytest.CaptureFixture[str]) -> None:
     with log_to_stderr(is_verbose=False):
         LOGGER.warning("the recorded value wins")
         LOGGER.info("a decision")

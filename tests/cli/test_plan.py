@@ -107,7 +107,7 @@ def test_what_run_refuses_is_refused(workspace: Workspace) -> None:
     assert icefloe("plan", "no/such.yaml").code == 2
 
 
-def test_what_is_selected_stands_in_the_plan(workspace: Workspace) -> None:
+def test_the_selection_is_in_the_plan(workspace: Workspace) -> None:
     pipeline = workspace.pipeline(columns=["word", "value"], filter="id < 5")
     document = icefloe("plan", pipeline, "--json").document
     assert (document["columns"], document["filter"]) == (["word", "value"], "id < 5")

@@ -178,7 +178,7 @@ def test_the_engine_can_be_chosen_for_one_run(workspace: Workspace) -> None:
     assert icefloe("run", pipeline, "--engine", "local").code == 0
 
 
-def test_a_warning_of_the_library_stands_on_standard_error(workspace: Workspace) -> None:
+def test_a_warning_of_the_library_goes_to_standard_error(workspace: Workspace) -> None:
     done = icefloe("run", workspace.folder / "events.yaml", "--json", "--verbose")
     assert done.out.count("\n") == 1
     assert "batch 0" in done.err

@@ -30,7 +30,7 @@ def test_the_json_is_the_report_as_it_is_kept(workspace: Workspace) -> None:
     assert len(done.out.splitlines()) == 1
 
 
-def test_an_open_batch_tells_how_it_began(workspace: Workspace) -> None:
+def test_an_open_batch_shows_how_it_began(workspace: Workspace) -> None:
     pipeline = workspace.folder / "events.yaml"
     killed("after", 1, "*/shuffle/events/*/0/plan.json", pipeline)
     document = icefloe("show", pipeline, "--json").document

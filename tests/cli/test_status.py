@@ -44,7 +44,7 @@ def test_a_cursor_outside_the_history_has_no_known_lag_and_says_why(workspace: W
     assert (done.code, workspace.files()) == (0, before)
 
 
-def test_a_table_created_anew_is_trouble(workspace: Workspace) -> None:
+def test_a_table_created_again_is_trouble(workspace: Workspace) -> None:
     icefloe("run", workspace.folder / "events.yaml")
     workspace.table.catalog.drop_table("db.events")
     workspace.table.catalog.create_table("db.events", workspace.table.schema())
@@ -99,7 +99,7 @@ def test_a_catalog_that_is_down_exits_75(workspace: Workspace) -> None:
     assert icefloe("status", workspace.folder / "events.yaml").code == 75
 
 
-def test_the_last_failure_and_the_expiry_of_the_cursor_are_told(workspace: Workspace) -> None:
+def test_the_last_failure_and_the_expiry_of_the_cursor_are_reported(workspace: Workspace) -> None:
     pipeline = workspace.folder / "events.yaml"
     icefloe("run", pipeline)
     document = icefloe("status", pipeline, "--json").document

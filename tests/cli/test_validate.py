@@ -54,7 +54,7 @@ def test_what_is_wrong_has_a_cross_and_exits_65(
     assert failed(done) == names
 
 
-def test_a_job_that_would_take_a_whole_cluster_and_find_no_table_there_is_told(
+def test_a_job_that_would_take_a_whole_cluster_without_the_table_is_reported(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
@@ -119,7 +119,7 @@ def test_an_unknown_pipeline_exits_2(workspace: Workspace) -> None:
     assert icefloe("validate", "no/such.yaml").code == 2
 
 
-def test_checks_are_told_to_programs_too(workspace: Workspace) -> None:
+def test_checks_are_reported_to_programs_too(workspace: Workspace) -> None:
     done = icefloe("validate", workspace.folder / "events.yaml", "--json")
     assert len(done.out.splitlines()) == 1
     assert done.document["exit_code"] == done.code == 0

@@ -50,7 +50,7 @@ def test_a_cursor_placed_at_a_full_table_is_nothing_to_verify(workspace: Workspa
     assert "1 changes of 1 batches lead to exactly the 11 rows of db.events" in icefloe("verify", pipeline).out
 
 
-def test_what_was_proven_is_told_to_programs_too(workspace: Workspace) -> None:
+def test_proofs_are_reported_to_programs_too(workspace: Workspace) -> None:
     icefloe("run", workspace.folder / "events.yaml")
     done = icefloe("verify", workspace.folder / "events.yaml", "--json")
     assert len(done.out.splitlines()) == 1

@@ -156,7 +156,7 @@ def test_a_missing_spark_connection_fails_before_a_batch_is_opened(
     assert "AIRFLOW_CONN_SPARK_DEFAULT" in trouble["sentence"]
 
 
-def test_consumers_are_told_of_changes_and_not_of_empty_batches(lake: Lake, run_dag: RunDag) -> None:
+def test_consumers_get_an_event_for_changes_and_none_for_empty_batches(lake: Lake, run_dag: RunDag) -> None:
     from airflow.models.asset import AssetEvent, AssetModel
     from airflow.utils.session import create_session
 

@@ -51,7 +51,7 @@ def test_outside_of_a_task_there_is_no_run_to_name(monkeypatch: pytest.MonkeyPat
     assert (current_writer().owner, current_writer().run) == (None, None)
 
 
-def test_the_plugin_tells_airflow_of_the_listener() -> None:
+def test_the_plugin_registers_the_listener_with_airflow() -> None:
     import icefloe_plugin
 
     assert [each.__name__ for each in icefloe_plugin.IcefloePlugin.listeners] == ["icefloe.orchestration.tasks.owner"]

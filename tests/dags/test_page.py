@@ -61,7 +61,7 @@ def routes() -> Iterator[tuple[str, frozenset[str]]]:
             yield re.sub(r"{([^}]+)}", lambda match: VALUES[match[1]], route.path).lstrip("/"), frozenset(route.methods)
 
 
-def test_no_route_tells_anything_without_a_login(client: Callable[..., Any]) -> None:
+def test_no_route_answers_without_a_login(client: Callable[..., Any]) -> None:
     found = dict(routes())
     assert len(found) >= 7
     for path, methods in found.items():
@@ -154,7 +154,7 @@ def test_static_files_are_served_and_say_nothing_of_anybody(client: Callable[...
     assert client("api/../app.py").status_code == 404
 
 
-def test_the_documentation_is_there_for_whoever_has_a_login(client: Callable[..., Any]) -> None:
+def test_the_documentation_is_open_to_every_user_with_a_login(client: Callable[..., Any]) -> None:
     assert "_change_type" in client("docs/changes", "anybody").text
     assert client("docs/images/overview.png", "anybody").headers["content-type"] == "image/png"
     assert client("docs/no_such", "anybody").status_code == 404

@@ -43,7 +43,7 @@ def kept_before_cleanup(flights: Flights) -> dict[str, bytes]:
     return kept
 
 
-def test_verify_tells_of_a_part_from_which_a_row_was_erased(followed: Flights) -> None:
+def test_verify_reports_a_part_with_an_erased_row(followed: Flights) -> None:
     assert icefloe("verify", "flights").code == 0
     [part] = (followed.folder / "flights" / "changes" / "batch=1").glob("*.parquet")
     rows = pq.ParquetFile(part).read()

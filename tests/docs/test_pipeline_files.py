@@ -14,7 +14,7 @@ from support.pipelines.workspace import icefloe
 
 
 @pytest.mark.parametrize("block", claimed(Kind.PIPELINE), ids=str)
-def test_a_pipeline_file_is_accepted_as_it_stands(block: Block, tmp_path: Path) -> None:
+def test_a_pipeline_file_is_accepted_as_it_is(block: Block, tmp_path: Path) -> None:
     path = tmp_path / "flights.yaml"
     path.write_text(block.text)
     refuse_unbuilt(load_pipeline(path))

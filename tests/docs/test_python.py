@@ -52,7 +52,7 @@ def test_a_table_keeps_its_history_longer(block: Block, flights: Flights) -> Non
 
 
 @pytest.mark.parametrize("block", WITH_DAG, ids=str)
-def test_a_dag_starts_when_changes_were_delivered_and_finds_them_told(
+def test_a_dag_starts_when_changes_were_delivered_and_reads_their_report(
     block: Block, flights: Flights, pipelines: None, airflow_database: None, tmp_path: Path, capsys: Any
 ) -> None:
     from airflow.dag_processing.dagbag import DagBag

@@ -40,7 +40,7 @@ def entries() -> list[Entry]:
 ENTRIES = [entry for entry in entries() if entry.words != OF_PIPELINE_FILES]
 
 
-def test_every_sentence_can_be_told_from_the_source() -> None:
+def test_every_sentence_can_be_read_from_the_source() -> None:
     assert unreadable() == [], "say in tests/docs/error_sentences.py whose sentences they hand on"
 
 

@@ -56,7 +56,7 @@ def test_a_record_that_says_more_stops_an_older_release_although_its_version_is_
     assert FOREIGN in icefloe("run", "flights").sentence
 
 
-def test_a_plan_of_a_newer_release_is_made_anew_where_its_folder_is_deleted(halted: Flights) -> None:
+def test_a_plan_of_a_newer_release_is_made_again_when_its_folder_is_deleted(halted: Flights) -> None:
     [folder] = (halted.folder / "flights/storage/shuffle/flights").glob("*/1")
     rewrite(folder / "plan.json")
     assert str(folder) in icefloe("run", "flights").sentence

@@ -41,7 +41,7 @@ def test_after_an_exception_no_further_task_is_begun() -> None:
     assert len(begun) < 1000
 
 
-def test_it_tells_how_many_tasks_are_done() -> None:
+def test_it_shows_the_number_of_done_tasks() -> None:
     told: list[tuple[int, int]] = []
     LocalEngine(threads=2, tell=lambda done, total: told.append((done, total))).map(str, [5, 6, 7])
     assert sorted(told) == [(1, 3), (2, 3), (3, 3)]

@@ -134,7 +134,7 @@ def test_the_engine_of_the_pipeline_runs_the_phases(workspace: Workspace) -> Non
     assert phase_runner(spark, {}).cores == 3
 
 
-def test_the_status_tells_of_a_failed_phase_until_the_batch_is_committed(workspace: Workspace) -> None:
+def test_the_status_names_a_failed_phase_until_the_batch_is_committed(workspace: Workspace) -> None:
     session = session_of(workspace)
     with pytest.raises(TransientError):
         run_batch(session, environ=os.environ, phases=FailingPhases(Phase.INSERT_ONLY))

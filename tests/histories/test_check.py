@@ -57,7 +57,7 @@ def test_the_right_changes_pass() -> None:
 
 
 @pytest.mark.parametrize("missing", range(len(EACH)))
-def test_a_change_that_is_missing_is_told(missing: int) -> None:
+def test_a_change_that_is_missing_is_reported(missing: int) -> None:
     with pytest.raises(WrongChangesError, match="counted wrong"):
         check([change for index, change in enumerate(EACH) if index != missing])
 
@@ -76,18 +76,18 @@ def test_a_change_that_is_missing_is_told(missing: int) -> None:
         ([], "step 0"),
     ],
 )
-def test_what_is_wrong_is_told(wrong: list[tuple[object, ...]], sentence: str) -> None:
+def test_every_fault_is_reported(wrong: list[tuple[object, ...]], sentence: str) -> None:
     with pytest.raises(WrongChangesError, match=sentence):
         check(wrong)
 
 
-def test_a_wrong_snapshot_or_time_is_told() -> None:
+def test_a_wrong_snapshot_or_time_is_reported() -> None:
     with pytest.raises(WrongChangesError, match="has not frozenset"):
         check(EACH, snapshot=1)
     with pytest.raises(WrongChangesError, match="is not of 1000"):
         check(EACH, at=datetime.fromtimestamp(2, UTC))
 
 
-def test_a_wrong_ordinal_of_net_changes_is_told() -> None:
+def test_a_wrong_ordinal_of_net_changes_is_reported() -> None:
     with pytest.raises(WrongChangesError, match="should have ordinal 0"):
         check([("DELETE", 1, 2, "b"), ("INSERT", 0, None, "c")], net=True)

@@ -43,7 +43,7 @@ def every_cut(laboratory: Laboratory, of: History) -> int:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_range_that_reaches_behind_the_upgrade_tells_the_same_updates(laboratory: Laboratory, mode: str) -> None:
+def test_a_range_across_the_upgrade_has_the_same_updates(laboratory: Laboratory, mode: str) -> None:
     upgraded = history(
         mode,
         {"do": "append", "files": [ROWS, ROWS]},
@@ -58,9 +58,7 @@ def test_a_range_that_reaches_behind_the_upgrade_tells_the_same_updates(laborato
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_range_that_reaches_behind_a_rewrite_of_manifests_tells_the_same_updates(
-    laboratory: Laboratory, mode: str
-) -> None:
+def test_a_range_across_a_rewrite_of_manifests_has_the_same_updates(laboratory: Laboratory, mode: str) -> None:
     manifests = {"do": "call", "procedure": "manifests"}
     rewritten = history(
         mode,

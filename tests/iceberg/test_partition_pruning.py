@@ -105,7 +105,7 @@ def test_no_partition_with_a_row_that_passes_is_left_out(
 
 
 @pytest.mark.parametrize(("column", "transform"), PARTITIONS)
-def test_a_partition_of_nulls_is_told_from_the_others(column: str, transform: Transform[Any, Any]) -> None:
+def test_a_partition_of_nulls_is_distinguished_from_the_others(column: str, transform: Transform[Any, Any]) -> None:
     spec, files = partitions(column, transform)
     for text, is_null in ((f"{column} is null", True), (f"{column} is not null", False)):
         pruning = FilterPruning(RowFilter.parse(text, SCHEMA, table="db.t"), {3: spec})

@@ -13,7 +13,7 @@ def load(folder: Path) -> Table:
 
 
 @pytest.mark.parametrize("format_version", [1, 2])
-def test_a_table_keeps_its_uuid_and_one_created_anew_has_another(tmp_path: Path, format_version: int) -> None:
+def test_a_table_keeps_its_uuid_and_a_new_one_has_another(tmp_path: Path, format_version: int) -> None:
     table = make_table(tmp_path, format_version=format_version)
     table.append(rows(1))
     assert table_uuid(load(tmp_path)) == table_uuid(load(tmp_path)) == str(table.metadata.table_uuid)
@@ -23,7 +23,7 @@ def test_a_table_keeps_its_uuid_and_one_created_anew_has_another(tmp_path: Path,
     assert table_uuid(load(tmp_path)) not in (None, str(table.metadata.table_uuid))
 
 
-def test_a_uuid_that_was_made_up_on_loading_tells_nothing(tmp_path: Path) -> None:
+def test_a_uuid_that_was_made_up_on_loading_does_not_count(tmp_path: Path) -> None:
     table = make_table(tmp_path, format_version=1)
     path = Path(table.metadata_location.removeprefix("file://"))
     metadata = json.loads(path.read_text())

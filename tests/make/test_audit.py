@@ -40,7 +40,7 @@ def test_nothing_known_is_a_good_end(monkeypatch: pytest.MonkeyPatch, capsys: py
 
 
 @pytest.mark.parametrize("results", [None, [], [{}]])
-def test_a_database_that_cannot_be_asked_is_told_in_one_line(
+def test_a_database_that_cannot_be_asked_is_reported_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], results: list[object] | None
 ) -> None:
     with answering_server(answer(results or [], 200 if results is not None else 503)) as (url, _):

@@ -40,6 +40,6 @@ def test_no_suitable_python_is_one_sentence_that_says_what_to_do(tmp_path: Path)
     assert len(missing.stderr.splitlines()) == 1
 
 
-def test_a_python_without_venv_is_told_from_no_python(tmp_path: Path) -> None:
+def test_a_python_without_venv_is_distinguished_from_no_python(tmp_path: Path) -> None:
     program(tmp_path, "python3", "exit 2")
     assert "python3-venv" in find_python(tmp_path).stderr

@@ -83,7 +83,7 @@ def test_the_defaults_of_the_model_are_those_of_the_schema(write):
     assert spelled_out == bare
 
 
-def test_the_files_of_a_pipeline_stand_below_its_storage_by_default(write):
+def test_the_files_of_a_pipeline_are_below_its_storage_by_default(write):
     pipeline = load_pipeline(write(storage="s3://lake/icefloe/"))
     assert pipeline.checkpoint_url == "s3://lake/icefloe/checkpoints/flights"
     assert pipeline.shuffle_url == "s3://lake/icefloe/shuffle/flights"

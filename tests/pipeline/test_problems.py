@@ -12,7 +12,7 @@ def test_a_problem_of_the_whole_file_has_no_line():
     assert problem(7).at("a.yaml") == "a.yaml:7: k is wrong"
 
 
-def test_problems_are_ordered_by_line_and_each_stands_once():
+def test_problems_are_ordered_by_line_and_each_occurs_once():
     assert in_line_order([problem(3), problem(1, "b"), problem(1, "a"), problem(3)]) == (
         problem(1, "b"),
         problem(1, "a"),

@@ -50,7 +50,7 @@ def test_an_edit_that_changes_no_row_is_not_seen(write, keys):
     assert compare(before, result_configuration(load_pipeline(write(**keys)))) == []
 
 
-def test_references_are_recorded_as_written_with_a_hash_of_what_they_stand_for(write):
+def test_references_are_recorded_as_written_with_a_hash_of_their_values(write):
     pipeline = load_pipeline(write(table="${SPACE}.flights"))
     first, second, again = (
         result_configuration(pipeline.expanded({"SPACE": space, "OTHER": other}))
@@ -62,7 +62,7 @@ def test_references_are_recorded_as_written_with_a_hash_of_what_they_stand_for(w
     assert first == again
 
 
-def test_no_hash_stands_where_only_other_keys_use_the_environment(write):
+def test_no_hash_is_recorded_if_only_other_keys_use_the_environment(write):
     pipeline = load_pipeline(write(storage="s3://${BUCKET}"))
     assert "environment_hash" not in result_configuration(pipeline)
     assert result_configuration(pipeline) == result_configuration(pipeline.expanded({"BUCKET": "lake"}))

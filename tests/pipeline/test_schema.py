@@ -48,7 +48,7 @@ def test_every_constraint_of_the_schema_says_what_it_expects():
     assert silent == []
 
 
-def test_every_key_is_described_and_every_optional_one_has_its_default_beside_it():
+def test_every_key_is_described_and_every_optional_one_has_its_default():
     properties = pipeline_schema()["properties"]
     assert [key for key, schema in properties.items() if "description" not in schema] == []
     required = {*pipeline_schema()["required"], "name"}

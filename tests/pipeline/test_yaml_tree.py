@@ -8,7 +8,7 @@ def sentences(text):
     return [problem.at("p") for problem in parse_yaml(text, path="p").problems]
 
 
-def test_a_key_that_stands_twice_is_reported_with_both_lines_and_the_first_counts():
+def test_a_duplicate_key_is_reported_with_both_lines_and_the_first_counts():
     file = parse_yaml("a: 1\nb:\n  c: 1\n  c: 2\na: 3\n", path="p")
     assert [problem.at("p") for problem in file.problems] == [
         "p:4: b.c is in line 3 already: keep one of the two",
@@ -40,7 +40,7 @@ def test_the_lines_below_an_alias_are_those_where_the_keys_are_written():
     assert (file.line_of(("c",)), file.line_of(("c", "b"))) == (3, 2)
 
 
-def test_a_merged_mapping_gives_way_to_the_keys_beside_it():
+def test_the_keys_next_to_a_merged_mapping_win():
     file = parse_yaml("a: &x {b: 1, c: 2}\nd: &y {b: 9, e: 3}\nf:\n  <<: [*x, *y]\n  c: 7\n", path="p")
     assert file.data["f"] == {"b": 1, "e": 3, "c": 7}
 

@@ -137,7 +137,7 @@ FLAT = [case for case in CASES if case.catalog and not any(isinstance(v, Mapping
 
 
 @pytest.mark.parametrize("case", FLAT, ids=str)
-def test_no_command_gives_away_what_stands_in_pyicebergs_configuration(
+def test_no_command_gives_away_the_values_of_pyicebergs_configuration(
     case: Case, workspace: Workspace, server: str, closed_host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outlets = Outlets()

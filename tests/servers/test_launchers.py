@@ -32,7 +32,7 @@ def test_a_server_that_never_gets_ready_is_ended(tmp_path: Path) -> None:
     assert not is_alive(int((tmp_path / "slow.pid").read_text()))
 
 
-def test_a_server_is_ended_by_its_pid_and_a_dead_one_is_told(tmp_path: Path) -> None:
+def test_a_server_is_ended_by_its_pid_and_a_dead_one_is_reported(tmp_path: Path) -> None:
     server = ServerProcess("patient", tmp_path)
     server.start(
         [sys.executable, "-c", PATIENT], environ=os.environ, is_ready=lambda: "up" in server.log.read_text(), seconds=30

@@ -236,7 +236,7 @@ def test_who_does_not_know_the_clusters_secret_gets_no_job_in(
     assert place.cluster.secret not in sentence
 
 
-def test_workers_without_the_libraries_are_told_in_one_sentence(
+def test_workers_without_the_libraries_are_reported_in_one_sentence(
     place: Place, rest_catalog: RestCatalog, versitygw: Versitygw
 ) -> None:
     flights = Flights.in_small_files("bareflights", rest_catalog, versitygw, files=1)

@@ -60,7 +60,7 @@ def lake(tmp_path: Path, postgresql: Postgresql) -> Lake:
     return Lake(folder=tmp_path, pipeline=pipeline, properties=properties)
 
 
-def test_a_batch_is_delivered_and_a_wrong_password_or_port_is_told_without_it(
+def test_a_batch_is_delivered_and_a_wrong_password_or_port_is_reported_without_it(
     lake: Lake, postgresql: Postgresql
 ) -> None:
     report = run_batch(lake.session(), environ=os.environ).report

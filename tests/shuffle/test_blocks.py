@@ -158,7 +158,7 @@ def test_dictionaries_are_refused_at_any_depth():
             encode_block([pa.RecordBatch.from_pylist([], schema=schema)])
 
 
-def test_a_large_batch_is_split_and_a_large_row_stands_alone():
+def test_a_large_batch_is_split_and_a_large_row_is_alone():
     batch = pa.RecordBatch.from_pydict({"s": ["x" * 50_000, "y", "z" * 10, "w" * 30_000]})
     pieces = list(split_batch(batch, message_bytes=10_000))
     assert [piece.num_rows for piece in pieces] == [1, 1, 1, 1]

@@ -75,7 +75,7 @@ def test_the_record_of_an_insert_only_task_has_no_shuffle_files(store):
         read(store, MapOutputRecord(map_id=0, generation=0, attempt="a", part={}))
 
 
-def test_whole_and_damaged_outputs_are_told_apart(store, record):
+def test_whole_and_damaged_outputs_are_distinguished(store, record):
     other = commit_rows(store, some_rows(20, num_partitions=P), num_partitions=P, map_id=1)
     store.flip(other.index.key, 9)
     whole, damaged = read_committed_outputs(store, [record, other], schema=SCHEMA, num_partitions=P)

@@ -26,7 +26,7 @@ def test_an_insert_only_task_has_a_part_and_no_files():
     assert MapOutputRecord.from_json(dump_document(record), map_id=3, generation=1) == record
 
 
-def test_every_damaged_byte_is_told_from_another_release():
+def test_every_damaged_byte_is_distinguished_from_another_release():
     data = dump_document(RECORD)
     for position in range(len(data)):
         damaged = bytearray(data)

@@ -288,7 +288,7 @@ def test_a_part_that_could_not_be_put_is_an_error_and_a_retry_makes_it_whole(sto
     assert sum(batch.num_rows for batch in sink.read_part(BATCH, part)) == 10_000
 
 
-def test_batches_stand_beside_each_other(sink, folder):
+def test_batches_are_next_to_each_other(sink, folder):
     deliver(sink, {0: changes(10, batch_number=0)}, batch_number=0)
     deliver(sink, {0: changes(20, batch_number=1)}, batch_number=1)
     assert {path.name for path in folder.iterdir()} == {batch_prefix(0), batch_prefix(1)}

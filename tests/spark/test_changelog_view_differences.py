@@ -139,7 +139,7 @@ def test_a_branch_has_changes_of_its_own(create_table: CreateTable) -> None:
     )
 
 
-def test_updates_are_told_wherever_there_is_an_identity(create_table: CreateTable) -> None:
+def test_updates_are_reported_whenever_there_is_an_identity(create_table: CreateTable) -> None:
     table = create_table("id int NOT NULL, data string", identifier_fields=["id"])
     overwrite_partitions(table, (1, "a"))
     overwrite_partitions(table, (1, "b"))
@@ -151,7 +151,7 @@ def test_updates_are_told_wherever_there_is_an_identity(create_table: CreateTabl
     assert view_of(table, before) == Counter([("DELETE", 0, after, 1, "a"), ("INSERT", 0, after, 1, "b")])
 
 
-def test_the_row_ids_of_a_v3_table_tell_updates(create_table: CreateTable) -> None:
+def test_the_row_ids_of_a_v3_table_pair_updates(create_table: CreateTable) -> None:
     table = create_table("id int, data string", format_version=3)
     table.sql("INSERT INTO {table} SELECT /*+ COALESCE(1) */ * FROM VALUES (1, 'a'), (1, 'a'), (2, 'b') AS t(id, data)")
     table.sql("UPDATE {table} SET id = 3, data = 'c' WHERE id = 2")

@@ -108,7 +108,7 @@ def test_keys_of_every_type(create_table: CreateTable) -> None:
 
 
 @pytest.mark.parametrize("kind", ["float", "double"])
-def test_nan_and_negative_zero_keys_are_told_apart_as_java_does(create_table: CreateTable, kind: str) -> None:
+def test_nan_and_negative_zero_keys_are_distinguished_as_in_java(create_table: CreateTable, kind: str) -> None:
     table = create_table(f"id bigint, x {kind}")
     java = JavaWriters(table)
     java.append(java.data_files([(1, NAN), (2, 0.0), (3, -0.0), (4, None), (5, 0.5)]))

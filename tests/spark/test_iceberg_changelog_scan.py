@@ -14,7 +14,7 @@ from create_changelog_view".
 | testDataFileRewrites | test_a_rewritten_file_is_no_change |
 | testDeleteFilesAreNotSupported | test_delete_files_are_deleted_rows (differs) |
 | reader's testInsert | test_appended_files_are_inserted_rows |
-| reader's testMixDeleteAndInsert | test_a_file_that_came_and_went_is_told_in_both_steps |
+| reader's testMixDeleteAndInsert | test_a_file_that_came_and_went_is_reported_in_both_steps |
 | reader's testDataFileRewrite | test_a_replace_that_changes_the_number_of_rows_is_refused (differs) |
 | testTableScanHonorsSelect | test_columns_are_selected_by_name |
 | testTableScanHonorsSelectWithoutCaseSensitivity | test_columns_are_selected_by_name (differs) |
@@ -156,7 +156,7 @@ def test_delete_files_are_deleted_rows(table: SparkTable) -> None:
             view_of(table, after)
 
 
-def test_a_file_that_came_and_went_is_told_in_both_steps(table: SparkTable) -> None:
+def test_a_file_that_came_and_went_is_reported_in_both_steps(table: SparkTable) -> None:
     java = JavaWriters(table)
     files = java.data_files([A])
     snap1 = java.append(files)

@@ -13,9 +13,9 @@ why, under "Where icefloe differs from create_changelog_view".
   testStartSnapshotIdEndTimestamp | test_a_time_bounds_one_end_and_a_snapshot_the_other |
 | testUpdate | test_an_overwritten_row_is_an_update_by_the_columns_named |
 | testUpdateWithIdentifierField | test_an_overwritten_row_is_an_update_by_the_identifier_fields_of_the_table |
-| testUpdateWithFilter | test_updates_beside_a_filter |
+| testUpdateWithFilter | test_updates_with_a_filter |
 | testUpdateWithMultipleIdentifierColumns | test_an_identity_of_two_columns |
-| testRemoveCarryOvers | test_carry_over_rows_are_removed_beside_updates |
+| testRemoveCarryOvers | test_carry_over_rows_are_removed_next_to_updates |
 | testRemoveCarryOversWithoutUpdatedRows | test_carry_over_rows_are_removed_without_an_identity |
 | testNetChangesWithRemoveCarryOvers | test_net_changes_of_whole_rows (one ordinal differs) |
 | testNetChangesWithComputeUpdates | test_net_changes_have_update_images (differs) |
@@ -121,7 +121,7 @@ def test_an_overwritten_row_is_an_update_by_the_columns_named(create_table: Crea
     )  # fmt: skip
 
 
-def test_updates_beside_a_filter(create_table: CreateTable) -> None:
+def test_updates_with_a_filter(create_table: CreateTable) -> None:
     table = create_table("id int, data string", partitioned_by="id")
     snap1 = insert(table, (1, "a"), (2, "b"))
     snap2 = overwrite_partitions(table, (3, "c"), (2, "d"))
@@ -187,7 +187,7 @@ def test_an_identity_of_two_columns(by_id: SparkTable) -> None:
     )  # fmt: skip
 
 
-def test_carry_over_rows_are_removed_beside_updates(by_id: SparkTable) -> None:
+def test_carry_over_rows_are_removed_next_to_updates(by_id: SparkTable) -> None:
     insert(by_id, (1, "a", 12), (2, "b", 11), (2, "e", 12))
     overwrite_partitions(by_id, (3, "c", 13), (2, "d", 11), (2, "e", 12))
     snap1, snap2 = by_id.snapshot_ids()

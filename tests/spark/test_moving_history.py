@@ -169,7 +169,7 @@ def test_a_pipeline_that_slept_through_several_rollbacks(table: SparkTable, tmp_
 
 
 @EVERY_VARIANT
-def test_a_branch_as_source_that_is_replaced_and_made_anew(table: SparkTable, tmp_path: Path) -> None:
+def test_a_branch_as_source_that_is_replaced_and_made_again(table: SparkTable, tmp_path: Path) -> None:
     *_, third, fourth, fifth = table.snapshot_ids()
     table.sql(f"ALTER TABLE {{table}} CREATE BRANCH audit AS OF VERSION {fourth}")
     workshop = followed(table, tmp_path, branch="audit")
@@ -244,7 +244,7 @@ def test_compaction_of_data_deletes_and_manifests_is_no_change(table: SparkTable
 
 
 @WITH_DELETE_FILES
-def test_a_compaction_of_what_delete_files_reach_is_checked_where_vectors_tell(table: SparkTable) -> None:
+def test_a_compaction_of_files_with_deletes_is_checked_if_vectors_give_the_counts(table: SparkTable) -> None:
     before = table.snapshot_ids()[-1]
     compact(table, "rewrite_data_files")
     warnings = plan_range(table.load(), after_snapshot_id=before).warnings

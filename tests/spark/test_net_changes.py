@@ -166,7 +166,7 @@ def test_rows_that_were_only_carried_over_keep_the_step_that_changed_them(table:
     }  # fmt: skip
 
 
-def test_iceberg_tells_the_same_net_rows_where_it_tells_any(create_table: CreateTable) -> None:
+def test_iceberg_gives_the_same_net_rows_if_it_gives_any(create_table: CreateTable) -> None:
     table = create_table("id bigint, name string, v int")
     table.sql("INSERT INTO {table} SELECT id, 'a', 0 FROM range(6)")
     table.sql("UPDATE {table} SET v = 1 WHERE id IN (1, 2)")

@@ -63,7 +63,7 @@ def test_specs_that_follow_one_another(create_table: CreateTable, mode: str, for
     check_evolving_ranges(table, identifier_columns=["id"])
 
 
-def test_a_partition_column_that_is_dropped_and_added_anew(create_table: CreateTable) -> None:
+def test_a_partition_column_that_is_dropped_and_added_again(create_table: CreateTable) -> None:
     table = create_table("id bigint, region string, v int", partitioned_by="region")
     table.sql("INSERT INTO {table} VALUES (1, 'a', 1), (2, 'b', 2), (3, null, 3)")
     table.sql("ALTER TABLE {table} RENAME COLUMN region TO place")

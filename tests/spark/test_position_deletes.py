@@ -101,7 +101,7 @@ def test_a_vector_comes_with_the_file_that_it_deletes_from(create_table: CreateT
     check_ranges(table)
 
 
-def test_where_a_vector_stands_older_position_deletes_do_not_count(create_table: CreateTable) -> None:
+def test_older_position_deletes_do_not_count_if_there_is_a_vector(create_table: CreateTable) -> None:
     """The spec lets readers ignore them; a writer that did not take them over so brings rows back."""
     table = create_table("id bigint")
     java = JavaWriters(table)

@@ -64,7 +64,7 @@ def test_whatever_column_an_update_changes_it_is_one_update(
 
 
 @MODES
-def test_of_equal_rows_only_the_changed_ones_are_told(create_table: CreateTable, mode: str) -> None:
+def test_of_equal_rows_only_the_changed_ones_are_reported(create_table: CreateTable, mode: str) -> None:
     table = create_table("id bigint, name string", mode=mode, format_version=3)
     table.sql("INSERT INTO {table} SELECT /*+ COALESCE(1) */ id, 'a' FROM range(8)")
     table.sql("UPDATE {table} SET name = 'b' WHERE id IN (0, 2)")
@@ -84,7 +84,7 @@ def test_of_equal_rows_only_the_changed_ones_are_told(create_table: CreateTable,
 
 
 @MODES
-def test_equal_rows_written_anew_with_other_ids_are_no_change(create_table: CreateTable, mode: str) -> None:
+def test_equal_rows_written_again_with_other_ids_are_no_change(create_table: CreateTable, mode: str) -> None:
     table = created(create_table, mode, rows=40)
     ids = rows_with_ids(table, table.snapshot_ids()[-1])
     table.sql("INSERT OVERWRITE {table} SELECT id, name, CASE WHEN id = 7 THEN 1 ELSE v END FROM {table}")

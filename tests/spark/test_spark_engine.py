@@ -52,7 +52,7 @@ def test_spark_and_one_thread_deliver_the_same_changes_in_the_same_order(
     assert delivered[0] == delivered[1]
 
 
-def test_workers_are_told_their_local_disks(engine: SparkEngine) -> None:
+def test_workers_know_their_local_disks(engine: SparkEngine) -> None:
     def disks(_: int) -> int:
         return len(local_folders(os.environ))
 

@@ -98,7 +98,7 @@ class StoreContract:
         assert store.create("by/another", b"ours") is False
         assert behind.read("by/another") == b"theirs"
 
-    def test_of_racing_creators_exactly_one_wins_and_its_value_stands(self, store: Store, behind: Behind):
+    def test_of_racing_creators_exactly_one_wins_and_its_value_is_kept(self, store: Store, behind: Behind):
         racers = 8
         barrier = threading.Barrier(racers)
 
@@ -113,7 +113,7 @@ class StoreContract:
                 assert behind.read(key) == b"%d" % won.index(True) * 1000
         assert len(behind.keys()) == 30
 
-    def test_of_two_creators_of_a_large_file_one_wins_and_its_value_stands(self, store, behind: Behind, tmp_path):
+    def test_of_two_creators_of_a_large_file_one_wins_and_its_value_is_kept(self, store, behind: Behind, tmp_path):
         values = [bytes([racer]) * (65 * 2**20) for racer in range(2)]
         files = [tmp_path / str(racer) for racer in range(2)]
         for file, value in zip(files, values, strict=True):
@@ -202,7 +202,7 @@ class StoreContract:
         with pytest.raises(ValueError, match="0 <= start <= stop"):
             store.get_ranges("key", ranges)
 
-    def test_a_listing_gives_what_is_below_a_folder_and_nothing_beside_it(self, store: Store, behind: Behind):
+    def test_a_listing_gives_the_keys_below_a_folder_and_no_others(self, store: Store, behind: Behind):
         for key in ("a/1", "a/b/2", "ab/3", "a.json", "c"):
             behind.write(key, key.encode())
         assert {found.key for found in store.list("")} == {"a/1", "a/b/2", "ab/3", "a.json", "c"}
@@ -261,6 +261,6 @@ class StoreContract:
                 attempt()
         assert behind.keys() == set()
 
-    def test_its_name_tells_where_it_is(self, store: Store):
+    def test_its_name_is_its_place(self, store: Store):
         assert store.url in repr(store)
         assert not store.url.endswith("/")

@@ -81,7 +81,7 @@ def test_a_stopped_writer_keeps_its_file_until_its_batch_is_over_and_then_fails(
         process.wait()
 
 
-def test_a_writer_whose_file_was_removed_is_told_and_nothing_appears(folder, store, monkeypatch):
+def test_a_writer_whose_file_was_removed_gets_an_error_and_nothing_appears(folder, store, monkeypatch):
     store.put("a/kept", b"kept")
     monkeypatch.setattr(synced_files.os, "fsync", lambda _: unfinished.remove_unfinished(folder / "a", is_over=True))
     for attempt in (lambda: store.put("a/kept", b"new"), lambda: store.create("a/other", b"new")):

@@ -188,7 +188,7 @@ def test_a_full_disk_is_an_error_and_leaves_nothing_behind(mounted, tmp_path):
     assert [file.name for file in folder.iterdir()] == ["kept"]
 
 
-def test_a_lost_create_is_told_also_when_the_disk_is_full(mounted):
+def test_a_lost_create_is_reported_even_when_the_disk_is_full(mounted):
     store = open_store(mounted("size=1m").as_uri())
     assert store.create("key", b"theirs")
     assert store.create("key", bytes(2**21)) is False

@@ -43,7 +43,7 @@ def test_at_no_moment_of_a_run_does_anything_build_on_what_a_loss_of_power_would
     assert disk.lost() == []
 
 
-def test_the_model_tells_what_is_lost(tmp_path: Path):
+def test_the_model_knows_the_lost_rows(tmp_path: Path):
     disk = Disk(below=tmp_path)
 
     def call(number: int, name: str, *paths: str) -> None:

@@ -82,7 +82,7 @@ def test_nobody_listening_is_a_transient_error():
         bucket(endpoint).get("a/key")
 
 
-def test_a_missing_object_and_a_missing_bucket_are_told_apart():
+def test_a_missing_object_and_a_missing_bucket_are_distinguished():
     with answering_server(refusal(404)) as (endpoint, _):
         store = bucket(endpoint)
         assert store.size("a/key") is None
@@ -106,7 +106,7 @@ def test_an_answer_that_broke_off_is_transient_and_never_taken_for_the_range():
         bucket(endpoint).get_ranges("key", [(0, 10)])
 
 
-def test_a_create_whose_answer_was_lost_is_decided_by_what_stands_there():
+def test_a_create_whose_answer_was_lost_is_decided_by_the_stored_value():
     def lossy(request):
         if request.command == "PUT":
             return 500, {}, b""
@@ -181,7 +181,7 @@ def test_a_fault_of_the_local_disk_that_stays_is_final(error):
         raise error
 
 
-def test_a_process_without_file_descriptors_is_told_to_try_again(tmp_path):
+def test_a_process_without_file_descriptors_is_asked_to_try_again(tmp_path):
     store = open_store(tmp_path.as_uri())
     store.put("key", b"value")
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)

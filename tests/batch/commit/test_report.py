@@ -21,7 +21,7 @@ def shuffled(workshop: Workshop) -> BatchReport:
     return report
 
 
-def test_a_report_tells_how_long_each_phase_took(workshop: Workshop) -> None:
+def test_a_report_has_the_time_of_each_phase(workshop: Workshop) -> None:
     report = shuffled(workshop)
     assert [phase.phase for phase in report.phases] == ["plan", "shuffle_write", "coalesce", "shuffle_read", "commit"]
     assert all(phase.seconds > 0 and phase.attempts == 1 for phase in report.phases)
@@ -29,7 +29,7 @@ def test_a_report_tells_how_long_each_phase_took(workshop: Workshop) -> None:
     assert report.seconds >= sum(phase.seconds for phase in report.phases[1:4])
 
 
-def test_a_report_tells_how_bytes_and_times_are_spread(workshop: Workshop) -> None:
+def test_a_report_has_the_spread_of_bytes_and_times(workshop: Workshop) -> None:
     report = shuffled(workshop)
     assert report.map_task_bytes is not None
     assert report.range_bytes is not None

@@ -89,7 +89,7 @@ def test_changes_follow_from_the_snapshot_that_was_loaded_after_a_rollback_too(l
     assert verify_batches(loaded.session()).is_equal
 
 
-def test_what_was_loaded_so_far_is_verified_and_told_as_behind(loaded: Workshop) -> None:
+def test_the_loaded_part_is_verified_and_reported_as_behind(loaded: Workshop) -> None:
     loaded.deliver()
     found = verify_batches(loaded.session())
     assert (found.is_equal, found.rows, found.changes) == (True, 20, 20)
@@ -131,7 +131,7 @@ def test_a_snapshot_that_expires_while_it_is_loaded_is_a_gap(loaded: Workshop) -
     assert verify_batches(loaded.session()).is_equal
 
 
-def test_a_table_that_is_loaded_anew_is_loaded_in_parts_too(loaded: Workshop) -> None:
+def test_a_reload_of_a_table_is_loaded_in_parts_too(loaded: Workshop) -> None:
     loaded.set(initial_load="from_now").deliver()
     placed = loaded.head()
     for start in range(40, 80, 10):

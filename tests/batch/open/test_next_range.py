@@ -107,7 +107,7 @@ def test_a_cursor_in_expired_history_stops_and_says_what_to_set(workshop: Worksh
     assert workshop.session().checkpoint.open_batch() is None
 
 
-def test_a_reload_delivers_every_row_anew_and_says_so(workshop: Workshop) -> None:
+def test_a_reload_delivers_every_row_again_and_says_so(workshop: Workshop) -> None:
     first = workshop.append(range(10))
     workshop.deliver()
     second = workshop.delete([1])

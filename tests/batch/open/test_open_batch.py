@@ -222,7 +222,7 @@ def test_duplicates_without_identity_are_inserts_and_deletes(workshop: Workshop)
     workshop.require_exact(batch.plan, changes)
 
 
-def test_the_identity_is_the_pipelines_else_the_tables_also_a_nested_one(tmp_path: Path) -> None:
+def test_the_identity_is_the_pipelines_otherwise_the_tables_also_a_nested_one(tmp_path: Path) -> None:
     schema = Schema(
         NestedField(1, "place", StructType(NestedField(2, "id", LongType(), required=True)), required=True),
         NestedField(3, "word", StringType(), required=False),

@@ -26,7 +26,7 @@ def grouped(*files: PlannedFile, map_task_bytes: int) -> list[list[str]]:
     return [[work.data_file.path for work in task] for task in map_tasks(files, map_task_bytes=map_task_bytes)]
 
 
-def test_removed_and_added_files_of_equal_bounds_stand_together() -> None:
+def test_removed_and_added_files_of_equal_bounds_are_together() -> None:
     removed = [planned(f"old{n}", -1, lower=10 * n, upper=10 * n + 9) for n in range(4)]
     added = [planned(f"new{n}", 1, lower=10 * n, upper=10 * n + 9) for n in reversed(range(4))]
     tasks = grouped(*removed, *added, map_task_bytes=20)
@@ -53,7 +53,7 @@ def test_overlapping_files_that_are_too_many_are_torn_apart_between_different_bo
     assert [{path[1:] for path in task} for task in tasks] == [{"0"}, {"1"}, {"2"}, {"3"}]
 
 
-def test_files_that_no_bound_tells_apart_are_torn_into_pairs_where_they_are_too_many() -> None:
+def test_files_with_equal_bounds_are_divided_into_pairs_if_they_are_too_many() -> None:
     files = [planned(f"{kind}{n}", sign, lower=0, upper=9) for kind, sign in (("o", -1), ("n", 1)) for n in range(9)]
     tasks = grouped(*files, map_task_bytes=20)
     assert [sorted(path[0] for path in task) for task in tasks] == [["n", "o"]] * 9
@@ -65,7 +65,7 @@ def test_files_keep_the_order_of_the_steps_where_nothing_is_removed() -> None:
     assert grouped(*files, map_task_bytes=20) == [["f0", "f1"], ["f2", "f3"], ["f4"]]
 
 
-def test_the_column_that_tells_files_apart_best_decides() -> None:
+def test_the_column_that_separates_files_best_decides() -> None:
     def file(path: str, weight: int, number: int) -> PlannedFile:
         base = planned(path, weight)
         return PlannedFile(task=base.task, bounds={1: (0, 100), 2: (number, number)})
@@ -109,7 +109,7 @@ def touched(terms: Sequence[tuple[int, set[int]]], *, size: int = 1000 * MIB) ->
     return PlannedFile(task=task, bounds={}, delete_files={0: vector, 1: vector, 2: keys}).read_bytes
 
 
-def test_a_file_of_which_few_rows_are_touched_counts_for_their_row_groups_and_its_own_delete_files() -> None:
+def test_a_file_with_few_touched_rows_counts_for_their_row_groups_and_its_own_delete_files() -> None:
     assert touched([(-1, set()), (1, {0})]) == 2 * 128 * MIB + 50
     assert touched([(-1, {0}), (1, {1})]) == 4 * 128 * MIB + 100
     assert touched([(-1, {0, 2}), (1, {0, 1, 2})]) == 2 * 128 * MIB + 100

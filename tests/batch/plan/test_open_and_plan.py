@@ -116,7 +116,7 @@ def test_a_place_that_cannot_be_written_leaves_no_open_batch(workshop: Workshop,
     assert workshop.session().checkpoint.open_batch() is None
 
 
-def test_the_catalog_stands_in_the_plan_as_it_is_written(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_catalog_is_in_the_plan_as_it_is_written(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAKE", str(workshop.folder))
     properties = {"name": "lab", "type": "sql", "uri": "sqlite:///${LAKE}/catalog.db", "warehouse": "file://${LAKE}/w"}
     workshop.append(range(3))
@@ -206,7 +206,7 @@ def test_of_two_pipelines_with_storages_of_their_own_and_one_path_at_once_the_se
     assert workshop.changes(0).num_rows == 10
 
 
-def test_a_folder_that_lost_a_task_or_the_meaning_of_its_plan_says_how_to_plan_it_anew(workshop: Workshop) -> None:
+def test_a_folder_that_lost_a_task_or_the_meaning_of_its_plan_says_how_to_plan_it_again(workshop: Workshop) -> None:
     workshop.append(range(10))
     batch = workshop.open()
     store = batch.store

@@ -22,7 +22,7 @@ def test_many_bytes_get_as_many_as_they_need_up_to_a_limit() -> None:
     assert count(cores=10_000) == MAX_PARTITIONS
 
 
-def test_a_configured_number_stands_and_the_reason_says_so() -> None:
+def test_a_configured_number_is_kept_and_the_reason_says_so() -> None:
     chosen = partition_count(7, cores=100, input_bytes=1 << 50, target_size_bytes=1)
     assert chosen.num_partitions == 7
     assert chosen.reason == "shuffle.partitions of the pipeline"

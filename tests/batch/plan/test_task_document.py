@@ -63,7 +63,7 @@ def test_every_term_comes_back_with_the_delete_files_that_it_names(files: list[l
     assert document.size_bytes == 100 * len(files) + 10 * len(named)
 
 
-def test_a_delete_state_is_told_by_what_changes_and_once() -> None:
+def test_a_delete_state_is_recorded_once_by_its_difference() -> None:
     before, after = FrozenBitMap([3, 5]), FrozenBitMap([5, 7])
     terms = [
         Term(change_ordinal=0, weight=1, delete_files=before),

@@ -68,7 +68,7 @@ def types_of(changes: pa.Table) -> dict[str, int]:
     return dict(Counter(changes["_change_type"].to_pylist()))
 
 
-def test_a_key_that_changes_beside_equal_selected_columns_is_no_change(workshop: Workshop) -> None:
+def test_a_changed_key_with_equal_selected_columns_is_no_change(workshop: Workshop) -> None:
     batch = edited(workshop).open()
     run(batch)
     changes = require_selected(workshop, batch)
@@ -222,7 +222,7 @@ def test_the_cancelled_rows_of_all_ranges_add_up_to_nothing(workshop: Workshop) 
     assert sum(each.row_hashes.signed_sum(each.weights) for each in found) % (1 << 128) == 0
 
 
-def test_ranges_of_many_partitions_are_told_their_own_rows(workshop: Workshop) -> None:
+def test_ranges_of_many_partitions_get_their_own_rows(workshop: Workshop) -> None:
     batch = edited(workshop, shuffle={"map_task_bytes": 1, "partitions": 64, "target_size_bytes": 1 << 20}).open()
     batch.run(Phase.SHUFFLE_WRITE)
     plan = batch.coalesce().plan

@@ -34,7 +34,7 @@ def test_row_sets_are_sets(one: RowSet, other: RowSet, positions: np.ndarray) ->
 
 
 @given(SETS, SOME)
-def test_where_only_some_rows_are_left_they_are_numbered_anew(rows: RowSet, positions: np.ndarray) -> None:
+def test_the_remaining_rows_are_numbered_again(rows: RowSet, positions: np.ndarray) -> None:
     seen = rows.seen_from(positions)
     here = seen.among(np.arange(len(positions)))
     assert positions[here].tolist() == sorted(members(rows) & set(positions.tolist()))

@@ -101,7 +101,7 @@ def test_only_what_something_needs_is_read() -> None:
     assert shape(by("id"), ["value", "id"]).read.arrow.names == ["id", "value"]
 
 
-def test_identifier_columns_that_are_not_delivered_stand_behind_those_that_are() -> None:
+def test_undelivered_identifier_columns_come_after_the_delivered_columns() -> None:
     found = shape(by("id", "place.u", "word"), ["word", "place.at.y"])
     assert found.is_identity_carried
     compared = found.compared(rows_of(found.read))

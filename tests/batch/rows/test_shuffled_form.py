@@ -60,7 +60,7 @@ def test_an_identity_among_the_columns_takes_no_column_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(("policy", "identity"), [("pipeline", ["id"]), ("row_id", [])])
-def test_an_identity_that_the_columns_do_not_tell_goes_along_as_its_hash(policy: str, identity: list[str]) -> None:
+def test_an_identity_outside_the_columns_travels_as_its_hash(policy: str, identity: list[str]) -> None:
     rows = shuffled(policy, identity, ["word"])
     batch, hashes, routed_by = rows.to_shuffle(changed(rows))
     assert batch.schema == rows.schema

@@ -18,7 +18,7 @@ def test_the_last_fifty_batches_are_kept_oldest_first() -> None:
     assert [each.batch for each in batches] == list(range(10, 60))
 
 
-def test_a_batch_that_is_told_twice_counts_once() -> None:
+def test_a_batch_that_is_reported_twice_counts_once() -> None:
     batches = with_batch(with_batch((), recent(3, rows=1)), recent(3, rows=2))
     assert batches == (recent(3, rows=2),)
 

@@ -29,7 +29,7 @@ def test_before_the_first_batch_only_table_and_head_are_known(workshop: Workshop
     assert (status.open_batch, status.last_batch, status.recent, status.trouble) == (None, None, (), None)
 
 
-def test_an_open_batch_is_told_with_the_time_it_was_opened(workshop: Workshop) -> None:
+def test_an_open_batch_is_reported_with_the_time_it_was_opened(workshop: Workshop) -> None:
     workshop.append([1])
     workshop.open()
     status = published(workshop)
@@ -38,7 +38,7 @@ def test_an_open_batch_is_told_with_the_time_it_was_opened(workshop: Workshop) -
     assert (status.open_batch, status.open_since) == (0, opened.opened_at)
 
 
-def test_after_a_commit_cursor_and_the_batch_in_numbers_are_told(workshop: Workshop) -> None:
+def test_after_a_commit_the_cursor_and_the_counts_of_the_batch_are_reported(workshop: Workshop) -> None:
     head = workshop.append([1, 2, 3])
     report = workshop.deliver()
     assert report is not None
@@ -50,7 +50,7 @@ def test_after_a_commit_cursor_and_the_batch_in_numbers_are_told(workshop: Works
     assert batch.seconds == report.seconds
 
 
-def test_what_was_told_before_is_carried_on(workshop: Workshop) -> None:
+def test_earlier_values_are_carried_on(workshop: Workshop) -> None:
     for number in range(2):
         workshop.append([number])
         published(workshop, phase="commit", report=workshop.deliver(), dag_id="events" if number == 0 else None)
@@ -76,7 +76,7 @@ def test_the_expiry_of_a_cursor_that_lies_behind_is_forecast(workshop: Workshop)
     assert forecast.snapshot_id == first
 
 
-def test_a_failed_task_is_told_without_the_table_and_forgotten_after_the_next_success(workshop: Workshop) -> None:
+def test_a_failed_task_is_reported_without_the_table_and_forgotten_after_the_next_success(workshop: Workshop) -> None:
     workshop.append([1])
     published(workshop)
     session = workshop.session()
@@ -93,7 +93,7 @@ def test_a_failed_task_is_told_without_the_table_and_forgotten_after_the_next_su
     assert published(workshop, phase="commit").trouble is None
 
 
-def test_trouble_before_anything_else_was_told_names_the_pipeline(workshop: Workshop) -> None:
+def test_trouble_before_any_other_report_names_the_pipeline(workshop: Workshop) -> None:
     session = workshop.session()
     publish_trouble(session.checkpoint, session.pipeline, Trouble.now("no such table", phase="plan", is_final=True))
     told = load_status(session.checkpoint)
@@ -102,7 +102,7 @@ def test_trouble_before_anything_else_was_told_names_the_pipeline(workshop: Work
 
 
 @pytest.mark.parametrize("data", ["{", "[]", '{"version": 2}', '{"version": 1, "pipeline": 3}'])
-def test_a_damaged_status_or_one_of_another_release_is_none_and_is_written_anew(
+def test_a_damaged_or_foreign_status_is_ignored_and_written_again(
     workshop: Workshop, data: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     workshop.append([1])

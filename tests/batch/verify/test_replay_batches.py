@@ -113,7 +113,7 @@ def test_a_commit_record_that_is_gone_is_named(delivered: Workshop) -> None:
         verified(delivered)
 
 
-def test_an_edited_pipeline_is_told_rather_than_changes_missed(delivered: Workshop) -> None:
+def test_an_edited_pipeline_is_an_error_and_misses_no_change(delivered: Workshop) -> None:
     delivered.set(sink={"type": "files", "path": f"file://{delivered.folder}/elsewhere"})
     with pytest.raises(ConfigurationChangedError, match=r"sink\.path was .*/changes\" and is .*/elsewhere\""):
         verified(delivered)

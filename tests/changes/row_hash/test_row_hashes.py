@@ -128,7 +128,7 @@ def test_equal_lists_hash_alike_in_every_arrow_type(kind):
     assert row_hashes([pa.array(values, kind)[1:3]]).equals(expected[1:3])
 
 
-def test_runs_and_extension_types_hash_as_the_values_they_stand_for():
+def test_runs_and_extension_types_hash_as_their_values():
     runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array(["a", None]))
     assert row_hashes([runs]).equals(row_hashes([pa.array(["a", "a", None])]))
     ids = pa.array([b"0123456789abcdef", None], pa.binary(16))

@@ -16,7 +16,7 @@ def test_anything_but_one_plan_url_is_a_wrong_call(capsys: pytest.CaptureFixture
     assert "shuffle_read: expected the URL of a plan.json, found 'file:///tmp/other.json'" in capsys.readouterr().err
 
 
-def test_an_error_is_left_beside_the_plan_for_whoever_started_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_is_stored_next_to_the_plan_for_the_starter_of_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ATTEMPT_VARIABLE, "try-3")
     url = "memory://spark-jobs/0/plan.json"
     settings = RunSettings(checkpoint_url="memory://spark-jobs/checkpoint")

@@ -90,7 +90,7 @@ def test_a_disk_is_taken_by_a_local_master_or_when_shared() -> None:
     refuse_local_storage({"storage": "s3://lake/icefloe"}, CLUSTER, storage_is_shared=False)
 
 
-def test_a_standalone_job_that_takes_all_cores_is_told_so() -> None:
+def test_a_standalone_job_that_takes_all_cores_is_warned_about() -> None:
     advice = greedy_advice(CLUSTER, {"spark.executor.instances": "2"})
     assert advice is not None
     assert advice.startswith("without spark.cores.max in spark.conf each job takes all free cores of spark://master")

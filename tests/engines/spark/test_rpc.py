@@ -44,7 +44,7 @@ def test_jobs_whose_secret_spark_makes_authenticate_and_encrypt(master: SparkMas
 
 
 @pytest.mark.parametrize("master", [LOCAL, STANDALONE])
-def test_no_other_job_is_told_to_for_it_would_lack_the_secret(master: SparkMaster) -> None:
+def test_no_other_job_authenticates_for_it_would_lack_the_secret(master: SparkMaster) -> None:
     assert not [key for key in conf(master) if key.startswith(("spark.auth", "spark.network", "spark.io"))]
 
 
@@ -57,7 +57,7 @@ def test_what_a_pipeline_sets_wins_and_never_leaves_encryption_without_authentic
 
 
 @pytest.mark.parametrize("master", [YARN, KUBERNETES])
-def test_what_the_machines_defaults_set_wins_and_an_open_job_is_told(
+def test_the_machines_defaults_win_and_an_open_job_is_reported(
     master: SparkMaster, defaults: Callable[[str], Mapping[str, str]]
 ) -> None:
     environ = defaults("spark.authenticate false\n")
@@ -93,7 +93,7 @@ def test_spark_submit_itself_takes_what_the_machines_defaults_set(
     assert not any(line.startswith("(spark.network.crypto") for line in effective)
 
 
-def test_an_open_cluster_is_told_in_one_sentence() -> None:
+def test_an_open_cluster_is_reported_in_one_sentence() -> None:
     advice = open_rpc_advice(STANDALONE, {}, environ=NOWHERE)
     assert advice is not None
     assert advice.startswith("credentials cross the network to the workers of spark://master:7077 unencrypted")

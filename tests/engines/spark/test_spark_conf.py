@@ -66,7 +66,7 @@ def test_workers_elsewhere_keep_their_own_interpreter() -> None:
 @pytest.mark.parametrize(
     "block", re.findall(r"^```yaml\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
 )
-def test_what_the_page_tells_users_to_write_is_accepted(block: str, tmp_path: Path) -> None:
+def test_the_settings_of_the_page_are_accepted(block: str, tmp_path: Path) -> None:
     workspace = Workspace.create(tmp_path)
     path = workspace.pipeline(**yaml.safe_load(block), engine="spark", storage="s3://lake/icefloe")
     pipeline = load_pipeline(path, environ={"HOSTNAME": "airflow-worker-0", "POD_IP": "10.0.0.7"})

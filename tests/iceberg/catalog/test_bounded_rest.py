@@ -48,7 +48,7 @@ def test_a_request_may_take_most_of_the_patience() -> None:
         assert load_catalog({"name": "lake", "type": "rest", **properties(port)}).name == "lake"
 
 
-def test_whoever_waited_in_vain_reads_what_to_set() -> None:
+def test_the_error_of_a_vain_wait_names_the_setting() -> None:
     with (
         serving(keep_silent) as port,
         pytest.raises(TransientError, match=f"if it is only slow, set a larger {PATIENCE_VARIABLE}"),

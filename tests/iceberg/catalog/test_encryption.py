@@ -22,7 +22,7 @@ def test_a_table_with_an_encryption_key_is_refused_before_a_file_is_read(tmp_pat
     assert issubclass(EncryptedError, NotBuiltError)
 
 
-def test_an_encrypted_manifest_list_is_told_by_its_first_bytes(tmp_path: Path) -> None:
+def test_an_encrypted_manifest_list_is_recognized_by_its_first_bytes(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     table.append(rows(1))
     snapshot = table.current_snapshot()
@@ -33,7 +33,7 @@ def test_an_encrypted_manifest_list_is_told_by_its_first_bytes(tmp_path: Path) -
         read_changes(table)
 
 
-def test_a_parquet_file_with_an_encrypted_footer_is_told_by_its_last_bytes(tmp_path: Path) -> None:
+def test_a_parquet_file_with_an_encrypted_footer_is_recognized_by_its_last_bytes(tmp_path: Path) -> None:
     buffer = io.BytesIO()
     pq.write_table(column("id", pa.array([1])), buffer)
     path = tmp_path / "f.parquet"

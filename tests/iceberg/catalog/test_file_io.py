@@ -37,7 +37,7 @@ def test_an_implementation_that_cannot_be_loaded_is_an_error_without_any_propert
     ],
     ids=str,
 )
-def test_what_goes_wrong_is_told_apart_by_type_and_names_file_and_table(
+def test_errors_are_distinguished_by_type_and_name_file_and_table(
     path: str, cause: Exception, family: type[Exception]
 ) -> None:
     with (

@@ -40,7 +40,7 @@ def nested(kind: object) -> dict[str, object]:
     ],
     ids=str,
 )
-def test_an_unknown_type_is_told_with_its_column(kind: object) -> None:
+def test_an_unknown_type_is_reported_with_its_column(kind: object) -> None:
     found = unknown_column_type(error_of(metadata(kind)))
     assert found == UnknownColumnType(type="variant", schema_index=0, column_index=1)
 

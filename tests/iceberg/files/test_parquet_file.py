@@ -26,7 +26,7 @@ def test_small_row_groups_are_read_together(group: int, runs: list[tuple[int, in
     assert list(opened(pa.table({"a": range(1000)}), row_group_size=group).group_runs()) == runs
 
 
-def test_row_groups_that_are_left_out_stand_apart_without_groups() -> None:
+def test_row_groups_that_are_left_out_count_apart_without_groups() -> None:
     rows = opened(pa.table({"a": range(420)}), row_group_size=60)
     assert list(rows.group_runs({0, 3, 4})) == [(0, 60, []), (60, 120, [1, 2]), (180, 120, []), (300, 120, [5, 6])]
     assert [first for first, _, groups in rows.group_runs(range(7)) if not groups] == [0, 120, 240, 360]
@@ -40,7 +40,7 @@ def test_no_columns_still_give_the_rows() -> None:
     assert [batch.num_rows for batch in rows.batches([0], names)] == [100, 100, 50]
 
 
-def test_selected_columns_stand_where_the_selection_says() -> None:
+def test_selected_columns_are_in_the_order_of_the_selection() -> None:
     rows = opened(pa.table({"a": [1], "b": [2], "c": [3], "d": [4]}))
     names, places = rows.selection([3, 1])
     batch = next(rows.batches([0], names))
@@ -48,7 +48,7 @@ def test_selected_columns_stand_where_the_selection_says() -> None:
 
 
 @pytest.mark.parametrize("names", [["s", "s.a", "b"], ["b", "x.y", "x"], ["a", "a", "b"]])
-def test_columns_that_names_cannot_tell_apart_are_all_read(names: list[str]) -> None:
+def test_columns_with_ambiguous_names_are_all_read(names: list[str]) -> None:
     struct = pa.array([{"a": 0}])
     columns = [struct if name == "s" else pa.array([at]) for at, name in enumerate(names)]
     rows = opened(pa.Table.from_arrays(columns, names=names))

@@ -31,14 +31,14 @@ def test_a_merged_manifest_with_older_files_is_a_gap(tmp_path: Path) -> None:
     assert origin(table) is Origin.GAP
 
 
-def test_a_snapshot_that_left_nothing_stands_alone(tmp_path: Path) -> None:
+def test_a_snapshot_that_left_nothing_is_a_step_of_its_own(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     table.append(rows(1))
     table.delete(AlwaysTrue())
     assert origin(table) is Origin.FRESH
 
 
-def test_a_snapshot_that_rewrote_every_file_stands_alone(tmp_path: Path) -> None:
+def test_a_snapshot_that_rewrote_every_file_is_a_step_of_its_own(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     table.append(rows(1, 2))
     table.delete("id = 1")

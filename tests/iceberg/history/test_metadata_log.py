@@ -13,7 +13,7 @@ def path(location: str) -> Path:
     return Path(location.removeprefix("file://"))
 
 
-def test_every_version_tells_its_snapshots_and_branch_heads(tmp_path: Path) -> None:
+def test_every_version_has_its_snapshots_and_branch_heads(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     table.append(rows(1))
     table.append(rows(2))

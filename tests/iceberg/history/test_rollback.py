@@ -68,7 +68,7 @@ def test_main_must_have_been_at_the_start_before_it_was_at_the_end(log: tuple[in
     assert found is None
 
 
-def test_another_branch_of_which_nothing_is_known_landed_on_the_nearest_common_ancestor() -> None:
+def test_an_unknown_other_branch_landed_on_the_nearest_common_ancestor() -> None:
     found = landing_after(history(FORKED), (), branch="audit", after_snapshot_id=3, up_to_snapshot_id=6)
     assert found == BranchMove(snapshot_id=1, timestamp_ms=40)
 

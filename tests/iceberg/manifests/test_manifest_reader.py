@@ -85,7 +85,7 @@ def test_without_a_first_row_id_in_the_manifest_list_no_file_has_one(tmp_path: P
     assert {e.data_file.first_row_id for e in reader.data_entries(head_manifest(table, reader))} == {None}
 
 
-def test_delete_files_keep_what_tells_where_they_apply(tmp_path: Path) -> None:
+def test_delete_files_keep_the_values_that_decide_where_they_apply(tmp_path: Path) -> None:
     bounds = {2147483546: b"file:///a"}
     vector = file("dv.puffin", 2, f134=1, f101="PUFFIN", f143="file:///a", f144=4, f145=50)
     position = file("p.parquet", 2, f134=1, f125=bounds, f128=bounds)

@@ -79,7 +79,7 @@ def test_partitions_of_a_manifest_are_read_from_its_list(tmp_path: Path) -> None
         assert oldest["partitions"] == (FieldSummary(contains_null=False, lower_bound=b"a", upper_bound=b"a"), day)
 
 
-def test_an_avro_file_tells_the_schema_it_was_written_with(tmp_path: Path) -> None:
+def test_an_avro_file_has_the_schema_it_was_written_with(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     table.append(rows(1))
     with AvroFile(table.io.new_input(table.current_snapshot().manifest_list)) as file:

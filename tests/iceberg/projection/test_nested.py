@@ -32,7 +32,7 @@ def test_every_list_layout_becomes_the_tables_also_in_slices(kind: pa.DataType) 
 
 
 @pytest.mark.parametrize("kind", [pa.list_view(pa.int32()), pa.large_list_view(pa.int32())], ids=str)
-def test_list_views_may_overlap_and_stand_in_any_order(kind: pa.DataType) -> None:
+def test_list_views_may_overlap_and_have_any_order(kind: pa.DataType) -> None:
     offsets = pa.array([2, 0, 1], pa.int32() if kind == pa.list_view(pa.int32()) else pa.int64())
     sizes = pa.array([1, 2, 2], offsets.type)
     views = pa.ListViewArray if offsets.type == pa.int32() else pa.LargeListViewArray

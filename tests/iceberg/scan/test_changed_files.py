@@ -243,7 +243,7 @@ def test_a_delete_manifest_rewritten_by_a_commit_is_no_change() -> None:
     ],
     ids=str,
 )
-def test_delete_files_in_force_stand_with_every_file(of: Step, expected: dict[str, Any]) -> None:
+def test_every_file_has_its_delete_files_in_force(of: Step, expected: dict[str, Any]) -> None:
     reader = FakeReader()
     deletes = reader.write("deletes", 0, delete("d", ADDED, 0, 5))
     first = reader.write("first", 1, data("a", ADDED, 1, 1))

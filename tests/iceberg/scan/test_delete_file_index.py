@@ -109,7 +109,7 @@ def test_a_deletion_vector_replaces_position_delete_files_and_no_equality_delete
     assert reaching(data_entry("s3://b/n.parquet"), *entries) == ["positions", "equality"]
 
 
-def test_deletion_vectors_in_one_file_are_told_apart_by_their_place() -> None:
+def test_deletion_vectors_in_one_file_are_distinguished_by_their_place() -> None:
     one, other = delete_entry(content_offset=4), delete_entry(content_offset=90)
     assert one.identity != other.identity
 

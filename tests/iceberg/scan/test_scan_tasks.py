@@ -141,7 +141,7 @@ def test_no_steps_need_no_manifest(tmp_path: Path) -> None:
     assert plan.inserts_only
 
 
-def test_steps_whose_rows_delete_files_decide_are_told(tmp_path: Path) -> None:
+def test_steps_whose_rows_delete_files_decide_are_reported(tmp_path: Path) -> None:
     data_file = DataFile(
         path="a", file_format="PARQUET", spec_id=0, record_count=1, file_size_bytes=1, sequence_number=1
     )

@@ -68,13 +68,13 @@ def test_a_dropped_column_is_found_in_the_schema_that_had_it_last(table: Table) 
     assert named(table, id_of(table, "amount")) == [(3, "amount", "int", False)]
 
 
-def test_a_column_whose_name_was_given_again_is_told_apart_by_its_id(table: Table) -> None:
+def test_a_column_whose_name_was_reused_is_distinguished_by_its_id(table: Table) -> None:
     old, new = id_of(table, "name"), id_of(table, "name", schema_id=2)
     assert named(table, old) == [(old, "name", "string", False)]
     assert named(table, new) == [(new, "name", "long", False)]
 
 
-def test_nested_columns_of_several_schemas_stand_in_one_struct(table: Table) -> None:
+def test_nested_columns_of_several_schemas_are_in_one_struct(table: Table) -> None:
     lat, lon = id_of(table, "place.lat"), id_of(table, "place.lon")
     [(place, name, kind, required)] = named(table, lat, lon)
     assert (place, name, required) == (id_of(table, "place"), "place", False)

@@ -11,7 +11,7 @@ from icefloe.iceberg.schemas.table_schema import TableSchema
 COLUMNS = Schema(NestedField(1, "id", LongType(), required=True))
 
 
-def test_row_ids_stand_behind_the_columns_and_are_found_by_the_id_that_the_spec_reserves() -> None:
+def test_row_ids_come_after_the_columns_and_are_found_by_the_reserved_id() -> None:
     names = create_mapping_from_schema(COLUMNS)
     found = with_row_id(TableSchema.of(COLUMNS, names))
     assert found.arrow.names == ["id", ROW_ID]

@@ -34,7 +34,7 @@ def test_the_columns_are_those_that_pyiceberg_selects(names: list[str]) -> None:
     assert selected_schema(COLUMNS, names).as_struct() == COLUMNS.select(*names).as_struct()
 
 
-def test_columns_stand_in_the_order_of_the_table_whatever_the_order_of_the_names() -> None:
+def test_columns_are_in_the_order_of_the_table_whatever_the_order_of_the_names() -> None:
     assert select("place", "id") == select("id", "place")
     assert [field.name for field in select("place", "id").fields] == ["id", "place"]
 

@@ -211,7 +211,7 @@ def test_a_moved_branch_is_compensated_from_the_metadata_files(tmp_path: Path) -
     assert first not in steps[0].snapshot_ids
 
 
-def test_a_snapshot_that_a_branch_was_never_at_is_no_start_on_it_as_far_as_the_metadata_files_tell(
+def test_a_snapshot_that_a_branch_never_had_is_no_start_on_it(
     tmp_path: Path,
 ) -> None:
     table = appended(tmp_path, 1)
@@ -287,7 +287,7 @@ def test_from_earliest_starts_with_the_state_of_the_oldest_snapshot_still_there(
     ]
 
 
-def test_an_oldest_snapshot_that_replaced_everything_stands_for_the_start(tmp_path: Path) -> None:
+def test_an_oldest_snapshot_that_replaced_everything_counts_as_the_start(tmp_path: Path) -> None:
     table = appended(tmp_path, 2)
     with table.transaction() as transaction:
         transaction.overwrite(rows(5, 6))

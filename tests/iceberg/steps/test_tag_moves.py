@@ -48,7 +48,7 @@ def test_a_tag_that_was_moved_is_one_step_between_two_states_at_the_time_of_the_
     assert (found.after_snapshot_id, found.up_to_snapshot_id) == (ids[1], ids[to])
 
 
-def test_only_where_a_tag_stands_now_counts(table: Table) -> None:
+def test_only_the_present_snapshot_of_a_tag_counts(table: Table) -> None:
     ids = snapshot_ids(table)
     for to in (3, 0, 2):
         moved_ms = move(table, ids[to])

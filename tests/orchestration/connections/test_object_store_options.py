@@ -41,7 +41,7 @@ def test_azure_with_a_tenant_gives_a_service_principal() -> None:
     }  # fmt: skip
 
 
-def test_options_of_the_extra_are_added_as_they_stand() -> None:
+def test_options_of_the_extra_are_added_unchanged() -> None:
     extra = json.dumps({"object_store_options": {"virtual_hosted_style_request": "false"}})
     connection = Connection(conn_id="s", conn_type="aws", extra=extra)
     assert object_store_options(connection) == {"virtual_hosted_style_request": "false"}

@@ -14,7 +14,7 @@ def test_an_answer_counts_for_a_while() -> None:
     assert [cache.get({"a": lambda: next(answers)})["a"].value for _ in range(2)] == [1, 1]
 
 
-def test_what_is_old_is_looked_at_anew() -> None:
+def test_an_old_answer_is_looked_up_again() -> None:
     cache = DocumentCache(fresh_seconds=0, deadline_seconds=5)
     answers = iter([1, 2])
     assert [cache.get({"a": lambda: next(answers)})["a"].value for _ in range(2)] == [1, 2]
@@ -61,7 +61,7 @@ def test_a_look_that_does_not_come_back_holds_up_nobody_and_is_not_made_twice() 
     assert len(looks) == 2
 
 
-def test_the_last_answer_stands_while_a_new_look_takes_too_long() -> None:
+def test_the_last_answer_is_kept_while_a_new_look_takes_too_long() -> None:
     release = Event()
     cache = DocumentCache(fresh_seconds=0, deadline_seconds=0.2)
     assert cache.get({"a": lambda: "before"})["a"].value == "before"
@@ -69,7 +69,7 @@ def test_the_last_answer_stands_while_a_new_look_takes_too_long() -> None:
     release.set()
 
 
-def test_what_was_read_stands_beside_the_sentence_of_a_look_that_failed() -> None:
+def test_the_last_answer_is_shown_with_the_error_of_a_failed_look() -> None:
     cache = DocumentCache(fresh_seconds=0, deadline_seconds=5)
     answers = iter(["before"])
 

@@ -76,7 +76,7 @@ def test_a_task_that_is_timed_out_says_so(pipeline: Pipeline) -> None:
 
 
 @pytest.mark.parametrize("try_number", [1, 4])
-def test_a_task_that_ended_without_a_word_is_told_by_airflows_callback(pipeline: Pipeline, try_number: int) -> None:
+def test_a_task_that_ended_without_a_word_is_reported_by_airflows_callback(pipeline: Pipeline, try_number: int) -> None:
     task = SimpleNamespace(dag_id=pipeline.name, task_id="shuffle_read", try_number=try_number, max_tries=3)
     LostTask(pipeline)({"ti": task})
     trouble = told(pipeline)
@@ -85,7 +85,7 @@ def test_a_task_that_ended_without_a_word_is_told_by_airflows_callback(pipeline:
     assert trouble.sentence.startswith("shuffle_read ended without a word")
 
 
-def test_what_a_task_has_told_itself_is_not_told_again(pipeline: Pipeline) -> None:
+def test_an_error_that_a_task_reported_is_not_reported_again(pipeline: Pipeline) -> None:
     task = SimpleNamespace(dag_id=pipeline.name, task_id="plan", try_number=1, max_tries=3)
     LostTask(pipeline)({"ti": task, "exception": TransientError("the store timed out")})
     assert told(pipeline) is None
@@ -107,7 +107,7 @@ def test_what_airflow_retries_is_no_final_trouble(pipeline: Pipeline) -> None:
     assert (trouble.sentence, trouble.is_final) == ("the store timed out", False)
 
 
-def test_of_an_error_that_is_not_ours_only_its_kind_is_told(pipeline: Pipeline) -> None:
+def test_only_the_kind_of_a_foreign_error_is_reported(pipeline: Pipeline) -> None:
     with pytest.raises(ValueError, match=r"^postgresql://\*\*\*@lake$"), clear_failures("plan", pipeline):
         raise ValueError("postgresql://icefloe:s3cret@lake")
     trouble = told(pipeline)

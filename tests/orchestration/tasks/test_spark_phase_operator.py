@@ -148,7 +148,7 @@ def test_the_local_engine_runs_the_phase_in_this_process(
     assert (ran, submitted) == ([("insert_only", PREPARED)], [])
 
 
-def test_a_spark_submit_beside_the_interpreter_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_spark_submit_next_to_the_interpreter_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = tmp_path / "bin" / "spark-submit"
     fake.parent.mkdir()
     fake.write_text(f'#!/bin/sh\nenv > {tmp_path}/env; echo "$@" > {tmp_path}/arguments\n')
@@ -184,7 +184,7 @@ def test_every_phase_has_its_application() -> None:
 
 
 @pytest.mark.spark
-def test_a_real_job_tells_why_it_failed(tmp_path: Path) -> None:
+def test_a_real_job_reports_why_it_failed(tmp_path: Path) -> None:
     task = operator(tmp_path)
     plan_uri = f"file://{tmp_path}/shuffle/7/plan.json"
     task.application_args = [plan_uri]
@@ -194,7 +194,7 @@ def test_a_real_job_tells_why_it_failed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("phase", "is_delivering"), [("insert_only", True), ("shuffle_write", False)])
-def test_openlineage_is_told_the_table_and_the_sink(tmp_path: Path, phase: str, is_delivering: bool) -> None:
+def test_openlineage_gets_the_table_and_the_sink(tmp_path: Path, phase: str, is_delivering: bool) -> None:
     require_package("airflow.providers.openlineage", "apache-airflow-providers-openlineage")
     workshop = Workshop.create(tmp_path)
     workshop.append([1])

@@ -83,7 +83,7 @@ def test_a_pipeline_that_is_up_to_date_is_not_behind() -> None:
     }  # fmt: skip
 
 
-def test_waiting_open_batches_trouble_and_expiry_are_told_in_seconds() -> None:
+def test_waiting_open_batches_trouble_and_expiry_are_reported_in_seconds() -> None:
     told = gauges(
         status(
             lag_snapshots=3, waiting_since=before(minutes=5), open_batch=7, open_since=before(minutes=2),
@@ -96,11 +96,11 @@ def test_waiting_open_batches_trouble_and_expiry_are_told_in_seconds() -> None:
     }  # fmt: skip
 
 
-def test_a_lag_that_is_not_known_is_not_told_as_none() -> None:
+def test_an_unknown_lag_is_not_reported_as_zero() -> None:
     assert gauges(status()).keys() == {"open_batch.seconds", "trouble"}
 
 
-def test_a_batch_is_told_with_tags_and_under_the_name_of_its_pipeline(recorder: Recorder, report: BatchReport) -> None:
+def test_the_metrics_of_a_batch_have_tags_and_the_name_of_its_pipeline(recorder: Recorder, report: BatchReport) -> None:
     send_report(report)
     tags = {"pipeline": "events", "table": "db.events"}
     assert recorder.sent["icefloe.batch.committed.shuffle"] == ("counter", 1, tags)
@@ -129,7 +129,7 @@ def test_a_backend_that_fails_stops_nothing(
     assert "metrics of events could not be sent" in caplog.text
 
 
-def test_every_metric_stands_in_the_table_of_the_docs(report: BatchReport) -> None:
+def test_every_metric_is_in_the_table_of_the_docs(report: BatchReport) -> None:
     documented = set(re.findall(r"`([a-z_.<>]+)`", OPERATIONS.read_text()))
     full = status(
         lag_snapshots=1, lag_rows=1, waiting_since=before(days=1), next_expiry=Expiry(snapshot_id=1, at=before())

@@ -131,7 +131,7 @@ def test_a_run_that_is_due_and_does_not_begin_has_lost_its_scheduler(facts: Pipe
     assert not health(facts, run("success"), status=UP_TO_DATE, next_run_at=LONG_AGO).needs_somebody
 
 
-def test_a_task_that_nobody_takes_is_told(facts: PipelineFacts) -> None:
+def test_a_task_that_nobody_takes_is_reported(facts: PipelineFacts) -> None:
     waiting = TaskState(task_id="plan", state="queued", queued_at=LONG_AGO)
     stuck = health(facts, RunState(run_id="r", state="running", tasks={"plan": waiting}))
     assert (stuck.state, stuck.needs_somebody) == (State.RUNNING, True)

@@ -33,6 +33,6 @@ def test_snapshot_ids_stay_strings(tmp_path: Path) -> None:
     assert row["head"]["snapshot_id"] == "8469617726076128763"
 
 
-def test_a_checkpoint_that_does_not_answer_is_told(tmp_path: Path) -> None:
+def test_a_checkpoint_that_does_not_answer_is_reported(tmp_path: Path) -> None:
     [row] = overview_document([dag(tmp_path, "a")], {"a": Found(sentence="access is denied")}, {}, now=NOW)["pipelines"]
     assert row["checkpoint_sentence"] == "access is denied"

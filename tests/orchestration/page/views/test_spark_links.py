@@ -30,7 +30,7 @@ def test_what_no_spark_ran_has_no_link_and_an_address_that_is_no_web_page_is_non
     assert odd["url"] is None
 
 
-def test_the_history_server_stands_in_airflows_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_history_server_comes_from_airflows_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     assert history_url() is None
     monkeypatch.setenv("AIRFLOW__ICEFLOE__SPARK_HISTORY_URL", "https://history.example.com/")
     assert history_url() == "https://history.example.com"
