@@ -1,4 +1,4 @@
-"""How long Airflow's DAG processor takes for a folder of many pipeline files, imports aside.
+"""The time of Airflow's DAG processor for a folder of many pipeline files, imports aside.
 
 ``PYTHONPATH=plugins python -m benchmarks.many_pipelines``
 """

@@ -26,7 +26,7 @@ __all__ = ["MapTaskResult", "map_task_inputs", "measure", "run_map_task"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapTaskResult:
-    """What one map task over both files read and left."""
+    """The input and the rest of one map task over both files."""
 
     rows_read: int
     shuffled_bytes: int
@@ -60,7 +60,7 @@ def run_map_task(inputs: MapInputs) -> BatchFolder:
 
 
 def measure(folder: BatchFolder) -> MapTaskResult:
-    """What the map task left, and the Arrow size of the rows in it."""
+    """The output of the map task, and the Arrow size of its rows."""
     [record] = MapOutputLog(folder.store).records([0])
     schema = block_schema(folder.shape.delivered.arrow)
     partitions = folder.plan.num_partitions

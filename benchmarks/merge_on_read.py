@@ -1,4 +1,4 @@
-"""How fast changes by delete files are read, beside the raw speed of reading the same data files.
+"""The speed of reading changes by delete files, next to the raw speed of reading the same data files.
 
 ``PYTHONPATH=tests python -m benchmarks.merge_on_read``, with ``--spark`` for Spark's difference of both states too.
 """

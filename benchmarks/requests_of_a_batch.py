@@ -1,4 +1,4 @@
-"""What a batch costs whatever its size: requests to the stores and the catalog, and bytes that stay.
+"""The fixed cost of a batch: requests to the stores and the catalog, and bytes that stay.
 
 ``python -m benchmarks.requests_of_a_batch`` runs a pipeline on a table of a few rows, in this process and without
 Spark, and counts. Requests do not depend on the store: local disk stands for S3. What a further task costs is seen from
@@ -130,7 +130,7 @@ def _further_tasks(catalog: SqlCatalog) -> dict[str, dict[str, float]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Batch:
-    """What a batch asked for, and by how many tasks."""
+    """The requests of a batch, and the number of its tasks."""
 
     counts: Mapping[str, int]
     map_tasks: int

@@ -1,4 +1,4 @@
-"""How fast rows are hashed, cancelled, consolidated and paired on one core: ``python benchmarks/row_hash.py``.
+"""The speed of hashing, cancelling, consolidating and pairing rows on one core: ``python benchmarks/row_hash.py``.
 
 Needs no table: 19 columns as in the flights and taxi tables, random values, batches of 131,072 rows. Prints the best
 of several runs, as other work on the machine only ever makes a run slower.

@@ -1,4 +1,4 @@
-"""What it costs that a batch on local disk outlasts a loss of power: its fsync calls, and its time with and without.
+"""The cost of surviving a loss of power on local disk: the fsync calls of a batch, and its time with and without.
 
 ``python -m benchmarks.syncs_of_a_batch`` delivers one batch of a rewritten table again and again, in this process.
 """

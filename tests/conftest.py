@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(autouse=True)
 def _nothing_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test hides in this process is not hidden in the next."""
+    """Forgets the secrets that a test hides in this process before the next test."""
     from icefloe.redaction import hidden
 
     monkeypatch.setattr(hidden, "_HIDDEN", hidden._Hidden())

@@ -26,7 +26,7 @@ def delivered(workshop: Workshop) -> Workshop:
 
 
 def edit(workshop: Workshop, edited: Callable[[pa.Table], pa.Table]) -> tuple[str, ...]:
-    """What verify says of a part that was edited; its manifest has the sums of the rows, which stayed."""
+    """The report of verify about an edited part; its manifest has the sums of the rows, which stayed."""
     [path] = (workshop.folder / f"changes/batch={BATCH}").glob("part-*.parquet")
     pq.write_table(edited(pq.ParquetFile(path).read()), path)
     found = verify_batches(workshop.session())

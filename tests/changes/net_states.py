@@ -13,7 +13,7 @@ State = Counter[Any]
 
 @dataclass(frozen=True, kw_only=True)
 class NetChange:
-    """What becomes of one identity."""
+    """The net change of one identity."""
 
     identity: Hashable
     change_ordinal: int
@@ -22,7 +22,7 @@ class NetChange:
 
     @property
     def pairs(self) -> int:
-        """How many updates there are, for identities of columns."""
+        """The number of updates, for identities of columns."""
         return min(self.deletes.total(), self.inserts.total())
 
 

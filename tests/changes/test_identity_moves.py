@@ -17,7 +17,7 @@ ROWS = st.lists(
 
 
 def oracle(rows):
-    """What is left of each (row, identity, ordinal): one by one, the smallest identity of either sign goes first."""
+    """The rest of each (row, identity, ordinal): one by one, the smallest identity of either sign goes first."""
     left = Counter({row[:3]: row[3] for row in rows})
     for row, ordinal in {(row, ordinal) for row, _, ordinal, _ in rows}:
         while True:

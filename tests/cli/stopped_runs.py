@@ -108,7 +108,7 @@ def ended(child: int) -> int:
 
 
 class Scenario:
-    """What is set up before the late run begins, and which range it is asked for."""
+    """The setup before the late run begins, and the range that it is asked for."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder, self.name = folder, name

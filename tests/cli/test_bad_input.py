@@ -20,7 +20,7 @@ def refused(workspace: Workspace, *arguments: object, code: int = 65) -> str:
 
 
 def line_of(pipeline: Path, key: str) -> int:
-    """Where a key stands, counted from 1."""
+    """The line of a key, counted from 1."""
     return next(n for n, text in enumerate(pipeline.read_text().splitlines(), 1) if text.startswith(f"{key}:"))
 
 

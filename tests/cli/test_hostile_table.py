@@ -1,4 +1,4 @@
-"""What the writer of a table can do to those who read it, through every command that opens the table."""
+"""Attacks of the writer of a table on its readers, through every command that opens the table."""
 
 import json
 import re

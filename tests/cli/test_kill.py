@@ -49,7 +49,7 @@ def killed(when: str, nth: int, pattern: str, pipeline: Path) -> Outcome:
 
 
 def batch_folder(workspace: Workspace, stem: str) -> Path:
-    """What passes between the phases of its first batch; the folder between is called after the checkpoint."""
+    """The files that pass between the phases of its first batch; the folder between is called after the checkpoint."""
     [folder] = (workspace.storage(stem) / "shuffle" / "events").glob("*/0")
     return folder
 

@@ -40,7 +40,7 @@ def pipeline(tmp_path: Path, table: FlightsTable) -> Path:
 
 @pytest.fixture
 def _delivering(pipeline: Path) -> Iterator[None]:
-    """What Airflow does elsewhere: delivers whatever is committed, until the test is over."""
+    """Acts as Airflow does elsewhere: delivers whatever is committed, until the test is over."""
     is_over = threading.Event()
 
     def deliver() -> None:

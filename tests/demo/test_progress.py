@@ -10,7 +10,7 @@ from demo.progress import Progress
 
 
 class Printed(StringIO):
-    """What was printed, and a moment to wait for."""
+    """The printed text, and a moment to wait for."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -33,7 +33,7 @@ RELAYS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorSentence:
-    """What one place in the source says, with `HOLE` for what is filled in."""
+    """The sentence of one place in the source, with `HOLE` for what is filled in."""
 
     place: str
     kind: str
@@ -125,7 +125,7 @@ def _class_of(error: ast.expr, scope: ast.FunctionDef) -> str:
 
 
 def _texts(node: ast.expr, scope: ast.FunctionDef, path: Path) -> list[str]:
-    """What an expression can say; a name is looked up in its function, a function in its module."""
+    """The texts of an expression; a name is looked up in its function, a function in its module."""
     match node:
         case ast.Name(id=name):
             given = [n.value for n in ast.walk(scope) if isinstance(n, ast.Assign) and _assigns(n, name)]

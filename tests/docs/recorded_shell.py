@@ -21,7 +21,7 @@ STAND_IN: Final = """#!/bin/sh
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """What a shell made of a block.
+    """The result of a block in a shell.
 
     Attributes:
         commands: each program that was called, with its arguments.

@@ -55,5 +55,5 @@ def test_files_and_folders_are_those_that_runs_leave(block: Block, flights: Flig
 
 
 def belongs(path: str, block: Block) -> bool:
-    """Whether a block that tells of the sink alone must tell of it."""
+    """True if a block about the sink alone must name it."""
     return "<storage>" in block.text or path.startswith("changes/")

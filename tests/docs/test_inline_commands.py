@@ -17,7 +17,7 @@ MOST_LEFT_OUT = 3
 
 
 def commands() -> Iterator[tuple[str, str]]:
-    """Where a command stands, and the command."""
+    """The place of a command, and the command."""
     for page in pages():
         for token in MarkdownIt("commonmark").parse(page.read_text()):
             for child in token.children or ():
@@ -39,7 +39,7 @@ def test_a_command_is_one_that_its_program_takes(place: str, command: str) -> No
 
 
 def is_taken(program: str, arguments: list[str]) -> bool:
-    """Whether a program knows the command, its options and as many arguments."""
+    """True if a program knows the command, its options and as many arguments."""
     try:
         parser_of(program).parse_args(arguments)
     except SystemExit as stop:

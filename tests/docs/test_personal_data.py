@@ -1,4 +1,4 @@
-"""Where row values are at rest, as docs/operations.md says."""
+"""The places of row values at rest, as in docs/operations.md."""
 
 import logging
 import shutil
@@ -34,7 +34,7 @@ def test_row_values_are_in_parts_and_data_files_alone(flights: Flights, caplog: 
 
 
 def kept_before_cleanup(flights: Flights) -> dict[str, bytes]:
-    """What a batch has written, read before anything of it is removed."""
+    """The files of a batch, read before any of them is removed."""
     kept: dict[str, bytes] = {}
     top = flights.folder / "flights"
     flights.files_before_cleanup(

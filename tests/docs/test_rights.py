@@ -1,4 +1,4 @@
-"""What each phase does to the stores, held to the rights that docs/operations.md tells to give."""
+"""The requests of each phase to the stores, checked against the rights in docs/operations.md."""
 
 import re
 from collections import defaultdict

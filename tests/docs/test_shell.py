@@ -1,4 +1,4 @@
-"""What the pages tell users to type, typed."""
+"""The commands of the pages, typed."""
 
 import json
 import os

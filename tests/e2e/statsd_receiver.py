@@ -19,7 +19,7 @@ class StatsdReceiver:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What lets Airflow send its metrics here."""
+        """The settings that let Airflow send its metrics here."""
         return {
             "AIRFLOW__METRICS__STATSD_ON": "True",
             "AIRFLOW__METRICS__STATSD_HOST": "127.0.0.1",
@@ -27,7 +27,7 @@ class StatsdReceiver:
         }
 
     def count(self, name: str) -> int:
-        """What a counter has come to, named without Airflow's prefix."""
+        """The value of a counter, named without Airflow's prefix."""
         return self._counters[f"airflow.{name}"]
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Where a history happens: a table, a writer that edits it, and Iceberg's own reader of its states."""
+"""The place of a history: a table, a writer that edits it, and Iceberg's own reader of its states."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class WrongChangesError(AssertionError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What `read_changes` is asked.
+    """A question to `read_changes`.
 
     Attributes:
         row_ids: whether the table has any, so that they may pair updates.

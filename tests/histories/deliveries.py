@@ -62,7 +62,7 @@ class Deliveries:
             self.reports.append(report)
 
     def _has_lost_its_identity(self) -> bool:
-        """Whether the columns that its file names, or those that the table identified rows by, are gone."""
+        """True if columns of its file, or identifier columns of the table, are gone."""
         schema = self.bench.table().schema()
         if named := self.workshop.keys["identifier_columns"]:
             return not set(named) <= {each.name for each in schema.fields}
@@ -94,7 +94,7 @@ class Deliveries:
         return changes
 
     def _is_complete(self, report: BatchReport) -> bool:
-        """Whether a batch is no part of a load, or its last one."""
+        """True if a batch is no part of a load, or its last one."""
         commit = self.workshop.session().checkpoint.committed(report.batch_number)
         assert commit is not None
         return commit.load_part is None or commit.load_part.is_last

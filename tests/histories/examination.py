@@ -1,4 +1,4 @@
-"""What is asked about a table once a history has happened to it: ranges, identities, settings, chosen by a seed."""
+"""The questions about a table after its history: ranges, identities, settings, chosen by a seed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Range = tuple[int | None, int]
 
 @dataclass(slots=True)
 class Examination:
-    """What came out, when nothing was wrong."""
+    """The result, if nothing was wrong."""
 
     questions: int = 0
     changes: int = 0

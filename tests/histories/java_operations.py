@@ -1,4 +1,4 @@
-"""What only Iceberg's Java API does to a table: delete files, rewrites, branches, several commits at once."""
+"""Operations that only Iceberg's Java API has: delete files, rewrites, branches, several commits at once."""
 
 from __future__ import annotations
 

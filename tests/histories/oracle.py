@@ -18,7 +18,7 @@ def step_weights(steps: Iterable[ExpectedStep], states: State) -> list[Counter[R
 
 
 def typed_by_key(weights: Counter[Row], key_indices: Sequence[int] | None) -> Counter[Row]:
-    """How many changes of each type each key must have: as many updates as there are pairs.
+    """The number of changes of each type that each key must have: as many updates as there are pairs.
 
     >>> typed_by_key(Counter({(1, "a"): -1, (1, "b"): 2}), [0])
     Counter({('UPDATE_BEFORE', 1): 1, ('UPDATE_AFTER', 1): 1, ('INSERT', 1): 1})
@@ -38,7 +38,7 @@ def typed_by_key(weights: Counter[Row], key_indices: Sequence[int] | None) -> Co
 def net_changes(
     steps: Sequence[Counter[Row]], key_indices: Sequence[int] | None
 ) -> tuple[Counter[Row], dict[Row, int]]:
-    """What a range adds up to, and at which ordinal each key (or row) really changed last."""
+    """The sum of a range, and the ordinal at which each key (or row) really changed last."""
     total: Counter[Row] = Counter()
     last: dict[Row, int] = {}
     for ordinal, weights in enumerate(steps):

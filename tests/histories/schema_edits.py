@@ -23,7 +23,7 @@ __all__ = [
 
 
 class SchemaEdits(Protocol):
-    """What can be done to columns; a path inside structs is a sequence of names."""
+    """The edits of columns; a path inside structs is a sequence of names."""
 
     def add(self, path: Sequence[str], kind: IcebergType, default: Any = None) -> None: ...
     def drop(self, path: Sequence[str]) -> None: ...
@@ -35,7 +35,7 @@ class SchemaEdits(Protocol):
 
 
 class PartitionEdits(Protocol):
-    """What can be done to a partition spec."""
+    """The edits of a partition spec."""
 
     def add(self, column: str, transform: str) -> None: ...
     def drop(self, name: str) -> None: ...

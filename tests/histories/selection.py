@@ -1,4 +1,4 @@
-"""What a question leaves out: columns that are not named, rows that a filter does not let pass."""
+"""The parts that a question leaves out: columns that are not named, rows that a filter does not let pass."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Comparison:
         return f"not ({plain})" if self.is_negated else plain
 
     def lets_pass(self, row: Mapping[str, Any]) -> bool:
-        """Whether the comparison is true of a row; it is neither true nor false of a null."""
+        """True if the comparison is true of a row; it is neither true nor false of a null."""
         found = row[self.column]
         if self.value is None:
             return (found is None) is not self.is_negated
@@ -74,11 +74,11 @@ class Selection:
         return {"columns": list(self.columns) or None, "filter": filter_text or None}
 
     def schema(self, schema: Schema) -> Schema:
-        """What is left of a schema."""
+        """The rest of a schema."""
         return schema.select(*self.columns) if self.columns else schema
 
     def lets_pass(self, row: Mapping[str, Any]) -> bool:
-        """Whether a whole row passes."""
+        """True if a whole row passes."""
         return all(each.lets_pass(row) for each in self.comparisons)
 
 

@@ -28,7 +28,7 @@ _SECONDS_BETWEEN_LINES = 30
 
 
 def replay_command(history: History) -> str:
-    """What runs one history again."""
+    """The command that runs one history again."""
     return f"PYTHONPATH=tests .venv/bin/python -m histories.soak --thorough --replay {shlex.quote(history.to_json())}"
 
 

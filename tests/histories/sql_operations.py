@@ -1,4 +1,4 @@
-"""What Spark's SQL does to a table: copy-on-write or merge-on-read, as the table's properties say."""
+"""Operations of Spark's SQL on a table: copy-on-write or merge-on-read, as the table's properties say."""
 
 from __future__ import annotations
 

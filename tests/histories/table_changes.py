@@ -154,7 +154,7 @@ def _structs(schema: Schema) -> list[list[str]]:
 
 
 def _has_siblings(schema: Schema, path: Sequence[str]) -> bool:
-    """Whether the struct (or table) that a field is in has others: Parquet knows no empty struct."""
+    """True if the struct (or table) of a field has other fields: Parquet knows no empty struct."""
     parent = schema.find_type(".".join(path[:-1])) if path[1:] else schema.as_struct()
     return isinstance(parent, StructType) and len(parent.fields) > 1
 

@@ -31,7 +31,7 @@ def test_only_what_goes_wrong_is_left() -> None:
     )
 
     def is_wrong(candidate: History) -> bool:
-        """Where a null is appended somewhere after a 3."""
+        """True if a null is appended somewhere after a 3."""
         text = candidate.to_json()
         return "3" in text and "null" in text[text.index("3") :]
 

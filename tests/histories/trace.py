@@ -1,4 +1,4 @@
-"""What was seen of a table while a history was applied to it: the truth about its steps, kept without icefloe."""
+"""The record of a table while a history was applied to it: the truth about its steps, kept without icefloe."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Trace:
         return [move, *self._commits(lineage[lineage.index(landing) + 1 :], split=split)]
 
     def has_row_ids(self, snapshot_id: int) -> bool:
-        """Whether the table had row lineage when the snapshot was new."""
+        """True if the table had row lineage when the snapshot was new."""
         return self.format_versions[snapshot_id] >= _ROW_LINEAGE
 
     def left_behind(self, branch: str = "main") -> list[int]:
@@ -98,7 +98,7 @@ class Trace:
         return [head for head in dict.fromkeys(heads) if head not in kept]
 
     def is_replace(self, snapshot_id: int) -> bool:
-        """Whether the snapshot says that it changed no row."""
+        """True if the snapshot says that it changed no row."""
         summary = self.snapshots[snapshot_id].summary
         return summary is not None and summary.operation is Operation.REPLACE
 
@@ -125,7 +125,7 @@ class Trace:
         )
 
     def _landing(self, after: int, up_to: int, branch: str) -> int | None:
-        """Where the last move that was no commit took the branch on its way from one snapshot to the other."""
+        """The end of the last move without a commit, on the way of the branch from one snapshot to the other."""
         heads = self.heads.get(branch, [])
         arrivals = [index for index, head in enumerate(heads) if up_to in self.lineage(head)]
         exact = [index for index in arrivals if heads[index] == up_to]

@@ -35,7 +35,7 @@ JavaBench.operations = {**TABLE_CHANGES, **JAVA_OPERATIONS, **SQL_OPERATIONS}
 
 @dataclass(slots=True)
 class Tally:
-    """What a laboratory has done."""
+    """The work of a laboratory."""
 
     histories: int = 0
     questions: int = 0
@@ -57,7 +57,7 @@ class Tally:
 
 
 class Laboratory:
-    """Where histories are tried; ``tally`` says how many, and what they did.
+    """The laboratory of histories; ``tally`` counts them and their work.
 
     Args:
         folder: for pipelines and PyIceberg's tables.

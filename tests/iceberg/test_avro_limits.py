@@ -120,7 +120,7 @@ HOSTILE: Final[Mapping[str, Callable[[], tuple[bytes, int]]]] = {
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Any, int]]:
-    """What reading each file came to, and the most memory that the process had until then, in KiB."""
+    """The result of reading each file, and the most memory of the process until then, in KiB."""
     folder = tmp_path_factory.mktemp("hostile")
     files = []
     for number, make in enumerate(HOSTILE.values()):

@@ -24,7 +24,7 @@ _STOPPED: Final = -1
 
 
 class Outcome(Enum):
-    """What came of a run."""
+    """The result of a run."""
 
     CAUGHT = "caught"
     SURVIVED = "SURVIVED"
@@ -37,7 +37,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What came of one run of a suite.
+    """The result of one run of a suite.
 
     Attributes:
         name: of the mutation, or of the suite where nothing was broken.
@@ -53,7 +53,7 @@ class Verdict:
 
     @property
     def is_right(self) -> bool:
-        """Whether the suite is as good as it should be."""
+        """True if the suite is as good as it should be."""
         return self.outcome in (Outcome.CAUGHT, Outcome.GREEN)
 
 

@@ -57,7 +57,7 @@ def named(words: Sequence[str]) -> list[Mutation]:
 def judge(
     mutations: Sequence[Mutation], *, jobs: int, timeout_seconds: float, trust_suites: bool, root: Path = ROOT
 ) -> Iterator[Verdict]:
-    """What comes of each mutation, as it comes; before them of each suite with nothing broken, unless it is trusted."""
+    """The result of each mutation, as it comes; before them of each suite with nothing broken, unless it is trusted."""
     suites = [] if trust_suites else list(dict.fromkeys(mutation.suite for mutation in mutations))
     with TemporaryDirectory(prefix="icefloe-mutations-") as folder, ThreadPoolExecutor(jobs) as pool:
         idle: SimpleQueue[Checkout] = SimpleQueue()

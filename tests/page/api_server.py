@@ -43,7 +43,7 @@ class ApiServer:
 
     @property
     def url(self) -> str:
-        """Where it answers, with a final slash."""
+        """Its address, with a final slash."""
         return f"http://127.0.0.1:{self._port}/"
 
     def __enter__(self) -> Self:

@@ -19,7 +19,7 @@ class PickyAuthManager(SimpleAuthManager):
     """
 
     def is_authorized_dag(self, *, user: Any, details: Any = None, access_entity: Any = None, **kwargs: Any) -> bool:
-        """Whether the user may do that with that DAG."""
+        """True if the user may do that with that DAG."""
         if not super().is_authorized_dag(user=user, details=details, access_entity=access_entity, **kwargs):
             return False
         if user.role == "ADMIN":

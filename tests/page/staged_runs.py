@@ -60,7 +60,7 @@ class StagedRuns:
             session.execute(update(DagModel).where(DagModel.dag_id == dag_id).values(is_paused=True))
 
     def publish_status(self, name: str) -> None:
-        """What the next plan would tell of the table."""
+        """The state of the table for the next plan."""
         publish_status(self._session(name), phase="plan")
 
     def _session(self, name: str) -> PipelineSession:

@@ -20,7 +20,7 @@ _ARROW = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("note",
 
 
 def catalog_properties(folder: Path) -> dict[str, str]:
-    """What opens the catalog."""
+    """The properties that open the catalog."""
     return {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}/warehouse"}
 
 

@@ -188,7 +188,7 @@ def connection(conn_type: str, extra: Mapping[str, Any]) -> str:
 
 
 def tasks(pipeline: Pipeline, prepared: dict[str, Any]) -> dict[str, Callable[[], Any]]:
-    """What the sensor, the trigger and each task of a DAG do."""
+    """The calls of the sensor, the trigger and each task of a DAG."""
 
     def phase(name: str) -> Callable[[], Any]:
         made = SparkPhaseOperator(task_id=name, phase=name, pipeline=pipeline)
@@ -268,7 +268,7 @@ def listening(stack: ExitStack, handler: logging.Handler) -> None:
 
 
 def told_of(error: BaseException | None) -> str:
-    """What an error and all that it leads to say, printed or not."""
+    """The texts of an error and of its causes, printed or not."""
     texts, left, seen = [], [error], set()
     while left:
         each = left.pop()

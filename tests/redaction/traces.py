@@ -13,7 +13,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{6,}={0,2}")
 
 
 def traces_of(secret: str, text: str) -> list[str]:
-    """Where a text gives a secret away; nine characters of it in a row are enough."""
+    """The places where a text gives a secret away; nine characters of it in a row are enough."""
     found = [form for form in _forms(secret) if form in text]
     for view in _views(text):
         found += [part for part in _fragments(secret.strip()) if part in view]

@@ -37,7 +37,7 @@ WRONG_SECRET = f"planted{secrets.token_hex(16)}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """What one run of the daemons is made of."""
+    """The parts of one run of the daemons."""
 
     home: Path
     daemons: Daemons

@@ -1,4 +1,4 @@
-"""What the page reads of checkpoints on S3, with the pipelines' connections."""
+"""The page reads checkpoints on S3 with the pipelines' connections."""
 
 import json
 import socket
@@ -51,7 +51,7 @@ def pipeline(tmp_path: Path, versitygw: Versitygw, connect: Callable[..., None])
 
 @pytest.fixture
 def silent_port() -> Iterator[int]:
-    """Where somebody listens and never answers."""
+    """The address of a listener that never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 

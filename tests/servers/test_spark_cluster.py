@@ -98,7 +98,7 @@ def shuffle_folders(flights: Flights, stem: str) -> Path:
 
 
 def shuffle_folder(flights: Flights, stem: str, batch: int) -> Path:
-    """What passes between the phases of a batch, once it is planned."""
+    """The files between the phases of a batch, once it is planned."""
     [folder] = shuffle_folders(flights, stem).glob(f"*/{batch}")
     return folder
 
@@ -196,7 +196,7 @@ def record_of(path: Path, running: "Future[None]") -> dict[str, Any]:
 
 
 def seen_pages(cluster: SparkCluster, record: dict[str, Any]) -> str:
-    """What Spark's web pages say while a phase runs: the application's, the master's and the workers'."""
+    """The texts of Spark's web pages while a phase runs: the application's, the master's and the workers'."""
     api = f"{record['spark_ui']}/api/v1/applications/{record['spark_application_id']}"
     urls = [f"{api}/environment", f"{api}/allexecutors", f"{api}/jobs", f"{cluster.ui}/json/"]
     urls += [f"http://127.0.0.1:{worker.port}/json/" for worker in cluster.workers]

@@ -354,7 +354,7 @@ def test_what_is_there_is_seen_by_one_listing(sink, store):
 
 
 def other_bytes(monkeypatch) -> None:
-    """What another PyArrow may do: the same rows in other bytes."""
+    """The output of another PyArrow: the same rows in other bytes."""
     write_table = pq.ParquetWriter.write_table
     monkeypatch.setattr(
         pq.ParquetWriter, "write_table",

@@ -83,7 +83,7 @@ def view_of(
 
 
 def counted(changes: pa.Table) -> Counter[Row]:
-    """How often each change occurs."""
+    """The count of each change."""
     return typed_changes_of(changes, columns=_COLUMNS)
 
 

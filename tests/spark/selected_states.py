@@ -20,7 +20,7 @@ __all__ = ["Selection", "States", "check_selection"]
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """What is asked of a range; names as `read_changes` takes them."""
+    """A question about a range; names as `read_changes` takes them."""
 
     columns: tuple[str, ...] | None = None
     filter: str | None = None
@@ -35,7 +35,7 @@ class Selection:
         }
 
     def row(self, row: Mapping[str, Any]) -> Row:
-        """What is delivered of a row: the selected fields in the table's order."""
+        """The delivered part of a row: the selected fields in the table's order."""
         if self.columns is None:
             return tuple(freeze(value) for value in row.values())
         paths = [tuple(name.split(".")) for name in self.columns]
@@ -63,7 +63,7 @@ class States:
             ).to_pylist()
 
     def of(self, snapshot_id: int | None, selection: Selection, *, net: bool = False) -> Counter[tuple[Row, Row]]:
-        """How often each (identity, selected row) stands in a state; without identity the key is empty."""
+        """The count of each (identity, selected row) in a state; without identity the key is empty."""
         mark = None if selection.filter is None else f"filter_{self._filters.index(selection.filter)}"
         found: Counter[tuple[Row, Row]] = Counter()
         for marked in self._rows[snapshot_id]:
@@ -109,7 +109,7 @@ def _check(
 
 
 def _pairs(by_key: Mapping[tuple[Row, Row], int]) -> int:
-    """How many of the changes of each identity are updates."""
+    """The number of updates among the changes of each identity."""
     sides: dict[Row, list[int]] = defaultdict(lambda: [0, 0])
     for (key, _), weight in by_key.items():
         if key:

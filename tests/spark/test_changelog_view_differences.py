@@ -1,4 +1,4 @@
-"""Where icefloe differs from ``create_changelog_view`` on purpose: both said of the same table.
+"""Differences to ``create_changelog_view`` that are on purpose: both results for the same table.
 
 Each test is one entry of "Where icefloe differs from create_changelog_view" in docs/cases.md; the other entries
 stand where Iceberg's own tests have the case (test_iceberg_changelog_table.py, _view.py, _scan.py, _iterator.py).

@@ -37,7 +37,7 @@ def pipeline_of(table: SparkTable, folder: Path, **keys: Any) -> Path:
 
 
 def delivered(folder: Path, batch: int) -> Counter[Row]:
-    """What a batch adds up to."""
+    """The sum of a batch."""
     weights: Counter[Row] = Counter()
     for part in (folder / "changes" / f"batch={batch}").glob("part-*"):
         weights.update(weights_of(pq.ParquetFile(part).read()))

@@ -136,7 +136,7 @@ def test_rewritten_deletes_keep_their_sequence_number(create_table: CreateTable)
 
 
 def test_deletes_are_turned_into_positions(create_table: CreateTable) -> None:
-    """What a maintenance job does to make reading cheaper."""
+    """A maintenance job that makes reading cheaper."""
     table = create_table("id bigint")
     java = JavaWriters(table)
     [file] = java.data_files([(1,), (2,), (3,)])

@@ -1,4 +1,4 @@
-"""What the forecast says, and what Iceberg's own expire_snapshots does."""
+"""The forecast of expiry, compared with Iceberg's own expire_snapshots."""
 
 import time
 from collections.abc import Callable

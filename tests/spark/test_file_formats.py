@@ -1,4 +1,4 @@
-"""What files of each format that Iceberg writes hold beside the table's columns."""
+"""Contents of Iceberg's files of each format in addition to the table's columns."""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime

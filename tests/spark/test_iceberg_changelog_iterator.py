@@ -69,7 +69,7 @@ def iceberg(spark_lab: SparkLab) -> Iterators:
 
 
 def changes_of(changes: Sequence[Change], *, identifiers: bool, net: bool = False) -> Counter[Change]:
-    """What icefloe makes of the same rows: consolidated, netted and paired by id and name if asked."""
+    """icefloe's changes of the same rows: consolidated, netted and paired by id and name if asked."""
     columns = [pa.array(values, kind) for values, kind in zip(list(zip(*changes, strict=True))[:3], TYPES, strict=True)]
     hashes = row_hashes(columns)
     ordinals = np.array([change[-1] for change in changes], np.int32)

@@ -43,7 +43,7 @@ def summary_of(table: SparkTable, snapshot_id: int) -> dict[str, str]:
 
 
 def in_force(java: JavaWriters) -> list[int]:
-    """How many delete files are in force on each data file of the head."""
+    """The number of delete files in force on each data file of the head."""
     return [len(live.delete_files) for live in java.live_files()]
 
 

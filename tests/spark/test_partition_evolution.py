@@ -150,7 +150,7 @@ def test_identity_partitions_of_nanoseconds(create_table: CreateTable, kind: str
 
 
 def write_hive_folder(folder: Path, file_format: str) -> None:
-    """What Hive leaves: no field ids, partition columns in the names of folders only."""
+    """Files as Hive leaves them: no field ids, partition columns in the names of folders only."""
     for region, day in (("a b", "2024-02-29"), ("c", "1960-01-01"), ("__HIVE_DEFAULT_PARTITION__", "2024-02-29")):
         place = folder / f"region={region}" / f"day={day}"
         place.mkdir(parents=True)

@@ -17,7 +17,7 @@ CreateTable = Callable[..., SparkTable]
 
 
 def in_force(java: JavaWriters) -> list[int]:
-    """How many delete files are in force on each data file of the head."""
+    """The number of delete files in force on each data file of the head."""
     return [len(live.delete_files) for live in java.live_files()]
 
 

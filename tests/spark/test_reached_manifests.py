@@ -1,4 +1,4 @@
-"""How many manifests a plan reads of tables whose delete files Spark and Iceberg's writers wrote."""
+"""The number of manifests that a plan reads, for tables with delete files of Spark and Iceberg's writers."""
 
 from collections.abc import Callable
 

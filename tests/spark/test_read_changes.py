@@ -1,4 +1,4 @@
-"""What `read_changes` says of tables that Spark wrote, against the states of the table and Iceberg's own changelog."""
+"""`read_changes` on tables that Spark wrote, compared with the states of the table and Iceberg's own changelog."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

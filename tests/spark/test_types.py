@@ -151,7 +151,7 @@ def test_every_type_can_be_the_identity(create_table: CreateTable, kind: str) ->
 
 
 def deliver(table: SparkTable, lab: SparkLab, folder: Path, **keys: Any) -> pa.Table:
-    """What a pipeline's sink holds after one batch."""
+    """The contents of a pipeline's sink after one batch."""
     catalog = {"name": "lab", **lab.catalog_properties}
     sink = {"type": "files", "path": f"file://{folder}/changes"}
     workshop = Workshop(folder=folder, table=table.load()).set(

@@ -37,7 +37,7 @@ def env_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def documents(env_files: list[Path]) -> list[dict[str, Any]]:
-    """What the file says under each of them."""
+    """The section of the file for each of them."""
     try:
         return [read_compose(COMPOSE_FILE, env_file) for env_file in env_files]
     except ServerUnavailableError as reason:

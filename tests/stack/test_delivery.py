@@ -113,7 +113,7 @@ def test_no_secret_is_written_but_to_the_files_of_passwords(running: Running) ->
 
 
 def run(running: Running, words: list[str]) -> str:
-    """What a documented `docker compose run --rm SERVICE COMMAND` prints."""
+    """The output of a documented `docker compose run --rm SERVICE COMMAND`."""
     subcommand, remove, service, *command = words
     assert (subcommand, remove) == ("run", "--rm")
     done = running.stack.run(service, command)

@@ -1,4 +1,4 @@
-"""What every store must do. Backends subclass `StoreContract` and say how to look behind the store's back."""
+"""The contract of every store. Backends subclass `StoreContract` and say how to look behind the store's back."""
 
 import random
 import threading

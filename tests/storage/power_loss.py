@@ -76,7 +76,7 @@ def _parsed(lines: Sequence[str]) -> Iterator[Syscall]:
 
 @dataclass
 class Disk:
-    """What is on disk after some calls, as far as a process may rely on it.
+    """The state of the disk after some calls, as far as a process may rely on it.
 
     Attributes:
         below: only this folder counts.
@@ -107,11 +107,11 @@ class Disk:
             self._written[call.paths[0]] = call.ended
 
     def is_whole(self, path: str) -> bool:
-        """Whether all bytes of a file are on disk."""
+        """True if all bytes of a file are on disk."""
         return self._synced.get(path, -1) > self._written.get(path, -1) or path not in self._written
 
     def is_found(self, path: str) -> bool:
-        """Whether its name, and those of the folders above it, are."""
+        """True if its name and the names of the folders above it are on disk."""
         return all(
             self._synced.get(str(Path(name).parent), -1) > made
             for name in (path, *map(str, Path(path).parents))

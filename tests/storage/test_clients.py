@@ -158,7 +158,7 @@ def test_after_a_store_was_waited_for_in_vain_the_next_request_is_sent_once() ->
 
 @pytest.fixture
 def _hasty_brief_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What comes after a silence is cut soon, so that a test sees it without waiting."""
+    """Ends a transfer soon after a silence, so that a test sees it without waiting."""
     monkeypatch.setattr(clients, "brief_seconds", lambda _: 0.3)
 
 

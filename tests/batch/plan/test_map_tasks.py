@@ -96,7 +96,7 @@ MIB = 1 << 20
 
 
 def touched(terms: Sequence[tuple[int, set[int]]], *, size: int = 1000 * MIB) -> int:
-    """What is read of a file with its own deletion vectors 0 and 1, of 2 rows, and equality deletes 2."""
+    """The reading of a file with its own deletion vectors 0 and 1, of 2 rows, and equality deletes 2."""
     file = DataFile(path="f", file_format="PARQUET", spec_id=0, record_count=10**6, file_size_bytes=size)
     known: dict[str, Any] = {"spec_id": 0, "record_count": 2, "file_size_bytes": 10**9, "sequence_number": 1}
     vector = DeleteFile(

@@ -9,7 +9,7 @@ from icefloe.iceberg.catalog import bounded_aws
 
 
 class Session:
-    """What botocore's session is for us."""
+    """The part of botocore's session that we use."""
 
     def set_default_client_config(self, config: Any) -> None:
         self.config = config

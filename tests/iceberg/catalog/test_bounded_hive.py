@@ -26,7 +26,7 @@ class Sasl:
 
 
 class Client:
-    """What PyIceberg's client of a metastore does with transports."""
+    """The use of transports by PyIceberg's client of a metastore."""
 
     def __init__(self, kind: Any) -> None:
         self.kind = kind

@@ -59,7 +59,7 @@ def entries_of(path: str) -> list[Any]:
 
 
 def outcomes(paths: list[Path]) -> list[tuple[Any, int]]:
-    """What each came to, and the most memory until then in KiB, in a process of its own, which must not end early."""
+    """The result of each, and the most memory until then in KiB, in a process of its own, which must not end early."""
     code = f"import sys; sys.path[:0] = {[str(Path(__file__).parents[2]), *sys.path]!r}\n{READER}"
     command = [sys.executable, "-c", code, json.dumps([str(path) for path in paths])]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)

@@ -96,7 +96,7 @@ def entries(table: Table) -> Iterable[DataEntry]:
 
 
 def pruned(text: str, table: Table, files: Files) -> int:
-    """How many files are left out; fails where one of them has a row that passes."""
+    """The number of files that are left out; fails if one of them has a row that passes."""
     row_filter = RowFilter.parse(text, table.schema(), table="db.t")
     pruning = FilterPruning(row_filter, table.metadata.specs())
     left_out = [batches for entry, batches in files if not pruning.may_match(entry)]

@@ -103,7 +103,7 @@ def test_looks_in_the_background_are_waited_for_by_nobody() -> None:
 
 
 class Answers:
-    """What several looks at one document bring; an error is raised."""
+    """The answers of several looks at one document; an error is raised."""
 
     def __init__(self, *answers: object) -> None:
         self._answers = list(answers)

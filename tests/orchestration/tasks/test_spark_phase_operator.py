@@ -33,7 +33,7 @@ def connections(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def submitted(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What reached spark-submit: its command and environment."""
+    """The call of spark-submit: its command and environment."""
     calls: list[dict[str, Any]] = []
 
     def submit(self: SparkSubmitHook, application: str, *, env: dict[str, str]) -> None:

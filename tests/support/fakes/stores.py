@@ -73,7 +73,7 @@ class CountingStore(WrappingStore):
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """What goes wrong, and when.
+    """The fault, and its moment.
 
     Attributes:
         operation: the method's name; ``*`` for any.

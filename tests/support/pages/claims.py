@@ -11,7 +11,7 @@ __all__ = ["CLAIMS", "Claim", "Kind", "claim_of", "claimed"]
 
 
 class Kind(Enum):
-    """What a block is; the module of tests that has the name takes care of it."""
+    """The kind of a block; the module of tests with its name takes care of it."""
 
     PIPELINE = "a pipeline file: loaded, and run with places of its own"
     KEYS = "some keys of a pipeline file: run in one, with places of its own"
@@ -27,7 +27,7 @@ class Kind(Enum):
     POLICY = "rights on S3: given to an account, with which batches are run"
     DEMO = "what the demo prints: held to what it prints"
     REQUESTS = "what the benchmark of requests prints: held to what it prints"
-    SPARK_DEFAULTS = "Spark's own settings: held to those of the real cluster and of the compose file"
+    SPARK_DEFAULTS = "Spark's own settings: checked against the real cluster and the compose file"
     FORMULA = "a definition of the row hash: computed, and held to the reference in plain Python"
 
 
@@ -45,7 +45,7 @@ class Claim:
     page: str | None = None
 
     def covers(self, block: Block) -> bool:
-        """Whether the block is one of them."""
+        """True if the block is one of them."""
         return self.page in (None, block.page) and re.match(self.begins, block.text) is not None
 
 
@@ -71,7 +71,7 @@ CLAIMS: Final = (
 
 
 def claim_of(block: Block) -> Claim | None:
-    """What takes care of a block."""
+    """The claim that takes care of a block."""
     return next((claim for claim in CLAIMS if claim.covers(block)), None)
 
 

@@ -64,7 +64,7 @@ class Flights:
         run_pipeline(name, "--up-to-snapshot-id", self.lake.current_snapshot_id())
 
     def files(self, name: str) -> list[str]:
-        """What a pipeline has written, below its folder."""
+        """The files that a pipeline has written, below its folder."""
         top = self.folder / name
         return sorted(str(path.relative_to(top)) for path in top.rglob("*") if path.is_file())
 
@@ -76,7 +76,7 @@ class Flights:
         is_damaged: bool,
         look: Callable[[list[str]], object] = len,
     ) -> list[str]:
-        """What is there when a batch is delivered and nothing is removed.
+        """The files when a batch is delivered and nothing is removed.
 
         Args:
             name: of the pipeline, whose next batch is run.

@@ -112,7 +112,7 @@ class Flights:
         )
 
     def delivered(self, batch_number: int) -> Counter[tuple[str, int, str]]:
-        """What a batch delivered: (change type, flight_id, carrier), counted."""
+        """The changes of a batch: (change type, flight_id, carrier), counted."""
         sink = open_store(f"s3://{self.name}/changes/batch={batch_number}", options=self.store.options)
         manifest = json.loads(sink.get("_manifest.json"))
         names = [name for part in manifest["parts"] for name in part["names"]]

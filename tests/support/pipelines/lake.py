@@ -28,7 +28,7 @@ ARROW = pa.schema([pa.field("flight_id", pa.int64(), nullable=False), pa.field("
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStates:
-    """How a run ended."""
+    """The end of a run."""
 
     run_state: str
     by_task: Mapping[str, str]
@@ -79,7 +79,7 @@ class Lake:
         return self.current_snapshot_id()
 
     def changes(self, batch_number: int, *, below: str = "") -> Counter[tuple[str, int, str]]:
-        """What a batch delivered: (change type, flight_id, carrier), counted."""
+        """The changes of a batch: (change type, flight_id, carrier), counted."""
         folder = self.folder / "changes" / below / f"batch={batch_number}"
         manifest = json.loads((folder / "_manifest.json").read_text())
         names = [name for part in manifest["parts"] for name in part["names"]]

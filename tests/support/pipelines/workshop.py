@@ -161,7 +161,7 @@ class Workshop:
         return None if self.prepare(request, **options).plan is None else self.open(request).deliver()
 
     def changes(self, batch: int = 0, *, backfill_id: str | None = None) -> pa.Table:
-        """What the manifest of a batch names, in the order of delivery."""
+        """The files in the manifest of a batch, in the order of delivery."""
         place = "" if backfill_id is None else f"/_backfills/{backfill_id}"
         sink = FilesSink(open_store(f"file://{self.folder}/changes{place}"))
         parts = sink.manifest(batch).parts
@@ -203,7 +203,7 @@ class OpenBatch:
 
     @property
     def folder(self) -> Path:
-        """What passes between its phases."""
+        """The files that pass between its phases."""
         return Path(split_plan_url(self.plan_url).removeprefix("file://"))
 
     @property
@@ -259,7 +259,7 @@ class OpenBatch:
 
 
 def typed_changes(weights: Mapping[Row, int], identity: Sequence[int] | None) -> Counter[str]:
-    """How many changes of each type: per identity as many pairs as there are deletes and inserts both."""
+    """The number of changes of each type: per identity as many pairs as there are deletes and inserts both."""
     deletes: Counter[Row] = Counter()
     inserts: Counter[Row] = Counter()
     for row, weight in weights.items():

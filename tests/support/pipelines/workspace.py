@@ -28,7 +28,7 @@ SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("value", pa.float64()),
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """How a command ended."""
+    """The end of a command."""
 
     code: int
     out: str

@@ -74,7 +74,7 @@ class Daemons:
         return self._request("POST", path, json.dumps(body).encode())
 
     def output(self, name: str) -> str:
-        """What a daemon printed."""
+        """The output of a daemon."""
         return (self._home / f"{name}.out").read_text(errors="replace")
 
     def task_logs(self, dag_id: str) -> str:
@@ -106,7 +106,7 @@ class Daemons:
         return bool(self._health())
 
     def _health(self) -> dict[str, Any]:
-        """What the API server says of all of them; nothing while it does not answer."""
+        """The API server's report on all of them; empty while it does not answer."""
         for name, process in self._processes.items():
             if process.poll() is not None:
                 raise RuntimeError(f"{name} ended with {process.returncode}:\n{self.output(name)[-3000:]}")

@@ -1,4 +1,4 @@
-"""What docs/deployment.md tells users to write, with real places and secrets in place of its examples."""
+"""The blocks of docs/deployment.md, with real places and secrets in place of its examples."""
 
 import shlex
 from collections.abc import Mapping

@@ -71,5 +71,5 @@ class IcefloeRun:
 
     @property
     def log(self) -> str:
-        """What it wrote to standard error."""
+        """Its output on standard error."""
         return self._log.read_text(errors="replace")

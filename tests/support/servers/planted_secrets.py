@@ -1,4 +1,4 @@
-"""Where planted secrets are looked for: files, and the arguments of every process that runs meanwhile."""
+"""The places that are searched for planted secrets: files, and the arguments of every process that runs meanwhile."""
 
 import urllib.request
 from collections.abc import Iterable
@@ -36,7 +36,7 @@ class CommandLines:
 
 
 def read_url(url: str) -> str:
-    """What a server answers."""
+    """The answer of a server."""
     with urllib.request.urlopen(url, timeout=30) as answer:
         return answer.read().decode()
 

@@ -54,7 +54,7 @@ class Postgresql:
 
     @property
     def authority(self) -> str:
-        """What a URI has after the user: password, host and port."""
+        """The part of a URI after the user: password, host and port."""
         return f"{self.password}@127.0.0.1:{self.port}"
 
     def make_database(self, name: str) -> None:

@@ -64,7 +64,7 @@ class RestCatalog:
 
     @property
     def uri(self) -> str:
-        """What clients are given."""
+        """The properties for clients."""
         return f"http://127.0.0.1:{self.port}"
 
     def _properties(self) -> dict[str, str]:

@@ -108,7 +108,7 @@ class ServerProcess:
 
 
 def as_user(name: str | None) -> dict[str, Any]:
-    """What a subprocess is given that runs as this user in the user's own group; None: as whoever starts it."""
+    """The arguments of a subprocess of this user in the user's own group; None: of the user who starts it."""
     if name is None:
         return {}
     found = pwd.getpwnam(name)

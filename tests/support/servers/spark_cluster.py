@@ -127,7 +127,7 @@ class SparkCluster:
 
     @property
     def url(self) -> str:
-        """What spark-submit is given as ``--master``."""
+        """The value of ``--master`` for spark-submit."""
         return f"spark://127.0.0.1:{self.port}"
 
     @property
@@ -145,7 +145,7 @@ class SparkCluster:
         )  # fmt: skip
 
     def state(self) -> dict[str, Any]:
-        """What the master tells of workers and applications."""
+        """The master's report on workers and applications."""
         with urllib.request.urlopen(f"{self.ui}/json/", timeout=10) as answer:
             return json.load(answer)
 

@@ -19,7 +19,7 @@ _DELEGATION = "X-Iceberg-Access-Delegation"
 
 @dataclass(kw_only=True)
 class Vending:
-    """What was handed out.
+    """The credentials that were handed out.
 
     Attributes:
         uri: of the catalog.

@@ -92,7 +92,7 @@ class Versitygw:
 
     @property
     def options(self) -> dict[str, str]:
-        """What opens a store on it; see `icefloe.storage.location.open_store`."""
+        """The options that open a store on it; see `icefloe.storage.location.open_store`."""
         return {
             "access_key_id": self.access_key, "secret_access_key": self.secret_key,
             "endpoint": self.endpoint, "region": REGION,

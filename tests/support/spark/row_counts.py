@@ -15,7 +15,7 @@ _SIGNS: Final = {"INSERT": 1, "UPDATE_AFTER": 1, "DELETE": -1, "UPDATE_BEFORE": 
 
 
 def rows_of(table: pa.Table) -> Counter[Row]:
-    """How often each row of the table occurs, values compared as icefloe does: NaN equals NaN, 0.0 equals -0.0.
+    """The count of each row of the table, values compared as icefloe does: NaN equals NaN, 0.0 equals -0.0.
 
     >>> rows_of(pa.table({"x": [float("nan"), float("nan")]}))
     Counter({('NaN',): 2})
@@ -27,12 +27,12 @@ def rows_of(table: pa.Table) -> Counter[Row]:
 def typed_changes_of(
     changes: pa.Table, *, columns: Iterable[str] = ("_change_type", "_change_ordinal")
 ) -> Counter[Row]:
-    """How often each change occurs: the named change columns, then the table's columns in their order."""
+    """The count of each change: the named change columns, then the table's columns in their order."""
     return rows_of(changes.select([*columns, *_table_columns(changes)]))
 
 
 def weights_of(changes: pa.Table) -> Counter[Row]:
-    """What the changes add up to: the signed count of each row, without the zeros."""
+    """The sum of the changes: the signed count of each row, without the zeros."""
     weights: Counter[Row] = Counter()
     for (change_type, *row), count in typed_changes_of(changes, columns=["_change_type"]).items():
         weights[tuple(row)] += _SIGNS[str(change_type)] * count

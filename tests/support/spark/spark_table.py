@@ -54,7 +54,7 @@ class SparkTable:
         return lineage[::-1]
 
     def rows_at(self, snapshot_id: int | None) -> Counter[Row]:
-        """How often each row stands in the table at a snapshot, as Spark reads it; before the first: None."""
+        """The count of each row of the table at a snapshot, as Spark reads it; before the first: None."""
         if snapshot_id is None:
             return Counter()
         return rows_of(self.sql(f"SELECT * FROM {{table}} VERSION AS OF {snapshot_id}"))
@@ -68,7 +68,7 @@ class SparkTable:
         net: bool = False,
         options: Mapping[str, object] | None = None,
     ) -> pa.Table:
-        """What Iceberg's ``create_changelog_view`` gives, update images included where there is an identity.
+        """The result of Iceberg's ``create_changelog_view``, with update images if there is an identity.
 
         Columns: the table's, then ``_change_type``, ``_change_ordinal`` and ``_commit_snapshot_id``. It refuses tables
         with delete files. ``options`` are the view's own, such as ``start-timestamp``.
