@@ -58,8 +58,9 @@ extended: $(VENV)/.developer  ## the tests that a release must pass in addition:
 quick: $(VENV)/.developer  ## the tests that start no JVM, no server and no process that waits
 	@$(PYTEST) -m "not (spark or servers or daemons or airflow or slow or extended)" tests $(LIBRARY) make
 
-check: $(VENV)/.developer  ## formatting, lint, types and the direction of imports
+check: $(VENV)/.developer  ## formatting, English, lint, types and the direction of imports
 	$(VENV)/bin/python -m make.locks
+	$(VENV)/bin/python -m make.english
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/oxlint --quiet $(LIBRARY)/orchestration/page/static

@@ -1,4 +1,4 @@
-"""What docs/compose.md tells users to type."""
+"""The commands of docs/compose.md."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What stands for an image on a machine without Docker."""
+"""The replacement of an image on a machine without Docker."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -41,16 +41,16 @@ class Image(ABC):
         """The variables that the image itself sets."""
 
     def command(self, service: Service) -> list[str]:
-        """What its entry point runs, with paths and names of containers."""
+        """The command of its entry point, with paths and names of containers."""
         return list(service.command)
 
     def before_start(self, environment: Mapping[str, str]) -> None:  # noqa: B027 - most have nothing to do
-        """What its entry point does before the command, with the service's variables."""
+        """The steps of its entry point before the command, with the service's variables."""
 
     def remove(self) -> None:  # noqa: B027 - most keep nothing elsewhere
         """Removes what it keeps outside of the stack's folder."""
 
     @property
     def working_folder(self) -> Path:
-        """Where its processes start."""
+        """The folder in which its processes start."""
         return self.folder

@@ -1,4 +1,4 @@
-"""What stands for each image of docker-compose.yaml: the same programs, installed or fetched."""
+"""The replacement of each image of docker-compose.yaml: the same programs, installed or fetched."""
 
 import os
 import sys

@@ -65,7 +65,7 @@ def ports_here(services: Iterable[Service], *, are_any: bool) -> dict[int, int]:
 
 
 def _is_free(port: int) -> bool:
-    """Whether a server could listen on a port of 127.0.0.1 now."""
+    """True if a server could listen on a port of 127.0.0.1 now."""
     with socket.socket() as tried:
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -22,7 +22,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """What a container of it would run.
+    """The command of its container.
 
     Attributes:
         image: without its tag.
@@ -61,7 +61,7 @@ class Service:
 
     @property
     def runs_once(self) -> bool:
-        """Whether it is meant to end."""
+        """True if it is meant to end."""
         return not self.health_check
 
 

@@ -61,7 +61,7 @@ class ServiceProcess:
         return self._process.poll()
 
     def is_healthy(self) -> bool:
-        """Whether its health check says so.
+        """True if its health check says so.
 
         Raises:
             ServiceDiedError: it ended.

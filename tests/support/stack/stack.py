@@ -85,7 +85,7 @@ class Stack:
         return self._running[name]
 
     def run(self, name: str, command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
-        """What `docker compose run NAME COMMAND` does: another command with all that a service is given."""
+        """Acts as `docker compose run NAME COMMAND`: another command with all that a service is given."""
         return self._running[name].run(command)
 
     def refuse_dead(self) -> None:
