@@ -22,6 +22,7 @@ from redaction.wrong_configurations import SECRET
         quote_plus(SECRET),
         quote_plus(quote_plus(SECRET)),
         quote_plus(SECRET).lower(),
+        re.sub("%..", lambda code: code[0].lower(), quote_plus(SECRET)),
         base64.b64encode(f"user:{SECRET}".encode()).decode(),
         base64.urlsafe_b64encode(f"a user:{SECRET} and more".encode()).decode(),
         quote_plus(base64.b64encode(f"id:{SECRET}".encode()).decode()),

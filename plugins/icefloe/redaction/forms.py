@@ -3,6 +3,7 @@
 import base64
 import html
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Self
@@ -14,6 +15,7 @@ _SHORTEST_CORE: Final = 6
 _SHORTEST_CUT: Final = 16
 _CUT: Final = 10
 _FEWEST_CHARACTERS: Final = 5
+_PERCENT: Final = re.compile("%[0-9A-F]{2}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class Forms:
         >>> forms = Forms.of("pass word\n")
         >>> sorted(forms.whole & {"pass word", "pass word\\n", "pass%20word", "pass+word", "pass+word%0A"})
         ['pass word', 'pass word\\n', 'pass%20word', 'pass+word', 'pass+word%0A']
+        >>> "Pass%2fWord" in Forms.of("Pass/Word").whole
+        True
         >>> any(core in base64.b64encode(b"user:pass word").decode() for core in forms.cores)
         True
         """
@@ -62,7 +66,9 @@ def _written(text: str) -> Iterator[str]:
     for written in once[: len(_ESCAPES)]:
         yield from (write(written) for write in _ESCAPES)
     for quoted in (quote(text), quote(text, safe=""), quote_plus(text)):
-        yield from (quoted, quoted.lower() if quoted.upper() != quoted and "%" in quoted else quoted, quote(quoted))
+        yield from (quoted, _PERCENT.sub(lambda code: code[0].lower(), quoted), quote(quoted))
+        if "%" in quoted:
+            yield quoted.lower()
 
 
 def _escaped(text: str) -> str:
