@@ -122,8 +122,19 @@ def test_it_resumes_with_the_snapshot_as_a_string(tmp_path: Path) -> None:
     assert sensor(tmp_path).resume({}, event) == {"table": "nyc.flights", "snapshot_id": str(2**62)}
 
 
-def test_a_quiet_day_is_no_failure(tmp_path: Path) -> None:
-    assert sensor(tmp_path).resume({}, {"snapshot_id": None}) == {"table": "nyc.flights", "snapshot_id": None}
+@pytest.mark.parametrize("event", [{"snapshot_id": None, "is_due": False}, {"snapshot_id": None}])
+def test_a_quiet_day_is_no_failure(tmp_path: Path, event: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"):
+        assert sensor(tmp_path).resume({}, event) == {"table": "nyc.flights", "snapshot_id": None}
+    assert "stayed quiet" in caplog.text
+
+
+def test_a_table_without_a_snapshot_may_be_where_a_pipeline_begins(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO"):
+        sensor(tmp_path).resume({}, {"snapshot_id": None, "is_due": True})
+    assert "nyc.flights has no snapshot: flights begins here" in caplog.text
 
 
 @pytest.mark.parametrize(("is_terminal", "error"), [(True, AirflowFailException), (False, TransientError)])

@@ -57,7 +57,7 @@ def only_event(trigger: PipelineSnapshotTrigger) -> Any:
 
 def test_it_fires_once_when_there_is_a_snapshot_the_checkpoint_has_not_seen(make: Callable[..., Any]) -> None:
     assert only_event(make(QUIET, QUIET, NEWS)) == {
-        "table": "nyc.flights", "branch": "main", "snapshot_id": 4, "previous_snapshot_id": None,
+        "table": "nyc.flights", "branch": "main", "snapshot_id": 4, "previous_snapshot_id": None, "is_due": True,
     }  # fmt: skip
 
 
@@ -84,13 +84,20 @@ def test_a_trigger_that_an_older_release_stored_looks_at_once(make: Callable[...
     assert only_event(import_string(path)(**arguments))["snapshot_id"] == 4
 
 
+def test_it_fires_for_a_table_without_a_snapshot_if_the_pipeline_begins_there(make: Callable[..., Any]) -> None:
+    begins = Work(has_open_batch=False, has_new_snapshot=True, head_snapshot_id=None)
+    event = only_event(make(QUIET, begins, seconds=60))
+    assert (event["snapshot_id"], event["is_due"]) == (None, True)
+
+
 def test_an_open_batch_is_work_too(make: Callable[..., Any]) -> None:
     work = Work(has_open_batch=True, has_new_snapshot=False, head_snapshot_id=3)
     assert only_event(make(work))["snapshot_id"] == 3
 
 
 def test_a_quiet_table_ends_at_the_deadline(make: Callable[..., Any]) -> None:
-    assert only_event(make(QUIET, seconds=0.05))["snapshot_id"] is None
+    event = only_event(make(QUIET, seconds=0.05))
+    assert (event["snapshot_id"], event["is_due"]) == (None, False)
 
 
 def test_a_deadline_that_passed_while_no_triggerer_ran_ends_at_once(make: Callable[..., Any]) -> None:
@@ -136,7 +143,7 @@ def test_the_event_is_that_of_the_provider(make: Callable[..., Any], monkeypatch
     async def first_event() -> Any:
         return (await anext(provider.run())).payload
 
-    assert only_event(make(NEWS)) == asyncio.run(first_event())
+    assert only_event(make(NEWS)) == {**asyncio.run(first_event()), "is_due": True}
 
 
 @pytest.mark.timeout(55)  # no look at a dead catalog comes back before

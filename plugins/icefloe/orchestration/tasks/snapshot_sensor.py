@@ -79,9 +79,12 @@ class TableSnapshotSensor(BaseSensorOperator):
         with clear_failures("wait_for_snapshot", self.pipeline):
             if "error" in event:
                 raise (TerminalError if event["is_terminal"] else TransientError)(event["error"])
-        if event["snapshot_id"] is None:
+        # A trigger of an earlier release says only a snapshot id.
+        if not event.get("is_due", event["snapshot_id"] is not None):
             quiet = timedelta(seconds=self.timeout)
             logger.info("%s stayed quiet for %s: the run goes on and finds nothing to do", self.pipeline.table, quiet)
+        elif event["snapshot_id"] is None:
+            logger.info("%s has no snapshot: %s begins here", self.pipeline.table, self.pipeline.name)
         else:
             logger.info("%s is at snapshot %s now", self.pipeline.table, event["snapshot_id"])
         return self._result(snapshot_id=event["snapshot_id"])

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 from functools import cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 # Reports a fault in PyIceberg's configuration before the provider imports PyIceberg, whose error quotes the file.
@@ -20,6 +20,9 @@ from icefloe.orchestration.tasks.pipeline_facts import pipeline_from_mapping
 from icefloe.outgoing import filter_root_logs, outgoing_errors
 from icefloe.pipeline.model import Pipeline
 
+if TYPE_CHECKING:
+    from icefloe.batch.open.open_batch import Work
+
 _MAX_FAILED_POLLS: Final = 10
 _LOOKS_AT_ONCE: Final = 8
 """Looks at one catalog and store."""
@@ -28,8 +31,9 @@ _LOOKS_AT_ONCE: Final = 8
 class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
     """Fires once: when the pipeline has work, when its deadline has passed, or when looking for work failed.
 
-    The event has the provider's keys ``table``, ``branch``, ``snapshot_id`` and ``previous_snapshot_id``; the snapshot
-    id is None if the deadline passed. A failure carries ``error`` and ``is_terminal`` instead. The event only wakes the
+    The event has the provider's keys ``table``, ``branch``, ``snapshot_id`` and ``previous_snapshot_id``, and
+    ``is_due``: False if the deadline passed. A table without a snapshot may be due, too: a pipeline that begins with
+    ``from_now`` begins there. A failure carries ``error`` and ``is_terminal`` instead. The event only wakes the
     pipeline: the checkpoint decides what is read. Nine polls in a row may fail with errors that may go away on retry.
 
     Args:
@@ -37,8 +41,6 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
         deadline: when waiting ends, ISO 8601 with offset; absolute, so that a restart of the triggerer keeps it.
         first_look: when it looks for the first time, as `deadline`; None: at once.
     """
-
-    last_seen_snapshot_id: int | None
 
     def __init__(
         self, *, pipeline: Mapping[str, object], deadline: str, first_look: str | None = None, **kwargs: object
@@ -74,25 +76,27 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
             # A client that gave up on a catalog raises TimeoutError as well.
             if not timeout.expired():
                 raise
-            event = TriggerEvent({"table": self.table, "branch": self.branch, "snapshot_id": None})
+            event = self._event(snapshot_id=None, is_due=False)
         except IcefloeError as error:
             event = TriggerEvent({"error": error.sentence, "is_terminal": isinstance(error, TerminalError)})
         # Out here: inside the timeout, the deadline would also count while Airflow takes its time with the event.
         yield event
 
     async def _news(self) -> TriggerEvent:
-        lane, previous = _lane(self._pipeline), self.last_seen_snapshot_id
+        lane = _lane(self._pipeline)
         if self.first_look is not None:
             await asyncio.sleep(max(_seconds_until(self.first_look), 0))
-        while (head := await _lanes().run(lane, self._head_snapshot_id)) in (None, previous):
+        while (work := await _lanes().run(lane, self._due_work)) is None:
             await asyncio.sleep(self.poll_interval)
-        self.last_seen_snapshot_id = head
-        return TriggerEvent(
-            {"table": self.table, "branch": self.branch, "snapshot_id": head, "previous_snapshot_id": previous}
-        )
+        return self._event(snapshot_id=work.head_snapshot_id, is_due=True)
 
-    def _head_snapshot_id(self) -> int | None:
-        # Overrides the provider's poll: our catalog resolution, our errors, and the pipeline's own idea of news.
+    def _event(self, *, snapshot_id: int | None, is_due: bool) -> TriggerEvent:
+        place = {"table": self.table, "branch": self.branch}
+        return TriggerEvent({**place, "snapshot_id": snapshot_id, "previous_snapshot_id": None, "is_due": is_due})
+
+    def _due_work(self) -> "Work | None":
+        """The work of the pipeline; None if there is none, or if this look failed and the next one may not."""
+        # The provider's poll compares heads. Ours asks for work: by our catalog, with our errors.
         # It runs in a thread of its lane, and so does the import, which would hold up every other trigger for a second.
         from icefloe.orchestration.tasks.calls import work_of
         from icefloe.orchestration.telemetry.metrics import send_poll
@@ -113,10 +117,10 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
                 self.table,
                 error,
             )
-            return self.last_seen_snapshot_id
+            return None
         send_poll(name, table, outcome="due" if work.is_due else "empty")
         self._failed_polls = 0
-        return work.head_snapshot_id if work.is_due else self.last_seen_snapshot_id
+        return work if work.is_due else None
 
 
 def _seconds_until(time: str) -> float:
