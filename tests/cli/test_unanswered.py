@@ -14,12 +14,14 @@ from support.tiers import extended
 pytestmark = pytest.mark.slow
 
 PATIENCE = "2.4"
+PATIENCE_WITH_A_CATALOG = "10"
+"""Of a command whose catalog answers, and needs the processor for it, before its store keeps silent."""
 COMMANDS = ["run", "status", "validate", "plan", "verify"]
 SILENT = [keep_silent, extended(drip_headers)]
 
 
-def hurried(command: str, pipeline: Path, **environ: str) -> Outcome:
-    return icefloe_process(command, pipeline, **{PATIENCE_VARIABLE: PATIENCE, **environ})
+def hurried(command: str, pipeline: Path, *, patience: str = PATIENCE, **environ: str) -> Outcome:
+    return icefloe_process(command, pipeline, **{PATIENCE_VARIABLE: patience, **environ})
 
 
 @pytest.mark.parametrize("behaviour", SILENT)
@@ -48,7 +50,7 @@ def test_a_command_whose_store_does_not_answer_names_it_and_ends(
 ) -> None:
     pipeline = workspace.pipeline(storage="s3://lake/icefloe", sink={"type": "files", "path": "s3://lake/changes"})
     with serving(behaviour) as port:
-        outcome = hurried(command, pipeline, **silent_store(port))
+        outcome = hurried(command, pipeline, patience=PATIENCE_WITH_A_CATALOG, **silent_store(port))
     assert outcome.code == 75, outcome
     assert "s3://lake" in outcome.out + outcome.err
 
@@ -73,7 +75,7 @@ def test_a_command_whose_table_lies_in_a_store_that_does_not_answer_names_it(
 def test_a_store_that_answers_a_page_to_everything_is_one_sentence(workspace: Workspace, command: str) -> None:
     pipeline = workspace.pipeline(storage="s3://lake/icefloe", sink={"type": "files", "path": "s3://lake/changes"})
     with serving(garbage) as port:
-        outcome = hurried(command, pipeline, **silent_store(port))
+        outcome = icefloe_process(command, pipeline, **silent_store(port))
     assert outcome.code == 65, outcome
     assert "s3://lake" in outcome.out + outcome.err
     assert "Traceback" not in outcome.err
