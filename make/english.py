@@ -24,7 +24,9 @@ _NEVER: Final = re.compile(
     re.IGNORECASE,
 )
 """Words for which a plainer one exists: is, again, next to, the same, a user, report, otherwise, the noun itself."""
-_NEVER_IN_NAMES: Final = re.compile(r"_(stands?(?!_in)|anew|beside|likewise|whoever|tells?|told|of_which)(_|$)")
+_NEVER_IN_NAMES: Final = re.compile(
+    r"_(stands?(?!_in)|anew|beside|likewise|whoever|tells?|told|of_which|(?<=^test_)(?:what|where|how|whether))(_|$)"
+)
 _CLAUSE: Final = re.compile(r"(What|Where|How|Whether)\b")
 _CODE: Final = re.compile(r"`+[^`]*`+")
 _LINK: Final = re.compile(r"\[([^\]]*)\]\([^)]*\)")

@@ -11,13 +11,13 @@ THE_ONE_WAY = {"support/missing.py": 1}
 SKIP = re.compile(r"pytest\.skip\(|importorskip|mark\.skip")
 
 
-def test_what_is_missing_is_skipped_on_the_machine_of_a_developer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_tool_skips_the_test_on_the_machine_of_a_developer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(SKIP_NOTHING, raising=False)
     with pytest.raises(pytest.skip.Exception, match="there is no Go: install golang"):
         missing("there is no Go", "install golang")
 
 
-def test_what_is_missing_fails_in_continuous_integration(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_tool_fails_in_continuous_integration(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SKIP_NOTHING, "1")
     with pytest.raises(pytest.fail.Exception, match="there is no Go: install golang"):
         missing("there is no Go", "install golang")

@@ -38,7 +38,7 @@ def test_a_sentence_of_ours_holds_no_secret_wherever_it_is_made() -> None:
     assert (str(error), error.path) == ("refused ***", "x")
 
 
-def test_what_others_say_is_hidden_before_it_is_cut_into_one_line() -> None:
+def test_foreign_text_is_hidden_before_it_is_cut_into_one_line() -> None:
     hide({"password": "first part\nsecond part"})
     assert one_line(ValueError(f"sent {SECRET}\nand first part\nsecond part")) == "sent *** and ***"
 

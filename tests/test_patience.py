@@ -9,7 +9,7 @@ from icefloe.errors import TerminalError
 from icefloe.patience import PATIENCE_VARIABLE, Patience, answer_within, has_given_up, patience_seconds
 
 
-def test_what_a_call_returns_or_raises_is_handed_on() -> None:
+def test_the_result_or_error_of_a_call_is_handed_on() -> None:
     assert answer_within(10, lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):
         answer_within(10, lambda: 1 / 0)

@@ -105,7 +105,7 @@ def test_the_map_of_the_house_names_every_room_and_module_in_it() -> None:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_what_a_room_shows_is_sorted(room: str) -> None:
+def test_the_public_names_of_a_room_are_sorted(room: str) -> None:
     shown = list(getattr(importlib.import_module(room), "__all__", ()))
     assert shown == sorted(shown)
 

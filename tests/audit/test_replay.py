@@ -27,7 +27,7 @@ def left_over(rows: Rows) -> int:
 
 
 @given(ROWS, st.integers(1, 8))
-def test_what_does_not_cancel_is_counted_in_any_number_of_slices(rows: Rows, slices: int) -> None:
+def test_rows_that_do_not_cancel_are_counted_in_any_number_of_slices(rows: Rows, slices: int) -> None:
     differing = 0
     for part in HashSlice.slices(slices):
         here = Replay(part)

@@ -83,7 +83,7 @@ def test_a_batch_delivers_its_last_state_against_its_first(
     assert (found.is_equal, found.batches) == (True, 2)
 
 
-def test_what_came_and_went_between_the_states_is_no_change(net: Workshop) -> None:
+def test_a_row_that_came_and_went_between_the_states_is_no_change(net: Workshop) -> None:
     net.append([100])
     net.delete([100])
     net.update([5], value=2.0)

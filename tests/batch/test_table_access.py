@@ -36,7 +36,7 @@ def test_every_task_opens_files_in_the_places_of_the_table_only(workshop: Worksh
     batch.run(Phase.INSERT_ONLY)
 
 
-def test_what_travels_to_tasks_shows_no_secret(workshop: Workshop) -> None:
+def test_references_to_tasks_show_no_secret(workshop: Workshop) -> None:
     workshop.append([1])
     files = TableAccess(properties={"s3.secret-access-key": "hidden"}, places=FilePlaces(places=()))
     assert "hidden" not in repr(files)

@@ -39,7 +39,7 @@ def test_the_examples_of_the_docstrings_hold():
 
 @settings(deadline=None)
 @given(SIDES, SIDES, st.sampled_from([0, 10_000]), st.sampled_from([2, 10_000]))
-def test_what_survives_is_the_difference_of_the_multisets(removed, added, min_rows, part_rows):
+def test_the_surviving_rows_are_the_difference_of_the_multisets(removed, added, min_rows, part_rows):
     with (
         patch.object(consolidate_module, "_MIN_ROWS", min_rows),
         patch.object(consolidate_module, "_PART_ROWS", part_rows),

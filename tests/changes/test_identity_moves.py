@@ -46,7 +46,7 @@ def test_the_example_of_the_docstring_holds():
 
 @settings(max_examples=300, deadline=None)
 @given(ROWS, st.randoms())
-def test_what_is_left_is_what_one_by_one_cancelling_leaves(rows, random):
+def test_the_rest_equals_the_rest_of_one_by_one_cancelling(rows, random):
     expected = oracle(rows)
     for _ in range(2):
         positions, changes = cancelled(rows)
@@ -60,7 +60,7 @@ def test_what_is_left_is_what_one_by_one_cancelling_leaves(rows, random):
 
 
 @given(ROWS)
-def test_what_is_added_sums_to_zero_over_equal_rows(rows):
+def test_added_weights_sum_to_zero_over_equal_rows(rows):
     sums = Counter()
     for position, change in zip(*map(np.ndarray.tolist, cancelled(rows)), strict=True):
         row, _, ordinal, weight = rows[position]

@@ -119,7 +119,7 @@ A, B, C = (b"", 0.0), (b"", 1.0), (b"", None)
         ([{}, {A: 1}, {A: 2}], [("INSERT", 1, A), ("INSERT", 1, A)]),
     ],
 )
-def test_what_becomes_of_an_identity(history, changes):
+def test_the_net_change_of_an_identity(history, changes):
     states = states_of(history)
     by_hand = [(row, ordinal, weight) for ordinal, row, weight in differences(states)]
     assert delivered(by_hand, has_identity=True) == changes == list(expected(states, has_identity=True))

@@ -17,7 +17,7 @@ def test_a_record_that_is_missing_is_none(store):
     assert RecordStore(store).load(PipelineRecord, "pipeline.json") is None
 
 
-def test_what_create_returns_is_what_a_reader_sees(store):
+def test_the_value_that_create_returns_is_the_value_that_a_reader_sees(store):
     records = RecordStore(store)
     created = records.create(the_pipeline(result_configuration={"columns": ("a", "b")}), "pipeline.json")
     assert created.result_configuration == {"columns": ["a", "b"]}

@@ -37,7 +37,7 @@ def test_each_thing_has_a_bar_of_its_own() -> None:
     assert "7/7" not in text(shown)
 
 
-def test_where_nobody_looks_nothing_is_shown() -> None:
+def test_nothing_is_shown_without_a_terminal() -> None:
     shown = console(is_terminal=False)
     activity = Activity(shown)
     with activity.under_way("shuffle_write"):

@@ -44,7 +44,7 @@ def test_a_fault_is_reported_by_the_first_check_that_meets_it() -> None:
     assert printed(out) == "✗ identity   one\n"
 
 
-def test_what_may_pass_later_counts_after_what_never_will() -> None:
+def test_transient_errors_count_after_final_ones() -> None:
     checks, _ = checklist()
     checks.run("catalog", lambda: fail(TransientError("away")), str)
     assert checks.exit_code == 75

@@ -79,7 +79,7 @@ def test_an_open_batch_is_shown_as_such(workspace: Workspace) -> None:
     assert workspace.files() == before
 
 
-def test_what_reads_too_much_is_planned_all_the_same_and_said_to_be_refused(workspace: Workspace) -> None:
+def test_a_batch_that_reads_too_much_is_planned_and_shown_as_refused(workspace: Workspace) -> None:
     pipeline = workspace.pipeline(max_scan_bytes=1)
     refused = icefloe("run", pipeline)
     assert refused.code == 65
@@ -90,7 +90,7 @@ def test_what_reads_too_much_is_planned_all_the_same_and_said_to_be_refused(work
     assert icefloe("plan", workspace.pipeline(max_scan_bytes="1MiB"), "--json").document["refusal"] is None
 
 
-def test_what_is_left_to_later_batches_is_counted(workspace: Workspace) -> None:
+def test_steps_left_to_later_batches_are_counted(workspace: Workspace) -> None:
     pipeline = workspace.pipeline(initial_load="from_earliest", max_steps_per_batch=2)
     for number in range(10, 13):
         workspace.append(number)
@@ -101,7 +101,7 @@ def test_what_is_left_to_later_batches_is_counted(workspace: Workspace) -> None:
     assert (len(backfill["steps"]), backfill["snapshots_after"]) == (4, None)
 
 
-def test_what_run_refuses_is_refused(workspace: Workspace) -> None:
+def test_plan_refuses_a_pipeline_that_run_refuses(workspace: Workspace) -> None:
     assert icefloe("plan", workspace.pipeline(pin=True)).code == 65
     assert icefloe("plan", workspace.pipeline(table="db.evnts")).code == 65
     assert icefloe("plan", "no/such.yaml").code == 2

@@ -20,7 +20,7 @@ def test_with_json_tables_and_sentences_are_left_out() -> None:
     assert out.getvalue() == '{"batch": 0}\n'
 
 
-def test_what_looks_like_markup_is_shown_as_it_is() -> None:
+def test_text_that_looks_like_markup_is_shown_as_it_is() -> None:
     shown, out, _ = screen()
     shown.say("local[2] [bold]")
     shown.facts([("master", "local[2]")])

@@ -45,7 +45,7 @@ def test_validating_leaves_no_file_behind(workspace: Workspace) -> None:
         ({"engine": "spark", "spark": {"conf": {"spark.master": "nowhere"}}}, {"engine"}),
     ],
 )
-def test_what_is_wrong_has_a_cross_and_exits_65(
+def test_a_fault_has_a_cross_and_exits_65(
     workspace: Workspace, keys: dict[str, object], names: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYICEBERG_HOME", str(workspace.folder))
@@ -72,7 +72,7 @@ def test_every_fault_is_found_in_one_go(workspace: Workspace) -> None:
     assert failed(done) >= {"release", "storage", "identity"}
 
 
-def test_what_may_pass_later_exits_75(workspace: Workspace) -> None:
+def test_transient_errors_exit_75(workspace: Workspace) -> None:
     (workspace.folder / "catalog.db").unlink()
     done = icefloe("validate", workspace.folder / "events.yaml")
     assert done.code == 75

@@ -78,7 +78,7 @@ def test_a_range_is_delivered_to_a_place_of_its_own(lake: Lake, run_dag: RunDag)
 @pytest.mark.parametrize(
     "conf", [{}, {"after_snapshot": "1"}, {"after_snapshot_id": "1", "after_timestamp": "2013-02-01T00:00:00Z"}]
 )
-def test_what_is_no_range_fails_in_plan_and_writes_nothing(lake: Lake, run_dag: RunDag, conf: dict[str, Any]) -> None:
+def test_a_wrong_range_fails_in_plan_and_writes_nothing(lake: Lake, run_dag: RunDag, conf: dict[str, Any]) -> None:
     lake.write_pipeline("flights")
     lake.append((1, "AA"))
     failed = run_dag("flights__backfill", **conf)

@@ -65,7 +65,7 @@ def test_each_change_waits_for_its_delivery_and_is_held_against_it(table: Flight
     assert told[-1].endswith("give the 280,810 rows of the table.")
 
 
-def test_what_retrying_cannot_help_ends_the_wait(table: FlightsTable, pipeline: Path) -> None:
+def test_a_final_error_ends_the_wait(table: FlightsTable, pipeline: Path) -> None:
     session = PipelineSession.open(load_pipeline(pipeline), credentials=Credentials(), environ=os.environ)
     status = PipelineStatus(pipeline="flights_changes", table="nyc.flights", branch="main", updated_at="")
     trouble = Trouble.now("the disk is full: make room", phase="insert_only", is_final=True)

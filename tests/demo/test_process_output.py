@@ -22,7 +22,7 @@ except KeyError:
 """
 
 
-def test_what_this_process_and_its_children_print_goes_to_the_file_and_then_to_the_screen_again(tmp_path: Path) -> None:
+def test_output_of_this_process_and_its_children_goes_to_the_file_and_then_to_the_screen_again(tmp_path: Path) -> None:
     log = tmp_path / "logs" / "airflow.log"
     done = subprocess.run(
         [sys.executable, "-c", PRINTS, str(log)], cwd=ROOT, capture_output=True, text=True, check=True

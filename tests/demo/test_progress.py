@@ -57,7 +57,7 @@ def test_a_terminal_shows_what_is_under_way_and_nothing_of_it_stays() -> None:
     assert printed.getvalue().split("\x1b[2K")[-1] == "batch 1 is done\n"
 
 
-def test_what_others_print_meanwhile_stays_off_the_terminal() -> None:
+def test_foreign_output_stays_off_the_terminal() -> None:
     stdout = sys.stdout
     with Progress(Console(file=StringIO(), force_terminal=True)).under_way("batch 1"):
         assert sys.stdout is stdout

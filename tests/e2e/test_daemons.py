@@ -111,9 +111,7 @@ def test_a_commit_is_followed_and_a_range_is_delivered_while_the_sensor_waits(la
     assert lake.changes(2) == {("UPDATE_BEFORE", 1, "AA"): 1, ("UPDATE_AFTER", 1, "B6"): 1}
 
 
-def test_what_the_triggerer_sees_and_what_tasks_deliver_arrives_at_statsd(
-    daemons: Daemons, statsd: StatsdReceiver
-) -> None:
+def test_metrics_of_the_triggerer_and_of_tasks_arrive_at_statsd(daemons: Daemons, statsd: StatsdReceiver) -> None:
     wait_for_sensor(daemons, 3)
     seen = statsd.count("icefloe.flights.polls.empty")
     # A sensor looks once where it runs: what comes now, second by second, comes from the triggerer.

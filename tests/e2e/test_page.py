@@ -129,7 +129,7 @@ def test_by_the_tab_key_through_the_overview_to_a_pipeline_and_back(
         page.get_by_role("heading", name="2 pipelines need you").wait_for()
 
 
-def test_what_has_the_focus_keeps_it_when_the_page_looks_again(server: ApiServer, page: Any) -> None:
+def test_the_focused_element_keeps_the_focus_when_the_page_looks_again(server: ApiServer, page: Any) -> None:
     page.goto(f"{server.url}icefloe/?dag_id=flights")
     link = page.get_by_role("link", name="Backfill a range")
     link.focus()

@@ -18,7 +18,7 @@ def answer(results: list[object], status: int = 200) -> Answer:
     return give
 
 
-def test_what_is_known_is_one_line_each(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_vulnerability_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     ordered = sorted(VERSIONS)
     results: list[object] = [{} for _ in ordered]
     results[ordered.index(("pyspark", "4.1.3"))] = {"vulns": [{"id": "GHSA-1"}, {"id": "PYSEC-2"}]}

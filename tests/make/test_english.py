@@ -87,5 +87,9 @@ def test_a_source_that_keeps_the_rules_passes(text: str) -> None:
 
 
 def test_a_name_of_a_test_is_checked_for_the_words() -> None:
-    text = "def test_a_key_stands_twice():\n    pass\ndef test_each_image_has_a_stand_in():\n    pass\n"
-    assert list(faults_of_tests(text)) == [(1, "test_a_key_stands_twice has the word 'stands'")]
+    names = ("a_key_stands_twice", "what_is_missing_is_named", "each_image_has_a_stand_in", "a_run_says_what_it_did")
+    text = "\n".join(f"def test_{name}(): ..." for name in names)
+    assert list(faults_of_tests(text)) == [
+        (1, "test_a_key_stands_twice has the word 'stands'"),
+        (2, "test_what_is_missing_is_named has the word 'what'"),
+    ]

@@ -40,7 +40,7 @@ def test_equal_files_give_an_equal_name_and_others_another(tmp_path: Path) -> No
     assert one == two != other
 
 
-def test_what_an_installer_wrote_of_its_own_folder_is_left_out(tmp_path: Path) -> None:
+def test_an_installers_notes_on_its_own_folder_are_left_out(tmp_path: Path) -> None:
     # Programs begin with the path of their Python, and the list has their hashes.
     [package] = [each for each in closure(["charset-normalizer"]) if each.name.lower().startswith("charset")]
     assert any(path.parts[0] == ".." for path in package.files or ())

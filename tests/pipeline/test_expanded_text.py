@@ -37,7 +37,7 @@ def test_a_place_in_a_value_is_that_of_its_reference(
     assert ExpandedText(text=expand(written, values), written=written).written_place(place) == expected
 
 
-def test_what_the_file_says_may_be_said() -> None:
+def test_text_of_the_pipeline_file_may_be_shown() -> None:
     expanded = ExpandedText(
         text="a = 'it''s' or b = TRUE or c = 'NAME'", written="a = 'it''s' or b = TRUE or c = '${NAME}'"
     )

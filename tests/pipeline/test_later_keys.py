@@ -7,7 +7,7 @@ from icefloe.pipeline.pipeline_file import load_pipeline
 FILES = {"type": "files", "path": "s3://lake/changes"}
 
 
-def test_what_is_built_passes(write):
+def test_built_features_pass(write):
     refuse_unbuilt(load_pipeline(write()))
     keys = {
         "changes": "net",
@@ -34,7 +34,7 @@ def test_what_is_built_passes(write):
         ({"sink": {"type": "spark", "format": "jdbc"}}, "sink.type"),
     ],
 )
-def test_what_is_not_built_names_file_line_and_key(write, keys, key):
+def test_a_key_that_is_not_built_is_named_with_file_and_line(write, keys, key):
     path = write(**keys)
     with pytest.raises(NotBuiltError) as caught:
         refuse_unbuilt(load_pipeline(path))
@@ -50,7 +50,7 @@ def test_all_of_them_are_reported_in_line_order(write):
     assert [problem.key for problem in caught.value.problems] == ["pin", "verify_sample"]
 
 
-def test_what_the_environment_hides_is_refused_once_it_is_known(write):
+def test_a_value_from_the_environment_is_refused_once_it_is_known(write):
     pipeline = load_pipeline(write(engine="${ENGINE}"))
     refuse_unbuilt(pipeline)
     refuse_unbuilt(pipeline.expanded({"ENGINE": "local"}))

@@ -13,7 +13,7 @@ FIELDS = ITEMS | st.lists(ITEMS, min_size=2, max_size=3).map(",".join)
 
 
 @given(st.lists(FIELDS | st.just("*"), min_size=5, max_size=6).map(" ".join))
-def test_what_is_accepted_is_what_airflow_can_read(text):
+def test_every_accepted_schedule_can_be_read_by_airflow(text):
     if schedule_fault(text) is None:
         assert croniter.is_valid(text)
 

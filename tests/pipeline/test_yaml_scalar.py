@@ -8,7 +8,7 @@ from icefloe.pipeline.yaml_scalar import read_scalar
 @pytest.mark.parametrize(
     "text", ["off", "on", "yes", "no", "Off", "y", "n", "2024-01-01", "1:30", "1_000", "0b1", ".inf", "1e999"]
 )
-def test_what_yaml_1_1_would_turn_into_something_else_stays_text(text):
+def test_text_that_yaml_1_1_would_convert_stays_text(text):
     assert read_scalar(text) == text
 
 

@@ -57,7 +57,7 @@ def test_the_keys_next_to_a_merged_mapping_win():
         ("a:\n  <<: 5\n", "p:2: '<<' must be followed by an alias of a mapping"),
     ],
 )
-def test_what_means_nothing_in_a_pipeline_file_is_reported(text, sentence):
+def test_yaml_without_meaning_in_a_pipeline_file_is_reported(text, sentence):
     assert sentences(text)[0].startswith(sentence)
 
 

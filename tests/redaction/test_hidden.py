@@ -63,7 +63,7 @@ def test_words_that_a_user_needs_stay() -> None:
         ("the table has no column called token", "the table has no column called token"),
     ],
 )
-def test_what_looks_like_a_credential_is_hidden_in_what_others_say(text: str, shown: str) -> None:
+def test_text_that_looks_like_a_credential_is_hidden_in_foreign_texts(text: str, shown: str) -> None:
     assert redacted_foreign(text) == shown
 
 

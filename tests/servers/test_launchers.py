@@ -48,7 +48,7 @@ def test_nobody_answers_at_a_free_port() -> None:
     assert not answers(f"http://127.0.0.1:{free_port()}/", 200)()
 
 
-def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(versitygw_module, "BINARY", tmp_path / "versitygw")

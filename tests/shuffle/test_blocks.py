@@ -129,7 +129,7 @@ def test_damage_that_both_checksums_miss_never_crashes():
 
 
 @pytest.mark.parametrize("content", [b"x", b"\xff\xff\xff\xff\0\0\0\0", b"\xff\xff\xff\xff\xff\xff\xff\x7f", bytes(64)])
-def test_what_is_no_arrow_message_is_refused(content):
+def test_bytes_that_are_no_arrow_message_are_refused(content):
     block = b"".join(compress_block([content], content_bytes=len(content)))
     with pytest.raises(CorruptBlockError):
         decode_block(block, small_batch().schema, max_bytes=MAX_BYTES)

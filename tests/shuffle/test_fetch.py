@@ -71,7 +71,7 @@ def test_neighbouring_blocks_of_a_map_output_are_one_request():
 
 
 @given(st.integers(1, 20_000))
-def test_what_is_held_stays_within_the_limit_unless_one_block_exceeds_it(max_fetch_bytes):
+def test_fetched_blocks_stay_within_the_limit_unless_one_block_exceeds_it(max_fetch_bytes):
     extents = shuffled(MemoryStore(), 60, 10, 60)
     for window in plan_fetch(extents, max_fetch_bytes=max_fetch_bytes):
         lengths = [length for each in window.extents for length in each.block_lengths[window.start : window.stop]]

@@ -39,7 +39,7 @@ def test_every_damaged_byte_is_distinguished_from_another_release():
 
 
 @pytest.mark.parametrize("data", [b"", b"null", b"[]", b"{}", b"\xff\xfe", b'{"crc32": "x"}'])
-def test_what_is_no_record_is_damage(data):
+def test_bytes_that_are_no_record_are_damage(data):
     with pytest.raises(CorruptMapOutputError):
         MapOutputRecord.from_json(data, map_id=3, generation=1)
 

@@ -346,7 +346,7 @@ def test_a_late_attempt_restores_a_file_of_a_whole_batch_that_is_gone(sink, fold
     assert contents(folder) == first
 
 
-def test_what_is_there_is_seen_by_one_listing(sink, store):
+def test_existing_results_are_seen_by_one_listing(sink, store):
     messages = [message(number, 5, write(sink, number, [changes(5)])) for number in range(20)]
     counting = CountingStore(store)
     FilesSink(counting).commit(summary(BATCH, 100), messages)

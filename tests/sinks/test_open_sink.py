@@ -21,7 +21,7 @@ def test_a_files_sink_writes_below_its_path(tmp_path):
         ({"format": "jsonl"}, "sink.format jsonl is not built"),
     ],
 )
-def test_what_is_not_built_is_named(settings, sentence):
+def test_a_feature_that_is_not_built_is_named(settings, sentence):
     with pytest.raises(NotBuiltError, match=sentence):
         open_sink({"type": "files", "path": "memory://x", **settings}, {})
 

@@ -205,7 +205,7 @@ def test_commits_on_two_branches_at_once_keep_their_own_steps(table: SparkTable)
 
 
 @pytest.mark.parametrize("moved_on", [False, True], ids=["a fast forward", "a new snapshot"])
-def test_what_was_staged_is_a_step_when_it_is_published(table: SparkTable, moved_on: bool) -> None:
+def test_a_staged_commit_is_a_step_when_it_is_published(table: SparkTable, moved_on: bool) -> None:
     before = table.snapshot_ids()[-1]
     table.sql("ALTER TABLE {table} SET TBLPROPERTIES ('write.wap.enabled' = 'true')")
     spark = table.lab.spark
@@ -236,9 +236,7 @@ def test_a_cherry_pick_is_a_step_of_its_own(table: SparkTable) -> None:
     assert changes_of(table, table.snapshot_ids()[-2])["id"].to_pylist() == [61]
 
 
-def test_where_the_log_no_longer_reaches_snapshots_are_split_and_the_plan_says_so(
-    table: SparkTable, tmp_path: Path
-) -> None:
+def test_snapshots_before_the_end_of_the_log_are_split_and_the_plan_says_so(table: SparkTable, tmp_path: Path) -> None:
     table.sql("ALTER TABLE {table} SET TBLPROPERTIES ('write.metadata.previous-versions-max' = '2')")
     before = table.snapshot_ids()[-1]
     old = committed(table, lambda loaded: loaded.upsert(rows(2, 50, v=1), ["id"]))

@@ -97,7 +97,7 @@ def check(table: SparkTable, *, at_least: int = 1) -> None:
     ("format_version", "granularity", "partitioned_by"),
     [extended(2, "file", None), extended(2, "partition", None), (2, "partition", "bucket(2, id)"), (3, "file", None)],
 )
-def test_what_spark_deletes_updates_and_merges_on_read_is_hidden(
+def test_deletes_updates_and_merges_on_read_of_spark_are_hidden(
     create_table: CreateTable, format_version: int, granularity: str, partitioned_by: str | None
 ) -> None:
     table = create_table(

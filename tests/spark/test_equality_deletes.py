@@ -40,7 +40,7 @@ def test_a_delete_reaches_what_was_committed_before_it(create_table: CreateTable
     check_ranges(table)
 
 
-def test_what_the_same_commit_brings_is_not_reached(create_table: CreateTable) -> None:
+def test_delete_files_do_not_reach_files_of_their_own_commit(create_table: CreateTable) -> None:
     table = create_table("id bigint, name string")
     java = JavaWriters(table)
     java.row_delta(rows=java.data_files([(1, "a"), (2, "b")]), deletes=java.equality_deletes(["id"], [(1,), (2,)]))

@@ -30,7 +30,7 @@ def snapshot_ids(table: SparkTable) -> list[int]:
     return [snapshot.snapshot_id for snapshot in table.load().metadata.snapshots]
 
 
-def test_what_is_removed_is_what_was_forecast(create_table: CreateTable) -> None:
+def test_the_removed_snapshots_are_the_forecast_ones(create_table: CreateTable) -> None:
     table = create_table("id bigint", properties=EXPIRY)
     ids = commits(table, 8)
     table.sql(f"ALTER TABLE {{table}} CREATE TAG kept AS OF VERSION {ids[0]} RETAIN 365 DAYS")

@@ -14,7 +14,7 @@ beside `read_changes`. Where icefloe differs, docs/cases.md says why, under
 | testExistingEntriesInNewDataManifestsAreIgnored | test_existing_entries_of_a_merged_manifest_are_no_change |
 | testManifestRewritesAreIgnored | test_rewritten_manifests_are_no_change_and_take_no_ordinal |
 | testMetadataColumns | test_a_change_names_no_file_and_no_position (differs) |
-| testQueryWithRollback | test_what_was_rolled_back_is_taken_back, test_a_branch_is_read_along_its_own_lineage,
+| testQueryWithRollback | test_rolled_back_commits_are_taken_back, test_a_branch_is_read_along_its_own_lineage,
   test_a_range_may_end_at_what_was_rolled_back (by time differ) |
 | testChangelogViewOutsideTimeRange | test_a_time_window_without_commits_is_empty |
 """
@@ -153,7 +153,7 @@ def test_a_branch_is_read_along_its_own_lineage(rolled_back: Any) -> None:
     assert agreed(table, after_ms=time1 + 1) == Counter([("INSERT", 0, snap2, 2, "b")])
 
 
-def test_what_was_rolled_back_is_taken_back(rolled_back: Any) -> None:
+def test_rolled_back_commits_are_taken_back(rolled_back: Any) -> None:
     table, (snap1, _, snap3), (_, time2, _) = rolled_back
     last = [("DELETE", 1, snap3, 1, "a"), ("INSERT", 1, snap3, -2, "a")]
     assert changes_of(table, after_ms=time2 + 1) == Counter([("DELETE", 0, snap1, 2, "b"), *last])

@@ -55,7 +55,7 @@ VARIANTS = [
 
 
 @pytest.mark.parametrize(("format_version", "granularity", "partitioned_by"), VARIANTS)
-def test_what_spark_deletes_updates_and_merges(
+def test_deletes_updates_and_merges_of_spark(
     create_table: CreateTable, format_version: int, granularity: str, partitioned_by: str | None
 ) -> None:
     table = create_merge_on_read(create_table, format_version, granularity=granularity, partitioned_by=partitioned_by)

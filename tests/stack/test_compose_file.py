@@ -169,7 +169,7 @@ def test_an_image_runs_as_the_user_that_its_services_name(services: dict[str, An
             assert service["user"] == stages[service["build"]["target"]].user, name
 
 
-def test_what_the_image_copies_is_there_and_let_into_its_build(stages: dict[str, Stage]) -> None:
+def test_the_copied_folders_of_the_image_exist_and_are_let_into_its_build(stages: dict[str, Stage]) -> None:
     let_in = [line.removeprefix("!") for line in (ROOT / ".dockerignore").read_text().splitlines() if "!" in line]
     copied = [source for source, _ in stages["icefloe"].copies]
     assert copied

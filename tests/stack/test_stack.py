@@ -58,7 +58,7 @@ def test_a_service_starts_when_what_it_depends_on_is_healthy_or_done(tmp_path: P
         running.refuse_dead()
 
 
-def test_what_a_service_started_ends_with_it(tmp_path: Path) -> None:
+def test_the_children_of_a_service_end_with_it(tmp_path: Path) -> None:
     command = f"(trap '' TERM; echo $$ > /var/shared/child; while true; do sleep 0.1; done) & {WAITS}"
     with stack(tmp_path, service("parent", command, health="test -s /var/shared/child")):
         children = [child for child in psutil.Process().children(recursive=True) if child.is_running()]

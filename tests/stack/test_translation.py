@@ -33,7 +33,7 @@ def test_hosts_ports_and_paths_become_those_of_this_machine(text: str, here: str
     ["a5432b", "x-5432-y", "15432", "spark-worker-10", "my-rest-catalog", "rest-catalogs", "/var/rest-catalog",
      "/opt/airflows", "/etc/opt/airflow", "rest-catalog-1"],
 )  # fmt: skip
-def test_what_only_looks_like_one_stays(text: str) -> None:
+def test_text_that_only_looks_like_a_name_or_path_stays(text: str) -> None:
     assert HERE(text) == text
 
 

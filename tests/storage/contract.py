@@ -148,7 +148,7 @@ class StoreContract:
             writing.result()
         assert seen > 0
 
-    def test_what_is_missing_is_missing(self, store: Store):
+    def test_a_missing_key_is_missing(self, store: Store):
         assert store.size("nope") is None
         assert list(store.list("")) == []
         assert list(store.list("no/such/folder")) == []

@@ -54,7 +54,7 @@ def age(path: Path) -> None:
     os.utime(path, (then, then))
 
 
-def test_what_a_killed_put_left_is_hidden_and_a_later_write_in_its_folder_removes_it(tmp_path, folder, store):
+def test_the_file_of_a_killed_put_is_hidden_and_a_later_write_in_its_folder_removes_it(tmp_path, folder, store):
     started(tmp_path, folder, "KILL").wait()
     [left] = names(folder)
     assert (folder / "batch=0" / left).stat().st_size == 3_000_000
@@ -91,7 +91,7 @@ def test_a_writer_whose_file_was_removed_gets_an_error_and_nothing_appears(folde
     assert store.get("a/kept") == b"kept"
 
 
-def test_what_earlier_releases_left_is_removed_once_nobody_has_written_to_it_for_a_while(folder, store):
+def test_files_of_earlier_releases_are_removed_once_nobody_has_written_to_them_for_a_while(folder, store):
     store.put("kept", b"")
     for name in ("part-00000.parquet#1", "plan.json#2", "no number#x"):
         (folder / name).write_bytes(b"half")

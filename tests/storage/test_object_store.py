@@ -223,7 +223,7 @@ def test_a_conflict_with_nothing_there_is_tried_again(monkeypatch):
     assert store.get("key") == b"value"
 
 
-def test_what_is_asked_is_counted_by_kind(tmp_path):
+def test_requests_are_counted_by_kind(tmp_path):
     requests = Requests()
     store = open_store(tmp_path.as_uri(), requests=requests).child("below")
     store.put("a", bytes(5 * 2**20))
@@ -242,7 +242,7 @@ def test_what_is_asked_is_counted_by_kind(tmp_path):
     assert requests.taken() == RequestTotals()
 
 
-def test_what_is_not_answered_is_counted_as_failed(tmp_path):
+def test_an_unanswered_request_is_counted_as_failed(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     requests = Requests()
     store = open_store((tmp_path / "file" / "below").as_uri(), requests=requests)

@@ -32,7 +32,7 @@ def test_an_endpoint_that_is_no_address_is_refused_without_showing_it(endpoint: 
     assert SECRET not in str(caught.value)
 
 
-def test_what_obstore_reads_from_the_environment_is_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_that_obstore_reads_are_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SESSION_TOKEN", f"{SECRET}\nx")
     with pytest.raises(TerminalError, match="the variable AWS_SESSION_TOKEN holds a line break"):
         open_store("s3://lake")

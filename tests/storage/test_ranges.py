@@ -10,7 +10,7 @@ RANGES = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 12)).map(lambda p
 
 
 @given(ranges=RANGES, gap_bytes=st.integers(0, 10))
-def test_what_is_fetched_answers_every_range_exactly(ranges, gap_bytes):
+def test_the_fetched_bytes_answer_every_range_exactly(ranges, gap_bytes):
     data = bytes(range(100))
     fetched = coalesce_ranges(ranges, gap_bytes=gap_bytes)
     parts = [memoryview(data)[start:stop] for start, stop in fetched]
@@ -18,7 +18,7 @@ def test_what_is_fetched_answers_every_range_exactly(ranges, gap_bytes):
 
 
 @given(ranges=RANGES, gap_bytes=st.integers(0, 10))
-def test_what_is_fetched_lies_apart_and_wastes_no_more_than_the_gaps(ranges, gap_bytes):
+def test_fetched_pieces_lie_apart_and_waste_no_more_than_the_gaps(ranges, gap_bytes):
     fetched = coalesce_ranges(ranges, gap_bytes=gap_bytes)
     wanted = {byte for start, stop in ranges for byte in range(start, stop)}
     assert all(after - before > gap_bytes for (_, before), (after, _) in pairwise(fetched))

@@ -24,7 +24,7 @@ def age(path: Path) -> None:
     os.utime(path, (then, then))
 
 
-def test_what_a_living_writer_has_open_stays_and_goes_once_it_is_closed(tmp_path: Path):
+def test_the_file_of_a_living_writer_stays_until_it_is_closed(tmp_path: Path):
     descriptor, path = open_unfinished(tmp_path, "key")
     age(path)
     assert remove_unfinished(tmp_path) == 0
@@ -90,7 +90,7 @@ def test_writers_and_sweeps_at_once_never_lose_a_file(tmp_path: Path, monkeypatc
         assert all(pool.map(write, range(400)))
 
 
-def test_where_there_are_no_locks_the_age_decides(tmp_path: Path, monkeypatch):
+def test_without_locks_the_age_decides(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(unfinished, "_lock", lambda _: None)
     for name in ("old", "young"):
         descriptor, path = open_unfinished(tmp_path, name)
@@ -118,7 +118,7 @@ def test_a_file_of_somebody_else_stays_whatever_its_age(tmp_path: Path, name: st
         "0.0.x.statistics", "00001.block", "1.0", "12.3.void",
     ],
 )  # fmt: skip
-def test_what_earlier_releases_left_of_every_kind_of_value_is_removed(tmp_path: Path, name: str):
+def test_files_of_earlier_releases_are_removed_for_every_kind_of_value(tmp_path: Path, name: str):
     (tmp_path / f"{name}#1").write_bytes(b"half")
     os.utime(tmp_path / f"{name}#1", (0, 0))
     assert remove_unfinished(tmp_path) == 1

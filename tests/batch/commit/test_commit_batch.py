@@ -76,7 +76,7 @@ def another_hash_sum(document: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("change", [more_inserts, another_hash_sum])
-def test_what_the_sink_was_given_must_be_what_was_summed_up(workshop: Workshop, batch: OpenBatch, change: Edit) -> None:
+def test_the_rows_of_the_sink_must_be_the_summed_rows(workshop: Workshop, batch: OpenBatch, change: Edit) -> None:
     edit(batch, "results/00000.json", change)
     with pytest.raises(AuditError, match="batch 1 of events does not add up at the sink"):
         batch.commit()

@@ -19,7 +19,7 @@ def test_a_reference_travels_and_opens_the_batch_elsewhere(workshop: Workshop) -
     assert sum(each.batch.num_rows for each in rows) == 5
 
 
-def test_what_travels_to_tasks_opens_no_catalog(workshop: Workshop) -> None:
+def test_references_to_tasks_open_no_catalog(workshop: Workshop) -> None:
     workshop.append(range(5))
     batch = workshop.open()
     given = Credentials(catalog_properties={"token": "of the catalog"}, storage_options={"token": "of the storage"})

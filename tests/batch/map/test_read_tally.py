@@ -57,7 +57,7 @@ def test_a_file_that_is_read_with_other_row_ids_too_counts_with_each() -> None:
     assert found.rows_read == 10
 
 
-def test_what_is_handed_on_must_have_the_signed_count_of_what_was_read() -> None:
+def test_shuffled_rows_must_have_the_signed_count_of_the_rows_read() -> None:
     tally(a=5, b=7).require({0: 2, 1: -7}, what="map task 3")
     with pytest.raises(AuditError, match=r"^map task 3 read 2 rows net in change ordinal 0 and hands on 1;"):
         tally(a=5, b=7).require({0: 1, 1: -7}, what="map task 3")

@@ -46,14 +46,14 @@ def test_summaries_never_promise_less_than_is_read(workshop: Workshop, steps: tu
             assert bound >= file_bytes(workshop, part)
 
 
-def test_where_summaries_prove_that_all_fits_no_manifest_is_read(
+def test_no_manifest_is_read_if_summaries_prove_that_all_fits(
     workshop: Workshop, steps: tuple[Step, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("icefloe.batch.open.batch_bounds.plan_scan_tasks", None)
     assert steps_within(workshop.table, steps, max_bytes=2**40) == len(steps)
 
 
-def test_what_reads_more_than_it_may_is_refused_with_both_numbers() -> None:
+def test_a_batch_that_reads_too_much_is_refused_with_both_numbers() -> None:
     refuse_large_scan(10, max_scan_bytes=10, batch="batch 3 of events")
     refuse_large_scan(10, max_scan_bytes=None, batch="batch 3 of events")
     sentence = (

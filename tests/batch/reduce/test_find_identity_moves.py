@@ -109,7 +109,7 @@ def test_net_changes_compare_the_ends(workshop: Workshop) -> None:
 
 
 @pytest.mark.parametrize("memory_bytes", [20_000, 1])
-def test_what_does_not_fit_into_memory_gives_the_same_changes(tmp_path: Path, memory_bytes: int) -> None:
+def test_rows_beyond_memory_give_the_same_changes(tmp_path: Path, memory_bytes: int) -> None:
     """Slices of the row hashes, and of the identities within a reduce partition."""
     delivered = []
     for memory in (1 << 30, memory_bytes):

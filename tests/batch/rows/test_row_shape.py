@@ -163,6 +163,6 @@ def test_text_that_is_dictionary_encoded_stays_so() -> None:
         ({"identity": by("ids")}, "identifier column 'ids' is not in the table; did you mean 'id'"),
     ],
 )
-def test_what_does_not_fit_the_table_is_one_sentence(options: dict[str, Any], sentence: str) -> None:
+def test_an_option_that_does_not_fit_the_table_is_one_sentence(options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(TerminalError, match=sentence):
         shape(**options)

@@ -84,7 +84,7 @@ def test_the_hash_of_an_identity_is_that_of_its_columns() -> None:
     assert routed_by[1] == hashes[1]
 
 
-def test_what_was_written_comes_back_from_any_part_of_it() -> None:
+def test_shuffled_rows_come_back_from_any_part_of_them() -> None:
     rows = shuffled("row_id")
     batch, _, routed_by = rows.to_shuffle(changed(rows))
     weights, ordinals = pa.array([1, 1, -1]), pa.array([0, 0, 1], pa.int32())

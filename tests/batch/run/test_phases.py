@@ -97,7 +97,7 @@ def test_threads_give_the_same_changes(workshop: Workshop, batch: OpenBatch) -> 
 @pytest.mark.parametrize(
     "change", [flip, lambda data: data[: len(data) // 2], lambda _: b""], ids=["flip", "cut", "empty"]
 )
-def test_what_is_damaged_before_coalesce_or_reading_is_made_again(
+def test_outputs_damaged_before_coalesce_or_reading_are_made_again(
     workshop: Workshop, batch: OpenBatch, name: str, change: Callable[[bytes], bytes]
 ) -> None:
     batch.run(Phase.SHUFFLE_WRITE)

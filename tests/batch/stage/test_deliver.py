@@ -13,7 +13,7 @@ def test_every_change_type_has_a_weight() -> None:
     assert sum(CHANGE_WEIGHTS.values()) == 0
 
 
-def test_what_leaves_is_counted_and_summed_in_any_number_of_batches(workshop: Workshop, monkeypatch) -> None:
+def test_delivered_rows_are_counted_and_summed_in_any_number_of_batches(workshop: Workshop, monkeypatch) -> None:
     workshop.append([1, 2, 3])
     folder = workshop.open().batch_folder
     rows = pa.record_batch(

@@ -47,7 +47,7 @@ def test_batches_that_follow_one_another_are_whole(batches) -> None:
         ([batch(0, None, 5), batch(1, 2, 5)], "batch 1 .* begins after snapshot 2, but batch 0 ended at snapshot 5"),
     ],
 )
-def test_what_is_delivered_twice_is_reported(batches, sentence: str) -> None:
+def test_a_change_that_is_delivered_twice_is_reported(batches, sentence: str) -> None:
     [found] = breaks_between(EMPTY, batches)
     assert re.search(sentence, found)
 

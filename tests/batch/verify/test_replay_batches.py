@@ -41,7 +41,7 @@ def part(workshop: Workshop, batch: int) -> pa.Table:
     return pq.ParquetFile(path).read()
 
 
-def test_what_was_delivered_leads_to_the_table(delivered: Workshop) -> None:
+def test_the_delivered_changes_lead_to_the_table(delivered: Workshop) -> None:
     assert verified(delivered) == VerifyReport(batches=3, changes=42 + 6 + 2, rows=42, differing_rows=0, sentences=())
 
 

@@ -16,7 +16,7 @@ def numbers(workshop: Workshop, *batches: CommitRecord) -> list[list[int]]:
     return [[batch.batch_number for batch in each.batches] for each in schema_runs(workshop.table.refresh(), batches)]
 
 
-def test_what_counts_begins_with_the_last_batch_that_had_no_snapshot_before_it() -> None:
+def test_verification_begins_with_the_last_batch_without_a_snapshot_before_it() -> None:
     batches = [commit(0, None, 1), commit(1, 1, 2), commit(2, None, 5), commit(3, 5, 6)]
     assert since_last_start(batches) == batches[2:]
     assert since_last_start(batches[:2]) == batches[:2]

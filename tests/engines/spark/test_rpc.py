@@ -48,7 +48,7 @@ def test_no_other_job_authenticates_for_it_would_lack_the_secret(master: SparkMa
     assert not [key for key in conf(master) if key.startswith(("spark.auth", "spark.network", "spark.io"))]
 
 
-def test_what_a_pipeline_sets_wins_and_never_leaves_encryption_without_authentication() -> None:
+def test_the_pipelines_settings_win_and_never_leave_encryption_without_authentication() -> None:
     assert rpc_settings({"spark.authenticate": "false"}, master=YARN, environ=NOWHERE) == {}
     tls = {"spark.ssl.rpc.enabled": "true"}
     assert rpc_settings(tls, master=YARN, environ=NOWHERE) == {"spark.authenticate": "true"}

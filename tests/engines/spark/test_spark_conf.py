@@ -37,7 +37,7 @@ def test_the_driver_stays_here_whatever_the_machine_is_set_to() -> None:
     assert conf({})["spark.submit.deployMode"] == "client"
 
 
-def test_what_the_pipeline_sets_wins() -> None:
+def test_the_pipelines_settings_win() -> None:
     assert conf({"spark.executor.memoryOverhead": "9g"})["spark.executor.memoryOverhead"] == "9g"
 
 

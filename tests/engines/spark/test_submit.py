@@ -83,7 +83,7 @@ def test_credentials_reach_the_driver_in_its_environment_only(spark: FakeSpark) 
 
 
 @pytest.mark.parametrize(("family", "kind"), [("terminal", TerminalError), ("transient", TransientError)])
-def test_what_the_job_says_of_itself_is_raised(spark: FakeSpark, family: str, kind: type[IcefloeError]) -> None:
+def test_the_error_of_a_job_is_raised(spark: FakeSpark, family: str, kind: type[IcefloeError]) -> None:
     spark.write(exit_code=1, error={"version": 1, "family": family, "sentence": "the reason", "facts": {"map_id": 7}})
     with pytest.raises(kind, match=r"^the reason$") as raised:
         submit(spark.folder)
@@ -136,7 +136,7 @@ def test_deploy_mode_cluster_is_refused(spark: FakeSpark) -> None:
         submit(spark.folder, spark={"conf": {"spark.submit.deployMode": "cluster"}})
 
 
-def test_what_no_job_can_start_with_is_found_before_one_is_started(spark: FakeSpark) -> None:
+def test_settings_that_no_job_starts_with_are_found_before_one_is_started(spark: FakeSpark) -> None:
     java = spark.folder / "bin" / "java"
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho 'java.specification.version = 17' >&2\n")

@@ -35,7 +35,7 @@ def test_workers_that_run_no_python_at_all_may_be_there_later() -> None:
         refuse_other_libraries(lost)
 
 
-def test_what_a_driver_lacks_too_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_the_driver_lacks_too_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_libraries, "_LIBRARIES", ("no-such-library",))
     assert found_libraries(0)["no-such-library"] is None
     refuse_other_libraries(Workers())

@@ -96,7 +96,7 @@ def test_a_list_of_files_is_refused_by_the_first_that_lies_elsewhere() -> None:
         refuse_elsewhere(ConfinedIO(Unreachable(), LAKE, table="t"), ["s3://lake/a", "s3://other/b", "s3://third/c"])
 
 
-def test_what_is_allowed_is_kept_when_a_table_is_loaded_again(tmp_path: Path) -> None:
+def test_allowed_places_are_kept_when_a_table_is_loaded_again(tmp_path: Path) -> None:
     make_table(tmp_path).append(rows(1))
     catalog = {"uri": f"sqlite:///{tmp_path}/catalog.db"}
     loaded = load_table(catalog, "db.events", allowed_locations=["s3://archive/events"])

@@ -92,7 +92,7 @@ def test_a_warehouse_that_is_a_name_adds_nothing(warehouse: str | None) -> None:
     assert places("s3://lake/t", warehouse=warehouse) == places("s3://lake/t")
 
 
-def test_where_the_catalog_says_that_the_metadata_is_is_a_place_too() -> None:
+def test_the_place_of_the_metadata_in_the_catalog_is_a_place_too() -> None:
     found = places("s3://lake/t", metadata="s3://metadata/t/1.metadata.json")
     assert found.hold("s3://metadata/t/manifest.avro")
     assert found.hold("s3://lake/t/a.parquet")
@@ -128,7 +128,7 @@ def test_a_table_cannot_claim_more_of_a_disk_than_the_folder_above_its_metadata(
         assert not found.hold("/data/wh/other/a.parquet")
 
 
-def test_what_is_allowed_is_a_folder_and_not_its_bucket() -> None:
+def test_an_allowed_place_is_a_folder_and_not_its_bucket() -> None:
     found = places("s3://lake/t", allowed=("s3://archive/events/", "file:///mnt/old"))
     assert found.hold("s3a://archive/events/a.parquet")
     assert found.hold("/mnt/old/a.parquet")

@@ -57,7 +57,7 @@ def test_positions_behind_the_end_of_the_data_file_are_dropped(tmp_path: Path) -
     assert positions.of(file, [0, 1]) == {0: BitMap64([4]), 1: BitMap64([0])}
 
 
-def test_what_names_another_data_file_deletes_nothing(tmp_path: Path) -> None:
+def test_a_delete_of_another_data_file_deletes_nothing(tmp_path: Path) -> None:
     one, two = data_file(tmp_path, "one", 5), data_file(tmp_path, "two", 9)
     positions = deleted(
         [

@@ -29,7 +29,7 @@ def read(delete_file: DeleteFile) -> BitMap64:
 
 
 @pytest.mark.parametrize(("blob", "positions"), GOLDEN, ids=["arrays", "runs"])
-def test_what_iceberg_wrote_is_read(tmp_path: Path, blob: bytes, positions: BitMap64) -> None:
+def test_vectors_that_iceberg_wrote_are_read(tmp_path: Path, blob: bytes, positions: BitMap64) -> None:
     written = write_blob(tmp_path / "dv.puffin", blob, data_file=DATA_FILE, record_count=len(positions))
     assert read(written) == positions
 

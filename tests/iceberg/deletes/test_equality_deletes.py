@@ -96,7 +96,7 @@ KEYS = st.tuples(st.none() | st.integers(0, 4), st.none() | st.sampled_from(["x"
     keys=st.lists(st.lists(KEYS, max_size=6), min_size=1, max_size=5),
     memory_bytes=st.sampled_from([1, 64, 128, 1 << 20]),
 )
-def test_what_is_deleted_is_the_same_whatever_fits_into_memory(
+def test_the_same_rows_are_deleted_whatever_fits_into_memory(
     folder: Path, rows: Rows, keys: list[Rows], memory_bytes: int
 ) -> None:
     file = data(folder, rows, row_group_size=7)

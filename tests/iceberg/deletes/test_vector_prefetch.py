@@ -84,7 +84,7 @@ def test_the_vector_that_is_damaged_is_named_also_where_others_were_asked_for(tm
         held[0]
 
 
-def test_what_one_request_fetches_is_near_and_not_too_much() -> None:
+def test_the_ranges_of_one_request_are_near_and_not_too_large() -> None:
     vectors = {
         0: vector("p", 4, 100), 1: vector("p", 104 + MIB, 100), 2: vector("p", 205 + 2 * MIB, 100),
         3: vector("q", 104, 7), 4: vector("q", 111, 9 * MIB), 5: vector("q", 111 + 9 * MIB, 7),

@@ -185,7 +185,7 @@ def test_a_file_with_another_number_of_rows_than_the_metadata_says_is_refused(tm
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[:-20], lambda _: b"", lambda data: b"x" * len(data)])
-def test_what_is_no_orc_is_damaged_and_named(tmp_path: Path, damage: Any) -> None:
+def test_a_file_that_is_no_orc_is_damaged_and_named(tmp_path: Path, damage: Any) -> None:
     file = write_orc(tmp_path / "f.orc", ROWS)
     Path(file.path).write_bytes(damage(Path(file.path).read_bytes()))
     with pytest.raises(TerminalError, match=r"data file .*f\.orc of table db\.t cannot be decoded: .*damaged"):

@@ -201,7 +201,7 @@ NOON = datetime(2024, 2, 29, 12, 0, 0, 123000)
     ],
     ids=str,
 )
-def test_what_other_writers_put_into_files_has_the_tables_type(
+def test_columns_of_other_writers_have_the_tables_type(
     tmp_path: Path, array: pa.Array, kind: IcebergType, expected: object, store_schema: bool
 ) -> None:
     file = write_file(tmp_path / "f.parquet", column("c", array), store_schema=store_schema)

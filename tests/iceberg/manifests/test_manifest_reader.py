@@ -124,7 +124,7 @@ def test_a_manifest_with_fewer_entries_than_its_list_says_is_damaged(tmp_path: P
         reader.data_entries(head_manifest(table, reader))
 
 
-def test_what_is_gone_damaged_or_out_of_reach_is_one_sentence_of_its_kind(
+def test_a_missing_damaged_or_unreachable_file_is_one_sentence_of_its_kind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = make_table(tmp_path)

@@ -56,7 +56,7 @@ def test_the_manifest_list_has_our_fields() -> None:
     }
 
 
-def test_what_a_manifest_list_says_of_partitions_has_our_fields() -> None:
+def test_the_partitions_of_a_manifest_list_have_our_fields() -> None:
     summaries = MANIFEST_LIST_FILE_SCHEMAS[3].find_field(507).field_type
     assert isinstance(summaries, ListType)
     fields = {field.field_id: field.name for field in summaries.element_type.fields}

@@ -90,7 +90,7 @@ ID = NestedField(1, "id", LongType(), required=True)
 NAME = NestedField(2, "name", StringType())
 
 
-def test_what_need_not_change_is_not_copied() -> None:
+def test_arrays_that_need_not_change_are_not_copied() -> None:
     batch = pa.RecordBatch.from_pylist([{"id": 1, "name": "a"}, {"id": 2, "name": None}], file_schema(ID, NAME))
     seen = project(batch, Schema(NAME, ID))
     assert [buffer.address for buffer in seen["name"].buffers()] == [b.address for b in batch["name"].buffers()]

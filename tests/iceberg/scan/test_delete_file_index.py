@@ -114,7 +114,7 @@ def test_deletion_vectors_in_one_file_are_distinguished_by_their_place() -> None
     assert one.identity != other.identity
 
 
-def test_what_is_in_force_follows_the_state_also_of_delete_files_that_are_seen_later() -> None:
+def test_delete_files_in_force_follow_the_state_even_if_they_are_seen_later() -> None:
     delete_files = DeleteFileIndex({})
     first = delete_files.numbers([delete_entry(path="first")])
     assert delete_files.in_force(data_entry(), first) == first

@@ -30,7 +30,7 @@ def file_of(table: Table, snapshot_id: int) -> Path:
     return Path(path.removeprefix("file://"))
 
 
-def test_what_the_first_step_removed_is_read_as_long_as_it_is_there(table: Table) -> None:
+def test_files_that_the_first_step_removed_are_read_as_long_as_they_exist(table: Table) -> None:
     first, second, third = snapshot_ids(table)
     expire(table, first)
     assert [step.end_snapshot_id for step in plan_range(table, after_snapshot_id=first).steps] == [second, third]

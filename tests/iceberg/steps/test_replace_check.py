@@ -131,7 +131,7 @@ def test_a_data_file_that_got_lost_on_the_way_is_an_error_whatever_deletes_rows(
         tables.check([files, deletes], [rewritten, deletes])
 
 
-def test_where_other_delete_files_reach_what_it_replaced_it_cannot_be_checked() -> None:
+def test_a_replace_of_files_with_other_delete_files_cannot_be_checked() -> None:
     tables = Tables()
     files = tables.manifest("files", 1, rows("a", ADDED, 1, 10))
     deletes = tables.manifest("deletes", 1, delete("d", ADDED, 1, 9, referenced_data_file="a"))

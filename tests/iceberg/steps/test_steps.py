@@ -380,7 +380,7 @@ def test_parents_in_a_circle_are_an_error_and_do_not_hang(tmp_path: Path) -> Non
         plan_range(table)
 
 
-def test_where_the_metadata_log_ends_commits_are_split_with_a_warning(tmp_path: Path) -> None:
+def test_commits_before_the_end_of_the_metadata_log_are_split_with_a_warning(tmp_path: Path) -> None:
     table = appended(tmp_path, 4, **{"write.metadata.previous-versions-max": "2"})
     first, _, third, fourth = snapshot_ids(table)
     planned = plan_range(table)

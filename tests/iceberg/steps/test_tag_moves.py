@@ -65,7 +65,7 @@ def test_a_tag_that_was_moved_back_stops_a_pipeline_that_wants_to_fail(table: Ta
     assert plan_tag_move(table, tag="v", after_snapshot_id=ids[1], on_rollback="fail").steps
 
 
-def test_what_a_tag_pointed_to_may_have_expired(table: Table) -> None:
+def test_the_former_snapshot_of_a_tag_may_have_expired(table: Table) -> None:
     ids = snapshot_ids(table)
     move(table, ids[3])
     table.maintenance.expire_snapshots().by_ids(ids[:2]).commit()

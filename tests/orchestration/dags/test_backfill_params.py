@@ -36,7 +36,7 @@ def test_an_id_and_a_timestamp_may_bound_different_ends() -> None:
         ({"after_timestamp": "yesterday"}, "expected a date and time"),
     ],
 )
-def test_what_is_no_range_is_refused(conf: dict[str, Any], sentence: str) -> None:
+def test_a_wrong_range_is_refused(conf: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         backfill_range(conf)
 

@@ -65,7 +65,7 @@ def test_lists_and_pages_say_what_a_dag_and_its_tasks_do(dags: dict[str, DAG]) -
         assert all(task.doc_md for task in dag.tasks)
 
 
-def test_what_a_task_passes_on_is_one_mapping(dags: dict[str, DAG]) -> None:
+def test_the_result_of_a_task_is_one_mapping(dags: dict[str, DAG]) -> None:
     # Airflow's page takes a string of digits for a number and rounds it, unless it stands inside a mapping.
     for task_id in ("plan", "coalesce", "commit"):
         assert dags["flights"].get_task(task_id).multiple_outputs is False
@@ -141,7 +141,7 @@ def test_a_schedule_that_airflow_refuses_breaks_its_own_file_only(tmp_path: Path
     assert set(make_dags(tmp_path)) == {"a", "b", "b__backfill"}
 
 
-def test_what_is_not_built_yet_is_a_broken_dag(tmp_path: Path) -> None:
+def test_a_file_with_a_key_that_is_not_built_is_a_broken_dag(tmp_path: Path) -> None:
     write_pipeline(tmp_path, pin=True)
     dags = make_dags(tmp_path)
     assert set(dags) == {"flights"}

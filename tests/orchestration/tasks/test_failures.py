@@ -18,7 +18,7 @@ from icefloe.storage.location import open_store
 from support.pipelines.pipeline_files import pipeline_from
 
 
-def test_what_retrying_cannot_help_fails_at_once_with_the_tasks_name() -> None:
+def test_a_final_error_fails_at_once_with_the_tasks_name() -> None:
     with pytest.raises(AirflowFailException, match=r"^plan: the column is gone$"), clear_failures("plan"):
         raise TerminalError("the column is gone")
 
@@ -99,7 +99,7 @@ def test_the_pipelines_status_says_what_a_task_failed_of(pipeline: Pipeline) -> 
     assert (trouble.sentence, trouble.phase, trouble.is_final) == ("the column is gone", "plan", True)
 
 
-def test_what_airflow_retries_is_no_final_trouble(pipeline: Pipeline) -> None:
+def test_an_error_that_airflow_retries_is_no_final_trouble(pipeline: Pipeline) -> None:
     with pytest.raises(TransientError), clear_failures("commit", pipeline):
         raise TransientError("the store timed out")
     trouble = told(pipeline)
@@ -128,7 +128,7 @@ def test_a_status_that_cannot_be_written_hides_no_error(tmp_path: Path) -> None:
         raise TerminalError("the column is gone")
 
 
-def test_what_airflow_masks_in_logs_is_masked_in_the_status_too(pipeline: Pipeline) -> None:
+def test_values_masked_in_airflows_logs_are_masked_in_the_status_too(pipeline: Pipeline) -> None:
     mask_secret("hunter2hunter2")
     with pytest.raises(TransientError), clear_failures("plan", pipeline):
         raise TransientError("the lake of hunter2hunter2 did not answer")

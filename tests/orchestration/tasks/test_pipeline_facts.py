@@ -4,7 +4,7 @@ from icefloe.orchestration.tasks.pipeline_facts import PipelineFacts, broken_doc
 from support.pipelines.pipeline_files import pipeline_from
 
 
-def test_what_a_dag_says_of_its_pipeline_is_read_back(tmp_path: Path) -> None:
+def test_the_pipeline_in_a_dag_is_read_back(tmp_path: Path) -> None:
     pipeline = pipeline_from(tmp_path, storage_conn_id="lake_s3")
     facts = PipelineFacts.of({"plan": pipeline_facts_document(pipeline), "other": "no JSON"})
     assert facts.pipeline == pipeline
@@ -22,7 +22,7 @@ def test_a_broken_file_is_named_once() -> None:
     assert (facts.sentence, facts.path) == ("flights.yaml:3: unknown key 'tabel'", str(path))
 
 
-def test_what_another_release_wrote_is_a_sentence_or_nothing() -> None:
+def test_a_document_of_another_release_is_a_sentence_or_nothing() -> None:
     assert PipelineFacts.of({"plan": '{"version": 2}'}) == PipelineFacts()
     later = PipelineFacts.of({"plan": '{"version": 1, "pipeline": {"path": "x.yaml", "data": {"later": 1}}}'})
     assert later.sentence is not None

@@ -20,7 +20,7 @@ def test_every_chapter_is_a_page_whose_links_lead_to_headings_that_are_there() -
             assert manual.picture(picture).is_file()
 
 
-def test_what_is_changed_is_shown_and_html_is_text(tmp_path: Path) -> None:
+def test_a_changed_page_is_shown_and_html_is_text(tmp_path: Path) -> None:
     manual = Manual(tmp_path)
     page = tmp_path / "notes.md"
     page.write_text("# One\n\n<script>alert(1)</script> [out](../secret.md) [bad](javascript:alert)\n")

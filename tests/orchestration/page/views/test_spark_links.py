@@ -22,7 +22,7 @@ def test_a_phase_that_has_ended_leads_to_the_history_server_where_there_is_one()
     assert unknown == {"application_id": "app-1", "url": None, "is_live": False}
 
 
-def test_what_no_spark_ran_has_no_link_and_an_address_that_is_no_web_page_is_none() -> None:
+def test_a_phase_without_spark_has_no_link_and_a_foreign_address_is_none() -> None:
     assert (
         spark_links([{"phase": "coalesce"}, {"phase": "plan", "spark_application_id": None}], None, history=None) == {}
     )
