@@ -27,7 +27,9 @@ def test_the_smaller_of_two_limits_counts() -> None:
 
 @pytest.mark.parametrize("value", ["many", "0", "2.5", ""])
 def test_a_number_that_is_none_is_named_with_its_key(value: str) -> None:
-    with pytest.raises(TerminalError, match=r"^spark\.conf sets spark\.executor\.instances to .*: a whole number"):
+    with pytest.raises(
+        TerminalError, match=r"^spark\.conf sets spark\.executor\.instances to .*: expected a whole number"
+    ):
         executor_cores({"spark.executor.instances": value})
 
 

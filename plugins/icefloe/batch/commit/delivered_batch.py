@@ -97,8 +97,8 @@ class DeliveredBatch:
         if given != (signed_count, delivered_sums.hash_sum()):
             raise AuditError(
                 f"{what} does not add up at the sink: {signed_count} rows net with hash sum "
-                f"{delivered_sums.hash_sum():032x} left, {given[0]} with {given[1]:032x} were written; the batch is "
-                "not delivered, report this with the batch's folder",
+                f"{delivered_sums.hash_sum():032x} were delivered, but {given[0]} with {given[1]:032x} were written; "
+                "the batch is not delivered, report this with the batch's folder",
                 what=what,
             )
         return delivered_sums
