@@ -20,7 +20,7 @@ _LONGEST: Final = (
     "tests/cli/test_kill.py",
     "tests/cli/test_unanswered.py",
     "tests/dags/",
-    "tests/redaction/test_planted_secrets.py",
+    "tests/redaction/test_",
     "tests/iceberg/test_avro_limits.py",
 )
 """Groups that would keep one process busy when all others are done, the longest first."""

@@ -42,7 +42,7 @@ DELETES: Final = (
         path="iceberg/scan/changed_files.py",
         before="if entry.status is not EntryStatus.DELETED)\n            self._live_in[",
         after=")\n            self._live_in[",
-        suite=("tests/iceberg/scan/test_changed_files.py",),
+        suite=("tests/iceberg/scan/test_changed_delete_files.py",),
     ),
     Mutation(
         name="deletes in force are forgotten when a table is loaded",

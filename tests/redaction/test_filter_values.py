@@ -12,7 +12,7 @@ from icefloe.errors import TerminalError
 from icefloe.orchestration.tasks import calls as use_cases
 from icefloe.orchestration.tasks.failures import clear_failures
 from icefloe.pipeline.pipeline_file import load_pipeline
-from redaction.test_planted_secrets import Outlets, add_files, airflow, run, told_of
+from redaction.outlets import Outlets, add_files, airflow, run, told_of
 from redaction.traces import traces_of
 from redaction.wrong_configurations import Case
 from support.pipelines.workshop import Workshop

@@ -1,4 +1,4 @@
-from iceberg.scan.test_changed_files import ADDED, data
+from iceberg.scan.fake_manifests import ADDED, data
 from icefloe.iceberg.scan.changed_files import FileTerm
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES
 from icefloe.iceberg.scan.scan_tasks import scan_tasks

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
-from iceberg.scan.test_changed_files import ADDED, DELETED, EXISTING, FakeReader, data, delete
+from iceberg.scan.fake_manifests import ADDED, DELETED, EXISTING, FakeReader, data, delete
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, ManifestFile

@@ -2,9 +2,8 @@ from pathlib import Path
 
 import pytest
 from pyiceberg.expressions import EqualTo
-from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Operation, Summary
 
+from iceberg.steps.planned_ranges import appended, as_replace, ends
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.history import (
     ExpiredHistoryError,
@@ -15,21 +14,6 @@ from icefloe.iceberg.history.history import (
 from icefloe.iceberg.step import StepKind
 from icefloe.iceberg.steps.steps import plan_range
 from support.tables.planning_tables import edit_metadata, make_table, rows, snapshot_ids
-
-
-def appended(folder: Path, count: int, **properties: str) -> Table:
-    table = make_table(folder, **properties)
-    for number in range(count):
-        table.append(rows(number))
-    return table
-
-
-def ends(table: Table, **options: object) -> list[int]:
-    return [step.end_snapshot_id for step in plan_range(table, **options).steps]
-
-
-def expire(table: Table, *ids: int) -> None:
-    table.maintenance.expire_snapshots().by_ids(list(ids)).commit()
 
 
 def test_a_range_is_the_commits_after_its_start_up_to_its_end(tmp_path: Path) -> None:
@@ -139,185 +123,6 @@ def test_unknown_snapshots_are_one_sentence(tmp_path: Path) -> None:
         plan_range(table, up_to_snapshot_id=42)
     with pytest.raises(ExpiredHistoryError, match="snapshot 42, which expired or never existed"):
         plan_range(table, after_snapshot_id=42)
-
-
-def test_a_range_backwards_is_refused_even_where_rollbacks_are_compensated(tmp_path: Path) -> None:
-    table = appended(tmp_path, 3)
-    first, _, third = snapshot_ids(table)
-    with pytest.raises(NotAnAncestorError, match=f"{third} is not an ancestor of snapshot {first}"):
-        plan_range(table, after_snapshot_id=third, up_to_snapshot_id=first, on_rollback="compensate")
-
-
-@pytest.mark.parametrize("commits_since", [0, 2])
-def test_a_rollback_is_one_step_between_two_states_followed_by_the_commits_since(
-    tmp_path: Path, commits_since: int
-) -> None:
-    table = appended(tmp_path, 3)
-    _, second, third = snapshot_ids(table)
-    table.manage_snapshots().rollback_to_snapshot(second).commit()
-    for number in range(commits_since):
-        table.append(rows(20 + number))
-    steps = plan_range(table, after_snapshot_id=third, on_rollback="compensate").steps
-    assert steps[0].kind is StepKind.STATES
-    assert (steps[0].start_snapshot_id, steps[0].end_snapshot_id) == (third, second)
-    assert steps[0].commit_snapshot_id == second
-    moved = [entry for entry in table.metadata.snapshot_log if entry.snapshot_id == second][-1]
-    assert steps[0].commit_timestamp_us == moved.timestamp_ms * 1000
-    assert [step.end_snapshot_id for step in steps[1:]] == snapshot_ids(table)[3:]
-    with pytest.raises(NotAnAncestorError, match=f"the branch was moved to snapshot {second}"):
-        plan_range(table, after_snapshot_id=third, on_rollback="fail")
-
-
-def test_of_several_rollbacks_only_where_the_last_one_landed_counts(tmp_path: Path) -> None:
-    table = appended(tmp_path, 3)
-    first, _, third = snapshot_ids(table)
-    table.manage_snapshots().rollback_to_snapshot(first).commit()
-    table.append(rows(10))
-    table.append(rows(11))
-    tenth = snapshot_ids(table)[3]
-    table.manage_snapshots().rollback_to_snapshot(tenth).commit()
-    table.append(rows(12))
-    steps = plan_range(table, after_snapshot_id=third, on_rollback="compensate").steps
-    assert [(step.kind, step.end_snapshot_id) for step in steps] == [
-        (StepKind.STATES, tenth),
-        (StepKind.COMMIT, snapshot_ids(table)[5]),
-    ]
-
-
-def test_another_snapshot_set_current_is_compensated(tmp_path: Path) -> None:
-    table = appended(tmp_path, 1)
-    table.manage_snapshots().create_branch(snapshot_ids(table)[0], "audit").commit()
-    table.append(rows(5), branch="audit")
-    table.append(rows(6))
-    _, on_audit, on_main = snapshot_ids(table)
-    table.manage_snapshots().set_current_snapshot(on_audit).commit()
-    steps = plan_range(table, after_snapshot_id=on_main, on_rollback="compensate").steps
-    assert [(step.kind, step.start_snapshot_id, step.end_snapshot_id) for step in steps] == [
-        (StepKind.STATES, on_main, on_audit)
-    ]
-
-
-def test_a_moved_branch_is_compensated_from_the_metadata_files(tmp_path: Path) -> None:
-    table = appended(tmp_path, 3)
-    first, second, third = snapshot_ids(table)
-    table.manage_snapshots().create_branch(third, "audit").commit()
-    table.manage_snapshots().remove_branch("audit").create_branch(second, "audit").commit()
-    table.append(rows(9), branch="audit")
-    steps = plan_range(table, branch="audit", after_snapshot_id=third, on_rollback="compensate").steps
-    assert [(step.kind, step.end_snapshot_id) for step in steps] == [
-        (StepKind.STATES, second),
-        (StepKind.COMMIT, snapshot_ids(table)[3]),
-    ]
-    assert first not in steps[0].snapshot_ids
-
-
-def test_a_snapshot_that_a_branch_never_had_is_no_start_on_it(
-    tmp_path: Path,
-) -> None:
-    table = appended(tmp_path, 1)
-    table.manage_snapshots().create_branch(snapshot_ids(table)[0], "audit").commit()
-    table.append(rows(5), branch="audit")
-    table.append(rows(6))
-    on_main = snapshot_ids(table)[2]
-    with pytest.raises(NotAnAncestorError, match=f"{on_main} is not an ancestor of .* on branch 'audit'"):
-        plan_range(table, branch="audit", after_snapshot_id=on_main, on_rollback="compensate")
-    edit_metadata(table, metadata_log=[])
-    assert plan_range(table, branch="audit", after_snapshot_id=on_main, on_rollback="compensate").steps
-
-
-def test_a_replaced_table_without_its_snapshot_log_is_compensated(tmp_path: Path) -> None:
-    table = appended(tmp_path, 2)
-    _, second = snapshot_ids(table)
-    table.append(rows(9), branch="new")
-    replacement = snapshot_ids(table)[2]
-    table.manage_snapshots().set_current_snapshot(replacement).commit()
-    edit_metadata(table, snapshot_log=[table.metadata.snapshot_log[-1]])
-    steps = plan_range(table, after_snapshot_id=second, on_rollback="compensate").steps
-    assert [(step.kind, step.start_snapshot_id, step.end_snapshot_id) for step in steps] == [
-        (StepKind.STATES, second, replacement)
-    ]
-
-
-def test_an_expired_start_that_is_still_a_parent_is_fine(tmp_path: Path) -> None:
-    table = appended(tmp_path, 3)
-    first, second, third = snapshot_ids(table)
-    kept = [snapshot for snapshot in table.metadata.snapshots if snapshot.snapshot_id != first]
-    edit_metadata(table, snapshots=kept)
-    planned = plan_range(table, after_snapshot_id=first)
-    assert [step.end_snapshot_id for step in planned.steps] == [second, third]
-    assert planned.steps[0].start_snapshot_id is None
-    with pytest.raises(ExpiredHistoryError, match=f"oldest snapshot still there is {second}"):
-        plan_range(table)
-
-
-def test_expired_history_is_an_error_that_names_the_oldest_snapshot_still_there(tmp_path: Path) -> None:
-    table = appended(tmp_path, 4)
-    first, second, third, _ = snapshot_ids(table)
-    expire(table, first, second)
-    assert table.snapshot_by_id(third).parent_snapshot_id is None
-    with pytest.raises(ExpiredHistoryError) as error:
-        plan_range(table)
-    assert error.value.oldest_snapshot_id == third
-    assert (
-        f"the start of its history, which expired or never existed: the oldest snapshot still there is {third}"
-        in str(error.value)
-    )
-    with pytest.raises(ExpiredHistoryError):
-        plan_range(table, after_snapshot_id=second)
-
-
-def test_a_gap_between_start_and_end_is_expired_history_and_no_rollback(tmp_path: Path) -> None:
-    table = appended(tmp_path, 4)
-    first, second, third, _ = snapshot_ids(table)
-    expire(table, second)
-    with pytest.raises(ExpiredHistoryError, match=f"the snapshots after it have expired: the oldest .* is {third}"):
-        plan_range(table, after_snapshot_id=first, on_rollback="compensate")
-
-
-def test_from_earliest_starts_with_the_state_of_the_oldest_snapshot_still_there(tmp_path: Path) -> None:
-    table = appended(tmp_path, 4)
-    first, second, third, fourth = snapshot_ids(table)
-    whole = plan_range(table, load="from_earliest")
-    assert [step.kind for step in whole.steps] == [StepKind.COMMIT] * 4
-    expire(table, first, second)
-    steps = plan_range(table, load="from_earliest").steps
-    assert [(step.kind, step.end_snapshot_id) for step in steps] == [
-        (StepKind.INITIAL, third),
-        (StepKind.COMMIT, fourth),
-    ]
-
-
-def test_an_oldest_snapshot_that_replaced_everything_counts_as_the_start(tmp_path: Path) -> None:
-    table = appended(tmp_path, 2)
-    with table.transaction() as transaction:
-        transaction.overwrite(rows(5, 6))
-    ids = snapshot_ids(table)
-    expire(table, *ids[:-1])
-    table.append(rows(7))
-    planned = plan_range(table)
-    assert planned.steps[0].end_snapshot_id == ids[-1]
-    assert len(planned.steps) == 2
-
-
-def test_a_full_load_is_one_state(tmp_path: Path) -> None:
-    table = appended(tmp_path, 3)
-    _, second, third = snapshot_ids(table)
-    assert [(s.kind, s.end_snapshot_id) for s in plan_range(table, load="full").steps] == [(StepKind.INITIAL, third)]
-    assert ends(table, load="full", up_to_snapshot_id=second) == [second]
-    assert plan_range(make_table(tmp_path, name="empty"), load="full").steps == ()
-    with pytest.raises(ValueError, match="starts without a snapshot"):
-        plan_range(table, load="full", after_snapshot_id=second)
-
-
-def as_replace(table: Table, snapshot_id: int) -> None:
-    """Give a snapshot the operation of a compaction."""
-    edited = [
-        snapshot.model_copy(update={"summary": Summary(Operation.REPLACE, **snapshot.summary.additional_properties)})
-        if snapshot.snapshot_id == snapshot_id
-        else snapshot
-        for snapshot in table.metadata.snapshots
-    ]
-    edit_metadata(table, snapshots=edited)
 
 
 def test_replace_snapshots_are_skipped_and_take_no_ordinal(tmp_path: Path) -> None:

@@ -1,0 +1,134 @@
+"""Manifests that are not written, and what the steps over them change."""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.types import PrimitiveType
+
+from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.delete_file import DeleteFile, FileContent
+from icefloe.iceberg.history.history import History
+from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, ManifestFile
+from icefloe.iceberg.manifests.pyiceberg_avro import FieldSummary
+from icefloe.iceberg.scan.changed_files import StepFiles
+from icefloe.iceberg.step import Step, StepKind
+
+ADDED, EXISTING, DELETED = EntryStatus.ADDED, EntryStatus.EXISTING, EntryStatus.DELETED
+
+
+@dataclass
+class FakeReader:
+    """Manifests by snapshot and entries by manifest, without files."""
+
+    lists: dict[int, list[ManifestFile]] = field(default_factory=dict)
+    entries: dict[str, list[Any]] = field(default_factory=dict)
+    read: list[str] = field(default_factory=list)
+    key_types: dict[int, PrimitiveType] = field(default_factory=dict)
+    partition_types: dict[int, list[PrimitiveType]] = field(default_factory=dict)
+
+    def manifests(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
+        return tuple(self.lists[snapshot.snapshot_id])
+
+    def data_entries(self, manifest: ManifestFile, paths: Collection[str] | None = None) -> list[DataEntry]:
+        self.read.append(manifest.path)
+        return [entry for entry in self.entries[manifest.path] if paths is None or entry.data_file.path in paths]
+
+    def delete_entries(self, manifest: ManifestFile) -> tuple[DeleteEntry, ...]:
+        self.read.append(manifest.path)
+        return tuple(self.entries[manifest.path])
+
+    def in_parallel(self, read: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
+        return [read(item) for item in items]
+
+    def write(self, path: str, snapshot_id: int, *entries: DataEntry | DeleteEntry) -> ManifestFile:
+        counts = {status: sum(entry.status is status for entry in entries) for status in EntryStatus}
+        self.entries[path] = list(entries)
+        return ManifestFile(
+            path=path,
+            spec_id=0,
+            holds_deletes=any(isinstance(entry, DeleteEntry) for entry in entries),
+            added_snapshot_id=snapshot_id,
+            added_files_count=counts[ADDED],
+            existing_files_count=counts[EXISTING],
+            deleted_files_count=counts[DELETED],
+        )
+
+
+def data(path: str, status: EntryStatus, snapshot_id: int, sequence_number: int = 1, **facts: Any) -> DataEntry:
+    file = DataFile(
+        path=path,
+        file_format="PARQUET",
+        spec_id=0,
+        record_count=1,
+        file_size_bytes=1,
+        sequence_number=sequence_number,
+        **facts,
+    )
+    return DataEntry(
+        status=status, snapshot_id=snapshot_id, data_file=file, partition=(0, ()), lower_bounds={}, upper_bounds={}
+    )
+
+
+def delete(path: str, status: EntryStatus, snapshot_id: int, sequence_number: int, **facts: Any) -> DeleteEntry:
+    file = DeleteFile(
+        path=path,
+        content=FileContent.POSITION_DELETES,
+        file_format="PARQUET",
+        spec_id=0,
+        record_count=1,
+        file_size_bytes=1,
+        sequence_number=sequence_number,
+        **facts,
+    )
+    return DeleteEntry(
+        status=status, snapshot_id=snapshot_id, delete_file=file, partition=(0, ()), is_unpartitioned=True
+    )
+
+
+def step(kind: StepKind, *snapshot_ids: int, start: int | None = None) -> Step:
+    return Step(
+        change_ordinal=0,
+        kind=kind,
+        start_snapshot_id=start,
+        end_snapshot_id=snapshot_ids[-1],
+        snapshot_ids=snapshot_ids,
+        commit_snapshot_id=snapshot_ids[-1],
+        commit_timestamp_us=0,
+    )
+
+
+def files(reader: FakeReader, *steps: Step) -> StepFiles:
+    snapshots = {
+        snapshot_id: Snapshot(snapshot_id=snapshot_id, parent_snapshot_id=None, timestamp_ms=0, manifest_list="")
+        for snapshot_id in reader.lists
+    }
+    return StepFiles(steps, History(table_name="db.t", snapshots=snapshots, refs={}), reader)
+
+
+def weights(reader: FakeReader, of: Step) -> dict[str, int]:
+    return {term.entry.data_file.path: term.weight for term in files(reader, of).terms(of)}
+
+
+def terms(reader: FakeReader, *of: Step) -> list[dict[str, list[tuple[int, list[str]]]]]:
+    """For each step by data file (weight, delete files in force)."""
+    step_files = files(reader, *of)
+    found = []
+    for each in of:
+        by_path: dict[str, list[tuple[int, list[str]]]] = {}
+        for term in step_files.terms(each):
+            in_force = sorted(step_files.delete_file(number).path for number in term.delete_files)
+            by_path.setdefault(term.entry.data_file.path, []).append((term.weight, in_force))
+        found.append(by_path)
+    return found
+
+
+def in_partition(entry: Any, value: int) -> Any:
+    return replace(entry, partition=(1, (value,)))
+
+
+def days(manifest: ManifestFile, first: int, last: int) -> ManifestFile:
+    lower, upper = (day.to_bytes(4, "little") for day in (first, last))
+    summary = FieldSummary(contains_null=False, lower_bound=lower, upper_bound=upper)
+    return replace(manifest, spec_id=1, partitions=(summary,))

@@ -1,0 +1,154 @@
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pyiceberg.types import IntegerType
+
+from iceberg.scan.fake_manifests import (
+    ADDED,
+    DELETED,
+    EXISTING,
+    FakeReader,
+    data,
+    days,
+    delete,
+    in_partition,
+    step,
+    terms,
+)
+from icefloe.iceberg.delete_file import FileContent
+from icefloe.iceberg.manifests.manifest_entries import DataEntry, ManifestFile
+from icefloe.iceberg.step import Step, StepKind
+
+
+def test_a_delete_file_added_or_removed_counts_the_rows_before_less_and_the_rows_after_more() -> None:
+    reader = FakeReader()
+    old = reader.write("old", 1, data("a", ADDED, 1), data("b", ADDED, 1))
+    first = reader.write("first", 2, delete("d", ADDED, 2, 2, referenced_data_file="a"))
+    second = reader.write("second", 3, delete("d", DELETED, 3, 2, referenced_data_file="a"), delete(
+        "e", ADDED, 3, 3, referenced_data_file="a"
+    ))  # fmt: skip
+    reader.lists = {1: [old], 2: [old, first], 3: [old, second]}
+    assert terms(reader, step(StepKind.COMMIT, 2), step(StepKind.COMMIT, 3)) == [
+        {"a": [(-1, []), (1, ["d"])]}, {"a": [(-1, ["d"]), (1, ["e"])]}
+    ]  # fmt: skip
+    assert terms(reader, step(StepKind.COMMIT, 2, 3)) == [{"a": [(-1, []), (1, ["e"])]}]
+    assert reader.read.count("old") == 2
+
+
+def test_a_delete_file_that_reaches_a_file_of_its_own_commit_is_in_force_on_it() -> None:
+    reader = FakeReader()
+    deletes = reader.write("deletes", 2, delete("d", ADDED, 2, 2))
+    reader.lists = {2: [reader.write("new", 2, data("b", ADDED, 2, 2)), deletes]}
+    assert terms(reader, step(StepKind.COMMIT, 2)) == [{"b": [(1, ["d"])]}]
+
+
+def test_a_file_is_removed_with_the_delete_files_that_were_in_force_before() -> None:
+    reader = FakeReader()
+    gone = reader.write("gone", 3, data("a", DELETED, 3, 1), data("b", ADDED, 3, 3))
+    dropped = reader.write("dropped", 3, delete("d", DELETED, 3, 2, referenced_data_file="a"))
+    reader.lists = {3: [gone, dropped]}
+    assert terms(reader, step(StepKind.COMMIT, 3)) == [{"a": [(-1, ["d"])], "b": [(1, [])]}]
+
+
+def test_a_delete_manifest_rewritten_by_a_commit_is_no_change() -> None:
+    reader = FakeReader()
+    deletes = reader.write("m", 2, delete("d", EXISTING, 1, 1, referenced_data_file="a"))
+    reader.lists = {2: [deletes, reader.write("new", 2, data("b", ADDED, 2, 2))]}
+    assert terms(reader, step(StepKind.COMMIT, 2)) == [{"b": [(1, [])]}]
+
+
+@pytest.mark.parametrize(
+    ("of", "expected"),
+    [
+        (step(StepKind.COMMIT, 2), {"a": [(-1, ["d"])], "b": [(1, ["d"])]}),
+        (step(StepKind.STATES, 2, start=1), {"a": [(-1, ["d"])], "b": [(1, ["d"])]}),
+        (step(StepKind.INITIAL, 2), {"b": [(1, ["d"])]}),
+    ],
+    ids=str,
+)
+def test_every_file_has_its_delete_files_in_force(of: Step, expected: dict[str, Any]) -> None:
+    reader = FakeReader()
+    deletes = reader.write("deletes", 0, delete("d", ADDED, 0, 5))
+    first = reader.write("first", 1, data("a", ADDED, 1, 1))
+    gone = reader.write("gone", 2, data("a", DELETED, 2, 1), data("b", ADDED, 2, 4))
+    reader.lists = {1: [deletes, first], 2: [deletes, gone]}
+    assert terms(reader, of) == [expected]
+
+
+def test_a_file_that_nets_to_nothing_is_left_out_whatever_is_in_force_on_it() -> None:
+    reader = FakeReader()
+    deletes = reader.write("deletes", 0, delete("d", ADDED, 0, 9, referenced_data_file="a"))
+    reader.lists = {
+        1: [deletes, reader.write("m1", 1, data("a", ADDED, 1))],
+        2: [deletes, reader.write("m2", 2, data("a", DELETED, 2))],
+    }
+    assert terms(reader, step(StepKind.COMMIT, 1, 2)) == [{}]
+
+
+def test_states_with_different_delete_files_differ_in_the_files_these_reach() -> None:
+    reader = FakeReader()
+    shared = reader.write("shared", 1, data("a", ADDED, 1), data("b", ADDED, 1))
+    deletes = reader.write("deletes", 2, delete("d", ADDED, 2, 5, referenced_data_file="b"))
+    reader.lists = {1: [shared], 2: [shared, deletes]}
+    assert terms(reader, step(StepKind.STATES, 2, start=1)) == [{"b": [(-1, []), (1, ["d"])]}]
+    assert terms(reader, step(StepKind.STATES, 1, start=2)) == [{"b": [(-1, ["d"]), (1, [])]}]
+
+
+def test_a_compaction_between_two_steps_changes_what_is_in_force_without_a_term() -> None:
+    reader = FakeReader()
+    old = reader.write("old", 1, data("a", ADDED, 1))
+    first = reader.write("first", 2, delete("d", ADDED, 2, 2, referenced_data_file="a"))
+    merged = reader.write("merged", 3, delete("d", DELETED, 3, 2), delete("m", ADDED, 3, 2, referenced_data_file="a"))
+    last = reader.write("last", 4, delete("e", ADDED, 4, 4, referenced_data_file="a"))
+    reader.lists = {1: [old], 2: [old, first], 3: [old, merged], 4: [old, merged, last]}
+    assert terms(reader, step(StepKind.COMMIT, 2), step(StepKind.COMMIT, 4)) == [
+        {"a": [(-1, []), (1, ["d"])]}, {"a": [(-1, ["m"]), (1, ["e", "m"])]}
+    ]  # fmt: skip
+
+
+def test_delete_manifests_are_not_read_where_nothing_is_read() -> None:
+    reader = FakeReader()
+    reader.lists = {2: [reader.write("deletes", 1, delete("d", ADDED, 1, 5))]}
+    assert terms(reader, step(StepKind.COMMIT, 2)) == [{}]
+    assert reader.read == []
+
+
+def test_of_the_manifests_that_a_commit_left_alone_only_those_are_read_that_list_files_of_changed_partitions() -> None:
+    reader = FakeReader(partition_types={0: [], 1: [IntegerType()]})
+    old = [
+        days(reader.write(f"day{day}", 1, in_partition(data(f"f{day}", ADDED, 1), day)), day, day) for day in range(9)
+    ]
+    unpartitioned = reader.write("unpartitioned", 1, data("u", ADDED, 1))
+    changed = reader.write("changed", 2, in_partition(delete("d", ADDED, 2, 2), 4))
+    reader.lists = {1: [*old, unpartitioned], 2: [*old, unpartitioned, changed]}
+    assert terms(reader, step(StepKind.COMMIT, 2)) == [{"f4": [(-1, []), (1, ["d"])]}]
+    assert set(reader.read) == {"changed", "day4"}
+    reader.read.clear()
+    assert terms(reader, step(StepKind.STATES, 2, start=1)) == [{"f4": [(-1, []), (1, ["d"])]}]
+    assert set(reader.read) == {"changed", "day4"}
+
+
+def test_equality_deletes_of_no_partition_reach_files_of_every_spec() -> None:
+    reader = FakeReader(partition_types={0: [], 1: [IntegerType()]})
+    old = [days(reader.write(f"day{day}", 1, in_partition(data(f"f{day}", ADDED, 1), day)), day, day) for day in (1, 2)]
+    entry = delete("d", ADDED, 2, 2)
+    entry = replace(entry, delete_file=replace(entry.delete_file, content=FileContent.EQUALITY_DELETES))
+    reader.lists = {2: [*old, reader.write("changed", 2, entry)]}
+    assert terms(reader, step(StepKind.COMMIT, 2)) == [{f"f{n}": [(-1, []), (1, ["d"])] for n in (1, 2)}]
+
+
+def test_entries_of_files_that_no_changed_delete_file_names_are_not_built() -> None:
+    asked = []
+
+    class AskedReader(FakeReader):
+        def data_entries(self, manifest: ManifestFile, paths: Collection[str] | None = None) -> list[DataEntry]:
+            asked.append((manifest.path, paths))
+            return super().data_entries(manifest, paths)
+
+    reader = AskedReader()
+    old = reader.write("old", 1, data("a", ADDED, 1), data("b", ADDED, 1))
+    reader.lists = {2: [old, reader.write("new", 2, delete("d", ADDED, 2, 2, referenced_data_file="a"))]}
+    assert terms(reader, step(StepKind.COMMIT, 2)) == [{"a": [(-1, []), (1, ["d"])]}]
+    assert asked == [("old", {"a"})]

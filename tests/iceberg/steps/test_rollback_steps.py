@@ -1,0 +1,108 @@
+from pathlib import Path
+
+import pytest
+
+from iceberg.steps.planned_ranges import appended
+from icefloe.iceberg.history.history import (
+    NotAnAncestorError,
+)
+from icefloe.iceberg.step import StepKind
+from icefloe.iceberg.steps.steps import plan_range
+from support.tables.planning_tables import edit_metadata, rows, snapshot_ids
+
+
+def test_a_range_backwards_is_refused_even_where_rollbacks_are_compensated(tmp_path: Path) -> None:
+    table = appended(tmp_path, 3)
+    first, _, third = snapshot_ids(table)
+    with pytest.raises(NotAnAncestorError, match=f"{third} is not an ancestor of snapshot {first}"):
+        plan_range(table, after_snapshot_id=third, up_to_snapshot_id=first, on_rollback="compensate")
+
+
+@pytest.mark.parametrize("commits_since", [0, 2])
+def test_a_rollback_is_one_step_between_two_states_followed_by_the_commits_since(
+    tmp_path: Path, commits_since: int
+) -> None:
+    table = appended(tmp_path, 3)
+    _, second, third = snapshot_ids(table)
+    table.manage_snapshots().rollback_to_snapshot(second).commit()
+    for number in range(commits_since):
+        table.append(rows(20 + number))
+    steps = plan_range(table, after_snapshot_id=third, on_rollback="compensate").steps
+    assert steps[0].kind is StepKind.STATES
+    assert (steps[0].start_snapshot_id, steps[0].end_snapshot_id) == (third, second)
+    assert steps[0].commit_snapshot_id == second
+    moved = [entry for entry in table.metadata.snapshot_log if entry.snapshot_id == second][-1]
+    assert steps[0].commit_timestamp_us == moved.timestamp_ms * 1000
+    assert [step.end_snapshot_id for step in steps[1:]] == snapshot_ids(table)[3:]
+    with pytest.raises(NotAnAncestorError, match=f"the branch was moved to snapshot {second}"):
+        plan_range(table, after_snapshot_id=third, on_rollback="fail")
+
+
+def test_of_several_rollbacks_only_where_the_last_one_landed_counts(tmp_path: Path) -> None:
+    table = appended(tmp_path, 3)
+    first, _, third = snapshot_ids(table)
+    table.manage_snapshots().rollback_to_snapshot(first).commit()
+    table.append(rows(10))
+    table.append(rows(11))
+    tenth = snapshot_ids(table)[3]
+    table.manage_snapshots().rollback_to_snapshot(tenth).commit()
+    table.append(rows(12))
+    steps = plan_range(table, after_snapshot_id=third, on_rollback="compensate").steps
+    assert [(step.kind, step.end_snapshot_id) for step in steps] == [
+        (StepKind.STATES, tenth),
+        (StepKind.COMMIT, snapshot_ids(table)[5]),
+    ]
+
+
+def test_another_snapshot_set_current_is_compensated(tmp_path: Path) -> None:
+    table = appended(tmp_path, 1)
+    table.manage_snapshots().create_branch(snapshot_ids(table)[0], "audit").commit()
+    table.append(rows(5), branch="audit")
+    table.append(rows(6))
+    _, on_audit, on_main = snapshot_ids(table)
+    table.manage_snapshots().set_current_snapshot(on_audit).commit()
+    steps = plan_range(table, after_snapshot_id=on_main, on_rollback="compensate").steps
+    assert [(step.kind, step.start_snapshot_id, step.end_snapshot_id) for step in steps] == [
+        (StepKind.STATES, on_main, on_audit)
+    ]
+
+
+def test_a_moved_branch_is_compensated_from_the_metadata_files(tmp_path: Path) -> None:
+    table = appended(tmp_path, 3)
+    first, second, third = snapshot_ids(table)
+    table.manage_snapshots().create_branch(third, "audit").commit()
+    table.manage_snapshots().remove_branch("audit").create_branch(second, "audit").commit()
+    table.append(rows(9), branch="audit")
+    steps = plan_range(table, branch="audit", after_snapshot_id=third, on_rollback="compensate").steps
+    assert [(step.kind, step.end_snapshot_id) for step in steps] == [
+        (StepKind.STATES, second),
+        (StepKind.COMMIT, snapshot_ids(table)[3]),
+    ]
+    assert first not in steps[0].snapshot_ids
+
+
+def test_a_snapshot_that_a_branch_never_had_is_no_start_on_it(
+    tmp_path: Path,
+) -> None:
+    table = appended(tmp_path, 1)
+    table.manage_snapshots().create_branch(snapshot_ids(table)[0], "audit").commit()
+    table.append(rows(5), branch="audit")
+    table.append(rows(6))
+    on_main = snapshot_ids(table)[2]
+    with pytest.raises(NotAnAncestorError, match=f"{on_main} is not an ancestor of .* on branch 'audit'"):
+        plan_range(table, branch="audit", after_snapshot_id=on_main, on_rollback="compensate")
+    edit_metadata(table, metadata_log=[])
+    assert plan_range(table, branch="audit", after_snapshot_id=on_main, on_rollback="compensate").steps
+
+
+def test_a_replaced_table_without_its_snapshot_log_is_compensated(tmp_path: Path) -> None:
+    table = appended(tmp_path, 2)
+    _, second = snapshot_ids(table)
+    table.append(rows(9), branch="new")
+    replacement = snapshot_ids(table)[2]
+    table.manage_snapshots().set_current_snapshot(replacement).commit()
+    edit_metadata(table, snapshot_log=[table.metadata.snapshot_log[-1]])
+    steps = plan_range(table, after_snapshot_id=second, on_rollback="compensate").steps
+    assert [(step.kind, step.start_snapshot_id, step.end_snapshot_id) for step in steps] == [
+        (StepKind.STATES, second, replacement)
+    ]

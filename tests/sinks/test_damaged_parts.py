@@ -1,0 +1,120 @@
+"""Parts that are damaged, and parts that late attempts of other releases write."""
+
+from dataclasses import replace
+
+import pytest
+
+from icefloe.sinks import files
+from icefloe.sinks.files import FilesSink
+from icefloe.sinks.sink import DamagedPartsError
+from icefloe.storage.location import open_store
+from icefloe.storage.store import KeyMissingError
+from sinks.delivered_changes import changes, message, summary
+from sinks.large_part import overtaken_attempt
+from sinks.written_parts import BATCH, DAMAGES, contents, deliver, other_bytes, write
+from support.fakes.stores import CountingStore, Fault, FaultyStore
+
+
+@pytest.mark.parametrize("is_old", [False, True], ids=["sizes of each file", "of all files, by an earlier release"])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_part_that_is_not_there_as_it_was_written_is_never_named_by_a_manifest(
+    store, folder, small_groups, damage, is_old
+):
+    sink = FilesSink(store, target_file_bytes=60_000)
+    parts = {0: changes(60), 1: changes(10_000)}
+    messages = [message(number, rows.num_rows, write(sink, number, [rows])) for number, rows in parts.items()]
+    if is_old:
+        messages = [replace(each, details={"names": each.details["names"]}) for each in messages]
+    DAMAGES[damage](folder / "batch=3" / "part-00001-1.parquet")
+    with pytest.raises(DamagedPartsError, match=r"1 of 2 parts in .*batch=3 differ from .*part-00001") as caught:
+        sink.commit(summary(BATCH, 10_060), messages)
+    assert caught.value.numbers == (1,)
+    with pytest.raises(KeyMissingError):
+        sink.manifest(BATCH)
+    write(sink, 1, [parts[1]])
+    sink.commit(summary(BATCH, 10_060), messages)
+    assert [part.rows for part in sink.manifest(BATCH).parts] == [60, 10_000]
+
+
+def test_bytes_that_moved_from_one_file_of_a_part_to_another_are_seen(store, folder, small_groups):
+    sink = FilesSink(store, target_file_bytes=60_000)
+    messages = [message(0, 10_000, write(sink, 0, [changes(10_000)]))]
+    first, second = (folder / "batch=3" / name for name in ("part-00000.parquet", "part-00000-1.parquet"))
+    second.write_bytes(first.read_bytes()[-1:] + second.read_bytes())
+    first.write_bytes(first.read_bytes()[:-1])
+    with pytest.raises(DamagedPartsError, match=r"part-00000\.parquet has \d+ bytes, \d+ were written"):
+        sink.commit(summary(BATCH, 10_000), messages)
+
+
+def test_a_late_attempt_restores_a_file_of_a_whole_batch_that_is_gone(sink, folder):
+    deliver(sink, {0: changes(60), 1: changes(10)})
+    first = contents(folder)
+    (folder / "batch=3" / "part-00001.parquet").unlink()
+    write(sink, 1, [changes(10)])
+    assert contents(folder) == first
+
+
+def test_existing_results_are_seen_by_one_listing(sink, store):
+    messages = [message(number, 5, write(sink, number, [changes(5)])) for number in range(20)]
+    counting = CountingStore(store)
+    FilesSink(counting).commit(summary(BATCH, 100), messages)
+    assert counting.calls == {"list": 1, "create": 1}
+
+
+@pytest.mark.parametrize("stopped_at", ["size", "create"])
+def test_an_attempt_of_another_pyarrow_that_was_stopped_before_its_write_replaces_no_byte_of_a_whole_batch(
+    store, folder, monkeypatch, stopped_at
+):
+    def overtake() -> None:
+        monkeypatch.undo()
+        deliver(FilesSink(store), {0: changes(5_000)})
+        committed.update(contents(folder))
+
+    committed: dict[str, bytes] = {}
+    stopped = FaultyStore(store, Fault(operation=stopped_at, key="*/part-*", action=overtake))
+    other_bytes(monkeypatch)
+    write(FilesSink(stopped), 0, [changes(5_000)])
+    assert stopped.struck
+    assert contents(folder) == committed
+    [part] = FilesSink(store).manifest(BATCH).parts
+    assert part.size_bytes == (folder / "batch=3" / "part-00000.parquet").stat().st_size
+
+
+def test_a_stopped_attempt_replaces_no_file_of_more_than_64_mib_either():
+    assert overtaken_attempt(open_store("memory://large")) == []
+
+
+def test_files_stay_below_what_one_request_can_carry_whatever_the_target(store, folder, small_groups, monkeypatch):
+    monkeypatch.setattr(files, "_MOST_FILE_BYTES", 60_000)
+    for number, target_file_bytes in enumerate((None, 10**9)):
+        written = write(FilesSink(store, target_file_bytes=target_file_bytes), number, [changes(10_000)])
+        assert len(written.details["names"]) > 2
+        assert max(written.details["sizes"]) < 120_000
+
+
+def test_a_part_of_another_pyarrow_is_kept_and_counts_with_its_own_size(sink, folder, monkeypatch):
+    with monkeypatch.context() as patched:
+        other_bytes(patched)
+        first = write(sink, 0, [changes(5_000)])
+    before = contents(folder)
+    second = write(sink, 0, [changes(5_000)])
+    assert (second, contents(folder)) == (first, before)
+    sink.commit(summary(BATCH, 5_000), [message(0, 5_000, second)])
+
+
+@pytest.mark.parametrize("damage", ["emptied", "cut", "longer"])
+def test_a_damaged_part_is_replaced(sink, folder, damage):
+    write(sink, 0, [changes(5_000)])
+    before = contents(folder)
+    DAMAGES[damage](folder / "batch=3" / "part-00000.parquet")
+    write(sink, 0, [changes(5_000)])
+    assert contents(folder) == before
+
+
+def test_a_part_of_the_right_size_with_other_bytes_is_replaced(sink, folder):
+    write(sink, 0, [changes(5_000)])
+    before = contents(folder)
+    file = folder / "batch=3" / "part-00000.parquet"
+    file.write_bytes(bytes(file.stat().st_size))
+    write(sink, 0, [changes(5_000)])
+    assert contents(folder) == before

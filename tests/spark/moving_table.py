@@ -1,0 +1,105 @@
+"""Tables of five commits whose history then moves, and what pipelines over them deliver."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from icefloe.batch.verify.replay_batches import verify_batches
+from icefloe.iceberg.history.history import is_replace
+from icefloe.iceberg.step import StepKind
+from spark.range_check import changes_of, check_range
+from support.pipelines.workshop import Workshop
+from support.spark.java_states import JavaStates
+from support.spark.row_counts import Row
+from support.spark.spark_table import SparkTable
+from support.tiers import extended
+
+CreateTable = Callable[..., SparkTable]
+
+
+VARIANTS = {
+    "V1": {"format_version": 1},
+    "V2": {},
+    "V2, position deletes": {"mode": "merge-on-read"},
+    "V3, deletion vectors": {"mode": "merge-on-read", "format_version": 3},
+}
+
+
+EVERY_VARIANT = pytest.mark.parametrize(
+    "table", [*map(extended, list(VARIANTS)[:2]), *list(VARIANTS)[2:]], indirect=True
+)
+
+
+WITH_DELETE_FILES = pytest.mark.parametrize("table", list(VARIANTS)[2:], indirect=True)
+
+
+def create_moving_table(create_table: CreateTable, variant: str) -> SparkTable:
+    """Five commits: rows, more rows, an update, a delete, an update of rows of both files."""
+    made = create_table("id bigint, v int", **VARIANTS[variant])
+    insert(made, 0, 20)
+    insert(made, 20, 30)
+    made.sql("UPDATE {table} SET v = 1 WHERE id IN (3, 4, 25)")
+    made.sql("DELETE FROM {table} WHERE id IN (4, 5, 6)")
+    made.sql("UPDATE {table} SET v = 2 WHERE id IN (3, 7, 26)")
+    return made
+
+
+def insert(table: SparkTable, start: int, stop: int) -> None:
+    table.sql(f"INSERT INTO {{table}} SELECT /*+ COALESCE(1) */ id, 0 FROM range({start}, {stop}, 1, 1)")
+
+
+def call(table: SparkTable, procedure: str, *arguments: object) -> None:
+    """One of Iceberg's procedures on the table."""
+    given = "".join(f", {argument}" for argument in arguments)
+    table.lab.sql(f"CALL lab.system.{procedure}('{table.identifier}'{given})")
+
+
+def head(table: SparkTable, ref: str = "main") -> int:
+    return table.load().metadata.refs[ref].snapshot_id
+
+
+def states_of(table: SparkTable, *snapshot_ids: int | None) -> dict[int | None, Counter[Row]]:
+    java = JavaStates(table)
+    return {snapshot_id: java.rows_at(snapshot_id) for snapshot_id in snapshot_ids}
+
+
+def check_steps(table: SparkTable, after: int | None, *ends: int, **options: Any) -> None:
+    """The changes after a snapshot are the differences from state to state, with and without an identity."""
+    states = states_of(table, after, *ends)
+    for identity in (["id"], []):
+        found = changes_of(table, after, identifier_columns=identity, **options)
+        check_range(found, states, [after, *ends], identity)
+
+
+def followed(table: SparkTable, folder: Path, **keys: Any) -> Workshop:
+    """A pipeline over the table."""
+    catalog = {"name": "lab", **table.lab.catalog_properties}
+    return Workshop(folder=folder, table=table.load()).set(catalog=catalog, table=table.identifier, **keys)
+
+
+def check_batch(workshop: Workshop, table: SparkTable, ends: Sequence[int], kinds: Sequence[StepKind] = ()) -> None:
+    """The next batch has steps to these states."""
+    batch = workshop.open()
+    after = batch.plan.after_snapshot_id
+    assert [step.end_snapshot_id for step in batch.plan.steps] == list(ends)
+    assert not kinds or [step.kind for step in batch.plan.steps] == list(kinds)
+    report = batch.deliver()
+    states = states_of(table, after, *ends)
+    found = workshop.changes(report.batch_number)
+    check_range(found.drop_columns(["_batch"]) if found.num_columns else found, states, [after, *ends], ["id"])
+    assert verify_batches(workshop.session()).is_equal
+
+
+def compact(table: SparkTable, procedure: str) -> None:
+    """One of Iceberg's rewrites, told to rewrite all there is."""
+    options = ", options => map('rewrite-all', 'true')" if procedure != "rewrite_manifests" else ""
+    table.lab.sql(f"CALL lab.system.{procedure}(table => '{table.identifier}'{options})")
+
+
+def changing(table: SparkTable) -> list[int]:
+    """The lineage without compactions."""
+    snapshots = {snapshot.snapshot_id: snapshot for snapshot in table.load().metadata.snapshots}
+    return [snapshot_id for snapshot_id in table.snapshot_ids() if not is_replace(snapshots[snapshot_id])]

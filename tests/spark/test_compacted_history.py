@@ -1,0 +1,159 @@
+"""Histories that lose something: compaction and expiry."""
+
+from pathlib import Path
+
+import pytest
+
+from icefloe.batch.open.batch_bounds import ScanTooLargeError, steps_within
+from icefloe.batch.verify.replay_batches import verify_batches
+from icefloe.flow import Route
+from icefloe.iceberg.history.history import ExpiredHistoryError
+from icefloe.iceberg.scan.scan_tasks import plan_scan_tasks
+from icefloe.iceberg.steps.steps import plan_range
+from spark.moving_table import (
+    EVERY_VARIANT,
+    VARIANTS,
+    WITH_DELETE_FILES,
+    CreateTable,
+    changing,
+    check_batch,
+    compact,
+    create_moving_table,
+    followed,
+    head,
+    insert,
+    states_of,
+)
+from spark.range_check import changes_of, check_range, check_ranges
+from support.spark.java_states import JavaStates
+from support.spark.java_writers import JavaWriters
+from support.spark.spark_table import SparkTable
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def table(request: pytest.FixtureRequest, create_table: CreateTable) -> SparkTable:
+    return create_moving_table(create_table, getattr(request, "param", "V2"))
+
+
+@WITH_DELETE_FILES
+def test_the_bytes_of_a_batch_are_those_of_its_data_files_and_delete_files_each_once(
+    table: SparkTable, tmp_path: Path
+) -> None:
+    loaded = table.load()
+    steps = plan_range(loaded).steps
+    sizes = [plan_scan_tasks(loaded, steps[:count]).file_size_bytes for count in range(1, len(steps) + 1)]
+    assert sizes == sorted(sizes)
+    for bound in {size + more for size in sizes for more in (-1, 0)}:
+        assert steps_within(loaded, steps, max_bytes=bound) == max(1, sum(size <= bound for size in sizes))
+    workshop = followed(table, tmp_path, initial_load="from_earliest", max_bytes_per_batch=sizes[2])
+    check_batch(workshop, table, table.snapshot_ids()[:3])
+    with pytest.raises(ScanTooLargeError, match="would read"):
+        workshop.set(max_scan_bytes=1).prepare()
+
+
+@EVERY_VARIANT
+def test_compaction_of_data_deletes_and_manifests_is_no_change(table: SparkTable, tmp_path: Path) -> None:
+    workshop = followed(table, tmp_path)
+    workshop.deliver()
+    compact(table, "rewrite_manifests")
+    table.sql("DELETE FROM {table} WHERE id IN (8, 27)")
+    compact(table, "rewrite_position_delete_files")
+    table.sql("UPDATE {table} SET v = 4 WHERE id IN (9, 28)")
+    compact(table, "rewrite_data_files")
+    compact(table, "rewrite_manifests")
+    assert changes_of(table, changing(table)[-1]).num_rows == 0
+    check_ranges(table, state=lambda snapshot_id, _: JavaStates(table).rows_at(snapshot_id))
+    check_batch(workshop, table, changing(table)[5:])
+    compact(table, "rewrite_data_files")
+    batch = workshop.open()
+    assert (batch.plan.route, batch.plan.skipped_replace_snapshots) == (Route.NOTHING_TO_DO, 1)
+    assert batch.deliver().warnings == ()
+    assert workshop.prepare().plan is None
+
+
+@WITH_DELETE_FILES
+def test_a_compaction_of_files_with_deletes_is_checked_if_vectors_give_the_counts(table: SparkTable) -> None:
+    before = table.snapshot_ids()[-1]
+    compact(table, "rewrite_data_files")
+    warnings = plan_range(table.load(), after_snapshot_id=before).warnings
+    if table.load().format_version == 2:
+        assert "could not be checked that it kept every row" in warnings[0]
+    else:
+        assert warnings == ()
+
+
+@EVERY_VARIANT
+def test_a_cursor_that_expired_alone_is_no_gap_where_the_next_commit_removed_nothing(
+    table: SparkTable, tmp_path: Path
+) -> None:
+    workshop = followed(table, tmp_path)
+    workshop.deliver()
+    last = head(table)
+    state = states_of(table, last)
+    insert(table, 80, 83)
+    table.sql("UPDATE {table} SET v = 5 WHERE id IN (2, 81)")
+    inserted, updated = table.snapshot_ids()[-2:]
+    JavaWriters(table).expire(*table.snapshot_ids()[:-2])
+    assert last not in {snapshot.snapshot_id for snapshot in table.load().metadata.snapshots}
+    states = state | states_of(table, inserted, updated)
+    check_range(changes_of(table, last, identifier_columns=["id"]), states, [last, inserted, updated], ["id"])
+    batch = workshop.open()
+    report = batch.deliver()
+    found = workshop.changes(report.batch_number).drop_columns(["_batch"])
+    check_range(found, states, [last, inserted, updated], ["id"])
+
+
+@EVERY_VARIANT
+def test_a_cursor_that_expired_with_the_files_that_the_next_commit_removed_is_a_gap(
+    table: SparkTable, tmp_path: Path
+) -> None:
+    workshop = followed(table, tmp_path)
+    workshop.deliver()
+    last = head(table)
+    # Rows of every file: as long as one vector of a Puffin file is in force, that file stays.
+    table.sql("UPDATE {table} SET v = 6 WHERE id IN (1, 3, 24, 25)")
+    insert(table, 90, 92)
+    updated, _ = table.snapshot_ids()[-2:]
+    JavaWriters(table).expire(*table.snapshot_ids()[:-2])
+    sentence = f"since snapshot {last}, .* the oldest snapshot still there is {updated} .* was deleted with it"
+    with pytest.raises(ExpiredHistoryError, match=sentence):
+        changes_of(table, last)
+    with pytest.raises(ExpiredHistoryError, match=rf"{sentence}; set on_gap: reload"):
+        workshop.prepare()
+    assert workshop.session().checkpoint.open_batch() is None
+    report = workshop.set(on_gap="reload").deliver()
+    assert report is not None
+    assert (report.after_snapshot_id, report.counts["insert"]) == (
+        None,
+        states_of(table, head(table))[head(table)].total(),
+    )
+    assert verify_batches(workshop.session()).is_equal
+
+
+@EVERY_VARIANT
+def test_files_that_expiry_left_behind_are_read(table: SparkTable) -> None:
+    last = head(table)
+    state = states_of(table, last)
+    table.sql("UPDATE {table} SET v = 6 WHERE id IN (2, 26)")
+    JavaWriters(table).expire(*table.snapshot_ids()[:-1], clean_files=False)
+    found = changes_of(table, last, identifier_columns=["id"])
+    check_range(found, state | states_of(table, head(table)), [last, head(table)], ["id"])
+
+
+@pytest.mark.parametrize("table", list(VARIANTS)[:3], indirect=True)
+def test_a_parent_that_pyiceberg_erased_is_a_gap(table: SparkTable, tmp_path: Path) -> None:
+    workshop = followed(table, tmp_path)
+    workshop.deliver()
+    last = head(table)
+    insert(table, 80, 83)
+    table.load().maintenance.expire_snapshots().by_ids(table.snapshot_ids()[:-1]).commit()
+    assert table.load().metadata.snapshots[0].parent_snapshot_id is None
+    for after in (None, last):
+        with pytest.raises(ExpiredHistoryError, match=f"the oldest snapshot still there is {head(table)}"):
+            changes_of(table, after)
+    with pytest.raises(ExpiredHistoryError, match="set on_gap: reload"):
+        workshop.prepare()
+    assert workshop.set(on_gap="reload", initial_load="from_earliest").deliver() is not None
+    assert verify_batches(workshop.session()).is_equal
