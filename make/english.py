@@ -130,10 +130,10 @@ def _plain(text: str) -> str:
 
 def _texts(tree: ast.Module, docstrings: set[int]) -> Iterator[tuple[int, str]]:
     """The texts of several words in a module, each as it would be printed."""
-    inner: set[int] = set()
+    done = set(docstrings)
     for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr | ast.Constant) and id(node) not in inner | docstrings:
-            inner.update(id(each) for each in ast.walk(node))
+        if isinstance(node, ast.JoinedStr | ast.Constant) and id(node) not in done:
+            done.update(id(each) for each in ast.walk(node))
             said = _CODE.sub("X", _said(node))
             if _PROSE.search(said):
                 yield node.lineno, said
