@@ -19,7 +19,6 @@ from histories.bench import Bench
 from histories.check import Question, check_question
 from histories.cuts import check_cuts, random_cuts
 from histories.selection import EVERYTHING, random_selection
-from icefloe.batch.run_settings import RunSettings
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.errors import NotBuiltError
 
@@ -116,16 +115,16 @@ def _some(random: Random, items: list[Range], count: int) -> list[Range]:
 def _settings(random: Random) -> Iterator[None]:
     """Mostly sizes so small that everything is cut to pieces."""
     sizes: dict[str, Any] = {}
-    memory: dict[str, int] = {}
+    memory_bytes = 2**30
     if random.random() < 0.6:
         sizes = {
             "partitions": random.choice(("auto", 1, 2, 3, 7)),
             "target_size_bytes": random.choice((1, 100, 2**26)),
             "map_task_bytes": random.choice((1, 3000, 2**28)),
         }
-        memory = {"memory_bytes": random.choice((2000, 30_000, 2**30))}
+        memory_bytes = random.choice((2000, 30_000, 2**30))
     with (
         patch("icefloe.api.BatchSpec", partial(BatchSpec, **sizes)),
-        patch("icefloe.api.RunSettings", partial(RunSettings, **memory)),
+        patch("icefloe.api._MEMORY_BYTES", memory_bytes),
     ):
         yield
