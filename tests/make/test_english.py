@@ -93,3 +93,8 @@ def test_a_name_of_a_test_is_checked_for_the_words() -> None:
         (1, "test_a_key_stands_twice has the word 'stands'"),
         (2, "test_what_is_missing_is_named has the word 'what'"),
     ]
+
+
+def test_a_docstring_of_a_test_is_checked_for_its_first_words() -> None:
+    text = 'def deliver():\n    """How it is delivered."""\nTEXT = "What is in a string counts in errors alone"\n'
+    assert list(faults_of_tests(text)) == [(1, "the docstring begins with a clause: How it is delivered.")]
