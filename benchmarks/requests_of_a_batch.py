@@ -52,13 +52,15 @@ def main() -> int:
     catalog = SqlCatalog("lab", **_properties())
     catalog.create_namespace("db")
     table = catalog.create_table("db.rows", SCHEMA)
+
+    def commit_twice() -> None:
+        table.append(_rows(200))
+        table.overwrite(_rows(8), overwrite_filter=EqualTo(term="id", value=8))
+
     steps: dict[str, Callable[[], Any]] = {
         "insert_only": lambda: table.append(_rows(*range(100))),
-        "shuffle, 1 file": lambda: table.overwrite(_rows(7), overwrite_filter=EqualTo("id", 7)),
-        "shuffle, 2 steps": lambda: [
-            table.append(_rows(200)),
-            table.overwrite(_rows(8), overwrite_filter=EqualTo("id", 8)),
-        ],
+        "shuffle, 1 file": lambda: table.overwrite(_rows(7), overwrite_filter=EqualTo(term="id", value=7)),
+        "shuffle, 2 steps": commit_twice,
         "nothing new": lambda: None,
     }
     printed = Printed("batch", *COLUMNS, "seconds", box=None)
@@ -116,7 +118,7 @@ def _further_tasks(catalog: SqlCatalog) -> dict[str, dict[str, float]]:
     for name, shuffle in pipelines:
         _batch(name, "from_now", shuffle)
     ids = range(0, FILES * FILE_ROWS, 2)
-    table.overwrite(_rows(*ids, word="another word"), overwrite_filter=In("id", list(ids)))
+    table.overwrite(_rows(*ids, word="another word"), overwrite_filter=In(term="id", literals=list(ids)))
     one, tasks, ranges, both = (_batch(name, "from_now", shuffle) for name, shuffle in pipelines)
     map_tasks, num_ranges = tasks.map_tasks - one.map_tasks, ranges.ranges - one.ranges
     further["a further map task, shuffle"] = of_task = tasks.less(one, map_tasks)
@@ -146,6 +148,8 @@ def _batch(name: str, initial_load: str, shuffle: Mapping[str, int]) -> _Batch:
     session = _session(name, "db.files", initial_load=initial_load, shuffle={"partitions": 8, **shuffle})
     with counted() as counts:
         report = run_batch(session, environ=os.environ).report
+    if report is None:
+        raise RuntimeError(f"{name} had nothing to do")
     return _Batch(counts=counts, map_tasks=report.map_tasks, ranges=report.ranges)
 
 

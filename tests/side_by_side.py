@@ -57,7 +57,7 @@ def rank_of(node_id: str) -> int:
     return next((rank for rank, start in enumerate(_LONGEST) if group.startswith(start)), len(_LONGEST))
 
 
-class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
+class GroupScheduling(LoadScopeScheduling):
     """Hands out groups in the order in which their tests were collected."""
 
     def __init__(self, config: Any, log: Any) -> None:

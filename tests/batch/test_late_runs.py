@@ -153,7 +153,12 @@ def test_a_first_batch_is_planned_with_the_identity_that_another_run_recorded(wo
     slow.checkpoint.claim(Writer(), new_id=batch.offset.checkpoint_id)
     slow.checkpoint.create_pipeline(pipeline_record(slow, identity, checkpoint_id=str(batch.offset.checkpoint_id)))
     digests: list[BatchSpec] = []
-    offset = record_batch(batch, digest_of=lambda spec: digests.append(spec) or "the digest of that plan")
+
+    def digest_of(spec: BatchSpec) -> str:
+        digests.append(spec)
+        return "the digest of that plan"
+
+    offset = record_batch(batch, digest_of=digest_of)
     assert (offset.spec.identity, offset.plan_digest) == (identity, "the digest of that plan")
     assert digests == [offset.spec]
 

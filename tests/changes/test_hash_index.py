@@ -22,7 +22,7 @@ def pairs_of(index: HashIndex, rows: RowHashes) -> list[tuple[int, int]]:
 
 
 @given(PAIRS, PAIRS)
-def test_every_pair_of_equal_hashes_is_found_once_and_no_other(rows: list, members: list) -> None:
+def test_every_pair_of_equal_hashes_is_found_once_and_no_other(rows: list[int], members: list[int]) -> None:
     index = HashIndex.of(hashes(members), np.arange(len(members), dtype=np.int32))
     expected = [(row, number) for row, one in enumerate(rows) for number, two in enumerate(members) if one == two]
     assert pairs_of(index, hashes(rows)) == expected
@@ -30,7 +30,7 @@ def test_every_pair_of_equal_hashes_is_found_once_and_no_other(rows: list, membe
 
 
 @given(PAIRS)
-def test_distinct_hashes_are_each_once(rows: list) -> None:
+def test_distinct_hashes_are_each_once(rows: list[tuple[int, int]]) -> None:
     distinct = distinct_hashes(hashes(rows))
     assert sorted(distinct[place] for place in range(len(distinct))) == sorted({high << 64 | low for high, low in rows})
 

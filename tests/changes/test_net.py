@@ -1,6 +1,7 @@
 import doctest
 from collections import Counter
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +49,9 @@ def handed_on(states, random):
 
 
 def delivered(changes, *, has_identity):
+    rows: Any
+    ordinals: Any
+    weights: Any
     rows, ordinals, weights = zip(*changes, strict=True) if changes else ([], [], [])
     columns = [pa.array([row[0] for row in rows], KINDS[0]), pa.array([number(row[1]) for row in rows], KINDS[1])]
     hashes, identities = row_hashes(columns), row_hashes(columns[:1]) if has_identity else None
@@ -167,4 +171,4 @@ def test_hashes_that_share_a_lane_are_not_taken_for_each_other(rows, random):
         max(ordinal for ordinal, other in zip(ordinals, identities, strict=True) if other == identities[place])
         for place in positions
     ]
-    assert (positions.dtype, sums.dtype, last.dtype) == (np.int64, np.int64, np.int32)
+    assert (positions.dtype, sums.dtype, last.dtype) == (np.dtype(np.int64), np.dtype(np.int64), np.dtype(np.int32))

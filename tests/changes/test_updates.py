@@ -1,5 +1,6 @@
 import doctest
 from collections import Counter, defaultdict
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +48,9 @@ def oracle(changes, identity):
 
 
 def delivered(changes, identity_columns):
+    rows: Any
+    ordinals: Any
+    weights: Any
     rows, ordinals, weights = zip(*changes, strict=True) if changes else ([], [], [])
     columns = [pa.array([row[index] for row in rows], kind) for index, kind in enumerate(KINDS)]
     hashes, ordinals = row_hashes(columns), np.array(ordinals, np.int32)

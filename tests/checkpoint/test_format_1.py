@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from icefloe.batch.plan_document import Plan, upgraded_plan
+from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.records import (
     CommitRecord,
-    Identity,
     OffsetRecord,
     OwnerRecord,
     PipelineRecord,

@@ -3,9 +3,9 @@ from dataclasses import replace
 
 import pytest
 
+from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.records import (
     CommitRecord,
-    Identity,
     NewerRecordError,
     OffsetRecord,
     PipelineRecord,

@@ -80,11 +80,11 @@ def workspace_of(folder: Path) -> Workspace:
 
 def deliver(pipeline: Path, request: RangeRequest | None = None, stops: Stops | None = None) -> None:
     session = PipelineSession.open(load_pipeline(pipeline), credentials=Credentials(), environ=os.environ)
-    observed = {"observe": stops.observe} if stops else {}
+    observed: dict[str, Any] = {"observe": stops.observe} if stops else {}
     run_batch(session, request, environ=os.environ, **observed)
 
 
-def forked(function: Callable[[], None]) -> int:
+def forked(function: Callable[[], object]) -> int:
     """The id of a child that runs a function and exits with 0, with the exit code of an error, or with `CRASHED`."""
     child = os.fork()
     if child:
@@ -154,7 +154,7 @@ def try_place(scenario: Scenario, places: str, place: int) -> dict[str, Any] | N
     """None where there is no such place any more."""
     stem = f"{scenario.name}{place}"
     pipeline = scenario.folder / f"{stem}.yaml"
-    if ended(forked(lambda: scenario.prepare(stem) and None)):
+    if ended(forked(lambda: scenario.prepare(stem))):
         raise SystemExit("the scenario could not be prepared")
     heard, told = os.pipe()
 

@@ -79,7 +79,7 @@ def test_a_missing_identifier_column(workspace: Workspace) -> None:
 )
 @pytest.mark.parametrize("command", ["run", "plan"])
 def test_columns_and_filters_that_do_not_fit_the_table(
-    workspace: Workspace, command: str, keys: dict[str, object], sentence: str
+    workspace: Workspace, command: str, keys: dict[str, Any], sentence: str
 ) -> None:
     pipeline = workspace.pipeline(**keys)
     before = workspace.files()
@@ -91,7 +91,7 @@ def test_columns_and_filters_that_do_not_fit_the_table(
 
 
 @pytest.mark.parametrize("keys", [{"columns": []}, {"columns": ["id", "id"]}, {"columns": "id"}, {"filter": " "}])
-def test_columns_and_filters_of_no_form_name_file_line_and_key(workspace: Workspace, keys: dict[str, object]) -> None:
+def test_columns_and_filters_of_no_form_name_file_line_and_key(workspace: Workspace, keys: dict[str, Any]) -> None:
     pipeline = workspace.pipeline(**keys)
     [key] = keys
     assert refused(workspace, pipeline).startswith(f"{pipeline}:{line_of(pipeline, key)}: {key} must be ")
@@ -119,7 +119,8 @@ def test_a_rest_catalog_that_is_down(workspace: Workspace) -> None:
 def test_a_place_that_cannot_be_written(workspace: Workspace, key: str) -> None:
     (workspace.folder / "a_file").write_text("")
     url = f"file://{workspace.folder}/a_file/below"
-    pipeline = workspace.pipeline(**{key: url if key == "storage" else {"type": "files", "path": url}})
+    keys: dict[str, Any] = {key: url if key == "storage" else {"type": "files", "path": url}}
+    pipeline = workspace.pipeline(**keys)
     done = icefloe("run", pipeline)
     assert done.code == 65
     assert f"{workspace.folder}/a_file" in done.sentence

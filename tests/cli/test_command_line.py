@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from icefloe.version import VERSION
@@ -23,7 +25,7 @@ def test_no_command_or_an_unknown_one_exits_2() -> None:
 
 
 def test_an_interrupt_exits_130(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: object, **__: object) -> None:
+    def interrupt(*_: object, **__: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("icefloe.cli.run.run_batch", interrupt)
@@ -35,7 +37,7 @@ def test_an_interrupt_exits_130(workspace: Workspace, monkeypatch: pytest.Monkey
 def test_a_fault_of_our_own_shows_its_traceback_and_exits_70(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object, **__: object) -> None:
+    def fail(*_: object, **__: Any) -> None:
         raise ZeroDivisionError("a bug")
 
     monkeypatch.setattr("icefloe.cli.run.run_batch", fail)

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from pyiceberg.types import LongType
 
@@ -46,7 +48,7 @@ def test_validating_leaves_no_file_behind(workspace: Workspace) -> None:
     ],
 )
 def test_a_fault_has_a_cross_and_exits_65(
-    workspace: Workspace, keys: dict[str, object], names: set[str], monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, keys: dict[str, Any], names: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYICEBERG_HOME", str(workspace.folder))
     done = icefloe("validate", workspace.pipeline(**keys))

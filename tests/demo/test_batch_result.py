@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def test_a_batch_that_delivered_what_was_done_differs_in_nothing(result: BatchRe
         ({"route": "insert_only"}, "route is insert_only, not shuffle"),
     ],
 )
-def test_a_batch_that_did_something_else_says_what(result: BatchResult, found: dict[str, int], sentence: str) -> None:
+def test_a_batch_that_did_something_else_says_what(result: BatchResult, found: dict[str, Any], sentence: str) -> None:
     assert replace(result, **found).differences(MADE) == [f"delays of March corrected: {sentence}"]
 
 

@@ -1,4 +1,5 @@
 import re
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,7 @@ def expression(part: str) -> str:
 def test_files_and_folders_are_those_that_runs_leave(block: Block, flights: Flights) -> None:
     # Rows are delivered without their key, so that equal ones are looked for; little files, so that there are many.
     sink = {"target_file_bytes": 2000}
-    keys = {"columns": ["carrier"], "shuffle": {"map_task_bytes": "1KiB"}, "sink": sink}
+    keys: dict[str, Any] = {"columns": ["carrier"], "shuffle": {"map_task_bytes": "1KiB"}, "sink": sink}
     flights.write_pipeline("flights", **keys)
     flights.lake.append(*[(number, f"carrier {number}") for number in range(400)])
     flights.lake.append(*[(number, f"carrier {number}") for number in range(400, 800)])

@@ -37,7 +37,7 @@ __all__ = ["PYICEBERG_OPERATIONS", "PyIcebergBench", "iceberg_schema", "partitio
 
 Condition = Sequence[Any]
 """Column, comparison and value, each a number or a sign: ``[0, "==", 3]``; empty: every row."""
-_COMPARISONS: Final = {"==": EqualTo, "!=": NotEqualTo, "<": LessThan, ">=": GreaterThanOrEqual}
+_COMPARISONS: Final[dict[str, Any]] = {"==": EqualTo, "!=": NotEqualTo, "<": LessThan, ">=": GreaterThanOrEqual}
 _Writer = Table | PyIcebergTransaction
 
 
@@ -180,8 +180,8 @@ def condition(schema: Schema, where: Condition) -> BooleanExpression:
     fields = [field for field in schema.fields if isinstance(field.field_type, PrimitiveType)]
     field = pick(fields, column)
     if seed is None or isinstance(field.field_type, FloatType | DoubleType):
-        return IsNull(field.name) if comparison in ("==", "<") else Not(IsNull(field.name))
-    return _COMPARISONS[comparison](field.name, value_of(field.field_type, seed))
+        return IsNull(term=field.name) if comparison in ("==", "<") else Not(IsNull(term=field.name))
+    return _COMPARISONS[comparison](term=field.name, value=value_of(field.field_type, seed))
 
 
 def iceberg_schema(shape: TableShape) -> Schema:

@@ -3,8 +3,7 @@
 from collections import Counter
 from pathlib import Path
 
-from pyiceberg.io import InputFile
-from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
 
 class CountingIO(PyArrowFileIO):
@@ -14,6 +13,6 @@ class CountingIO(PyArrowFileIO):
         super().__init__()
         self.opened: Counter[str] = Counter()
 
-    def new_input(self, location: str) -> InputFile:
+    def new_input(self, location: str) -> PyArrowFile:
         self.opened[Path(location).name] += 1
         return super().new_input(location)

@@ -2,8 +2,7 @@
 
 from threading import Barrier, Lock
 
-from pyiceberg.io import InputFile
-from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
 FAR = "far://bucket"
 
@@ -21,7 +20,7 @@ class FarIO(PyArrowFileIO):
         self._lock = Lock()
         self.opened: list[str] = []
 
-    def new_input(self, location: str) -> InputFile:
+    def new_input(self, location: str) -> PyArrowFile:
         self._barrier.wait(timeout=20)
         with self._lock:
             self.opened.append(location)

@@ -23,7 +23,7 @@ def write(table: Table, random: Random, number: int) -> None:
         case "append":
             table.append(rows(100 + number))
         case "delete":
-            table.delete(EqualTo("id", random.randrange(10)))
+            table.delete(EqualTo(term="id", value=random.randrange(10)))
         case "upsert":
             table.upsert(rows(random.randrange(10), 200 + number, value=str(number)), ["id"])
         case "rollback":

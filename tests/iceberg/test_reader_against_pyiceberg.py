@@ -187,7 +187,11 @@ def test_a_partition_column_that_the_files_lack_comes_from_the_partition(tmp_pat
     table = create_table(tmp_path, Schema(NestedField(1, "id", LongType()), NestedField(2, "day", DateType())))
     with table.update_spec() as update:
         update.add_field("day", IdentityTransform(), "day")
-    rows = [{"id": 1, "day": date(2024, 2, 29)}, {"id": 2, "day": None}, {"id": 3, "day": date(1960, 1, 1)}]
+    rows: list[dict[str, Any]] = [
+        {"id": 1, "day": date(2024, 2, 29)},
+        {"id": 2, "day": None},
+        {"id": 3, "day": date(1960, 1, 1)},
+    ]
     for row in rows:
         table.append(rows_of(table, [row]))
     for path in paths(table):

@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 import pytest
 
@@ -6,7 +7,7 @@ from icefloe.documents import dump_document, load_document
 from icefloe.iceberg.step import Step, StepKind, refuse_gaps_in_ordinals
 
 
-def step(**changes: object) -> Step:
+def step(**changes: Any) -> Step:
     facts = {
         "change_ordinal": 0,
         "kind": StepKind.COMMIT,

@@ -60,6 +60,6 @@ def test_the_wrapper_leaves_out_the_one_argument_and_hands_on_the_others(tmp_pat
     (real / "bin" / "java").write_text('#!/bin/sh\nfor argument do printf "%s|" "$argument"; done\n')
     (real / "bin" / "java").chmod(0o755)
     home = write_wrapper(real, tmp_path / "stand-in", ["-Done=1"])
-    called = [home / "bin" / "java", "-cp", "a b:*", "--add-modules=jdk.incubator.vector", "", "Main", "$HOME"]
+    called = [str(home / "bin" / "java"), "-cp", "a b:*", "--add-modules=jdk.incubator.vector", "", "Main", "$HOME"]
     printed = subprocess.run(called, capture_output=True, text=True, check=True).stdout
     assert printed == "-Done=1|-cp|a b:*||Main|$HOME|"

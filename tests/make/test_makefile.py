@@ -26,6 +26,7 @@ def pins(lock: str) -> dict[str, set[str]]:
 
 def test_make_alone_lists_every_target() -> None:
     phony = re.search(r"^\.PHONY: (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert phony is not None
     assert [line.split()[1] for line in make().splitlines()] == phony[1].split()
 
 

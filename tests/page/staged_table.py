@@ -51,7 +51,7 @@ class StagedTable:
         self.edits += 1
         start = max(0, self.rows // 3)
         stop = min(self.rows, start + amount)
-        reached = And(GreaterThanOrEqual("id", start), LessThan("id", stop))
+        reached = And(GreaterThanOrEqual(term="id", value=start), LessThan(term="id", value=stop))
         self.table.overwrite(self._made(range(start, stop)), overwrite_filter=reached)
 
     def recreate(self) -> None:

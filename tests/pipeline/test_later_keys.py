@@ -1,7 +1,7 @@
 import pytest
 
 from icefloe.errors import NotBuiltError
-from icefloe.pipeline.later_keys import refuse_unbuilt
+from icefloe.pipeline.later_keys import UnbuiltKeysError, refuse_unbuilt
 from icefloe.pipeline.pipeline_file import load_pipeline
 
 FILES = {"type": "files", "path": "s3://lake/changes"}
@@ -36,7 +36,7 @@ def test_built_features_pass(write):
 )
 def test_a_key_that_is_not_built_is_named_with_file_and_line(write, keys, key):
     path = write(**keys)
-    with pytest.raises(NotBuiltError) as caught:
+    with pytest.raises(UnbuiltKeysError) as caught:
         refuse_unbuilt(load_pipeline(path))
     assert caught.value.sentence.startswith(f"{path}:{caught.value.line}: {key} is ")
     assert " not built yet: " in caught.value.sentence
@@ -45,7 +45,7 @@ def test_a_key_that_is_not_built_is_named_with_file_and_line(write, keys, key):
 
 
 def test_all_of_them_are_reported_in_line_order(write):
-    with pytest.raises(NotBuiltError) as caught:
+    with pytest.raises(UnbuiltKeysError) as caught:
         refuse_unbuilt(load_pipeline(write(pin=True, verify_sample=0.5)))
     assert [problem.key for problem in caught.value.problems] == ["pin", "verify_sample"]
 

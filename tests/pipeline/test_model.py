@@ -6,10 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from icefloe.pipeline.model import AssetSchedule, Pipeline, SparkSettings
+from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.pipeline.problems import PipelineFileError
 from icefloe.pipeline.schema import pipeline_schema
+from icefloe.pipeline.settings import AssetSchedule, SparkSettings
 
 DESIGNED = """\
 version: 1

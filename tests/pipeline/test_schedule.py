@@ -44,4 +44,4 @@ def test_a_valid_schedule_passes(text):
     ],
 )  # fmt: skip
 def test_a_wrong_schedule_says_which_field_and_what_it_takes(text, fault):
-    assert fault in schedule_fault(text)
+    assert fault in str(schedule_fault(text))

@@ -13,7 +13,7 @@ from support.servers.server_process import ServerProcess, ServerUnavailableError
 from support.servers.spark_writer import SparkWriter
 from support.servers.versitygw import Versitygw
 
-Server = TypeVar("Server", Versitygw, RestCatalog, Postgresql)
+Server = TypeVar("Server")
 LAKE = "lake"
 """The bucket of the warehouse."""
 

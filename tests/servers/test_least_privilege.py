@@ -92,7 +92,7 @@ def account(tmp_path: Path, versitygw: Versitygw) -> Account:
 def test_the_documented_rights_are_enough_for_both_routes_and_allow_no_more(account: Account) -> None:
     account.table.append(pa.table({"id": [1, 2, 3]}))
     assert account.run()["insert"] == 3
-    account.table.overwrite(pa.table({"id": [4]}), overwrite_filter=EqualTo("id", 2))
+    account.table.overwrite(pa.table({"id": [4]}), overwrite_filter=EqualTo(term="id", value=2))
     assert account.run() == {"insert": 1, "delete": 1, "update_before": 0, "update_after": 0}
     with pytest.raises(TerminalError, match="access is denied"):
         open_store(f"s3://{account.bucket}/warehouse", options=account.options).put("foreign", b"")

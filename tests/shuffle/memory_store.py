@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from icefloe.errors import TransientError
-from icefloe.storage.store import KeyMissingError, Store
+from icefloe.storage.store import KeyMissingError, Store, StoredObject
 
 __all__ = ["MemoryStore"]
 
@@ -37,11 +37,11 @@ class MemoryStore(Store):
         self.requests.append(("put", key))
         self.objects[key] = data.read_bytes() if isinstance(data, Path) else data
 
-    def create(self, key: str, data: bytes) -> bool:
+    def create(self, key: str, data: bytes | Path) -> bool:
         self.requests.append(("create", key))
         if key in self.objects:
             return False
-        self.objects[key] = data
+        self.objects[key] = data.read_bytes() if isinstance(data, Path) else data
         return True
 
     def size(self, key: str) -> int | None:
@@ -51,7 +51,7 @@ class MemoryStore(Store):
         for key in keys:
             self.objects.pop(key, None)
 
-    def list(self, prefix: str) -> Iterator[object]:
+    def list(self, prefix: str) -> Iterator[StoredObject]:
         raise AssertionError(f"nothing of the shuffle is ever found by listing, yet {prefix!r} was")
 
     def child(self, prefix: str) -> Store:

@@ -1,6 +1,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -118,7 +119,7 @@ def test_a_next_generation_counts_after_a_void():
 
 
 def open_writer(store, tmp_path, **changed):
-    settings = {"memory_bytes": 3000, "spill_folders": [tmp_path]} | changed
+    settings: dict[str, Any] = {"memory_bytes": 3000, "spill_folders": [tmp_path]} | changed
     return MapOutputWriter(
         store, map_id=0, generation=0, attempt=new_attempt(), schema=TABLE_SCHEMA, num_partitions=4, **settings
     )

@@ -7,7 +7,8 @@ import pytest
 
 from icefloe.documents import load_document
 from icefloe.errors import TerminalError, TransientError
-from icefloe.sinks.files import FilesSink, Manifest, Part, batch_prefix
+from icefloe.sinks.files import FilesSink
+from icefloe.sinks.manifest import Manifest, Part, batch_prefix
 from icefloe.sinks.whole_batch import PathInUseError
 from icefloe.storage.store import KeyMissingError
 from sinks.delivered_changes import SCHEMA, changes, rechunked, summary

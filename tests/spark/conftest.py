@@ -26,6 +26,7 @@ One JVM serves the whole suite (Spark 4.1.3, Iceberg 1.11.0). Mark each test wit
 import re
 from collections.abc import Callable
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ def create_table(spark_lab: SparkLab, request: pytest.FixtureRequest) -> Callabl
     """Makes tables named after the test, so that what lies in the warehouse can be told apart."""
     stem = re.sub(r"\W+", "_", request.node.originalname)[:60].lower()
 
-    def create(columns: str, **arguments: object) -> SparkTable:
+    def create(columns: str, **arguments: Any) -> SparkTable:
         return spark_lab.create_table(f"{stem}_{next(_numbers)}", columns, **arguments)
 
     return create

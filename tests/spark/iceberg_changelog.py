@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -47,7 +47,7 @@ def changes_of(
     *,
     after_ms: int | None = None,
     up_to_ms: int | None = None,
-    **options: object,
+    **options: Any,
 ) -> Counter[Row]:
     """The changes of a range as `read_changes` tells them; times in milliseconds since 1970."""
     return counted(

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from itertools import pairwise
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,7 +21,7 @@ def rows_with_ids(table: SparkTable, snapshot_id: int | None) -> Counter[Row]:
     return rows_of(table.sql(f"SELECT _row_id, * FROM {{table}} VERSION AS OF {snapshot_id}"))
 
 
-def check_row_ids(table: SparkTable, **options: object) -> pa.Table:
+def check_row_ids(table: SparkTable, **options: Any) -> pa.Table:
     """In every step of the whole range each row id that holds another row is one update, and nothing else is.
 
     Only for histories in which no row moves from one row id to another inside of a step.

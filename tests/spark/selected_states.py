@@ -84,7 +84,8 @@ def check_selection(states: States, selection: Selection) -> None:
             step = found.filter(pc.equal(found["_change_ordinal"], ordinal))
             _check(step, states.of(before, selection), states.of(after, selection), selection)
         net = changes_of(states.table, ends[start], changes="net", **selection.options)
-        _check(net, *(states.of(end, selection, net=True) for end in (ends[start], ends[-1])), selection)
+        before, after = (states.of(end, selection, net=True) for end in (ends[start], ends[-1]))
+        _check(net, before, after, selection)
 
 
 def _check(

@@ -80,7 +80,7 @@ def test_every_call_of_pyiceberg_that_makes_several_snapshots_is_one_step(table:
     groups = [
         # Part of one file, all of another: a delete, an overwrite and two appends.
         committed(table, lambda loaded: loaded.upsert(rows(1, 10, 11, 12, 60, v=2), ["id"])),
-        committed(table, lambda loaded: loaded.overwrite(rows(2, 70, v=3), LessThan("id", 4))),
+        committed(table, lambda loaded: loaded.overwrite(rows(2, 70, v=3), LessThan(term="id", value=4))),
         committed(table, lambda loaded: loaded.delete("id = 5 or v = 2")),
         committed(table, lambda loaded: loaded.append(rows(80))),
         committed(table, lambda loaded: loaded.upsert(rows(80, v=4), ["id"])),
@@ -111,10 +111,10 @@ def test_a_row_that_leaves_and_comes_back_inside_a_commit_is_no_change(table: Sp
 
     def write(loaded: Table) -> None:
         with loaded.transaction() as transaction:
-            transaction.delete(EqualTo("id", 3))
+            transaction.delete(EqualTo(term="id", value=3))
             transaction.append(rows(3))
             transaction.append(rows(90))
-            transaction.delete(EqualTo("id", 90))
+            transaction.delete(EqualTo(term="id", value=90))
 
     group = committed(table, write)
     assert len(group) == 4

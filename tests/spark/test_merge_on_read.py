@@ -224,7 +224,7 @@ def test_selected_columns_and_a_filter_where_deletes_are_in_force(create_table: 
     lineage = table.snapshot_ids()
 
     def seen(snapshot_id: int) -> Counter[Any]:
-        return Counter([(name, v) for id_, name, v in table.rows_at(snapshot_id).elements() if id_ < 7])
+        return Counter([(name, v) for id_, name, v in table.rows_at(snapshot_id).elements() if int(str(id_)) < 7])
 
     states = {each: seen(each) for each in lineage}
     for after, up_to in combinations(lineage, 2):

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -27,7 +28,7 @@ def rows(ids: Sequence[int], *, name: str = "n", score: float | None = 0.5) -> s
     )
 
 
-def changes_of(table: SparkTable, after: int | None = None, up_to: int | None = None, **options: object) -> pa.Table:
+def changes_of(table: SparkTable, after: int | None = None, up_to: int | None = None, **options: Any) -> pa.Table:
     return read_changes(table.load(), after_snapshot_id=after, up_to_snapshot_id=up_to, **options).read_all()
 
 

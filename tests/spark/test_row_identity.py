@@ -28,7 +28,7 @@ pytestmark = pytest.mark.spark
 CreateTable = Callable[..., SparkTable]
 MODES = pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
 NAN = float("nan")
-KEYS: dict[str, tuple[Any, Any, Any]] = {
+KEYS: dict[str, tuple[Any, ...]] = {
     "boolean": (True, False, True),
     "int": (0, -(2**31), 2**31 - 1),
     "long": (0, -(2**63), 2**63 - 1),

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +22,7 @@ MODES = pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
 COLUMNS = "id bigint, name string, v int"
 
 
-def created(create_table: CreateTable, mode: str, rows: int = 10, **arguments: object) -> SparkTable:
+def created(create_table: CreateTable, mode: str, rows: int = 10, **arguments: Any) -> SparkTable:
     table = create_table(COLUMNS, mode=mode, **{"format_version": 3, **arguments})
     table.sql(f"INSERT INTO {{table}} SELECT /*+ COALESCE(1) */ id, concat('n', id), 0 FROM range({rows})")
     return table
@@ -37,7 +38,7 @@ def types_of(changes: pa.Table) -> dict[str, int]:
     return dict(Counter(changes["_change_type"].to_pylist()))
 
 
-def last_changes(table: SparkTable, **options: object) -> pa.Table:
+def last_changes(table: SparkTable, **options: Any) -> pa.Table:
     return changes_of(table, table.snapshot_ids()[-2], **options)
 
 

@@ -40,7 +40,7 @@ def create(request: pytest.FixtureRequest, create_table: CreateTable) -> CreateT
     """A table of files in one format, whose rows Spark changes in one way."""
     file_format, mode = request.param
 
-    def with_format(columns: str, **arguments: object) -> SparkTable:
+    def with_format(columns: str, **arguments: Any) -> SparkTable:
         properties = {"write.format.default": file_format, **arguments.pop("properties", {})}
         return create_table(columns, mode=mode, properties=properties, **arguments)
 

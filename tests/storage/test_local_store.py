@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from icefloe.errors import IcefloeError, TransientError
-from icefloe.storage import synced_files, unfinished
+from icefloe.storage import unfinished
 from icefloe.storage.location import open_store
 from support.missing import require_program
 from support.pipelines.workspace import ROOT
@@ -83,7 +83,7 @@ def test_a_stopped_writer_keeps_its_file_until_its_batch_is_over_and_then_fails(
 
 def test_a_writer_whose_file_was_removed_gets_an_error_and_nothing_appears(folder, store, monkeypatch):
     store.put("a/kept", b"kept")
-    monkeypatch.setattr(synced_files.os, "fsync", lambda _: unfinished.remove_unfinished(folder / "a", is_over=True))
+    monkeypatch.setattr(os, "fsync", lambda _: unfinished.remove_unfinished(folder / "a", is_over=True))
     for attempt in (lambda: store.put("a/kept", b"new"), lambda: store.create("a/other", b"new")):
         with pytest.raises(TransientError, match=r"cannot write .*: the folder, or the unfinished file.*run again"):
             attempt()
@@ -108,7 +108,7 @@ def test_a_value_whose_sync_fails_is_discarded_and_the_call_fails(folder, store,
     def fail(_: int) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(synced_files.os, "fsync", fail)
+    monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(IcefloeError, match="Input/output error"):
         getattr(store, operation)("new" if operation == "create" else "kept", b"other")
     assert names(folder) == ["kept"]
@@ -125,14 +125,14 @@ def test_a_create_whose_folder_cannot_be_synced_fails_although_it_can_be_seen(st
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         fsync(descriptor)
 
-    monkeypatch.setattr(synced_files.os, "fsync", fail_second)
+    monkeypatch.setattr(os, "fsync", fail_second)
     with pytest.raises(IcefloeError, match="Input/output error"):
         store.create("new", b"other")
     assert store.create("new", b"another") is False
 
 
 def test_a_file_that_came_out_shorter_than_what_was_written_is_an_error(folder, store, monkeypatch):
-    monkeypatch.setattr(synced_files.os, "write", lambda _, chunk: len(chunk))
+    monkeypatch.setattr(os, "write", lambda _, chunk: len(chunk))
     with pytest.raises(IcefloeError, match=r"cannot write .*/key"):
         store.put("key", b"value")
     assert names(folder) == []
@@ -140,7 +140,7 @@ def test_a_file_that_came_out_shorter_than_what_was_written_is_an_error(folder, 
 
 def test_short_writes_go_on_where_they_stopped(store, monkeypatch):
     write = os.write
-    monkeypatch.setattr(synced_files.os, "write", lambda descriptor, chunk: write(descriptor, chunk[:7]))
+    monkeypatch.setattr(os, "write", lambda descriptor, chunk: write(descriptor, chunk[:7]))
     store.put("key", bytes(range(256)))
     assert store.get("key") == bytes(range(256))
 
@@ -153,7 +153,7 @@ def refuse_to_sync_folders(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
             raise OSError(code, os.strerror(code))
         fsync(descriptor)
 
-    monkeypatch.setattr(synced_files.os, "fsync", refuse_folders)
+    monkeypatch.setattr(os, "fsync", refuse_folders)
 
 
 @pytest.mark.parametrize("code", [errno.EINVAL, errno.ENOTSUP, errno.EBADF], ids=errno.errorcode.get)
@@ -180,8 +180,8 @@ def test_a_folder_that_cannot_be_opened_for_reading_is_written_to_all_the_same(f
     def refuse_listing(path: Path) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
-    monkeypatch.setattr(synced_files.os, "open", refuse_folders)
-    monkeypatch.setattr(unfinished.os, "scandir", refuse_listing)
+    monkeypatch.setattr(os, "open", refuse_folders)
+    monkeypatch.setattr(os, "scandir", refuse_listing)
     assert store.create("a/b", b"1")
     store.put("a/b", b"2")
     store.delete(["a/b"])

@@ -4,12 +4,11 @@ from icefloe.storage.silence import Silence, silence_of
 def test_a_silence_begins_and_ends_when_the_store_answers_or_after_a_while() -> None:
     silence = Silence()
     assert not silence.is_recent
-    silence.begin(60)
-    assert silence.is_recent
-    silence.end()
-    assert not silence.is_recent
-    silence.begin(0)
-    assert not silence.is_recent
+    seen = []
+    for change in (lambda: silence.begin(60), silence.end, lambda: silence.begin(0)):
+        change()
+        seen.append(silence.is_recent)
+    assert seen == [True, False, False]
 
 
 def test_a_store_that_is_opened_twice_has_one_silence() -> None:

@@ -1,4 +1,5 @@
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -8,8 +9,8 @@ from icefloe.iceberg.steps.steps import SnapshotRange
 from support.pipelines.workshop import Workshop
 
 
-def planned(workshop: Workshop, **bounds: object) -> tuple[int | None, int | None]:
-    request = RangeRequest(**bounds)  # type: ignore[arg-type]
+def planned(workshop: Workshop, **bounds: Any) -> tuple[int | None, int | None]:
+    request = RangeRequest(**bounds)
     found = plan_request(workshop.table, request, branch="main", on_rollback="compensate", commit_groups="fuse")
     return found.after_snapshot_id, found.up_to_snapshot_id
 
@@ -20,13 +21,17 @@ def time_of(workshop: Workshop, snapshot_id: int) -> datetime:
     return datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
 
 
+def range_request(**bounds: Any) -> RangeRequest:
+    return RangeRequest(**bounds)
+
+
 @pytest.mark.parametrize("end", ["after", "up_to"])
 def test_an_end_is_given_once_and_timestamps_have_an_offset(end: str) -> None:
     now = datetime.now(UTC)
     with pytest.raises(UsageError, match=f"{end}_snapshot_id and {end}_timestamp were both given"):
-        RangeRequest(**{f"{end}_snapshot_id": 1, f"{end}_timestamp": now})  # type: ignore[arg-type]
+        range_request(**{f"{end}_snapshot_id": 1, f"{end}_timestamp": now})
     with pytest.raises(UsageError, match=f"{end}_timestamp .* has no offset: end it with Z"):
-        RangeRequest(**{f"{end}_timestamp": now.replace(tzinfo=None)})  # type: ignore[arg-type]
+        range_request(**{f"{end}_timestamp": now.replace(tzinfo=None)})
 
 
 @pytest.mark.parametrize("end", ["after", "up_to"])
@@ -40,7 +45,7 @@ def test_an_end_is_given_once_and_timestamps_have_an_offset(end: str) -> None:
 )
 def test_a_bound_of_another_type_is_refused(end: str, bound: str, value: object, expected: str) -> None:
     with pytest.raises(UsageError, match=f"^{end}_{bound} {expected}$"):
-        RangeRequest(**{f"{end}_{bound}": value})  # type: ignore[arg-type]
+        range_request(**{f"{end}_{bound}": value})
 
 
 def test_a_range_of_times_that_ends_before_it_begins_is_refused() -> None:

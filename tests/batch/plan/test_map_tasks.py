@@ -75,7 +75,7 @@ def test_the_column_that_separates_files_best_decides() -> None:
 
 
 def test_table_partitions_stay_apart_where_they_fill_a_task() -> None:
-    files = [planned(f"{day}{sign}", sign, lower=1, upper=1, partition=(0, (day,))) for sign in (-1, 1) for day in "ab"]
+    files = [planned(f"{day}{sign}", sign, lower=1, upper=1, partition=day) for sign in (-1, 1) for day in "ab"]
     assert [sorted(task) for task in grouped(*files, map_task_bytes=20)] == [["a-1", "a1"], ["b-1", "b1"]]
 
 

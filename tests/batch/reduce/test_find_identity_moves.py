@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -25,7 +26,7 @@ MOVED = 97
 """Rows whose ids differ by it have the same word."""
 
 
-def edited(workshop: Workshop, count: int = 60, **keys: object) -> Workshop:
+def edited(workshop: Workshop, count: int = 60, **keys: Any) -> Workshop:
     """Ids are not selected; of those below 20 every other changes its value, then ten rows get other ids.
 
     The word of id 5 comes twice.
@@ -35,7 +36,9 @@ def edited(workshop: Workshop, count: int = 60, **keys: object) -> Workshop:
     assert workshop.deliver() is not None
     workshop.update(range(0, 20, 2), value=2.0)
     moved = range(30, 40)
-    workshop.table.overwrite(rows([number + MOVED for number in moved]), overwrite_filter=In("id", list(moved)))
+    workshop.table.overwrite(
+        rows([number + MOVED for number in moved]), overwrite_filter=In(term="id", literals=list(moved))
+    )
     return workshop
 
 
@@ -99,7 +102,9 @@ def test_with_a_filter_too(workshop: Workshop, filter_text: str, changes: str) -
 
 def test_net_changes_compare_the_ends(workshop: Workshop) -> None:
     edited(workshop, changes="net")
-    workshop.table.overwrite(rows(range(30, 35)), overwrite_filter=In("id", [n + MOVED for n in range(30, 35)]))
+    workshop.table.overwrite(
+        rows(range(30, 35)), overwrite_filter=In(term="id", literals=[n + MOVED for n in range(30, 35)])
+    )
     workshop.update([0, 2], value=1.0)
     batch = workshop.open()
     run(batch)

@@ -32,7 +32,7 @@ def tokens(batch: OpenBatch, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     handed_out: list[str] = []
     numbers = count()
 
-    def files(*_: object, **__: object) -> TableAccess:
+    def files(*_: object, **__: Any) -> TableAccess:
         GuardedFiles.valid = str(next(numbers))
         handed_out.append(GuardedFiles.valid)
         return guarded(batch, GuardedFiles.valid)

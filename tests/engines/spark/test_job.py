@@ -5,7 +5,8 @@ from icefloe.batch.context.job_error import load_job_error
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings
-from icefloe.engines.spark.job import ATTEMPT_VARIABLE, run_job
+from icefloe.engines.spark.application import ATTEMPT_VARIABLE
+from icefloe.engines.spark.job import run_job
 from icefloe.flow import Phase
 
 

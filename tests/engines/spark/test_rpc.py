@@ -3,6 +3,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,7 +53,8 @@ def test_the_pipelines_settings_win_and_never_leave_encryption_without_authentic
     assert rpc_settings({"spark.authenticate": "false"}, master=YARN, environ=NOWHERE) == {}
     tls = {"spark.ssl.rpc.enabled": "true"}
     assert rpc_settings(tls, master=YARN, environ=NOWHERE) == {"spark.authenticate": "true"}
-    found = conf(YARN, **{"spark.network.crypto.cipher": "AES/CTR/NoPadding"})
+    cipher: dict[str, Any] = {"spark.network.crypto.cipher": "AES/CTR/NoPadding"}
+    found = conf(YARN, **cipher)
     assert found["spark.network.crypto.cipher"] == "AES/CTR/NoPadding"
 
 

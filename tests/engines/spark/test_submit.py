@@ -117,7 +117,7 @@ def test_a_disk_that_the_workers_do_not_share_is_refused(spark: FakeSpark) -> No
 
 
 def test_a_table_on_a_disk_that_the_workers_do_not_share_is_refused(tmp_path: Path) -> None:
-    places = {"storage": "s3://lake/icefloe", "sink": {"type": "files", "path": "s3://lake/changes"}}
+    places: dict[str, Any] = {"storage": "s3://lake/icefloe", "sink": {"type": "files", "path": "s3://lake/changes"}}
     conf = {"spark.master": "spark://host:7077"}
     workspace = Workspace.create(tmp_path)
     for is_shared in (False, True):

@@ -25,8 +25,8 @@ class SomeCatalog:
 def _botocore(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is an optional package of users of AWS."""
     config, session = ModuleType("botocore.config"), ModuleType("botocore.session")
-    config.Config = dict  # type: ignore[attr-defined]
-    session.get_session = Session  # type: ignore[attr-defined]
+    config.Config = dict
+    session.get_session = Session
     for module in (ModuleType("botocore"), config, session):
         monkeypatch.setitem(sys.modules, module.__name__, module)
 

@@ -1,10 +1,12 @@
+from typing import Any
+
 import pytest
 from pyiceberg.table.metadata import TableMetadataUtil
 
 from icefloe.iceberg.catalog.unknown_types import UnknownColumnType, unknown_column_type
 
 
-def metadata(kind: object, **changes: object) -> dict[str, object]:
+def metadata(kind: object, **changes: Any) -> dict[str, object]:
     fields = [
         {"id": 1, "name": "id", "type": "long", "required": True},
         {"id": 2, "name": "c", "type": kind, "required": False},

@@ -1,5 +1,6 @@
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -68,9 +69,8 @@ def test_copies_of_the_deleted_rows_are_not_read(tmp_path: Path) -> None:
 
 def test_columns_without_field_ids_are_known_by_their_names(tmp_path: Path) -> None:
     schema = pa.schema([("pos", pa.int64()), ("file_path", pa.large_string())])
-    written = write_position_deletes(
-        tmp_path / "d.parquet", [(position, path) for path, position in ROWS], schema=schema
-    )
+    turned: list[Any] = [(position, path) for path, position in ROWS]
+    written = write_position_deletes(tmp_path / "d.parquet", turned, schema=schema)
     assert read(written, "s3://b/2") == {"s3://b/2": BitMap64([0])}
 
 

@@ -1,6 +1,7 @@
 from datetime import UTC, datetime, time
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -48,7 +49,7 @@ NAME = NestedField(2, "name", StringType())
 ROWS = pa.table({"id": pa.array(range(1000)), "name": [None if n % 7 == 0 else f"name {n % 13}" for n in range(1000)]})
 
 
-def flights(folder: Path, **options: object) -> DataFile:
+def flights(folder: Path, **options: Any) -> DataFile:
     fields = [
         pa.field("id", pa.int64(), nullable=False, metadata={"PARQUET:field_id": "1"}),
         pa.field("name", pa.string(), metadata={"PARQUET:field_id": "2"}),

@@ -10,7 +10,7 @@ def test_the_lag_counts_snapshots_and_the_rows_of_the_files_they_touched(tmp_pat
     table = make_table(tmp_path)
     table.append(rows(1, 2, 3))
     table.append(rows(4))
-    table.delete(EqualTo("id", 1))
+    table.delete(EqualTo(term="id", value=1))
     first, second, third = table.metadata.snapshots
     assert lag(table, cursor_snapshot_id=first.snapshot_id) == Lag(
         snapshots=2, rows=1 + 3 + 2, since_timestamp_ms=second.timestamp_ms

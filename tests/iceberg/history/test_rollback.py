@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from pyiceberg.table.snapshots import Snapshot
@@ -7,7 +8,7 @@ from icefloe.iceberg.history.history import BranchMove, History
 from icefloe.iceberg.history.rollback import landing_after
 
 
-def history(parents: dict[int, int | None], **options: object) -> History:
+def history(parents: dict[int, int | None], **options: Any) -> History:
     snapshots = {
         snapshot_id: Snapshot(
             snapshot_id=snapshot_id, parent_snapshot_id=parent, timestamp_ms=snapshot_id * 10, manifest_list=""

@@ -67,7 +67,7 @@ def test_a_snapshot_that_is_gone_or_has_no_summary_says_nothing() -> None:
 def test_the_delta_of_a_step_is_what_its_rows_will_add_up_to(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     table.append(rows(1, 2, 3))
-    table.delete(EqualTo("id", 2))
+    table.delete(EqualTo(term="id", value=2))
     table.upsert(rows(1, 8, 9, value="b"), ["id"])
     table.append(rows())
     assert [summary_row_delta(table, step) for step in plan_range(table).steps] == [3, -1, 2, 0]

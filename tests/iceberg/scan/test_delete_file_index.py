@@ -79,7 +79,9 @@ def reaching(data: DataEntry, *entries: DeleteEntry, key_types: KeyTypes | None 
         ({"lower": b"s3://b/m.parquet", "upper": b"s3://b/m.parquet"}, True),
     ],
 )
-def test_position_deletes_reach_files_of_their_partition_that_are_not_newer(changes: dict, applies: bool) -> None:
+def test_position_deletes_reach_files_of_their_partition_that_are_not_newer(
+    changes: dict[str, Any], applies: bool
+) -> None:
     assert bool(reaching(data_entry(), delete_entry(**changes))) is applies
 
 
@@ -93,7 +95,9 @@ def test_position_deletes_reach_files_of_their_partition_that_are_not_newer(chan
         ({"sequence_number": 5, "partition": (0, ()), "is_unpartitioned": True}, False),
     ],
 )
-def test_equality_deletes_reach_older_files_of_their_partition_or_of_all(changes: dict, applies: bool) -> None:
+def test_equality_deletes_reach_older_files_of_their_partition_or_of_all(
+    changes: dict[str, Any], applies: bool
+) -> None:
     entry = delete_entry(content=FileContent.EQUALITY_DELETES, **changes)
     assert bool(reaching(data_entry(), entry)) is applies
 

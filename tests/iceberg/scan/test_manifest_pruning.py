@@ -39,7 +39,7 @@ VALUES: dict[str, list[Any]] = {
     "x": [0.1, -0.0, 0.0, 7.5, None],
     "at": [datetime(1969, 12, 31, 23), datetime(2026, 11, 21, 1), None],
 }
-TRANSFORMS = [
+TRANSFORMS: list[tuple[str, Any]] = [
     *((name, IdentityTransform()) for name in VALUES),
     ("s", BucketTransform(3)),
     ("s", TruncateTransform(1)),

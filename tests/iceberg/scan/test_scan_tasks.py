@@ -1,5 +1,6 @@
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyiceberg.expressions import EqualTo
@@ -18,7 +19,7 @@ def weights(task: ScanTask) -> list[tuple[int, int]]:
     return [(term.change_ordinal, term.weight) for term in task.terms]
 
 
-def check_every_range(table: Table, *, commit_groups: str = "fuse", **options: object) -> None:
+def check_every_range(table: Table, *, commit_groups: str = "fuse", **options: Any) -> None:
     planned = plan_range(table, commit_groups=commit_groups, **options)
     plan = plan_scan_tasks(table, planned.steps)
     for step in planned.steps:
@@ -33,8 +34,8 @@ def test_the_files_of_each_step_are_the_difference_of_the_live_files(
     table = make_table(tmp_path, format_version=format_version)
     table.append(rows(1, 2, 3))
     table.append(rows(4, 5, 6))
-    table.delete(EqualTo("id", 2))
-    table.overwrite(rows(4, 7, value="b"), EqualTo("id", 4))
+    table.delete(EqualTo(term="id", value=2))
+    table.overwrite(rows(4, 7, value="b"), EqualTo(term="id", value=4))
     table.delete("id >= 5 and id <= 6")
     table.upsert(rows(1, 8, value="c"), ["id"])
     table.append(rows())
@@ -45,7 +46,7 @@ def test_manifest_merging_does_not_repeat_older_files(tmp_path: Path) -> None:
     table = make_table(tmp_path, **{"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "2"})
     for number in range(5):
         table.append(rows(number))
-    table.delete(EqualTo("id", 3))
+    table.delete(EqualTo(term="id", value=3))
     check_every_range(table)
 
 
@@ -56,7 +57,7 @@ def test_partition_evolution_keeps_every_file_and_its_constants(tmp_path: Path) 
         update.add_identity("day")
         update.add_field("id", BucketTransform(4), "id_bucket")
     table.append(rows(3, 4, day=2))
-    table.delete(EqualTo("value", "a"))
+    table.delete(EqualTo(term="value", value="a"))
     planned = plan_range(table)
     plan = plan_scan_tasks(table, planned.steps)
     for step in planned.steps:
@@ -71,7 +72,7 @@ def test_partition_evolution_keeps_every_file_and_its_constants(tmp_path: Path) 
 def test_a_file_added_and_removed_in_different_steps_is_read_once_with_both_weights(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     table.append(rows(1))
-    table.delete(EqualTo("id", 1))
+    table.delete(EqualTo(term="id", value=1))
     plan = plan_scan_tasks(table, plan_range(table).steps)
     assert [weights(task) for task in plan.tasks] == [[(0, 1), (1, -1)]]
     assert not plan.inserts_only
@@ -82,7 +83,7 @@ def test_a_file_added_and_removed_inside_one_commit_group_is_not_read(tmp_path: 
     table.append(rows(9))
     with table.transaction() as transaction:
         transaction.append(rows(1))
-        transaction.delete(EqualTo("id", 1))
+        transaction.delete(EqualTo(term="id", value=1))
         transaction.append(rows(2))
     steps = plan_range(table).steps
     plan = plan_scan_tasks(table, steps)
@@ -95,7 +96,7 @@ def test_the_initial_load_reads_every_live_file(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     table.append(rows(1, 2))
     table.append(rows(3))
-    table.delete(EqualTo("id", 1))
+    table.delete(EqualTo(term="id", value=1))
     steps = plan_range(table, load="full").steps
     plan = plan_scan_tasks(table, steps)
     assert [step.kind for step in steps] == [StepKind.INITIAL]
@@ -165,7 +166,7 @@ def test_a_file_that_the_table_lists_twice_is_read_once_with_twice_the_weight(tm
         for _ in range(2):
             transaction.add_files([f"file://{copy}"], check_duplicate_files=False)
     table.add_files([f"file://{copy}"], check_duplicate_files=False)
-    table.delete(EqualTo("id", 2))
+    table.delete(EqualTo(term="id", value=2))
     check_every_range(table)
     plan = plan_scan_tasks(table, plan_range(table).steps)
     [copied] = [task for task in plan.tasks if task.data_file.path.endswith("copy.parquet")]

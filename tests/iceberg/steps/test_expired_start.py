@@ -15,7 +15,7 @@ def table(tmp_path: Path) -> Table:
     """Three commits, of which the second removed the file of the first."""
     made = make_table(tmp_path)
     made.append(rows(1, 2))
-    made.delete(EqualTo("id", 1))
+    made.delete(EqualTo(term="id", value=1))
     made.append(rows(3))
     return made
 

@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyiceberg.table import Table
@@ -10,7 +11,7 @@ from icefloe.iceberg.steps.steps import SnapshotRange, plan_range
 from support.tables.planning_tables import edit_metadata, make_table, rows, snapshot_ids
 
 
-def in_batches(table: Table, *, max_steps: int, **options: object) -> list[SnapshotRange]:
+def in_batches(table: Table, *, max_steps: int, **options: Any) -> list[SnapshotRange]:
     """Range after range until the head is reached."""
     ranges = [plan_range(table, max_steps=max_steps, **options)]
     while ranges[-1].up_to_snapshot_id != snapshot_ids(table)[-1]:
@@ -108,7 +109,12 @@ def test_far_behind_only_the_metadata_files_of_the_first_commits_are_read(
         table.append(rows(number))
     read: list[str] = []
     read_file = MetadataLog._read
-    monkeypatch.setattr(MetadataLog, "_read", lambda log, path: (read.append(path), read_file(log, path))[1])
+
+    def note_and_read(log: MetadataLog, path: str) -> Any:
+        read.append(path)
+        return read_file(log, path)
+
+    monkeypatch.setattr(MetadataLog, "_read", note_and_read)
     assert len(plan_range(table, max_steps=2).steps) == 2
     assert 2 < len(read) < 20
 

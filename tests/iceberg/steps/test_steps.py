@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyiceberg.expressions import EqualTo
@@ -198,5 +199,5 @@ def test_commits_before_the_end_of_the_metadata_log_are_split_with_a_warning(tmp
 
 def test_deleting_a_table_s_rows_is_a_step(tmp_path: Path) -> None:
     table = appended(tmp_path, 2)
-    table.delete(EqualTo("id", 1))
+    table.delete(EqualTo(term="id", value=1))
     assert len(plan_range(table).steps) == 3

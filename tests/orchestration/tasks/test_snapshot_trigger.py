@@ -73,7 +73,8 @@ def test_nothing_is_looked_at_before_the_first_look(
         return NEWS
 
     monkeypatch.setattr(use_cases, "work_of", work_of)
-    only_event(PipelineSnapshotTrigger(**{**arguments, "first_look": first_look.isoformat()}))
+    later: dict[str, Any] = {**arguments, "first_look": first_look.isoformat()}
+    only_event(PipelineSnapshotTrigger(**later))
     assert len(looked) == 1
     assert looked[0] >= first_look
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -51,7 +52,7 @@ class WrappingStore(Store):
 
     def delete(self, keys: Iterable[str]) -> None:
         for key in keys:
-            self.call("delete", key, lambda key=key: self.inner.delete([key]))
+            self.call("delete", key, partial(self.inner.delete, [key]))
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         return self.call("list", prefix, lambda: self.inner.list(prefix))

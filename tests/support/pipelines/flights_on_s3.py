@@ -77,7 +77,9 @@ class Flights:
     def rewrite(self, *, files: int) -> None:
         """Rewrites every file: of its flights one is deleted and one gets the carrier UA."""
         gone, changed = range(7, 100 * files, 100), range(50, 100 * files, 100)
-        self.load().overwrite(_flights(changed, "UA"), overwrite_filter=In("flight_id", [*gone, *changed]))
+        self.load().overwrite(
+            _flights(changed, "UA"), overwrite_filter=In(term="flight_id", literals=[*gone, *changed])
+        )
 
     def merge(self) -> None:
         """Every 20th flight is deleted, those between get the carrier UA, and 20 come new: 100 changed flights."""

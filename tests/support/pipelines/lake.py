@@ -75,7 +75,7 @@ class Lake:
 
     def replace_carrier(self, flight_id: int, carrier: str) -> int:
         """A copy-on-write update of one row."""
-        self.table.overwrite(_rows([(flight_id, carrier)]), overwrite_filter=EqualTo("flight_id", flight_id))
+        self.table.overwrite(_rows([(flight_id, carrier)]), overwrite_filter=EqualTo(term="flight_id", value=flight_id))
         return self.current_snapshot_id()
 
     def changes(self, batch_number: int, *, below: str = "") -> Counter[tuple[str, int, str]]:

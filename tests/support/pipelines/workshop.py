@@ -101,7 +101,7 @@ class Workshop:
     def update(self, ids: Iterable[int], *, value: float) -> int:
         """A copy-on-write update, one snapshot group."""
         given = list(ids)
-        self.table.overwrite(rows(given, value=value), overwrite_filter=In("id", given))
+        self.table.overwrite(rows(given, value=value), overwrite_filter=In(term="id", literals=given))
         return self.head()
 
     def replace(self, table: pa.Table) -> int:
@@ -110,7 +110,7 @@ class Workshop:
         return self.head()
 
     def delete(self, ids: Iterable[int]) -> int:
-        self.table.delete(In("id", list(ids)))
+        self.table.delete(In(term="id", literals=list(ids)))
         return self.head()
 
     def head(self) -> int:

@@ -55,7 +55,7 @@ def icefloe(*arguments: object) -> Outcome:
     return Outcome(code=code, out=out.getvalue(), err=err.getvalue())
 
 
-def icefloe_process(*arguments: object, **environ: str) -> Outcome:
+def icefloe_process(*arguments: object, **environ: Any) -> Outcome:
     """Runs a command in a process of its own."""
     return python(["-m", "icefloe", *map(str, arguments)], **environ)
 
@@ -112,11 +112,11 @@ class Workspace:
 
     def update(self, *ids: int, value: float) -> int:
         """A copy-on-write update."""
-        self.table.overwrite(rows(ids, value), overwrite_filter=In("id", ids))
+        self.table.overwrite(rows(ids, value), overwrite_filter=In(term="id", literals=ids))
         return self.head()
 
     def delete(self, *ids: int) -> int:
-        self.table.delete(In("id", ids))
+        self.table.delete(In(term="id", literals=ids))
         return self.head()
 
     def head(self) -> int:

@@ -147,7 +147,7 @@ class Versitygw:
         self._admin("delete-user", "--access", key)
 
     def _admin(self, *arguments: str) -> None:
-        command = [self._binary, "admin", "--endpoint-url", self.endpoint, *arguments]
+        command = [str(self._binary), "admin", "--endpoint-url", self.endpoint, *arguments]
         environ = {"ADMIN_ACCESS_KEY": self.access_key, "ADMIN_SECRET_KEY": self.secret_key, "ADMIN_REGION": REGION}
         done = subprocess.run(command, env=environ, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -22,7 +22,7 @@ CODECS: Mapping[str, Callable[[bytes], bytes]] = {
 }
 
 
-def record(*fields: tuple[str, Any] | tuple[str, Any, int], name: str = "table") -> dict[str, Any]:
+def record(*fields: tuple[Any, ...], name: str = "table") -> dict[str, Any]:
     """A record's schema of (name, type, field id)."""
     listed = [{"name": field[0], "type": field[1]} | ({"field-id": field[2]} if field[2:] else {}) for field in fields]
     return {"type": "record", "name": name, "fields": listed}

@@ -35,7 +35,7 @@ def data_files(table: Table) -> list[DataFile]:
 
 def _describe(table: Table, file: Any) -> DataFile:
     constants = {
-        str(field.source_id): constant_to_json(table.schema().find_type(field.source_id), file.partition[at])
+        str(field.source_id): constant_to_json(table.schema().find_type(field.source_id), file.partition[at])  # type: ignore[arg-type]
         for at, field in enumerate(table.metadata.specs()[file.spec_id].fields)
         if str(field.transform) == "identity"
     }

@@ -8,7 +8,7 @@ from icefloe.outgoing import outgoing_errors
 from icefloe.redaction.hidden import redacted_foreign
 
 if TYPE_CHECKING:
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it ships no types
+    from py4j.protocol import Py4JJavaError
     from pyspark import SparkContext
 
 _Result = TypeVar("_Result")
