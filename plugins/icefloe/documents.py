@@ -43,7 +43,7 @@ class TornDocumentError(TerminalError):
     document: str
 
 
-def dump_document(document: Any) -> bytes:
+def dump_document(document: object) -> bytes:
     """The JSON of a document, indented and with a final newline, so that people can read it in the store."""
     return _adapter(type(document)).dump_json(document, indent=1) + b"\n"
 

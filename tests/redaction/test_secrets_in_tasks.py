@@ -38,7 +38,7 @@ def test_no_task_gives_a_secret_away(
     outlets = Outlets()
     good = load_pipeline(workspace.pipeline(catalog="lab"))
     monkeypatch.setenv("AIRFLOW_CONN_LAB", connection("iceberg", properties_of(workspace.folder)))
-    prepared = use_cases.plan_batch(good, None)
+    prepared: Any = use_cases.plan_batch(good, None)
     found = credentials_of(case, workspace, server, closed_host)
     path = pipeline_of(case, workspace)
     monkeypatch.setenv("AIRFLOW_CONN_LAB", connection("iceberg", found["catalog_properties"]))
@@ -58,7 +58,7 @@ def test_no_task_gives_a_secret_away(
     assert {"plan failed", "sensor failed", "trigger failed", "plan xcom"} <= set(outlets.texts)
 
 
-def tasks(pipeline: Pipeline, prepared: dict[str, Any]) -> dict[str, Callable[[], Any]]:
+def tasks(pipeline: Pipeline, prepared: Any) -> dict[str, Callable[[], Any]]:
     """The calls of the sensor, the trigger and each task of a DAG."""
 
     def phase(name: str) -> Callable[[], Any]:

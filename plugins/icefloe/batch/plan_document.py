@@ -131,9 +131,9 @@ class Plan:
     columns: tuple[str, ...] | None = None
     filter: str | None = None
     summary_row_deltas: tuple[int | None, ...]
-    table_schema: Mapping[str, Any]
+    table_schema: Mapping[str, object]
     name_mapping: Any
-    equality_schemas: Mapping[str, Mapping[str, Any]]
+    equality_schemas: Mapping[str, Mapping[str, object]]
     identity: Identity
     map_task_bytes: tuple[int, ...]
     map_task_digests: tuple[str, ...] = ()
@@ -188,7 +188,7 @@ def upgraded_plan(data: bytes) -> bytes:
         data: content of ``plan.json``. If it is no JSON object, it stays as it is, and the strict reader refuses it.
     """
     try:
-        document: Any = json.loads(data)
+        document: object = json.loads(data)
     except (ValueError, RecursionError):
         return data
     if not isinstance(document, dict) or document.get("version") != 1:

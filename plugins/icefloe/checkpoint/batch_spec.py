@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import ConfigDict
 
@@ -65,7 +65,7 @@ class BatchSpec:
         return self.steps[0].load_part if self.steps else None
 
     @property
-    def sizes(self) -> Mapping[str, Any]:
+    def sizes(self) -> Mapping[str, object]:
         """The sizes by the dotted keys of the pipeline file."""
         return {
             "shuffle.partitions": self.partitions,

@@ -34,5 +34,5 @@ def upgraded_offset(data: bytes) -> bytes:
     return json.dumps(document).encode()
 
 
-def _known(found: object, names: dict[str, str]) -> dict[str, Any]:
+def _known(found: object, names: dict[str, str]) -> dict[str, object]:
     return {name: found[key] for key, name in names.items() if key in found} if isinstance(found, dict) else {}

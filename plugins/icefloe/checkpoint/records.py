@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal, Self, TypeVar
+from typing import ClassVar, Final, Literal, Self, TypeVar
 
 from pydantic import ConfigDict
 
@@ -69,7 +69,7 @@ class PipelineRecord:
     table_uuid: str | None
     table_location: str
     identity: Identity
-    result_configuration: Mapping[str, Any]
+    result_configuration: Mapping[str, object]
     icefloe_version: str
 
 
@@ -146,7 +146,7 @@ class OffsetRecord:
     spec: BatchSpec
     plan_digest: str | None = None
     warnings: tuple[str, ...] = ()
-    result_configuration: Mapping[str, Any]
+    result_configuration: Mapping[str, object]
     opened_at: str
     icefloe_version: str | None = None
 

@@ -44,7 +44,7 @@ def _documents(checkpoint: Checkpoint, *, limit: int) -> Iterator[dict[str, Any]
             yield {"batch": number, "state": "open", "at": opened_at, "route": None, "steps": steps}
 
 
-def _committed(report: BatchReport) -> dict[str, Any]:
+def _committed(report: BatchReport) -> dict[str, object]:
     return {
         "batch": report.batch_number,
         "state": "committed",

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from rich.console import Console
 from rich.table import Table
@@ -67,7 +67,7 @@ class Screen:
             table.add_row(*map(Text, row))
         self._show(table)
 
-    def json(self, document: Any) -> None:
+    def json(self, document: object) -> None:
         """Prints one JSON object on one line, always."""
         self.output.file.write(json.dumps(document) + "\n")
         self.output.file.flush()

@@ -6,12 +6,13 @@ those above a syntax error. It refuses to give an anchor twice, which YAML allow
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import yaml
+from yaml.events import CollectionStartEvent, Event, NodeEvent
 
 from icefloe.pipeline.problems import Problem, dotted
-from icefloe.pipeline.yaml_scalar import read_scalar
+from icefloe.pipeline.yaml_scalar import Scalar, read_scalar
 
 MAX_VALUES: Final = 20_000
 """Values that a file may have after its aliases and merged mappings are copied out."""
@@ -32,7 +33,7 @@ class YamlNode:
     """
 
     line: int
-    value: Any = None
+    value: Scalar = None
     children: "dict[str | int, YamlNode] | None" = None
     is_list: bool = False
 
@@ -45,7 +46,7 @@ class YamlTreeBuilder:
     _anchors: dict[str, YamlNode] = field(default_factory=dict)
     _merged_keys: int = 0
 
-    def build(self, events: Iterable[Any]) -> YamlNode | None:
+    def build(self, events: Iterable[Event]) -> YamlNode | None:
         """The root, or None for a text without a document.
 
         Raises:
@@ -53,7 +54,7 @@ class YamlTreeBuilder:
             OverflowError: reading on would take more time or memory than any pipeline file is worth.
         """
         root: YamlNode | None = None
-        stream: Iterator[Any] = iter(events)
+        stream: Iterator[Event] = iter(events)
         for event in stream:
             if not isinstance(event, yaml.DocumentStartEvent):
                 continue
@@ -65,20 +66,22 @@ class YamlTreeBuilder:
             root = self._node(next(stream), stream, ())
         return root
 
-    def _node(self, event: Any, stream: Iterator[Any], path: tuple[str | int, ...]) -> YamlNode:
+    def _node(self, event: Event, stream: Iterator[Event], path: tuple[str | int, ...]) -> YamlNode:
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event, path)
-        node = YamlNode(line=event.start_mark.line + 1)
+        node = YamlNode(line=_line(event))
         if isinstance(event, yaml.ScalarEvent):
             node.value = self._scalar(event, path)
-        else:
+        elif isinstance(event, CollectionStartEvent):
             self._check_tag(event, path)
             self._fill(node, event, stream, path)
-        if event.anchor:
+        if isinstance(event, NodeEvent) and event.anchor:
             self._anchors[event.anchor] = node
         return node
 
-    def _fill(self, node: YamlNode, event: Any, stream: Iterator[Any], path: tuple[str | int, ...]) -> None:
+    def _fill(
+        self, node: YamlNode, event: CollectionStartEvent, stream: Iterator[Event], path: tuple[str | int, ...]
+    ) -> None:
         node.children = {}
         node.is_list = isinstance(event, yaml.SequenceStartEvent)
         if len(path) >= _MAX_DEPTH:
@@ -93,14 +96,14 @@ class YamlTreeBuilder:
         else:
             self._fill_mapping(node, stream, path)
 
-    def _fill_mapping(self, node: YamlNode, stream: Iterator[Any], path: tuple[str | int, ...]) -> None:
+    def _fill_mapping(self, node: YamlNode, stream: Iterator[Event], path: tuple[str | int, ...]) -> None:
         merged: list[YamlNode] = []
         children: dict[str | int, YamlNode] = {}
         while not isinstance(event := next(stream), yaml.MappingEndEvent):
-            line = event.start_mark.line + 1
+            line = _line(event)
             key = self._key(event, stream, path)
             child = self._node(next(stream), stream, (*path, key))
-            if key == "<<" and event.implicit[0]:
+            if key == "<<" and isinstance(event, yaml.ScalarEvent) and event.implicit[0]:
                 merged.append(child)
             elif key in children:
                 where = dotted((*path, key))
@@ -111,12 +114,11 @@ class YamlTreeBuilder:
         # Its own keys win, even if << comes behind them.
         node.children = self._merged(merged, path) | children
 
-    def _key(self, event: Any, stream: Iterator[Any], path: tuple[str | int, ...]) -> str:
+    def _key(self, event: Event, stream: Iterator[Event], path: tuple[str | int, ...]) -> str:
         if isinstance(event, yaml.ScalarEvent):
             return str(event.value)
         self._report(event, path, "a key must be text: this one is a list, a mapping or an alias")
         self._node(event, stream, (*path, "?"))  # a level more, so that keys inside keys are bounded too
-        event.implicit = (False, False)
         return "?"
 
     def _merged(self, nodes: list[YamlNode], path: tuple[str | int, ...]) -> dict[str | int, YamlNode]:
@@ -135,9 +137,9 @@ class YamlTreeBuilder:
                     found |= source.children
         return found
 
-    def _alias(self, event: Any, path: tuple[str | int, ...]) -> YamlNode:
-        target = self._anchors.get(event.anchor)
-        line = event.start_mark.line + 1
+    def _alias(self, event: yaml.AliasEvent, path: tuple[str | int, ...]) -> YamlNode:
+        target = self._anchors.get(event.anchor or "")
+        line = _line(event)
         if target is None:
             self._report(
                 event, path, f"the alias *{event.anchor} has no anchor: write &{event.anchor} at a value above it"
@@ -145,21 +147,25 @@ class YamlTreeBuilder:
             return YamlNode(line=line)
         return YamlNode(line=line, value=target.value, children=target.children, is_list=target.is_list)
 
-    def _scalar(self, event: Any, path: tuple[str | int, ...]) -> Any:
+    def _scalar(self, event: yaml.ScalarEvent, path: tuple[str | int, ...]) -> Scalar:
         if event.tag is None and event.implicit[0]:
             return read_scalar(event.value)
         self._check_tag(event, path)
         return event.value
 
-    def _check_tag(self, event: Any, path: tuple[str | int, ...]) -> None:
+    def _check_tag(self, event: yaml.ScalarEvent | CollectionStartEvent, path: tuple[str | int, ...]) -> None:
         if event.tag is not None and event.tag not in _TEXT_TAGS:
             self._report(event, path, f"the tag {event.tag} means nothing in a pipeline file: remove it")
 
-    def _report(self, event: Any, path: tuple[str | int, ...], sentence: str) -> None:
-        self.problems.append(Problem(line=event.start_mark.line + 1, key=dotted(path), sentence=sentence))
+    def _report(self, event: Event, path: tuple[str | int, ...], sentence: str) -> None:
+        self.problems.append(Problem(line=_line(event), key=dotted(path), sentence=sentence))
 
 
-def _skip(stream: Iterator[Any], sentence: str) -> None:
+def _line(event: Event) -> int:
+    return 1 if event.start_mark is None else event.start_mark.line + 1
+
+
+def _skip(stream: Iterator[Event], sentence: str) -> None:
     depth = 1
     while depth:
         event = next(stream)

@@ -11,7 +11,7 @@ from icefloe.iceberg.scan.scan_tasks import ScanTask, Term
 
 __all__ = ["PlannedFile", "map_tasks"]
 
-Bounds = tuple[Any, Any]
+Bounds = tuple[object, object]
 _ROW_GROUP_BYTES: Final = 128 << 20
 """Bytes read of a file for one of its rows, unless the file is smaller: the row group size that writers aim at."""
 _MOST_TASKS_AT_ONCE: Final = 8

@@ -21,7 +21,7 @@ def bounded_dynamodb(name: str, properties: dict[str, str], silence_seconds: flo
     return _opened(DynamoDbCatalog, name, properties, silence_seconds)
 
 
-def bounded_session(silence_seconds: float) -> Any:
+def bounded_session(silence_seconds: float) -> object:
     """A session of botocore whose clients give up on a silent server."""
     from botocore.config import Config
     from botocore.session import get_session

@@ -135,7 +135,7 @@ def _open_catalog(catalog: str | Mapping[str, str], properties: Mapping[str, str
     return withhold_table_properties(opened), patience
 
 
-def _patience_with(name: str, properties: Mapping[str, Any]) -> Patience:
+def _patience_with(name: str, properties: Mapping[str, object]) -> Patience:
     return Patience.of(os.environ, place=f"catalog {name!r} at {properties.get(URI, '')}")
 
 

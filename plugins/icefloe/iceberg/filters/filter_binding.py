@@ -193,5 +193,5 @@ def _optional(fields: Iterable[NestedField]) -> list[NestedField]:
     return [field.model_copy(update={"required": False, "field_type": _relaxed(field.field_type)}) for field in fields]
 
 
-def _relaxed(field_type: Any) -> Any:
+def _relaxed(field_type: object) -> object:
     return StructType(*_optional(field_type.fields)) if isinstance(field_type, StructType) else field_type

@@ -28,12 +28,12 @@ from pyiceberg.expressions import (
 
 from icefloe.iceberg.filters.filter_syntax import fold
 
-_UNARY: Final[Mapping[type[BoundPredicate], Callable[[Any], Any]]] = {
+_UNARY: Final[Mapping[type[BoundPredicate], Callable[[pa.Array], pa.Array]]] = {
     BoundNotNull: pc.is_valid,
     BoundIsNaN: pc.is_nan,
     BoundNotNaN: lambda values: pc.invert(pc.is_nan(values)),
 }
-_COMPARISON: Final[Mapping[type[BoundPredicate], Callable[[Any, Any], Any]]] = {
+_COMPARISON: Final[Mapping[type[BoundPredicate], Callable[[pa.Array, pa.Scalar], pa.Array]]] = {
     BoundEqualTo: pc.equal,
     BoundNotEqualTo: pc.not_equal,
     BoundLessThan: pc.less,
@@ -60,21 +60,21 @@ def filter_mask(
     )
 
 
-def _column(batch: pa.RecordBatch, path: tuple[str, ...]) -> Any:
+def _column(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
     top, *nested = path
     column = batch.column(top)
     values = pc.struct_field(column, nested) if nested else column
     return values.storage if isinstance(values, pa.ExtensionArray) else values
 
 
-def _matches(predicate: BoundPredicate, values: Any) -> NDArray[np.bool_]:
+def _matches(predicate: BoundPredicate, values: pa.Array) -> NDArray[np.bool_]:
     if isinstance(predicate, BoundIsNull):
         # The opposite of is_valid, because a null in the indices of a dictionary takes null from any condition.
         return ~_true_where(pc.is_valid, values)
     return _true_where(lambda plain: _found(predicate, plain), values)
 
 
-def _true_where(condition: Callable[[Any], Any], values: Any) -> NDArray[np.bool_]:
+def _true_where(condition: Callable[[pa.Array], pa.Array], values: pa.Array) -> NDArray[np.bool_]:
     if pa.types.is_dictionary(values.type):
         # The condition is evaluated once for each distinct value.
         found = condition(values.dictionary).take(values.indices)
@@ -83,7 +83,7 @@ def _true_where(condition: Callable[[Any], Any], values: Any) -> NDArray[np.bool
     return found.fill_null(False).to_numpy(zero_copy_only=False)
 
 
-def _found(predicate: Any, values: Any) -> Any:
+def _found(predicate: Any, values: pa.Array) -> pa.Array:
     kind = type(predicate)
     match predicate:
         case BoundStartsWith():
@@ -101,7 +101,7 @@ def _found(predicate: Any, values: Any) -> Any:
     return _COMPARISON[kind](values, pa.scalar(predicate.literal.value, literal_type))
 
 
-def _is_in(values: Any, literals: Collection[Any]) -> Any:
+def _is_in(values: pa.Array, literals: Collection[Any]) -> pa.Array:
     if not pa.types.is_floating(values.type):
         return pc.is_in(values, value_set=pa.array(list(literals), values.type))
     # is_in distinguishes 0.0 from -0.0; adding 0.0 makes them equal.

@@ -51,7 +51,7 @@ class Bounded(Protocol):
         """By field id."""
 
 
-def comparable_bounds(file: Bounded, schema: Schema) -> Mapping[int, tuple[Any, Any]]:
+def comparable_bounds(file: Bounded, schema: Schema) -> Mapping[int, tuple[object, object]]:
     """(lower, upper) by field id for the columns whose bounds order files; floats, with their NaNs, are left out.
 
     Args:
@@ -71,7 +71,7 @@ def comparable_bounds(file: Bounded, schema: Schema) -> Mapping[int, tuple[Any, 
     return bounds
 
 
-def decoded_bound(field_type: PrimitiveType, bound: bytes) -> Any:
+def decoded_bound(field_type: PrimitiveType, bound: bytes) -> object:
     r"""A bound as a value; text and binary stay bytes, which have the same order.
 
     Args:

@@ -252,7 +252,7 @@ def _identity_sources(spec: PartitionSpec) -> Mapping[int, int]:
 
 def _by_field_id(raw: RawEntry, field_id: int) -> Mapping[int, Any]:
     # PyIceberg decodes these maps on first use, and a check for emptiness would be a use.
-    found: Mapping[int, Any] | None = raw.file[field_id]
+    found: Mapping[int, object] | None = raw.file[field_id]
     return {} if found is None else found
 
 

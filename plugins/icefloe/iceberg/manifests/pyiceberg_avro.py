@@ -103,7 +103,7 @@ class RawEntry:
     sequence_number: int | None
     file_sequence_number: int | None
     file: Mapping[int, Any]
-    partition: Sequence[tuple[int, PrimitiveType, Any]]
+    partition: Sequence[tuple[int, PrimitiveType, object]]
 
 
 def read_manifest_list(io: FileIO, location: str) -> list[dict[str, Any]]:
@@ -236,7 +236,7 @@ class _SchemaConversion(AvroSchemaConversion):
             self._named[avro_type["name"]] = found
         return found
 
-    def _convert_logical_type(self, avro_logical_type: dict[str, Any]) -> IcebergType:
+    def _convert_logical_type(self, avro_logical_type: dict[str, object]) -> IcebergType:
         if avro_logical_type["logicalType"] == "timestamp-nanos":
             return TimestamptzNanoType() if avro_logical_type.get("adjust-to-utc") else TimestampNanoType()
         return super()._convert_logical_type(avro_logical_type)

@@ -65,7 +65,7 @@ class TableSchema:
         return cls(columns=columns, name_mapping=name_mapping, arrow=arrow_schema(columns))
 
     @classmethod
-    def from_json(cls, schema: Mapping[str, Any], *, name_mapping: Sequence[Mapping[str, Any]] | None) -> Self:
+    def from_json(cls, schema: Mapping[str, object], *, name_mapping: Sequence[Mapping[str, object]] | None) -> Self:
         """The schema with this ``schema_json`` and ``name_mapping_json``."""
         mapping = None if name_mapping is None else NameMapping.model_validate(name_mapping)
         return cls.of(Schema.model_validate(dict(schema)), mapping)
@@ -76,7 +76,7 @@ class TableSchema:
         return self.columns.model_dump(mode="json", by_alias=True)
 
     @property
-    def name_mapping_json(self) -> list[dict[str, Any]] | None:
+    def name_mapping_json(self) -> list[dict[str, object]] | None:
         """Iceberg's JSON of the name mapping, for the plan."""
         return None if self.name_mapping is None else self.name_mapping.model_dump(mode="json", by_alias=True)
 

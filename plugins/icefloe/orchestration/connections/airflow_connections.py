@@ -56,7 +56,7 @@ def storage_options(pipeline: Pipeline) -> dict[str, str]:
     return _store_options("storage_conn_id", pipeline.storage_conn_id)
 
 
-def _catalog_properties(conn_id: str) -> dict[str, Any]:
+def _catalog_properties(conn_id: str) -> dict[str, object]:
     connection = find_connection(conn_id)
     if connection is None or connection.conn_type != _ICEBERG:
         return {}

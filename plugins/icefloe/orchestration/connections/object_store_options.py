@@ -62,7 +62,7 @@ def object_store_options(connection: StoreConnection) -> dict[str, str]:
     return {name: str(value) for name, value in options.items() if value}
 
 
-def _aws(connection: StoreConnection, extra: Mapping[str, Any]) -> dict[str, Any]:
+def _aws(connection: StoreConnection, extra: Mapping[str, object]) -> dict[str, object]:
     options = {option: extra.get(key) for key, option in _AWS.items()}
     return options | {"access_key_id": connection.login, "secret_access_key": connection.password}
 
@@ -75,7 +75,7 @@ def _google(extra: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _azure(connection: StoreConnection, extra: Mapping[str, Any]) -> dict[str, Any]:
+def _azure(connection: StoreConnection, extra: Mapping[str, object]) -> dict[str, object]:
     host = (connection.host or "").removeprefix("https://").partition(".")[0]
     options = {option: extra.get(key) for key, option in _AZURE.items()}
     if options["tenant_id"]:

@@ -68,7 +68,7 @@ def refuse_configuration(conf: Mapping[str, Any], *, known: tuple[str, ...] = ()
         raise UsageError(f"the run's configuration has the unknown key {unknown[0]!r}: {instead}", keys=tuple(unknown))
 
 
-def _snapshot_id(key: str, value: Any) -> int:
+def _snapshot_id(key: str, value: object) -> int:
     if isinstance(value, str) and value.isascii() and value.isdigit() and int(value) < 2**63:
         return int(value)
     raise UsageError(f"{key} is {value!r}, expected a snapshot id as a string of digits", key=key)

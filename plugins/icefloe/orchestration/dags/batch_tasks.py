@@ -2,10 +2,10 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from airflow.providers.standard.operators.empty import EmptyOperator
-from airflow.sdk import BaseOperator, get_current_context, task
+from airflow.sdk import BaseOperator, XComArg, get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from icefloe.errors import TerminalError
@@ -15,6 +15,7 @@ from icefloe.orchestration.dags.documentation import TASK_PAGES
 from icefloe.orchestration.tasks.batch_link import BatchLink
 from icefloe.orchestration.tasks.failures import clear_failures
 from icefloe.orchestration.tasks.spark_phase_operator import SparkPhaseOperator
+from icefloe.orchestration.tasks.task_results import CommittedBatch, NothingToDo, PreparedBatch
 from icefloe.pipeline.model import Pipeline
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ logger = logging.getLogger(__name__)
 # Airflow's page of XComs takes a string of digits for a number and rounds it; inside a mapping it stays a string.
 _MULTIPLE_OUTPUTS: Final = False
 
-RangeOfRun: TypeAlias = "Callable[[Mapping[str, Any]], RangeRequest | None]"
+RangeOfRun: TypeAlias = "Callable[[Mapping[str, object]], RangeRequest | None]"
 """Reads a run's configuration; None: the next batch of the pipeline."""
 
 
@@ -62,9 +63,9 @@ def _phase(pipeline: Pipeline, phase: Phase) -> BaseOperator:
     )
 
 
-def _plan(pipeline: Pipeline, range_of_run: RangeOfRun) -> Any:
+def _plan(pipeline: Pipeline, range_of_run: RangeOfRun) -> XComArg:
     @task(multiple_outputs=_MULTIPLE_OUTPUTS, doc_md=TASK_PAGES["plan"])
-    def plan() -> dict[str, Any]:
+    def plan() -> PreparedBatch | NothingToDo:
         with clear_failures("plan", pipeline):
             from icefloe.orchestration.tasks.calls import plan_batch
 
@@ -74,17 +75,17 @@ def _plan(pipeline: Pipeline, range_of_run: RangeOfRun) -> Any:
     return plan()
 
 
-def _route(plan: Any) -> Any:
+def _route(plan: XComArg) -> XComArg:
     @task.branch(doc_md=TASK_PAGES["route"])
-    def route(prepared: dict[str, Any]) -> str:
+    def route(prepared: dict[str, str]) -> str:
         return ROUTE_TASKS[Route(prepared["route"])][0].value
 
     return route(plan)
 
 
-def _coalesce(pipeline: Pipeline) -> Any:
+def _coalesce(pipeline: Pipeline) -> XComArg:
     @task(multiple_outputs=_MULTIPLE_OUTPUTS, doc_md=TASK_PAGES["coalesce"])
-    def coalesce() -> dict[str, Any]:
+    def coalesce() -> dict[str, object]:
         with clear_failures("coalesce", pipeline):
             from icefloe.orchestration.tasks.calls import coalesce_batch
 
@@ -93,7 +94,7 @@ def _coalesce(pipeline: Pipeline) -> Any:
     return coalesce()
 
 
-def _commit(pipeline: Pipeline, asset_name: str) -> Any:
+def _commit(pipeline: Pipeline, asset_name: str) -> XComArg:
     @task(
         # Of the three ways to commit, two are skipped.
         trigger_rule="none_failed_min_one_success",
@@ -101,12 +102,12 @@ def _commit(pipeline: Pipeline, asset_name: str) -> Any:
         multiple_outputs=_MULTIPLE_OUTPUTS,
         doc_md=TASK_PAGES["commit"],
     )
-    def commit() -> dict[str, Any]:
+    def commit() -> CommittedBatch:
         with clear_failures("commit", pipeline):
             from icefloe.orchestration.tasks.calls import commit as commit_batch
 
             prepared = _prepared()
-            if prepared["plan_uri"] is None:
+            if prepared["route"] == Route.NOTHING_TO_DO:
                 logger.info("%s has no batch to commit; the log of plan says why", pipeline.name)
                 raise AirflowSkipException("no batch")
             report = commit_batch(pipeline, prepared)
@@ -118,7 +119,7 @@ def _commit(pipeline: Pipeline, asset_name: str) -> Any:
     return commit()
 
 
-def _cleanup(pipeline: Pipeline) -> Any:
+def _cleanup(pipeline: Pipeline) -> XComArg:
     @task(doc_md=TASK_PAGES["cleanup"])
     def cleanup() -> None:
         with clear_failures("cleanup", pipeline):
@@ -129,7 +130,7 @@ def _cleanup(pipeline: Pipeline) -> Any:
     return cleanup()
 
 
-def _prepared() -> dict[str, Any]:
+def _prepared() -> PreparedBatch:
     # Not as an argument: the edge from plan would count as the one success commit asks for.
     prepared = get_current_context()["ti"].xcom_pull(task_ids="plan")
     if prepared is None:

@@ -80,7 +80,7 @@ class DocumentCache:
         self._known_bytes = 0
 
     def get(
-        self, looks: Mapping[str, Callable[[], Any]], *, lanes: Mapping[str, str] = MappingProxyType({})
+        self, looks: Mapping[str, Callable[[], object]], *, lanes: Mapping[str, str] = MappingProxyType({})
     ) -> dict[str, Found]:
         """The answer of each look, by its key. All looks begin at once; the call waits no longer than the deadline.
 
@@ -103,7 +103,7 @@ class DocumentCache:
                 future = self._under_way[key] = self._lanes.submit(lane, partial(self._run, key, look))
             return future
 
-    def _run(self, key: str, look: Callable[[], Any]) -> Found:
+    def _run(self, key: str, look: Callable[[], object]) -> Found:
         found = _found(key, look)
         size_bytes = _size_bytes(found.value)
         if size_bytes > self._max_bytes:
@@ -159,7 +159,7 @@ def _found(key: str, look: Callable[[], Any]) -> Found:
         )
 
 
-def _size_bytes(value: Any) -> int:
+def _size_bytes(value: object) -> int:
     """Approximate size of a document in memory; without recursion, because it may be nested to any depth."""
     total, unvisited = 0, [value]
     while unvisited:

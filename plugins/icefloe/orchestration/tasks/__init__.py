@@ -6,6 +6,7 @@ Read in this order:
 - `snapshot_trigger`: looks for a snapshot from the triggerer
 - `spark_phase_operator`: runs a phase
 - `calls`: every call into the library
+- `task_results`: the results that tasks pass on
 - `failures`: which errors Airflow retries
 - `lost_tasks`: tasks that ended silently
 - `owner`: the owner that writes to checkpoints
@@ -24,4 +25,5 @@ __all__ = [
     "pipeline_facts",
     "snapshot_sensor",
     "spark_phase_operator",
+    "task_results",
 ]

@@ -1,10 +1,13 @@
 """The button on a task that leads to the page of its run."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from airflow.configuration import conf
-from airflow.sdk import BaseOperatorLink
+from airflow.sdk import BaseOperator, BaseOperatorLink
+
+if TYPE_CHECKING:
+    from airflow.models.taskinstancekey import TaskInstanceKey
 
 __all__ = ["BatchLink"]
 
@@ -14,7 +17,8 @@ class BatchLink(BaseOperatorLink):
 
     name = "icefloe"
 
-    def get_link(self, operator: Any, *, ti_key: Any) -> str:  # noqa: ARG002 - the signature is Airflow's
+    # The signature is Airflow's.
+    def get_link(self, operator: BaseOperator, *, ti_key: "TaskInstanceKey") -> str:  # noqa: ARG002
         """URL of the run's tab, below the path that Airflow is served at."""
         root = urlsplit(conf.get("api", "base_url", fallback="/") or "/").path.rstrip("/")
         return f"{root}/dags/{quote(ti_key.dag_id)}/runs/{quote(ti_key.run_id, safe='')}/plugin/icefloe-run"

@@ -2,10 +2,10 @@
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.commit.commit_batch import commit_batch
@@ -34,6 +34,7 @@ from icefloe.iceberg.history.history import UnknownBranchError
 from icefloe.orchestration.connections.airflow_connections import resolve_credentials
 from icefloe.orchestration.connections.spark_connection import usable_master
 from icefloe.orchestration.tasks.owner import current_writer
+from icefloe.orchestration.tasks.task_results import CommittedBatch, NothingToDo, PreparedBatch
 from icefloe.orchestration.telemetry.metrics import send_batch, send_report, send_status
 from icefloe.patience import answer_within, brief_seconds, patience_seconds
 from icefloe.pipeline.model import Pipeline
@@ -57,7 +58,7 @@ def work_of(pipeline: Pipeline) -> Work:
 
 
 @contextmanager
-def finished_elsewhere(pipeline: Pipeline, prepared: Mapping[str, Any]) -> Iterator[None]:
+def finished_elsewhere(pipeline: Pipeline, prepared: PreparedBatch) -> Iterator[None]:
     """Lets a task end well if another run has finished its batch; see `ends_well_if_finished`.
 
     Connections and stores are asked only after the task failed, so that its own error is the one that is seen.
@@ -73,7 +74,9 @@ def finished_elsewhere(pipeline: Pipeline, prepared: Mapping[str, Any]) -> Itera
             raise
 
 
-def plan_batch(pipeline: Pipeline, request: RangeRequest | None, *, dag_id: str | None = None) -> dict[str, Any]:
+def plan_batch(
+    pipeline: Pipeline, request: RangeRequest | None, *, dag_id: str | None = None
+) -> PreparedBatch | NothingToDo:
     """Opens or resumes a batch and writes its plan; a backfill that was delivered before has nothing to commit."""
     session = None
     try:
@@ -100,7 +103,7 @@ def plan_batch(pipeline: Pipeline, request: RangeRequest | None, *, dag_id: str 
     send_batch(dag_id or pipeline.name, pipeline.table, is_resumed=prepared.is_resumed, map_tasks=plan.num_map_tasks)
     return {
         "route": plan.route.value,
-        "plan_uri": prepared.plan_url,
+        "plan_uri": prepared.reference.plan_url,
         "batch_number": plan.batch_number,
         "backfill_id": plan.backfill_id,
         "after_snapshot_id": _text(plan.after_snapshot_id),
@@ -113,17 +116,17 @@ def plan_batch(pipeline: Pipeline, request: RangeRequest | None, *, dag_id: str 
     }
 
 
-def run_phase_here(pipeline: Pipeline, phase: str, prepared: Mapping[str, Any]) -> None:
+def run_phase_here(pipeline: Pipeline, phase: str, prepared: PreparedBatch) -> None:
     """Runs a phase in the threads of this process."""
     run_phase(Phase(phase), _reference(pipeline, prepared), LocalEngine(), environ=os.environ)
 
 
-def driver_environment_of(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str, str]:
+def driver_environment_of(pipeline: Pipeline, prepared: PreparedBatch) -> dict[str, str]:
     """The variables that give a Spark driver credentials and settings, which no plan holds."""
     return _reference(pipeline, prepared).to_environment()
 
 
-def coalesce_batch(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str, Any]:
+def coalesce_batch(pipeline: Pipeline, prepared: PreparedBatch) -> dict[str, object]:
     """Plans the reduce ranges; if another run has committed the batch, says only that."""
     try:
         with finished_elsewhere(pipeline, prepared):
@@ -133,7 +136,7 @@ def coalesce_batch(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str,
     return {"ranges": len(plan.ranges), "num_partitions": plan.num_partitions}
 
 
-def commit(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str, Any]:
+def commit(pipeline: Pipeline, prepared: PreparedBatch) -> CommittedBatch:
     """Commits the batch that plan passed on; if another run has committed it since, takes that run's report."""
     writer = current_writer()
     reference = _reference(pipeline, prepared, writer)
@@ -161,12 +164,12 @@ def commit(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def clean_up_batch(pipeline: Pipeline, prepared: Mapping[str, Any]) -> None:
+def clean_up_batch(pipeline: Pipeline, prepared: PreparedBatch) -> None:
     """Deletes the files that the phases of a committed batch passed on; an earlier try may have deleted them."""
     clean_up_finished(_reference(pipeline, prepared))
 
 
-def places_of(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str, str]:
+def places_of(pipeline: Pipeline, prepared: PreparedBatch) -> dict[str, str]:
     """The table that a batch reads and the sink that it writes, for lineage."""
     reference = _reference(pipeline, prepared)
     plan = reference.open().plan
@@ -174,7 +177,7 @@ def places_of(pipeline: Pipeline, prepared: Mapping[str, Any]) -> dict[str, str]
     return {"table": plan.table, "table_location": plan.table_location, "sink_path": sink_path}
 
 
-def read_job_error(pipeline: Pipeline, prepared: Mapping[str, Any], phase: str, attempt: str) -> JobError | None:
+def read_job_error(pipeline: Pipeline, prepared: PreparedBatch, phase: str, attempt: str) -> JobError | None:
     """The error that a Spark job left; None if it died without leaving one."""
     return load_job_error(_reference(pipeline, prepared), phase, attempt)
 
@@ -189,7 +192,7 @@ def record_trouble(pipeline: Pipeline, trouble: Trouble, *, dag_id: str | None) 
         logger.warning("the status of %s cannot be written: %s", pipeline.name, one_line(error))
 
 
-def _committed(pipeline: Pipeline, prepared: Mapping[str, Any], reference: BatchReference) -> BatchReport:
+def _committed(pipeline: Pipeline, prepared: PreparedBatch, reference: BatchReference) -> BatchReport:
     """Commits; if phases run in this process, without Spark, missing results are delivered again first."""
     try:
         return commit_batch(reference.open())
@@ -233,7 +236,7 @@ def _checkpoint(pipeline: Pipeline, backfill_id: str | None) -> Checkpoint:
     return checkpoint if backfill_id is None else checkpoint.backfill(backfill_id)
 
 
-def _reference(pipeline: Pipeline, prepared: Mapping[str, Any], writer: Writer | None = None) -> BatchReference:
+def _reference(pipeline: Pipeline, prepared: PreparedBatch, writer: Writer | None = None) -> BatchReference:
     """The batch that plan passed on."""
     expanded = pipeline.expanded(os.environ)
     return BatchReference(

@@ -51,7 +51,7 @@ class TableSnapshotSensor(BaseSensorOperator):
         waits: bool,
         timeout: timedelta = SENSOR_TIMEOUT,
         check_configuration: Callable[[Mapping[str, Any]], object] | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(poke_interval=pipeline.poll_interval, timeout=timeout, **kwargs)
         self.pipeline = pipeline
@@ -62,7 +62,7 @@ class TableSnapshotSensor(BaseSensorOperator):
         """True if there is work now."""
         return self._look().is_due
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def execute(self, context: Context) -> dict[str, object]:
         """Looks, then waits in the triggerer."""
         with clear_failures("wait_for_snapshot", self.pipeline):
             if self.check_configuration is not None:
@@ -74,7 +74,7 @@ class TableSnapshotSensor(BaseSensorOperator):
             logger.info("this schedule looks once: the run goes on and finds nothing to do")
         return self._result(snapshot_id=work.head_snapshot_id if work.is_due else None)
 
-    def resume(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - as above
+    def resume(self, context: Context, event: Mapping[str, Any]) -> dict[str, object]:  # noqa: ARG002 - as above
         """Takes the trigger's event."""
         with clear_failures("wait_for_snapshot", self.pipeline):
             if "error" in event:
@@ -135,5 +135,5 @@ class TableSnapshotSensor(BaseSensorOperator):
             timeout=timeout + _SLACK,
         )
 
-    def _result(self, *, snapshot_id: int | None) -> dict[str, Any]:
+    def _result(self, *, snapshot_id: int | None) -> dict[str, object]:
         return {"table": self.pipeline.table, "snapshot_id": None if snapshot_id is None else str(snapshot_id)}

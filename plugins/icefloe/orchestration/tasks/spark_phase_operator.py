@@ -3,10 +3,9 @@
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Context
@@ -18,7 +17,11 @@ from icefloe.errors import TerminalError
 from icefloe.orchestration.connections.spark_connection import usable_master
 from icefloe.orchestration.tasks.batch_link import BatchLink
 from icefloe.orchestration.tasks.failures import clear_failures
+from icefloe.orchestration.tasks.task_results import PreparedBatch
 from icefloe.pipeline.model import Pipeline
+
+if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors import OperatorLineage
 
 __all__ = ["SparkPhaseOperator"]
 
@@ -39,7 +42,7 @@ class SparkPhaseOperator(SparkSubmitOperator):
     template_fields = ("application_args",)
     operator_extra_links = (*SparkSubmitOperator.operator_extra_links, BatchLink())
 
-    def __init__(self, *, pipeline: Pipeline, phase: str, **kwargs: Any) -> None:
+    def __init__(self, *, pipeline: Pipeline, phase: str, **kwargs: object) -> None:
         super().__init__(
             application=str(SPARK_JOBS / f"{phase}.py"),
             application_args=[_PLAN_URI],
@@ -64,7 +67,7 @@ class SparkPhaseOperator(SparkSubmitOperator):
                 else:
                     self._submit(pipeline, prepared)
 
-    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> "OperatorLineage":
         """The table and the sink, for OpenLineage; only its provider calls this."""
         from icefloe.orchestration.tasks.calls import places_of
         from icefloe.orchestration.telemetry.lineage import phase_lineage
@@ -78,7 +81,7 @@ class SparkPhaseOperator(SparkSubmitOperator):
         if self._hook is not None:
             self._hook.on_kill()
 
-    def _submit(self, pipeline: Pipeline, prepared: Mapping[str, Any]) -> None:
+    def _submit(self, pipeline: Pipeline, prepared: PreparedBatch) -> None:
         from icefloe.orchestration.tasks.calls import driver_environment_of
 
         master = usable_master(pipeline)
@@ -107,7 +110,7 @@ class SparkPhaseOperator(SparkSubmitOperator):
                 self._raise_error_of_job(pipeline, prepared, application.attempt, failure)
 
     def _raise_error_of_job(
-        self, pipeline: Pipeline, prepared: Mapping[str, Any], attempt: str, failure: AirflowException
+        self, pipeline: Pipeline, prepared: PreparedBatch, attempt: str, failure: AirflowException
     ) -> NoReturn:
         from icefloe.orchestration.tasks.calls import read_job_error
 

@@ -1,11 +1,15 @@
 """The lineage of a batch for OpenLineage: the table that was read and the sink that was written."""
 
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors import OperatorLineage
 
 __all__ = ["phase_lineage"]
 
 
-def phase_lineage(places: dict[str, str], *, is_delivering: bool) -> object:
+def phase_lineage(places: dict[str, str], *, is_delivering: bool) -> "OperatorLineage":
     """The ``OperatorLineage`` of a phase. Only OpenLineage's provider asks for it, so OpenLineage is installed.
 
     Args:

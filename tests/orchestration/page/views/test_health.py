@@ -30,7 +30,7 @@ def run(state: str, *, trouble: str | None = None, **tasks: str) -> RunState:
     return RunState(run_id=f"run of {state}", state=state, tasks=states)
 
 
-def health(facts: PipelineFacts, *runs: RunState, status: Mapping[str, Any] | None = None, **keys: Any) -> Any:
+def health(facts: PipelineFacts, *runs: RunState, status: Any = None, **keys: Any) -> Any:
     return health_of(DagState(dag_id="flights", facts=facts, runs=runs, **keys), status, now=NOW)
 
 

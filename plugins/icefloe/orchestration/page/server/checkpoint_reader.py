@@ -65,7 +65,9 @@ class CheckpointReader:
         found = self._fixed.get(looks, lanes=dict.fromkeys(looks, _lane(pipeline)))
         return {number: found[name] for number, name in names.items()}
 
-    def phases(self, pipeline: Pipeline, batch_number: int, *, backfill_id: str | None = None) -> list[dict[str, Any]]:
+    def phases(
+        self, pipeline: Pipeline, batch_number: int, *, backfill_id: str | None = None
+    ) -> list[dict[str, object]]:
         """Records of the phases of an open batch so far; none if they cannot be read."""
         key = f"the phases of {pipeline.name} {backfill_id or ''} {batch_number} in {pipeline.checkpoint_url}"
         look = partial(_read_phases, pipeline, batch_number, backfill_id)
@@ -84,7 +86,7 @@ def _read_phases(pipeline: Pipeline, batch_number: int, backfill_id: str | None)
     return [each for each in found if each is not None]
 
 
-def _read(pipeline: Pipeline, key: str) -> Any:
+def _read(pipeline: Pipeline, key: str) -> object:
     expanded = pipeline.expanded(os.environ)
     return _load(_open(expanded, expanded.checkpoint_url), key)
 
@@ -100,7 +102,7 @@ def _load(store: Store, key: str) -> Any:
         raise TerminalError(f"{join_url(store.url, key)} is not JSON: it is damaged") from cause
 
 
-def _read_report(pipeline: Pipeline, key: str) -> Any:
+def _read_report(pipeline: Pipeline, key: str) -> object:
     report = _read(pipeline, key)
     if report is None:
         raise TerminalError(f"there is no {key} in {pipeline.checkpoint_url}")

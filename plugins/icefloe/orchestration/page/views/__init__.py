@@ -3,6 +3,7 @@
 Read in this order:
 
 - `dag_state`: a DAG as plain values
+- `status_document`: what a pipeline says of itself
 - `overview`: all pipelines
 - `health`: the health of a pipeline in one word and one sentence
 - `stall`: why it does not go on

@@ -10,6 +10,7 @@ from icefloe.orchestration.page.views.batch_entry import committed_entry, open_e
 from icefloe.orchestration.page.views.dag_state import DagState, RunState
 from icefloe.orchestration.page.views.health import State, health_of
 from icefloe.orchestration.page.views.spark_links import history_url, spark_links
+from icefloe.orchestration.page.views.status_document import StatusDocument
 
 __all__ = ["batch_document", "run_document"]
 
@@ -22,7 +23,7 @@ _DETAILS: Final = (
 def batch_document(
     dag: DagState,
     number: int,
-    status: Mapping[str, Any] | None,
+    status: StatusDocument | None,
     report: Found,
     phases: Sequence[Mapping[str, Any]],
     *,
@@ -45,7 +46,7 @@ def batch_document(
 def run_document(
     dag: DagState,
     run: RunState,
-    status: Mapping[str, Any] | None,
+    status: StatusDocument | None,
     report: Found,
     phases: Sequence[Mapping[str, Any]],
     *,
@@ -59,7 +60,7 @@ def _document(
     dag: DagState,
     number: int | None,
     runs: Sequence[RunState],
-    status: Mapping[str, Any] | None,
+    status: StatusDocument | None,
     report: Found,
     phases: Sequence[Mapping[str, Any]],
     now: datetime,
@@ -86,7 +87,7 @@ def _document(
 
 
 def _entry(
-    number: int, runs: Sequence[RunState], status: Mapping[str, Any] | None, report: Found
+    number: int, runs: Sequence[RunState], status: StatusDocument | None, report: Found
 ) -> dict[str, Any] | None:
     if report.value is not None:
         return committed_entry(report.value, runs)
@@ -107,7 +108,7 @@ def _run(run: RunState) -> dict[str, Any]:
 
 
 def _trouble(
-    dag: DagState, run: RunState | None, status: Mapping[str, Any] | None, now: datetime
+    dag: DagState, run: RunState | None, status: StatusDocument | None, now: datetime
 ) -> dict[str, Any] | None:
     """The failure of this run; None if there is none. The pipeline's status is only about its latest run."""
     if run is None:

@@ -1,13 +1,13 @@
 """The health of a pipeline in one word and one sentence, from Airflow and the checkpoint."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from icefloe.orchestration.page.views.dag_state import DagState, RunState, TaskState
 from icefloe.orchestration.page.views.stall import queue_stall, schedule_stall, trigger_stall
+from icefloe.orchestration.page.views.status_document import StatusDocument
 
 _SENSOR: Final = "wait_for_snapshot"
 _AT_WORK: Final = frozenset({"queued", "scheduled", "running", "deferred", "restarting", "up_for_reschedule"})
@@ -54,7 +54,7 @@ class Health:
         return self.is_stalled or self.state in (State.BROKEN, State.FAILED)
 
 
-def health_of(dag: DagState, status: Mapping[str, Any] | None, *, now: datetime) -> Health:
+def health_of(dag: DagState, status: StatusDocument | None, *, now: datetime) -> Health:
     """The health of a pipeline.
 
     Args:
@@ -79,7 +79,7 @@ def health_of(dag: DagState, status: Mapping[str, Any] | None, *, now: datetime)
     return _idle(dag, status, schedule_stall(dag, status, now))
 
 
-def _under_way(dag: DagState, run: RunState, status: Mapping[str, Any], now: datetime) -> Health:
+def _under_way(dag: DagState, run: RunState, status: StatusDocument, now: datetime) -> Health:
     task = _first(run, _AT_WORK)
     if task is not None and task.task_id == _SENSOR and task.state == "deferred":
         return _idle(dag, status, trigger_stall(dag, status, now))
@@ -96,7 +96,7 @@ def _under_way(dag: DagState, run: RunState, status: Mapping[str, Any], now: dat
     return _told(State.RETRYING if again else State.RUNNING, run, task, sentence)
 
 
-def _idle(dag: DagState, status: Mapping[str, Any], stall: str | None) -> Health:
+def _idle(dag: DagState, status: StatusDocument, stall: str | None) -> Health:
     behind, is_begun = status.get("lag_snapshots"), status.get("cursor_snapshot_id") is not None
     if dag.is_paused and (behind or (behind is None and is_begun)):
         waits = "" if behind is None else f": {behind:,} {'snapshot waits' if behind == 1 else 'snapshots wait'}"
@@ -115,7 +115,7 @@ def _idle(dag: DagState, status: Mapping[str, Any], stall: str | None) -> Health
     return Health(state=State.BEHIND if behind else State.UP_TO_DATE)
 
 
-def _failed(dag: DagState, run: RunState, task: TaskState | None, status: Mapping[str, Any]) -> Health:
+def _failed(dag: DagState, run: RunState, task: TaskState | None, status: StatusDocument) -> Health:
     sentence = None if task is None else _sentence(task, status)
     if sentence is None:
         sentence = "The run failed before any of its tasks did: its page in Airflow says why."
@@ -135,7 +135,7 @@ def _all_failed(dag: DagState) -> bool:
     return len(latest) >= dag.max_failed_runs and all(run.state == "failed" for run in latest)
 
 
-def _sentence(task: TaskState, status: Mapping[str, Any]) -> str | None:
+def _sentence(task: TaskState, status: StatusDocument) -> str | None:
     """The sentence that the task itself left in Airflow; otherwise the status's sentence about that task."""
     if task.trouble is not None and task.trouble.get("sentence"):
         return str(task.trouble["sentence"])

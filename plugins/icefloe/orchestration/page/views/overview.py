@@ -8,6 +8,7 @@ from typing import Any, Final
 from icefloe.orchestration.page.document_cache import Found
 from icefloe.orchestration.page.views.dag_state import DagState
 from icefloe.orchestration.page.views.health import Health, State, health_of
+from icefloe.orchestration.page.views.status_document import StatusDocument
 
 __all__ = ["overview_document", "pipeline_row"]
 
@@ -43,7 +44,7 @@ def overview_document(
 
 def pipeline_row(dag: DagState, found: Found, look: Found | None, *, now: datetime) -> dict[str, Any]:
     """One pipeline; see `overview_document`."""
-    status: Mapping[str, Any] = found.value or {}
+    status: StatusDocument = found.value or StatusDocument()
     pipeline = dag.facts.pipeline
     health = health_of(dag, found.value, now=now)
     return {
@@ -91,7 +92,7 @@ def _health(health: Health) -> dict[str, Any]:
     }
 
 
-def _place(status: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _place(status: StatusDocument, name: str) -> dict[str, Any]:
     snapshot_id = status.get(f"{name}_snapshot_id")
     return {
         "snapshot_id": None if snapshot_id is None else str(snapshot_id),

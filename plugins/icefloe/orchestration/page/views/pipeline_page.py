@@ -8,16 +8,18 @@ from icefloe.orchestration.page.document_cache import Found
 from icefloe.orchestration.page.views.batch_entry import committed_entry, open_entry, runs_by_batch
 from icefloe.orchestration.page.views.dag_state import DagState, RunState
 from icefloe.orchestration.page.views.overview import pipeline_row
+from icefloe.orchestration.page.views.status_document import StatusDocument
 
 __all__ = ["newest_batch", "pipeline_document", "shown_batches"]
 
 PAGE_SIZE: Final = 25
 
 
-def newest_batch(dag: DagState, status: Mapping[str, Any] | None) -> int | None:
+def newest_batch(dag: DagState, status: StatusDocument | None) -> int | None:
     """The highest number of a committed batch, as far as the status or Airflow's runs know it."""
-    if status and status.get("last_batch") is not None:
-        return int(status["last_batch"])
+    last = status.get("last_batch") if status else None
+    if last is not None:
+        return int(last)
     committed = [run.result("commit").get("batch_number") for run in dag.runs]
     return max((number for number in committed if isinstance(number, int)), default=None)
 

@@ -1,17 +1,17 @@
 """Reasons why a pipeline does not go on although there is work: the part of Airflow that should have acted."""
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from icefloe.orchestration.page.views.dag_state import DagState, TaskState
+from icefloe.orchestration.page.views.status_document import StatusDocument
 
 _PATIENCE_SECONDS: Final = 300.0
 _POLLS: Final = 3
 _WAITING: Final = frozenset({"queued", "scheduled"})
 
 
-def trigger_stall(dag: DagState, status: Mapping[str, Any], now: datetime) -> str | None:
+def trigger_stall(dag: DagState, status: StatusDocument, now: datetime) -> str | None:
     """Sentence about a sensor that waits although the table moved on long ago; None if there is none."""
     waited = _seconds_since(status.get("waiting_since"), now)
     patience = _PATIENCE_SECONDS
@@ -22,7 +22,7 @@ def trigger_stall(dag: DagState, status: Mapping[str, Any], now: datetime) -> st
     return "wait_for_snapshot still waits although the table moved on: check Airflow's triggerer and its log."
 
 
-def schedule_stall(dag: DagState, status: Mapping[str, Any], now: datetime) -> str | None:
+def schedule_stall(dag: DagState, status: StatusDocument, now: datetime) -> str | None:
     """Sentence about a run that was due and was not made; None if there is none."""
     due, waited = dag.next_run_at, _seconds_since(status.get("waiting_since"), now)
     if not status.get("lag_snapshots") or due is None or (waited is not None and waited < _PATIENCE_SECONDS):

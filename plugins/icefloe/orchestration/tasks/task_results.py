@@ -1,0 +1,44 @@
+"""The results of tasks, which Airflow keeps as XComs for the tasks behind them."""
+
+from typing import TypedDict
+
+__all__ = ["CommittedBatch", "NothingToDo", "PreparedBatch"]
+
+
+class PreparedBatch(TypedDict):
+    """A batch that plan opened; snapshot ids are text, because browsers round large numbers."""
+
+    route: str
+    plan_uri: str
+    batch_number: int
+    backfill_id: str | None
+    after_snapshot_id: str | None
+    up_to_snapshot_id: str | None
+    steps: int
+    map_tasks: int
+    num_partitions: int
+    checkpoint_uri: str
+    sink_path: object
+
+
+class NothingToDo(TypedDict):
+    """No batch."""
+
+    route: str
+    plan_uri: None
+    was_delivered_before: bool
+    checkpoint_uri: str
+
+
+class CommittedBatch(TypedDict):
+    """A batch that is committed, and the extra of its asset event."""
+
+    batch_number: int
+    backfill_id: str | None
+    route: str
+    after_snapshot_id: str | None
+    up_to_snapshot_id: str | None
+    steps: int
+    counts: dict[str, int]
+    checkpoint_uri: str
+    sink_path: object
