@@ -1,14 +1,25 @@
-"""Quantities as people write them: ``64MiB``, ``30s``."""
+"""Quantities, times and ids as text: ``64MiB``, ``30s``, ``2026-11-22T15:49:52.000+00:00``."""
 
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
-__all__ = ["format_bytes", "parse_bytes", "parse_seconds"]
+__all__ = [
+    "format_bytes",
+    "id_json",
+    "now_text",
+    "parse_bytes",
+    "parse_seconds",
+    "time_of_ms",
+    "time_of_us",
+    "time_text",
+]
 
 _BYTES: Final = {"": 1, "B": 1, "kB": 10**3, "KiB": 2**10, "MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30,
                  "TB": 10**12, "TiB": 2**40}  # fmt: skip
 _SECONDS: Final = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _QUANTITY: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 
 
@@ -48,6 +59,43 @@ def format_bytes(size_bytes: float) -> str:
             break
         size /= 1024
     return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+
+
+def now_text() -> str:
+    """The time of this machine, ISO 8601 in UTC, to the millisecond."""
+    return time_text(datetime.now(UTC))
+
+
+def time_text(time: datetime) -> str:
+    """A time with its offset, ISO 8601, to the millisecond.
+
+    >>> time_text(datetime(2026, 1, 2, tzinfo=UTC))
+    '2026-01-02T00:00:00.000+00:00'
+    """
+    return time.isoformat(timespec="milliseconds")
+
+
+def time_of_us(timestamp_us: int) -> str:
+    """A time given in microseconds since the epoch, as `time_text`.
+
+    >>> time_of_us(1_700_000_000_123_456)
+    '2023-11-14T22:13:20.123+00:00'
+    """
+    return time_text(_EPOCH + timedelta(microseconds=timestamp_us))
+
+
+def time_of_ms(timestamp_ms: int) -> str:
+    """A time given in milliseconds since the epoch, as Iceberg's metadata has it, as `time_text`."""
+    return time_of_us(1000 * timestamp_ms)
+
+
+def id_json(snapshot_id: int | None) -> str | None:
+    """A snapshot id as text, because browsers and other programs round numbers above 2^53.
+
+    >>> id_json(4_611_686_018_427_387_905)
+    '4611686018427387905'
+    """
+    return None if snapshot_id is None else str(snapshot_id)
 
 
 def _quantity(text: str, units: Mapping[str, float], expected: str) -> float:

@@ -3,13 +3,13 @@
 import logging
 import uuid
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Final
 
 from icefloe.checkpoint.record_keys import PIPELINE, owner_key
 from icefloe.checkpoint.record_store import CheckpointGapError, RecordStore, last_present
 from icefloe.checkpoint.records import OwnerRecord, PipelineRecord, Writer
 from icefloe.errors import TerminalError, TransientError
+from icefloe.units import now_text
 
 __all__ = ["OWNER", "owner_of"]
 
@@ -101,7 +101,7 @@ class Ownership:
             number=0 if current is None else current.number + 1,
             checkpoint_id=self._known_id() or new_id or uuid.uuid4().hex if current is None else current.checkpoint_id,
             writer=writer,
-            since=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            since=now_text(),
         )
 
     def _known_id(self) -> str | None:

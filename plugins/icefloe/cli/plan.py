@@ -9,12 +9,12 @@ from icefloe.batch.plan.make_plan import PlannedBatch
 from icefloe.batch.plan.plan_of_batch import plan_of, refuse_excessive_scan
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session, range_request
 from icefloe.cli.screen import Screen
-from icefloe.cli.shown_values import id_json, id_text, time_of_us
+from icefloe.cli.shown_values import id_text
 from icefloe.engines.run_batch import phase_runner
 from icefloe.errors import IcefloeError
 from icefloe.flow import Route
 from icefloe.iceberg.history.lag import lag
-from icefloe.units import format_bytes
+from icefloe.units import format_bytes, id_json, time_of_us
 
 
 def plan(arguments: Namespace, screen: Screen) -> int:

@@ -12,7 +12,7 @@ from icefloe.checkpoint.ownership import OWNER, owner_of
 from icefloe.cli.activity import Activity
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session, range_request
 from icefloe.cli.screen import Screen
-from icefloe.cli.shown_values import batch_text, id_json, id_text
+from icefloe.cli.shown_values import batch_text, id_text
 from icefloe.engines.run_batch import BatchRun, LocalPhases, phase_runner, run_batch
 from icefloe.errors import UsageError
 from icefloe.flow import Route
@@ -20,7 +20,7 @@ from icefloe.iceberg.catalog.catalogs import UnknownTableError
 from icefloe.iceberg.history.history import UnknownBranchError
 from icefloe.iceberg.history.lag import lag
 from icefloe.pipeline.model import Pipeline
-from icefloe.units import format_bytes
+from icefloe.units import format_bytes, id_json
 
 _CHANGES: Final = ("insert", "delete", "update_before", "update_after")
 

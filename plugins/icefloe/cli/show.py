@@ -12,10 +12,10 @@ from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.cli.pipeline_session import load_named_pipeline, open_checkpoint
 from icefloe.cli.screen import Screen
-from icefloe.cli.shown_values import batch_text, id_json, id_text, seconds_text
+from icefloe.cli.shown_values import batch_text, id_text, seconds_text
 from icefloe.documents import dump_document
 from icefloe.errors import UsageError
-from icefloe.units import format_bytes
+from icefloe.units import format_bytes, id_json
 
 _PHASES: Final = ("phase", "took", "tries", "tasks run", "found done", "failed", "adopted", "map tasks again")
 _SPREAD: Final = ("of", "min", "p25", "median", "p75", "max", "largest")

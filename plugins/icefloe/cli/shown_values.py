@@ -1,19 +1,5 @@
 """Ids, times and durations, as people and programs read them; times are always in UTC."""
 
-from datetime import UTC, datetime, timedelta
-from typing import Final
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def time_of_us(timestamp_us: int) -> str:
-    """A time given in microseconds since the epoch, to the millisecond.
-
-    >>> time_of_us(1_700_000_000_123_456)
-    '2023-11-14T22:13:20.123+00:00'
-    """
-    return (_EPOCH + timedelta(microseconds=timestamp_us)).isoformat(timespec="milliseconds")
-
 
 def seconds_text(seconds: float | None) -> str:
     """A duration for people; a dash if it is not known.
@@ -39,15 +25,6 @@ def batch_text(batch_number: int, backfill_id: str | None) -> str:
     '0 of backfill start-7-0a1b2c3d'
     """
     return str(batch_number) if backfill_id is None else f"{batch_number} of backfill {backfill_id}"
-
-
-def id_json(snapshot_id: int | None) -> str | None:
-    """A snapshot id as text, because programs round numbers above 2^53.
-
-    >>> id_json(4_611_686_018_427_387_905)
-    '4611686018427387905'
-    """
-    return None if snapshot_id is None else str(snapshot_id)
 
 
 def id_text(snapshot_id: int | None) -> str:

@@ -9,11 +9,11 @@ from icefloe.batch.plan.plan_of_batch import refuse_unfit
 from icefloe.batch.status.publish_status import load_status
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session
 from icefloe.cli.screen import Screen
-from icefloe.cli.shown_values import id_json, time_of_us
 from icefloe.errors import IcefloeError
 from icefloe.iceberg.history.expiry import next_expiry_ms
 from icefloe.iceberg.history.history import head
 from icefloe.iceberg.history.lag import Lag, lag
+from icefloe.units import id_json, time_of_us
 
 
 def status(arguments: Namespace, screen: Screen) -> int:

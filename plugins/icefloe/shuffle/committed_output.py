@@ -2,9 +2,7 @@
 
 import zlib
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +11,10 @@ from numpy.typing import NDArray
 from icefloe.shuffle.index_file import CorruptIndexError, decode_index
 from icefloe.shuffle.map_output_record import CorruptMapOutputError, MapOutputRecord, StoredFile, schema_fingerprint
 from icefloe.shuffle.statistics_file import CorruptStatisticsError, PartitionStatistics, decode_statistics
+from icefloe.storage.parallel import map_parallel
 from icefloe.storage.store import KeyMissingError, Store
 
 __all__ = ["CommittedOutput", "partition_bytes", "read_committed_output", "read_committed_outputs"]
-
-_REQUESTS_AT_ONCE: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +87,7 @@ def read_committed_outputs(
         except CorruptMapOutputError as damage:
             return damage
 
-    with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
-        results = list(pool.map(read, records))
+    results = map_parallel(read, records)
     whole = [each for each in results if isinstance(each, CommittedOutput)]
     return whole, [each for each in results if isinstance(each, CorruptMapOutputError)]
 

@@ -6,20 +6,19 @@ not count, and the next generation may commit. Nothing is ever found by listing.
 
 import logging
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 from icefloe.documents import dump_document
 from icefloe.errors import TransientError
 from icefloe.shuffle.map_output_record import CorruptMapOutputError, MapOutputRecord, VoidRecord
+from icefloe.storage.parallel import map_parallel
 from icefloe.storage.store import KeyMissingError, Store
 
 __all__ = ["MapOutputLog", "MissingMapOutputError"]
 
 logger = logging.getLogger(__name__)
 
-_REQUESTS_AT_ONCE: Final = 8
 _COMMIT_TRIES: Final = 10
 
 
@@ -73,8 +72,7 @@ class MapOutputLog:
 
     def states(self, map_ids: Sequence[int]) -> list[MapOutputState]:
         """`current` of each map task, several at once, in the order given."""
-        with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
-            return list(pool.map(self.current, map_ids))
+        return map_parallel(self.current, map_ids)
 
     def records(self, map_ids: Sequence[int]) -> list[MapOutputRecord]:
         """The record of each planned map task, in the order given; a missing one is never an empty one.

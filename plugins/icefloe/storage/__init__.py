@@ -16,6 +16,7 @@ Read in this order:
 - `local_file`: a local file that is to become a value
 - `local_folders`: disks for spilling
 - `ranges`: many small ranges in few requests
+- `parallel`: several requests at once
 - `requests`: counts requests
 - `probe`: tries a store before it is used
 """
@@ -24,6 +25,7 @@ __all__ = [
     "keys",
     "local_folders",
     "location",
+    "parallel",
     "probe",
     "ranges",
     "requests",

@@ -1,6 +1,6 @@
 """Manifests that are not written, and what the steps over them change."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -38,9 +38,6 @@ class FakeReader:
     def delete_entries(self, manifest: ManifestFile) -> tuple[DeleteEntry, ...]:
         self.read.append(manifest.path)
         return tuple(self.entries[manifest.path])
-
-    def in_parallel(self, read: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
-        return [read(item) for item in items]
 
     def write(self, path: str, snapshot_id: int, *entries: DataEntry | DeleteEntry) -> ManifestFile:
         counts = {status: sum(entry.status is status for entry in entries) for status in EntryStatus}

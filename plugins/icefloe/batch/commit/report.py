@@ -16,6 +16,7 @@ from icefloe.checkpoint.log import Checkpoint
 from icefloe.documents import STRICT, Hash128, SnapshotId, dump_document, load_document
 from icefloe.errors import TerminalError
 from icefloe.flow import Route
+from icefloe.units import time_text
 
 __all__ = ["BatchReport", "load_report"]
 
@@ -130,7 +131,7 @@ class BatchReport:
             hash_sum=delivered_sums.hash_sum(),
             summary_checks=checks,
             warnings=(*plan.warnings, *warnings),
-            committed_at=now.isoformat(timespec="milliseconds"),
+            committed_at=time_text(now),
             seconds=max(0.0, (now - datetime.fromisoformat(plan.planned_at)).total_seconds()),
             phases=tuple(batch.phases),
             removed_rows_read=sum(record.removed_rows_read for record in records),

@@ -4,7 +4,6 @@ import logging
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.cores import available_cores
@@ -24,6 +23,7 @@ from icefloe.pipeline.lines import with_lines
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.places import refuse_nested_places
 from icefloe.pipeline.recorded_configuration import result_configuration
+from icefloe.units import now_text
 from icefloe.version import VERSION
 
 __all__ = ["NextBatch", "Work", "find_work", "next_batch", "record_batch"]
@@ -193,7 +193,7 @@ def _new(session: PipelineSession, view: CheckpointView, snapshots: SnapshotRang
         spec=_spec(pipeline, snapshots, identity, cores or available_cores(pipeline)),
         warnings=(*snapshots.warnings, *warnings),
         result_configuration=result_configuration(pipeline),
-        opened_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        opened_at=now_text(),
         icefloe_version=VERSION,
     )
     return NextBatch(session=session, offset=offset, is_resumed=False)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Literal
 
 from icefloe.batch.plan.map_tasks import PlannedFile, map_tasks
@@ -23,6 +22,7 @@ from icefloe.iceberg.schemas.equality_schema import equality_schemas
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.step import Step
 from icefloe.iceberg.table import Table
+from icefloe.units import now_text
 from icefloe.version import VERSION
 
 __all__ = ["Places", "PlannedBatch", "make_plan"]
@@ -130,7 +130,7 @@ def make_plan(
         skipped_replace_snapshots=spec.skipped_replace_snapshots,
         warnings=(*places.warnings, *scan.warnings),
         allowed_locations=places.allowed_locations,
-        planned_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        planned_at=now_text(),
     )
     return PlannedBatch(plan=plan, tasks=tasks)
 

@@ -1,7 +1,6 @@
 """Preparing a batch: it is opened and its plan is written; repeating it finds both."""
 
 import logging
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -26,6 +25,7 @@ from icefloe.documents import document_digest, dump_document
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.flow import Route
 from icefloe.pipeline.later_keys import refuse_unbuilt
+from icefloe.storage.parallel import map_parallel
 from icefloe.storage.probe import probe
 from icefloe.storage.store import Store
 
@@ -33,7 +33,6 @@ __all__ = ["Prepared", "open_and_plan"]
 
 logger = logging.getLogger(__name__)
 
-_REQUESTS_AT_ONCE: Final = 8
 _LOOKS: Final = 5
 
 
@@ -214,8 +213,7 @@ def _write_documents(store: Store, planned_batch: PlannedBatch, offset: OffsetRe
     def write(task: MapTask) -> None:
         store.put(task_key(task.map_id, plan.map_task_digests[task.map_id]), dump_document(task))
 
-    with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
-        # The plan is created last: whoever finds it finds all its tasks. Their names hold digests, so the tasks of
-        # another plan are never read for them.
-        list(pool.map(write, planned_batch.tasks))
+    # The plan is created last: whoever finds it finds all its tasks. Their names hold digests, so the tasks of another
+    # plan are never read for them.
+    map_parallel(write, planned_batch.tasks)
     store.create(PLAN, dump_document(plan))

@@ -9,7 +9,6 @@ elsewhere.
 import logging
 import os
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final
 
@@ -30,6 +29,7 @@ from icefloe.shuffle.extents import RangeExtents
 from icefloe.shuffle.reduce_ids import reduce_ids
 from icefloe.shuffle.reduce_ranges import CoalescePlan
 from icefloe.storage.local_folders import local_folders
+from icefloe.storage.parallel import map_parallel
 from icefloe.storage.store import KeyMissingError
 
 logger = logging.getLogger(__name__)
@@ -37,7 +37,6 @@ logger = logging.getLogger(__name__)
 _BYTES_PER_ROW: Final = 128
 """Two hashes, ordinal and weight of a row, and memory to compare them."""
 _MAX_SLICE_BITS: Final = 10
-_REQUESTS_AT_ONCE: Final = 8
 
 
 def write_identity_moves(folder: BatchFolder, plan: CoalescePlan, epoch: int) -> None:
@@ -70,8 +69,7 @@ def write_identity_moves(folder: BatchFolder, plan: CoalescePlan, epoch: int) ->
             cancelled = _cancelled(slices.of(number))
             cancelled_rows += len(cancelled.weights)
             found.add(cancelled, _range_ids(cancelled.identity_hashes, plan), len(plan.ranges))
-        with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
-            list(pool.map(lambda each: _create(folder, each.range_id, found), plan.ranges))
+        map_parallel(lambda each: _create(folder, each.range_id, found), plan.ranges)
     logger.info("batch %d: %d rows changed their identity only", folder.plan.batch_number, cancelled_rows // 2)
 
 
@@ -94,9 +92,8 @@ def load_identity_moves(folder: BatchFolder, range_id: int) -> IdentityMoves:
 
 
 def _is_written(folder: BatchFolder, plan: CoalescePlan) -> bool:
-    with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
-        sizes = pool.map(lambda each: folder.store.size(identity_moves_key(each.range_id)), plan.ranges)
-        return all(size is not None for size in sizes)
+    sizes = map_parallel(lambda each: folder.store.size(identity_moves_key(each.range_id)), plan.ranges)
+    return all(size is not None for size in sizes)
 
 
 def _create(folder: BatchFolder, range_id: int, found: IdentityMoveFiles) -> None:

@@ -1,8 +1,6 @@
 """The documents by which reduce tasks fetch: the extents of each range and epoch of the map outputs."""
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Final
 
 from icefloe.batch.batch_keys import extents_key
 from icefloe.batch.context.batch_folder import BatchFolder
@@ -10,10 +8,9 @@ from icefloe.documents import dump_document, load_document
 from icefloe.shuffle.committed_output import CommittedOutput
 from icefloe.shuffle.extents import RangeExtents, plan_extents
 from icefloe.shuffle.reduce_ranges import CoalescePlan
+from icefloe.storage.parallel import map_parallel
 
 __all__ = ["load_extents", "write_extents"]
-
-_REQUESTS_AT_ONCE: Final = 8
 
 
 def write_extents(folder: BatchFolder, plan: CoalescePlan, outputs: Sequence[CommittedOutput]) -> int:
@@ -29,8 +26,7 @@ def write_extents(folder: BatchFolder, plan: CoalescePlan, outputs: Sequence[Com
     def write(extents: RangeExtents) -> None:
         folder.store.create(extents_key(epoch, extents.range_id), dump_document(extents))
 
-    with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
-        list(pool.map(write, plan_extents(plan.ranges, outputs)))
+    map_parallel(write, plan_extents(plan.ranges, outputs))
     return epoch
 
 

@@ -1,10 +1,9 @@
 """The results of a batch's reduce ranges: one record per range, created only if absent."""
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
 
@@ -12,11 +11,10 @@ from icefloe.batch.batch_keys import result_key
 from icefloe.documents import STRICT, dump_document, load_document
 from icefloe.shuffle.ordinal_sums import OrdinalSums
 from icefloe.sinks.sink import CommitMessage
+from icefloe.storage.parallel import map_parallel
 from icefloe.storage.store import KeyMissingError, Store
 
 __all__ = ["RangeResult", "create_range_result", "delete_range_results", "load_range_result", "load_range_results"]
-
-_REQUESTS_AT_ONCE: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +49,7 @@ def load_range_result(store: Store, range_id: int) -> RangeResult | None:
 
 def load_range_results(store: Store, range_ids: Sequence[int]) -> list[RangeResult | None]:
     """`load_range_result` of each range, several at once, in the order given."""
-    with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
-        return list(pool.map(partial(load_range_result, store), range_ids))
+    return map_parallel(partial(load_range_result, store), range_ids)
 
 
 def create_range_result(store: Store, result: RangeResult) -> RangeResult:

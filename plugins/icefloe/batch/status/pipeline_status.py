@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import ClassVar, Final, Literal
 
 from pydantic import ConfigDict
@@ -11,6 +10,7 @@ from icefloe.batch.commit.report import BatchReport
 from icefloe.documents import STRICT, SnapshotId
 from icefloe.flow import FlowTask
 from icefloe.iceberg.load_part import LoadPart
+from icefloe.units import now_text
 
 __all__ = ["PipelineStatus", "Trouble"]
 
@@ -39,7 +39,7 @@ class Trouble:
     @classmethod
     def now(cls, sentence: str, *, phase: str, is_final: bool) -> "Trouble":
         """The trouble of a task that failed just now."""
-        return cls(sentence=sentence, phase=phase, at=_now(), is_final=is_final)
+        return cls(sentence=sentence, phase=phase, at=now_text(), is_final=is_final)
 
     def is_over_after(self, phase: str) -> bool:
         """True if the success of a phase shows that the trouble is over: of the same phase or of a later one.
@@ -152,7 +152,3 @@ def with_batch(recent: Iterable[RecentBatch], batch: RecentBatch | None) -> tupl
     """The last batches with one more, which replaces an earlier entry of its number."""
     others = [each for each in recent if batch is None or each.batch != batch.batch]
     return tuple([*others, *([] if batch is None else [batch])][-_RECENT:])
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

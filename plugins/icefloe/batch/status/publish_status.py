@@ -4,7 +4,6 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.session import PipelineSession
@@ -15,6 +14,7 @@ from icefloe.documents import dump_document, load_document
 from icefloe.errors import TerminalError, one_line
 from icefloe.iceberg.catalog.catalogs import reload_table
 from icefloe.pipeline.model import Pipeline
+from icefloe.units import now_text
 
 __all__ = ["load_status", "publish_status", "publish_trouble"]
 
@@ -102,7 +102,7 @@ def status_of(
         table=pipeline.table,
         branch=pipeline.branch,
         dag_id=dag_id or (None if before is None else before.dag_id),
-        updated_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        updated_at=now_text(),
         cursor_snapshot_id=cursor_id,
         cursor_timestamp=facts.cursor_timestamp,
         head_snapshot_id=facts.head_snapshot_id,

@@ -1,13 +1,13 @@
 """The head of a branch, and the lag of a cursor behind it, from the metadata of the table alone."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from icefloe.batch.status.pipeline_status import Expiry
 from icefloe.iceberg.history.expiry import next_expiry_ms
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.lag import lag
 from icefloe.iceberg.table import Table
+from icefloe.units import time_of_ms
 
 __all__ = ["TableFacts"]
 
@@ -42,12 +42,12 @@ class TableFacts:
         behind = lag(table, branch=branch, cursor_snapshot_id=cursor_snapshot_id, is_loading=is_loading)
         delivered = None if cursor_snapshot_id is None else history.snapshots.get(cursor_snapshot_id)
         return cls(
-            cursor_timestamp=None if delivered is None else _time(delivered.timestamp_ms),
+            cursor_timestamp=None if delivered is None else time_of_ms(delivered.timestamp_ms),
             head_snapshot_id=None if head is None else head.snapshot_id,
-            head_timestamp=None if head is None else _time(head.timestamp_ms),
+            head_timestamp=None if head is None else time_of_ms(head.timestamp_ms),
             lag_snapshots=behind.snapshots,
             lag_rows=behind.rows,
-            waiting_since=None if behind.since_timestamp_ms is None else _time(behind.since_timestamp_ms),
+            waiting_since=None if behind.since_timestamp_ms is None else time_of_ms(behind.since_timestamp_ms),
             next_expiry=_expiry(table, cursor_snapshot_id),
         )
 
@@ -56,8 +56,4 @@ def _expiry(table: Table, cursor_snapshot_id: int | None) -> Expiry | None:
     if cursor_snapshot_id is None:
         return None
     at_ms = next_expiry_ms(table.metadata, cursor_snapshot_id)
-    return None if at_ms is None else Expiry(snapshot_id=cursor_snapshot_id, at=_time(at_ms))
-
-
-def _time(timestamp_ms: int) -> str:
-    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    return None if at_ms is None else Expiry(snapshot_id=cursor_snapshot_id, at=time_of_ms(at_ms))

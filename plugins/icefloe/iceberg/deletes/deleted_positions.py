@@ -1,7 +1,6 @@
 """The positions that delete files delete from the data files of one map task."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from pyiceberg.io import FileIO
@@ -14,6 +13,7 @@ from icefloe.iceberg.deletes.equality_deletes import EqualityDeletes
 from icefloe.iceberg.deletes.position_deletes import read_position_deletes
 from icefloe.iceberg.deletes.vector_prefetch import VectorPrefetch
 from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.storage.parallel import map_parallel
 
 __all__ = ["DeletedPositions"]
 
@@ -116,8 +116,8 @@ class DeletedPositions:
     def _named_in(self, delete_id: int) -> Mapping[str, BitMap64]:
         if delete_id not in self._named:
             ahead = self._read_ahead(delete_id)
-            with ThreadPoolExecutor(len(ahead), thread_name_prefix="icefloe-position-deletes") as pool:
-                self._named |= zip(ahead, pool.map(self._read, ahead), strict=True)
+            read = map_parallel(self._read, ahead, name="icefloe-position-deletes")
+            self._named |= zip(ahead, read, strict=True)
         return self._named[delete_id]
 
     def _read(self, delete_id: int) -> Mapping[str, BitMap64]:

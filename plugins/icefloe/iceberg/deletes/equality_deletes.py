@@ -2,7 +2,6 @@
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -22,6 +21,7 @@ from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.files.reader import read_data_file
 from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.storage.parallel import map_parallel
 
 _BYTES_PER_KEY: Final = 32
 _PARALLEL_READS: Final = 8
@@ -110,8 +110,7 @@ class EqualityDeletes:
             return distinct_hashes(RowHashes.concat(kept))
 
         readers = 1 if is_local(self._delete_files[group.delete_ids[0]].path) else _PARALLEL_READS
-        with ThreadPoolExecutor(readers, thread_name_prefix="icefloe-equality-deletes") as pool:
-            hashes = list(pool.map(keys, group.delete_ids))
+        hashes = map_parallel(keys, group.delete_ids, at_once=readers, name="icefloe-equality-deletes")
         numbers = np.repeat(np.array(group.delete_ids, np.int32), [len(each) for each in hashes])
         return HashIndex.of(RowHashes.concat(hashes), numbers)
 

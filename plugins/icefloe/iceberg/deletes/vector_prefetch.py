@@ -1,7 +1,6 @@
 """The deletion vectors of one task, read ahead: many are side by side in one Puffin file, and storage may be remote."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from pyiceberg.io import FileIO
@@ -10,6 +9,7 @@ from pyroaring import BitMap64
 from icefloe.iceberg.catalog.file_io import is_local
 from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.deletes.deletion_vector import read_deletion_vectors
+from icefloe.storage.parallel import map_parallel
 
 _PARALLEL_READS: Final = 8
 _GAP_BYTES: Final = 1 << 20
@@ -70,9 +70,8 @@ class VectorPrefetch:
             return read_deletion_vectors(members, io=self._io, table=self._table)
 
         is_near = all(is_local(self._vectors[number].path) for number in window)
-        readers = 1 if is_near else min(_PARALLEL_READS, len(groups))
-        with ThreadPoolExecutor(readers, thread_name_prefix="icefloe-deletion-vectors") as pool:
-            found = list(pool.map(read, groups))
+        # Of a local disk one reader takes all there is.
+        found = map_parallel(read, groups, at_once=1 if is_near else _PARALLEL_READS, name="icefloe-deletion-vectors")
         return {
             number: bitmap
             for group, bitmaps in zip(groups, found, strict=True)

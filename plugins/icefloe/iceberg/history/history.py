@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
@@ -10,6 +9,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.table import table_name
+from icefloe.units import time_of_ms
 
 __all__ = [
     "MAIN",
@@ -196,5 +196,5 @@ def is_replace(snapshot: Snapshot) -> bool:
 
 
 def _oldest(snapshot: Snapshot) -> str:
-    committed = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    committed = time_of_ms(snapshot.timestamp_ms)
     return f"the oldest snapshot still there is {snapshot.snapshot_id} of {committed}"

@@ -3,9 +3,8 @@
 import json
 import logging
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from pyiceberg.serializers import Compressor
 from pyiceberg.table import Table
@@ -13,12 +12,11 @@ from pyiceberg.table import Table
 from icefloe.iceberg.catalog.metadata_errors import MissingMetadataError, reading_metadata
 from icefloe.iceberg.history.history import MAIN
 from icefloe.iceberg.table import table_name
+from icefloe.storage.parallel import map_parallel
 
 __all__ = ["MetadataLog", "MetadataVersion"]
 
 logger = logging.getLogger(__name__)
-
-_PARALLEL_READS: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,10 +88,8 @@ class MetadataLog:
         """Read several versions at once; raises as ``version``."""
         missing = sorted({index for index in indices if 0 <= index < len(self)} - self._versions.keys())
         if len(missing) > 1:
-            with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="icefloe-metadata") as pool:
-                self._versions.update(
-                    zip(missing, pool.map(self._read, (self._files[i] for i in missing)), strict=True)
-                )
+            read = map_parallel(self._read, [self._files[index] for index in missing], name="icefloe-metadata")
+            self._versions.update(zip(missing, read, strict=True))
 
     def _read(self, path: str) -> MetadataVersion | None:
         try:

@@ -1,7 +1,6 @@
 """Reading a table's manifest lists and manifests, several at a time."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Sequence
 from threading import Lock
 from typing import Any, Final, TypeVar
 
@@ -28,7 +27,6 @@ __all__ = ["ManifestReader"]
 
 _FILE_PATH: Final = 100
 _KEY_METADATA: Final = 131
-_PARALLEL_READS: Final = 8
 """Decoding holds the GIL: more threads only help if a store is slow to answer."""
 
 Item = TypeVar("Item")
@@ -82,14 +80,6 @@ class ManifestReader:
                 found = tuple(delete_entries(manifest, self._raw_entries(manifest), self._spec(manifest)))
             self._delete_entries[manifest.path] = found
         return found
-
-    def in_parallel(self, read: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-        """``read`` of every item, in their order; the first error is raised."""
-        work = list(items)
-        if len(work) < 2:
-            return [read(item) for item in work]
-        with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="icefloe-manifests") as pool:
-            return list(pool.map(read, work))
 
     def _raw_entries(self, manifest: ManifestFile) -> Sequence[RawEntry]:
         raw_entries = list(read_manifest_entries(self._io, manifest.path))

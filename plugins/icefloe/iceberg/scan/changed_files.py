@@ -12,6 +12,7 @@ from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteFileIndex, DeleteNumbers
 from icefloe.iceberg.scan.manifest_pruning import ManifestPruning
 from icefloe.iceberg.step import Step, StepKind
+from icefloe.storage.parallel import map_parallel
 
 __all__ = ["FileTerm", "StepFiles"]
 
@@ -158,7 +159,7 @@ class StepFiles:
         """The live files of some manifests, if a delete file can reach them that the batch adds or removes."""
         wanted = [manifest for manifest in _live_data(manifests) if self._reach.includes(manifest)]
         unread = [manifest for manifest in wanted if _content(manifest) not in self._reached]
-        for manifest, entries in zip(unread, self._reader.in_parallel(self._reached_of, unread), strict=True):
+        for manifest, entries in zip(unread, map_parallel(self._reached_of, unread), strict=True):
             live = (entry for entry in entries if entry.status is not EntryStatus.DELETED)
             self._reached[_content(manifest)] = [e for e in live if self._deletes.in_force(e, self._changed)]
         for manifest in wanted:
@@ -179,16 +180,14 @@ class StepFiles:
     def _own_deletes(self, snapshot_id: int) -> tuple[DeleteNumbers, DeleteNumbers]:
         """The delete files that a snapshot added and removed."""
         manifests = [manifest for manifest in self._own_manifests(snapshot_id) if manifest.holds_deletes]
-        entries = list(chain.from_iterable(self._reader.in_parallel(self._reader.delete_entries, manifests)))
+        entries = list(chain.from_iterable(map_parallel(self._reader.delete_entries, manifests)))
         added = self._deletes.numbers(entry for entry in entries if _is_own(entry, snapshot_id))
         return added, self._deletes.numbers(entry for entry in entries if entry.status is EntryStatus.DELETED)
 
     def _live_deletes(self, snapshot_id: int) -> DeleteNumbers:
         manifests = [m for m in self._manifests(snapshot_id) if m.holds_deletes and m.may_list_live_files]
         unread = [manifest for manifest in manifests if manifest.path not in self._live_in]
-        for manifest, entries in zip(
-            unread, self._reader.in_parallel(self._reader.delete_entries, unread), strict=True
-        ):
+        for manifest, entries in zip(unread, map_parallel(self._reader.delete_entries, unread), strict=True):
             live = (entry for entry in entries if entry.status is not EntryStatus.DELETED)
             self._live_in[manifest.path] = self._deletes.numbers(live)
         return NO_DELETES.union(*(self._live_in[manifest.path] for manifest in manifests))
@@ -200,7 +199,7 @@ class StepFiles:
         return self._reader.manifests(self._history.snapshot(snapshot_id))
 
     def _read(self, manifests: Iterable[ManifestFile]) -> list[list[DataEntry]]:
-        return self._reader.in_parallel(self._reader.data_entries, manifests)
+        return map_parallel(self._reader.data_entries, manifests)
 
 
 def _is_own(entry: DataEntry | DeleteEntry, snapshot_id: int) -> bool:

@@ -19,6 +19,7 @@ from icefloe.iceberg.scan.changed_files import FileTerm, StepFiles
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteNumbers
 from icefloe.iceberg.scan.step_row_ids import FirstRowIds, row_ids_of_steps
 from icefloe.iceberg.step import Step, StepKind
+from icefloe.storage.parallel import map_parallel
 
 __all__ = ["ScanPlan", "ScanTask", "Term", "plan_scan_tasks"]
 
@@ -189,6 +190,4 @@ def _read_manifest_lists(steps: Iterable[Step], history: History, reader: Manife
     # The start of a commit may expire while its batch is open: only a comparison of states needs it.
     starts = {step.start_snapshot_id for step in steps if step.kind is StepKind.STATES} - {None}
     needed = starts | {snapshot_id for step in steps for snapshot_id in step.snapshot_ids}
-    reader.in_parallel(
-        reader.manifests, [history.snapshot(snapshot_id) for snapshot_id in needed if snapshot_id is not None]
-    )
+    map_parallel(reader.manifests, [history.snapshot(snapshot_id) for snapshot_id in needed if snapshot_id is not None])

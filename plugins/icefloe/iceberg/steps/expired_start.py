@@ -9,6 +9,7 @@ from icefloe.iceberg.catalog.file_io import data_file_input, reading_data_file
 from icefloe.iceberg.history.history import ExpiredHistoryError, History
 from icefloe.iceberg.manifests.manifest_entries import EntryStatus
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
+from icefloe.storage.parallel import map_parallel
 
 
 def require_removed_files(snapshot: Snapshot, history: History, reader: ManifestReader, io: FileIO) -> None:
@@ -22,7 +23,7 @@ def require_removed_files(snapshot: Snapshot, history: History, reader: Manifest
         TransientError: the store did not answer.
     """
     paths = list(dict.fromkeys(_removed_paths(snapshot, reader)))
-    are_there = reader.in_parallel(lambda path: _is_there(path, history, io), paths)
+    are_there = map_parallel(lambda path: _is_there(path, history, io), paths)
     for path, is_there in zip(paths, are_there, strict=True):
         if not is_there:
             oldest = history.lineage(snapshot.snapshot_id)[-1]

@@ -39,6 +39,7 @@ from icefloe.orchestration.telemetry.metrics import send_batch, send_report, sen
 from icefloe.patience import answer_within, brief_seconds, patience_seconds
 from icefloe.pipeline.model import Pipeline
 from icefloe.storage.location import open_store
+from icefloe.units import id_json
 
 __all__ = ["clean_up_batch", "coalesce_batch", "commit", "plan_batch"]
 
@@ -106,8 +107,8 @@ def plan_batch(
         "plan_uri": prepared.reference.plan_url,
         "batch_number": plan.batch_number,
         "backfill_id": plan.backfill_id,
-        "after_snapshot_id": _text(plan.after_snapshot_id),
-        "up_to_snapshot_id": _text(plan.up_to_snapshot_id),
+        "after_snapshot_id": id_json(plan.after_snapshot_id),
+        "up_to_snapshot_id": id_json(plan.up_to_snapshot_id),
         "steps": len(plan.steps),
         "map_tasks": plan.num_map_tasks,
         "num_partitions": plan.num_partitions,
@@ -155,8 +156,8 @@ def commit(pipeline: Pipeline, prepared: PreparedBatch) -> CommittedBatch:
         "batch_number": report.batch_number,
         "backfill_id": report.backfill_id,
         "route": report.route.value,
-        "after_snapshot_id": _text(report.after_snapshot_id),
-        "up_to_snapshot_id": _text(report.up_to_snapshot_id),
+        "after_snapshot_id": id_json(report.after_snapshot_id),
+        "up_to_snapshot_id": id_json(report.up_to_snapshot_id),
         "steps": report.steps,
         "counts": dict(report.counts),
         "checkpoint_uri": checkpoint.url,
@@ -244,8 +245,3 @@ def _reference(pipeline: Pipeline, prepared: PreparedBatch, writer: Writer | Non
         credentials=resolve_credentials(expanded),
         settings=RunSettings.of(expanded, backfill_id=prepared.get("backfill_id"), writer=writer),
     )
-
-
-def _text(snapshot_id: int | None) -> str | None:
-    # Numbers above 2^53 are rounded by the browser that shows them.
-    return None if snapshot_id is None else str(snapshot_id)

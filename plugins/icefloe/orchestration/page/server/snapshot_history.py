@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from icefloe.batch.context.table_files import open_table
@@ -10,6 +9,7 @@ from icefloe.iceberg.history.history import History
 from icefloe.orchestration.connections.airflow_connections import resolve_credentials
 from icefloe.orchestration.page.document_cache import DocumentCache, Found
 from icefloe.pipeline.model import Pipeline
+from icefloe.units import id_json, time_of_ms
 
 _FRESH_SECONDS: Final = 10.0
 _DEADLINE_SECONDS: Final = 15.0
@@ -36,8 +36,8 @@ def snapshot_rows(history: History, branch: str) -> list[dict[str, Any]]:
     return [
         {
             "snapshot_id": str(snapshot.snapshot_id),
-            "parent_snapshot_id": _text(snapshot.parent_snapshot_id),
-            "at": datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds"),
+            "parent_snapshot_id": id_json(snapshot.parent_snapshot_id),
+            "at": time_of_ms(snapshot.timestamp_ms),
             "operation": None if snapshot.summary is None else snapshot.summary.operation.value,
             **_figures({} if snapshot.summary is None else snapshot.summary.additional_properties),
         }
@@ -62,7 +62,3 @@ def _figures(summary: Mapping[str, str]) -> dict[str, int | None]:
     return {
         ours: int(summary[theirs]) if summary.get(theirs, "").isdigit() else None for theirs, ours in _FIGURES.items()
     }
-
-
-def _text(snapshot_id: int | None) -> str | None:
-    return None if snapshot_id is None else str(snapshot_id)

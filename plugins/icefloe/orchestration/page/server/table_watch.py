@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ from icefloe.batch.status.table_facts import TableFacts
 from icefloe.orchestration.connections.airflow_connections import resolve_credentials
 from icefloe.orchestration.page.document_cache import DocumentCache, Found
 from icefloe.pipeline.model import Pipeline
+from icefloe.units import id_json, now_text
 
 _FRESH_SECONDS: Final = 30.0
 _THREADS: Final = 2
@@ -73,15 +73,11 @@ def _look(pipeline: Pipeline, cursor_snapshot_id: int | None, *, is_loading: boo
         allowed_locations=expanded.allowed_locations,
     )
     facts = TableFacts.of(table, branch=expanded.branch, cursor_snapshot_id=cursor_snapshot_id, is_loading=is_loading)
-    looked_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-    return {**asdict(facts), "head_snapshot_id": _text(facts.head_snapshot_id), "next_expiry": _expiry(facts),
+    looked_at = now_text()
+    return {**asdict(facts), "head_snapshot_id": id_json(facts.head_snapshot_id), "next_expiry": _expiry(facts),
             "updated_at": looked_at}  # fmt: skip
 
 
 def _expiry(facts: TableFacts) -> dict[str, str] | None:
     expiry = facts.next_expiry
     return None if expiry is None else {"snapshot_id": str(expiry.snapshot_id), "at": expiry.at}
-
-
-def _text(snapshot_id: int | None) -> str | None:
-    return None if snapshot_id is None else str(snapshot_id)

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from icefloe.flow import WORKING_TASKS, FlowTask
 from icefloe.orchestration.page.views.dag_state import RunState, TaskState
+from icefloe.units import id_json
 
 _FIGURES: Final = (
     "committed_at", "route", "changes", "steps", "skipped_replace_snapshots", "rows_read", "carried_over_rows",
@@ -25,8 +26,8 @@ def committed_entry(report: Mapping[str, Any], runs: Sequence[RunState]) -> dict
         "batch": report["batch_number"],
         "state": "committed",
         **{name: report.get(name) for name in _FIGURES},
-        "after_snapshot_id": _text(report.get("after_snapshot_id")),
-        "up_to_snapshot_id": _text(report.get("up_to_snapshot_id")),
+        "after_snapshot_id": id_json(report.get("after_snapshot_id")),
+        "up_to_snapshot_id": id_json(report.get("up_to_snapshot_id")),
         "audit": _audit(report),
         "warnings": list(report.get("warnings") or ()),
         "phases": phase_seconds(runs) or _reported_phases(report),
@@ -45,8 +46,8 @@ def open_entry(number: int, since: str | None, runs: Sequence[RunState]) -> dict
         "steps": plan.get("steps"),
         "map_tasks": plan.get("map_tasks"),
         "num_partitions": plan.get("num_partitions"),
-        "after_snapshot_id": _text(plan.get("after_snapshot_id")),
-        "up_to_snapshot_id": _text(plan.get("up_to_snapshot_id")),
+        "after_snapshot_id": id_json(plan.get("after_snapshot_id")),
+        "up_to_snapshot_id": id_json(plan.get("up_to_snapshot_id")),
         "warnings": [],
         "phases": phase_seconds(runs),
         "run_id": runs[0].run_id if runs else None,
@@ -113,7 +114,3 @@ def _audit(report: Mapping[str, Any]) -> dict[str, Any]:
         "summaries_differ": sum(check.get("expected") != check.get("found") for check in can_tell),
         "summaries_silent": len(checks) - len(can_tell),
     }
-
-
-def _text(snapshot_id: Any) -> str | None:
-    return None if snapshot_id is None else str(snapshot_id)

@@ -1,0 +1,34 @@
+"""Requests that do not depend on each other, several at once."""
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+__all__ = ["map_parallel"]
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+_AT_ONCE: Final = 8
+"""A request waits for most of its time; more at once would only fill the queues of small stores."""
+
+
+def map_parallel(
+    call: Callable[[Item], Answer], items: Iterable[Item], *, at_once: int = _AT_ONCE, name: str = "icefloe-requests"
+) -> list[Answer]:
+    """The results of a call for each item, in the order of the items; a single item takes no thread.
+
+    Args:
+        call: called in any thread. The first error in the order of the items is raised when all calls have ended.
+        items: items to call it with.
+        at_once: number of threads.
+        name: prefix of the names of the threads, for stack dumps.
+
+    >>> map_parallel(str, range(3))
+    ['0', '1', '2']
+    """
+    work = list(items)
+    if at_once < 2 or len(work) < 2:
+        return [call(item) for item in work]
+    with ThreadPoolExecutor(min(at_once, len(work)), thread_name_prefix=name) as pool:
+        return list(pool.map(call, work))
