@@ -107,7 +107,7 @@ def _commit(pipeline: Pipeline, asset_name: str) -> XComArg:
             from icefloe.orchestration.tasks.calls import commit as commit_batch
 
             prepared = _prepared()
-            if prepared["route"] == Route.NOTHING_TO_DO:
+            if not prepared["plan_uri"]:  # a batch without changes takes the same route, but has a plan
                 logger.info("%s has no batch to commit; the log of plan says why", pipeline.name)
                 raise AirflowSkipException("no batch")
             report = commit_batch(pipeline, prepared)
