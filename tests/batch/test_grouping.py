@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.plan_document import Plan
-from support.pipelines.workshop import Workshop, catalog_properties, rows
+from support.catalogs import sql_properties
+from support.pipelines.workshop import Workshop, rows
 from support.spark.row_counts import Row, typed_changes_of
 
 
@@ -36,7 +37,7 @@ def delivered(workshop: Workshop, folder: Path, **keys: Any) -> tuple[Plan, pa.T
     """The changes of the whole history after its first snapshot, put into a folder of their own."""
     sink = {"type": "files", "path": f"file://{folder}/changes"}
     here = Workshop(folder=folder, table=workshop.table).set(
-        catalog={"name": "lab", **catalog_properties(workshop.folder)},
+        catalog={"name": "lab", **sql_properties(workshop.folder)},
         storage=f"file://{folder}/storage",
         sink=sink,
         **keys,

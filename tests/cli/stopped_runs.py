@@ -29,7 +29,8 @@ from icefloe.errors import IcefloeError
 from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.storage.keys import join_url
 from icefloe.storage.object_store import ObjectStore
-from support.pipelines.workspace import Workspace, properties_of
+from support.catalogs import sql_properties
+from support.pipelines.workspace import Workspace
 
 WATCHED = {"plan": ("get", "create", "put", "size"), "writes": ("create", "put")}
 CRASHED = 99
@@ -71,7 +72,7 @@ class Stops:
 
 
 def table_of(folder: Path) -> Table:
-    return SqlCatalog("lab", **properties_of(folder)).load_table("db.events")
+    return SqlCatalog("lab", **sql_properties(folder)).load_table("db.events")
 
 
 def workspace_of(folder: Path) -> Workspace:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from support.pipelines.workspace import Outcome, Workspace, icefloe, icefloe_process, properties_of
+from support.catalogs import sql_properties
+from support.pipelines.workspace import Outcome, Workspace, icefloe, icefloe_process
 
 
 def refused(workspace: Workspace, *arguments: object, code: int = 65) -> str:
@@ -281,4 +282,4 @@ def test_verbose_adds_the_traceback(workspace: Workspace) -> None:
     done: Outcome = icefloe("run", workspace.pipeline(table="db.evnts"), "--verbose")
     assert done.code == 65
     assert "Traceback" in done.err
-    assert properties_of(workspace.folder)["uri"] not in done.out
+    assert sql_properties(workspace.folder)["uri"] not in done.out

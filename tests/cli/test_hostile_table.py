@@ -27,9 +27,10 @@ from pyiceberg.typedef import Record
 
 from icefloe.orchestration.tasks.calls import work_of
 from icefloe.pipeline.pipeline_file import load_pipeline
+from support.catalogs import sql_properties
 from support.fakes.answering_server import answering_server
 from support.fakes.rest_server import rest_server
-from support.pipelines.workspace import SCHEMA, Workspace, icefloe, properties_of, rows
+from support.pipelines.workspace import SCHEMA, Workspace, icefloe, rows
 
 COMMANDS = (("validate",), ("plan",), ("status",), ("run", "--json"), ("verify",))
 
@@ -64,7 +65,7 @@ def metadata_of(workspace: Workspace) -> dict[str, Any]:
 
 @pytest.fixture(params=["sql", "rest"])
 def pipeline(request: pytest.FixtureRequest, hostile: Workspace) -> Iterator[Path]:
-    catalog: dict[str, str] = {"name": "lab", **properties_of(hostile.folder)}
+    catalog: dict[str, str] = {"name": "lab", **sql_properties(hostile.folder)}
     with ExitStack() as stack:
         if request.param == "rest":
             uri = stack.enter_context(rest_server(metadata_of(hostile), hostile.table.metadata_location))

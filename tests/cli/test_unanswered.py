@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from icefloe.patience import PATIENCE_VARIABLE
+from support.catalogs import sql_properties
 from support.fakes.unanswering import drip_headers, garbage, keep_silent, serving
-from support.pipelines.workspace import Outcome, Workspace, icefloe, icefloe_process, properties_of
+from support.pipelines.workspace import Outcome, Workspace, icefloe, icefloe_process
 from support.tiers import extended
 
 pytestmark = pytest.mark.slow
@@ -63,7 +64,7 @@ def test_a_command_whose_table_lies_in_a_store_that_does_not_answer_names_it(
         database.execute("UPDATE iceberg_tables SET metadata_location = 's3://tables/events/7.metadata.json'")
     with serving(keep_silent) as port:
         given = {"s3.endpoint": f"http://127.0.0.1:{port}", "s3.region": "x", "s3.request-timeout": "1"}
-        pipeline = workspace.pipeline(catalog={"name": "lab", **properties_of(workspace.folder), **given})
+        pipeline = workspace.pipeline(catalog={"name": "lab", **sql_properties(workspace.folder), **given})
         outcome = icefloe_process(command, pipeline, **silent_store(port))
     assert outcome.code == 75, outcome
     text = outcome.out + outcome.err

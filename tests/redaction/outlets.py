@@ -18,7 +18,8 @@ from icefloe.orchestration.tasks import failures
 from icefloe.pipeline.model import Pipeline
 from redaction.traces import traces_of
 from redaction.wrong_configurations import Case
-from support.pipelines.workspace import Workspace, properties_of
+from support.catalogs import sql_properties
+from support.pipelines.workspace import Workspace
 
 
 @dataclass
@@ -54,7 +55,7 @@ def pipeline_of(case: Case, workspace: Workspace) -> Path:
 
 
 def credentials_of(case: Case, workspace: Workspace, server: str, closed_host: str) -> dict[str, Any]:
-    catalog = properties_of(workspace.folder) if case.catalog is None else case.catalog
+    catalog = sql_properties(workspace.folder) if case.catalog is None else case.catalog
     return {
         "catalog_properties": filled(catalog, server, closed_host),
         "storage_options": filled(case.storage or {}, server, closed_host),

@@ -26,7 +26,8 @@ from redaction.outlets import (
     pipeline_of,
 )
 from redaction.wrong_configurations import CASES, Case
-from support.pipelines.workspace import Workspace, properties_of
+from support.catalogs import sql_properties
+from support.pipelines.workspace import Workspace
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +38,7 @@ def test_no_task_gives_a_secret_away(
 ) -> None:
     outlets = Outlets()
     good = load_pipeline(workspace.pipeline(catalog="lab"))
-    monkeypatch.setenv("AIRFLOW_CONN_LAB", connection("iceberg", properties_of(workspace.folder)))
+    monkeypatch.setenv("AIRFLOW_CONN_LAB", connection("iceberg", sql_properties(workspace.folder)))
     prepared: Any = use_cases.plan_batch(good, None)
     found = credentials_of(case, workspace, server, closed_host)
     path = pipeline_of(case, workspace)

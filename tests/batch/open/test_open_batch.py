@@ -15,7 +15,8 @@ from icefloe.errors import TerminalError
 from icefloe.flow import Route
 from icefloe.iceberg.history.history import NotAnAncestorError
 from icefloe.iceberg.step import StepKind
-from support.pipelines.workshop import NAME, SCHEMA, Workshop, catalog_properties, rows
+from support.catalogs import sql_properties
+from support.pipelines.workshop import NAME, SCHEMA, Workshop, rows
 
 
 def work(workshop: Workshop) -> tuple[bool, bool]:
@@ -123,7 +124,7 @@ def test_a_table_that_was_dropped_and_created_again_is_refused(workshop: Worksho
     workshop.append(range(10))
     workshop.deliver()
     old = workshop.table.metadata.table_uuid
-    catalog = SqlCatalog("lab", **catalog_properties(workshop.folder))
+    catalog = SqlCatalog("lab", **sql_properties(workshop.folder))
     catalog.drop_table(f"db.{NAME}")
     new = catalog.create_table(f"db.{NAME}", SCHEMA)
     sentence = f"with uuid {old}, but the table of that name now has uuid {new.metadata.table_uuid}: it was dropped"

@@ -10,11 +10,12 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.expressions import EqualTo
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField, StringType
+
+from support.catalogs import open_sql_catalog, sql_properties
 
 __all__ = ["Lake", "TaskStates"]
 
@@ -48,13 +49,13 @@ class Lake:
 
     @classmethod
     def create(cls, folder: Path, pipelines: Path) -> Self:
-        catalog = SqlCatalog("lakehouse", **_properties(folder))
+        catalog = open_sql_catalog("lakehouse", folder)
         catalog.create_namespace("nyc")
         return cls(folder=folder, pipelines=pipelines, table=catalog.create_table("nyc.flights", schema=SCHEMA))
 
     @property
     def connection(self) -> str:
-        return json.dumps({"conn_type": "iceberg", "extra": _properties(self.folder)})
+        return json.dumps({"conn_type": "iceberg", "extra": sql_properties(self.folder)})
 
     def write_pipeline(self, name: str, **keys: Any) -> None:
         minimal = {
@@ -94,10 +95,6 @@ class Lake:
         snapshot = self.table.refresh().current_snapshot()
         assert snapshot is not None
         return snapshot.snapshot_id
-
-
-def _properties(folder: Path) -> dict[str, str]:
-    return {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}/warehouse"}
 
 
 def _rows(rows: Any) -> pa.Table:

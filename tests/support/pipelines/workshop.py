@@ -18,7 +18,6 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 import yaml
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.expressions import AlwaysTrue, In
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -48,9 +47,10 @@ from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.sinks.files import FilesSink
 from icefloe.storage.location import open_store
 from icefloe.storage.store import Store
+from support.catalogs import open_sql_catalog, sql_properties
 from support.spark.row_counts import Row, difference, rows_of, weights_of
 
-__all__ = ["SCHEMA", "InOrder", "OpenBatch", "Workshop", "catalog_properties", "rows", "typed_changes"]
+__all__ = ["SCHEMA", "InOrder", "OpenBatch", "Workshop", "rows", "typed_changes"]
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("value", pa.float64()), pa.field("word", pa.string())])
 NAME = "events"
@@ -85,7 +85,7 @@ class Workshop:
     def create(cls, folder: Path, schema: pa.Schema | Schema = SCHEMA, **options: Any) -> Self:
         """Options are those of PyIceberg's ``create_table``."""
         folder.mkdir(exist_ok=True)
-        catalog = SqlCatalog("lab", **catalog_properties(folder))
+        catalog = open_sql_catalog("lab", folder)
         catalog.create_namespace_if_not_exists("db")
         return cls(folder=folder, table=catalog.create_table(f"db.{NAME}", schema, **options))
 
@@ -134,7 +134,7 @@ class Workshop:
         minimal = {
             "version": 1,
             "name": NAME,
-            "catalog": {"name": "lab", **catalog_properties(self.folder)},
+            "catalog": {"name": "lab", **sql_properties(self.folder)},
             "table": f"db.{NAME}",
             "identifier_columns": ["id"],
             "storage": f"file://{self.folder}/storage",
@@ -273,7 +273,3 @@ def typed_changes(weights: Mapping[Row, int], identity: Sequence[int] | None) ->
         "UPDATE_AFTER": pairs,
     }
     return Counter({name: count for name, count in counts.items() if count})
-
-
-def catalog_properties(folder: Path) -> dict[str, str]:
-    return {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}/warehouse"}

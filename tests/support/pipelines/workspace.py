@@ -14,11 +14,11 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.expressions import In
 from pyiceberg.table import Table
 
 from icefloe.cli import main
+from support.catalogs import open_sql_catalog, sql_properties
 
 __all__ = ["Outcome", "Workspace", "icefloe", "icefloe_process", "python"]
 
@@ -80,7 +80,7 @@ class Workspace:
 
     @classmethod
     def create(cls, folder: Path) -> Self:
-        catalog = SqlCatalog("lab", **properties_of(folder))
+        catalog = open_sql_catalog("lab", folder)
         catalog.create_namespace("db")
         return cls(folder=folder, table=catalog.create_table("db.events", SCHEMA))
 
@@ -89,7 +89,7 @@ class Workspace:
         minimal = {
             "version": 1,
             "name": "events",
-            "catalog": {"name": "lab", **properties_of(self.folder)},
+            "catalog": {"name": "lab", **sql_properties(self.folder)},
             "table": "db.events",
             "identifier_columns": ["id"],
             "storage": f"file://{self.storage(stem)}",
@@ -136,10 +136,6 @@ class Workspace:
     def files(self) -> set[Path]:
         """Everything in the folder."""
         return set(self.folder.rglob("*"))
-
-
-def properties_of(folder: Path) -> dict[str, str]:
-    return {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}/warehouse"}
 
 
 def rows(ids: Sequence[int], value: float) -> pa.Table:

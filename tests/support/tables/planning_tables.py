@@ -10,10 +10,11 @@ from pyiceberg.table import Table
 
 from icefloe.iceberg.scan.scan_tasks import ScanPlan
 from icefloe.iceberg.step import Step, StepKind
+from support.catalogs import open_sql_catalog
 
 
 def make_catalog(folder: Path, name: str = "default") -> SqlCatalog:
-    catalog = SqlCatalog(name, uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse")
+    catalog = open_sql_catalog(name, folder)
     catalog.create_namespace_if_not_exists("db")
     return catalog
 

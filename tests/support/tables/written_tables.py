@@ -6,7 +6,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.catalog import Catalog
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io import FileIO
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -16,10 +15,11 @@ from icefloe.iceberg.catalog.file_io import open_file_io
 from icefloe.iceberg.data_file import DataFile, constant_to_json
 from icefloe.iceberg.files.reader import read_data_file
 from icefloe.iceberg.schemas.table_schema import TableSchema
+from support.catalogs import open_sql_catalog
 
 
 def open_catalog(folder: Path) -> Catalog:
-    return SqlCatalog("test", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse")
+    return open_sql_catalog("test", folder)
 
 
 def create_table(folder: Path, schema: Schema, **properties: Any) -> Table:
