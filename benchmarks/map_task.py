@@ -8,11 +8,12 @@ from pyiceberg.table import Table
 
 from icefloe.batch.batch_keys import task_key
 from icefloe.batch.map.write_map_output import write_map_output
-from icefloe.batch.plan.make_plan import Places, make_plan
+from icefloe.batch.plan.make_plan import PlanLabels, make_plan
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.identity import Identity
 from icefloe.documents import dump_document
 from icefloe.iceberg.steps.steps import plan_range
+from icefloe.iceberg.table import table_name
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.committed_output import read_committed_output
 from icefloe.shuffle.extents import plan_extents
@@ -45,7 +46,7 @@ def map_task_inputs(table: Table, attempt: int) -> MapInputs:
         identity=Identity(policy="pipeline", columns=("flight_id",)),
         cores=1,
     )
-    planned_batch = make_plan(table, spec, Places(pipeline="benchmark", table=".".join(table.name())), cores=1)
+    planned_batch = make_plan(table, spec, PlanLabels(pipeline="benchmark", table=table_name(table)), cores=1)
     store = open_store(f"memory://benchmark-{attempt}")
     [task] = planned_batch.tasks
     store.put(task_key(task.map_id, planned_batch.plan.map_task_digests[0]), dump_document(task))

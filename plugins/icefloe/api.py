@@ -19,7 +19,7 @@ from icefloe.batch.open.cores import local_cores
 from icefloe.batch.open.identity_policy import choose_identity, has_row_ids
 from icefloe.batch.open.range_request import RangeRequest, plan_request
 from icefloe.batch.phase_record import PhaseTally
-from icefloe.batch.plan.make_plan import Places, PlannedBatch, make_plan
+from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
 from icefloe.batch.reduce.coalesce_map_outputs import coalesce_map_outputs
 from icefloe.batch.reduce.range_extents import load_extents
 from icefloe.batch.reduce.read_range import range_changes
@@ -112,7 +112,7 @@ def read_changes(
             filter=filter,
             cores=local_cores(),
         ),
-        Places(
+        PlanLabels(
             pipeline="read_changes",
             table=table_name(table),
             filter_text=filter,

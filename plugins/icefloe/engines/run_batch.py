@@ -138,14 +138,14 @@ def run_batch(
     with observe(FlowTask.PLAN):
         runner.check()
         runner.check_table(session.table.location())
-        prepared = open_and_plan(session, request, cores=runner.cores)
+        opened = open_and_plan(session, request, cores=runner.cores)
     if not is_backfill:
-        publish_status(session, phase="plan" if prepared.plan else "cleanup")
-    if prepared.plan is None or prepared.reference is None:
-        return BatchRun(report=prepared.report, was_committed_before=prepared.is_committed)
-    reference = prepared.reference
+        publish_status(session, phase="plan" if opened.plan else "cleanup")
+    if opened.plan is None or opened.reference is None:
+        return BatchRun(report=opened.report, was_committed_before=opened.is_committed)
+    reference = opened.reference
     try:
-        report = _deliver(prepared.route, reference, runner, environ, observe)
+        report = _deliver(opened.route, reference, runner, environ, observe)
     except BatchFinished:
         _clean_up(reference)
         return BatchRun(report=load_report(reference.checkpoint, reference.batch_number), was_committed_before=True)

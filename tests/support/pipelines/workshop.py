@@ -34,7 +34,7 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.context.table_files import table_files
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.open.range_request import RangeRequest
-from icefloe.batch.plan.open_and_plan import Prepared, open_and_plan
+from icefloe.batch.plan.open_and_plan import OpenedBatch, open_and_plan
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.reduce.coalesce_map_outputs import Coalesced
 from icefloe.batch.run.phases import Engine, run_phase
@@ -146,7 +146,7 @@ class Workshop:
         path.write_text(yaml.safe_dump(given, sort_keys=False))
         return path
 
-    def prepare(self, request: RangeRequest | None = None, **options: Any) -> Prepared:
+    def prepare(self, request: RangeRequest | None = None, **options: Any) -> OpenedBatch:
         return open_and_plan(self.session(), request, **options)
 
     def open(self, request: RangeRequest | None = None, **options: Any) -> "OpenBatch":

@@ -3,6 +3,7 @@
 Read in this order:
 
 - `open_and_plan`: opens a batch and writes its plan; a repetition finds both
+- `write_plan`: a batch recorded, its tasks and its plan written
 - `plan_of_batch`: the plan of a pipeline's batch, and what the pipeline refuses of it
 - `make_plan`: the plan as a value, before anything is written
 - `map_tasks`: which data files one map task reads

@@ -22,14 +22,13 @@ from icefloe.iceberg.schemas.equality_schema import equality_schemas
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.step import Step
 from icefloe.iceberg.table import Table
-from icefloe.units import now_text
 from icefloe.version import VERSION
 
-__all__ = ["Places", "PlannedBatch", "make_plan"]
+__all__ = ["PlanLabels", "PlannedBatch", "make_plan"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
+class PlanLabels:
     """Names that a plan holds in addition to its specification: its pipeline, its table, its catalog and its sink.
 
     Attributes:
@@ -50,7 +49,7 @@ class Places:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedBatch:
-    """A plan and its map tasks before anything is written."""
+    """A plan and its map tasks before anything is written: no clock was read, so the same batch gives an equal one."""
 
     plan: Plan
     tasks: tuple[MapTask, ...]
@@ -59,7 +58,7 @@ class PlannedBatch:
 def make_plan(
     table: Table,
     spec: BatchSpec,
-    places: Places,
+    labels: PlanLabels,
     *,
     cores: int,
 ) -> PlannedBatch:
@@ -68,7 +67,7 @@ def make_plan(
     Args:
         table: as loaded.
         spec: specification of the batch.
-        places: names that the plan holds in addition.
+        labels: names that the plan holds in addition.
         cores: number of tasks that run at once, if the specification does not say.
 
     Raises:
@@ -80,17 +79,17 @@ def make_plan(
         schema,
         identity=spec.identity,
         columns=spec.columns,
-        filter_text=places.filter_text,
+        filter_text=labels.filter_text,
         filter_as_written=spec.filter,
-        table=places.table,
+        table=labels.table,
     )
-    refuse_reserved_columns(shape.delivered.arrow.names, table=places.table)
+    refuse_reserved_columns(shape.delivered.arrow.names, table=labels.table)
     scan = plan_scan_tasks(table, spec.steps, may_match=_may_match(shape, table), by_row_id=shape.has_row_id)
     tasks = tuple(
         map_task_document(map_id, files, scan.delete_files)
         for map_id, files in enumerate(map_tasks(_files(scan, schema), map_task_bytes=spec.map_task_bytes))
     )
-    partitions = partition_count(
+    chosen = partition_count(
         None if spec.partitions == "auto" else spec.partitions,
         cores=spec.cores or cores,
         input_bytes=scan.file_size_bytes,
@@ -98,14 +97,14 @@ def make_plan(
     )
     plan = Plan(
         icefloe_version=VERSION,
-        pipeline=places.pipeline,
-        batch_number=places.batch_number,
-        backfill_id=places.backfill_id,
+        pipeline=labels.pipeline,
+        batch_number=labels.batch_number,
+        backfill_id=labels.backfill_id,
         route=_route(scan, changes=spec.changes, steps=len(spec.steps)),
-        table=places.table,
+        table=labels.table,
         table_location=table.metadata.location,
-        catalog=places.catalog,
-        sink=places.sink,
+        catalog=labels.catalog,
+        sink=labels.sink,
         after_snapshot_id=spec.after_snapshot_id,
         up_to_snapshot_id=spec.up_to_snapshot_id,
         steps=tuple(spec.steps),
@@ -123,14 +122,14 @@ def make_plan(
         map_task_bytes=tuple(task.size_bytes for task in tasks),
         map_task_digests=tuple(digest_of(dump_document(task)) for task in tasks),
         input_rows=scan.record_count,
-        num_partitions=partitions.num_partitions,
-        partitions_reason=partitions.reason,
+        num_partitions=chosen.num_partitions,
+        partitions_reason=chosen.reason,
         cores=spec.cores or cores,
         target_size_bytes=spec.target_size_bytes,
         skipped_replace_snapshots=spec.skipped_replace_snapshots,
-        warnings=(*places.warnings, *scan.warnings),
-        allowed_locations=places.allowed_locations,
-        planned_at=now_text(),
+        warnings=(*labels.warnings, *scan.warnings),
+        allowed_locations=labels.allowed_locations,
+        planned_at="",
     )
     return PlannedBatch(plan=plan, tasks=tasks)
 

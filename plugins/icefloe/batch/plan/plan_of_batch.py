@@ -8,7 +8,7 @@ from icefloe.batch.open.batch_bounds import refuse_large_scan
 from icefloe.batch.open.cores import available_cores
 from icefloe.batch.open.occupied_sink import refuse_occupied_sink
 from icefloe.batch.open.open_batch import NextBatch
-from icefloe.batch.plan.make_plan import Places, PlannedBatch, make_plan
+from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.pipeline.lines import with_lines
 from icefloe.pipeline.model import Pipeline
@@ -24,7 +24,7 @@ def plan_of(batch: NextBatch) -> PlannedBatch:
         return make_plan(
             session.table,
             offset.spec,
-            Places(
+            PlanLabels(
                 pipeline=pipeline.name,
                 backfill_id=session.backfill_id,
                 batch_number=offset.batch_number,

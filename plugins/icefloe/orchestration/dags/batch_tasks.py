@@ -15,7 +15,7 @@ from icefloe.orchestration.dags.documentation import TASK_PAGES
 from icefloe.orchestration.tasks.batch_link import BatchLink
 from icefloe.orchestration.tasks.failures import clear_failures
 from icefloe.orchestration.tasks.spark_phase_operator import SparkPhaseOperator
-from icefloe.orchestration.tasks.task_results import CommittedBatch, NothingToDo, PreparedBatch
+from icefloe.orchestration.tasks.task_results import CommittedBatch, NothingToDo, PlanResult
 from icefloe.pipeline.model import Pipeline
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _phase(pipeline: Pipeline, phase: Phase) -> BaseOperator:
 
 def _plan(pipeline: Pipeline, range_of_run: RangeOfRun) -> XComArg:
     @task(multiple_outputs=_MULTIPLE_OUTPUTS, doc_md=TASK_PAGES["plan"])
-    def plan() -> PreparedBatch | NothingToDo:
+    def plan() -> PlanResult | NothingToDo:
         with clear_failures("plan", pipeline):
             from icefloe.orchestration.tasks.calls import plan_batch
 
@@ -77,8 +77,8 @@ def _plan(pipeline: Pipeline, range_of_run: RangeOfRun) -> XComArg:
 
 def _route(plan: XComArg) -> XComArg:
     @task.branch(doc_md=TASK_PAGES["route"])
-    def route(prepared: dict[str, str]) -> str:
-        return ROUTE_TASKS[Route(prepared["route"])][0].value
+    def route(plan_result: dict[str, str]) -> str:
+        return ROUTE_TASKS[Route(plan_result["route"])][0].value
 
     return route(plan)
 
@@ -89,7 +89,7 @@ def _coalesce(pipeline: Pipeline) -> XComArg:
         with clear_failures("coalesce", pipeline):
             from icefloe.orchestration.tasks.calls import coalesce_batch
 
-            return coalesce_batch(pipeline, _prepared())
+            return coalesce_batch(pipeline, _plan_result())
 
     return coalesce()
 
@@ -106,11 +106,11 @@ def _commit(pipeline: Pipeline, asset_name: str) -> XComArg:
         with clear_failures("commit", pipeline):
             from icefloe.orchestration.tasks.calls import commit as commit_batch
 
-            prepared = _prepared()
-            if not prepared["plan_uri"]:  # a batch without changes takes the same route, but has a plan
+            plan_result = _plan_result()
+            if not plan_result["plan_uri"]:  # a batch without changes takes the same route, but has a plan
                 logger.info("%s has no batch to commit; the log of plan says why", pipeline.name)
                 raise AirflowSkipException("no batch")
-            report = commit_batch(pipeline, prepared)
+            report = commit_batch(pipeline, plan_result)
         if any(report["counts"].values()):
             events = get_current_context()["outlet_events"][changes_alias(asset_name)]
             events.add(changes_asset(asset_name), extra=report)
@@ -125,14 +125,14 @@ def _cleanup(pipeline: Pipeline) -> XComArg:
         with clear_failures("cleanup", pipeline):
             from icefloe.orchestration.tasks.calls import clean_up_batch
 
-            clean_up_batch(pipeline, _prepared())
+            clean_up_batch(pipeline, _plan_result())
 
     return cleanup()
 
 
-def _prepared() -> PreparedBatch:
+def _plan_result() -> PlanResult:
     # Not as an argument: the edge from plan would count as the one success commit asks for.
-    prepared = get_current_context()["ti"].xcom_pull(task_ids="plan")
-    if prepared is None:
+    plan_result = get_current_context()["ti"].xcom_pull(task_ids="plan")
+    if plan_result is None:
         raise TerminalError("plan returned no batch: it was marked as success or its XCom was deleted; clear plan")
-    return prepared
+    return plan_result

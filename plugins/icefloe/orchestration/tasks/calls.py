@@ -17,7 +17,7 @@ from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.open_batch import Work, find_work
 from icefloe.batch.open.range_request import RangeRequest
-from icefloe.batch.plan.open_and_plan import Prepared, open_and_plan
+from icefloe.batch.plan.open_and_plan import OpenedBatch, open_and_plan
 from icefloe.batch.run.phases import run_phase
 from icefloe.batch.run.run_coalesce import run_coalesce
 from icefloe.batch.run_settings import RunSettings
@@ -34,7 +34,7 @@ from icefloe.iceberg.history.history import UnknownBranchError
 from icefloe.orchestration.connections.airflow_connections import resolve_credentials
 from icefloe.orchestration.connections.spark_connection import usable_master
 from icefloe.orchestration.tasks.owner import current_writer
-from icefloe.orchestration.tasks.task_results import CommittedBatch, NothingToDo, PreparedBatch
+from icefloe.orchestration.tasks.task_results import CommittedBatch, NothingToDo, PlanResult
 from icefloe.orchestration.telemetry.metrics import send_batch, send_report, send_status
 from icefloe.patience import answer_within, brief_seconds, patience_seconds
 from icefloe.pipeline.model import Pipeline
@@ -59,7 +59,7 @@ def work_of(pipeline: Pipeline) -> Work:
 
 
 @contextmanager
-def finished_elsewhere(pipeline: Pipeline, prepared: PreparedBatch) -> Iterator[None]:
+def finished_elsewhere(pipeline: Pipeline, plan_result: PlanResult) -> Iterator[None]:
     """Lets a task end well if another run has finished its batch; see `ends_well_if_finished`.
 
     Connections and stores are asked only after the task failed, so that its own error is the one that is seen.
@@ -68,7 +68,7 @@ def finished_elsewhere(pipeline: Pipeline, prepared: PreparedBatch) -> Iterator[
         yield
     except Exception as error:
         try:
-            reference = _reference(pipeline, prepared)
+            reference = _reference(pipeline, plan_result)
         except IcefloeError:
             raise error from None
         with ends_well_if_finished(reference):
@@ -77,34 +77,34 @@ def finished_elsewhere(pipeline: Pipeline, prepared: PreparedBatch) -> Iterator[
 
 def plan_batch(
     pipeline: Pipeline, request: RangeRequest | None, *, dag_id: str | None = None
-) -> PreparedBatch | NothingToDo:
+) -> PlanResult | NothingToDo:
     """Opens or resumes a batch and writes its plan; a backfill that was delivered before has nothing to commit."""
     session = None
     try:
         session = _session(pipeline, current_writer())
         cores = None if session.pipeline.engine == "local" else _cores_on_spark(session)
-        prepared = open_and_plan(session, request, cores=cores)
+        opened = open_and_plan(session, request, cores=cores)
     except (UnknownTableError, UnknownBranchError):
         if not pipeline.wait_for_table:
             raise
-        prepared = Prepared()
-    plan = prepared.plan
+        opened = OpenedBatch()
+    plan = opened.plan
     if session is not None and request is None:
         # If there is nothing to do, no batch is open, and trouble of any task of an earlier run is over.
         _send_status(publish_status(session, phase="cleanup" if plan is None else "plan", dag_id=dag_id))
-    if plan is None or prepared.reference is None:
-        why = "this range was delivered before" if prepared.is_committed else "nothing new was committed to the table"
+    if plan is None or opened.reference is None:
+        why = "this range was delivered before" if opened.is_committed else "nothing new was committed to the table"
         logger.info("%s has nothing to do: %s", pipeline.name, why)
         return {
             "route": Route.NOTHING_TO_DO.value,
             "plan_uri": None,
-            "was_delivered_before": prepared.is_committed,
+            "was_delivered_before": opened.is_committed,
             "checkpoint_uri": pipeline.expanded(os.environ).checkpoint_url,
         }
-    send_batch(dag_id or pipeline.name, pipeline.table, is_resumed=prepared.is_resumed, map_tasks=plan.num_map_tasks)
+    send_batch(dag_id or pipeline.name, pipeline.table, is_resumed=opened.is_resumed, map_tasks=plan.num_map_tasks)
     return {
         "route": plan.route.value,
-        "plan_uri": prepared.reference.plan_url,
+        "plan_uri": opened.reference.plan_url,
         "batch_number": plan.batch_number,
         "backfill_id": plan.backfill_id,
         "after_snapshot_id": id_json(plan.after_snapshot_id),
@@ -112,40 +112,40 @@ def plan_batch(
         "steps": len(plan.steps),
         "map_tasks": plan.num_map_tasks,
         "num_partitions": plan.num_partitions,
-        "checkpoint_uri": prepared.reference.settings.checkpoint_url,
-        "sink_path": prepared.reference.settings.sink.get("path"),
+        "checkpoint_uri": opened.reference.settings.checkpoint_url,
+        "sink_path": opened.reference.settings.sink.get("path"),
     }
 
 
-def run_phase_here(pipeline: Pipeline, phase: str, prepared: PreparedBatch) -> None:
+def run_phase_here(pipeline: Pipeline, phase: str, plan_result: PlanResult) -> None:
     """Runs a phase in the threads of this process."""
-    run_phase(Phase(phase), _reference(pipeline, prepared), LocalEngine(), environ=os.environ)
+    run_phase(Phase(phase), _reference(pipeline, plan_result), LocalEngine(), environ=os.environ)
 
 
-def driver_environment_of(pipeline: Pipeline, prepared: PreparedBatch) -> dict[str, str]:
+def driver_environment_of(pipeline: Pipeline, plan_result: PlanResult) -> dict[str, str]:
     """The variables that give a Spark driver credentials and settings, which no plan holds."""
-    return _reference(pipeline, prepared).to_environment()
+    return _reference(pipeline, plan_result).to_environment()
 
 
-def coalesce_batch(pipeline: Pipeline, prepared: PreparedBatch) -> dict[str, object]:
+def coalesce_batch(pipeline: Pipeline, plan_result: PlanResult) -> dict[str, object]:
     """Plans the reduce ranges; if another run has committed the batch, says only that."""
     try:
-        with finished_elsewhere(pipeline, prepared):
-            plan = run_coalesce(_reference(pipeline, prepared), environ=os.environ).plan
+        with finished_elsewhere(pipeline, plan_result):
+            plan = run_coalesce(_reference(pipeline, plan_result), environ=os.environ).plan
     except BatchFinished:
         return {"finished_by_another_run": True}
     return {"ranges": len(plan.ranges), "num_partitions": plan.num_partitions}
 
 
-def commit(pipeline: Pipeline, prepared: PreparedBatch) -> CommittedBatch:
+def commit(pipeline: Pipeline, plan_result: PlanResult) -> CommittedBatch:
     """Commits the batch that plan passed on; if another run has committed it since, takes that run's report."""
     writer = current_writer()
-    reference = _reference(pipeline, prepared, writer)
+    reference = _reference(pipeline, plan_result, writer)
     checkpoint, number = reference.checkpoint, reference.batch_number
     was_committed = reference.is_over()
     try:
         with ends_well_if_finished(reference):
-            report = load_report(checkpoint, number) if was_committed else _committed(pipeline, prepared, reference)
+            report = load_report(checkpoint, number) if was_committed else _committed(pipeline, plan_result, reference)
     except BatchFinished:
         was_committed, report = True, load_report(checkpoint, number)
     if not was_committed:
@@ -161,26 +161,26 @@ def commit(pipeline: Pipeline, prepared: PreparedBatch) -> CommittedBatch:
         "steps": report.steps,
         "counts": dict(report.counts),
         "checkpoint_uri": checkpoint.url,
-        "sink_path": prepared["sink_path"],
+        "sink_path": plan_result["sink_path"],
     }
 
 
-def clean_up_batch(pipeline: Pipeline, prepared: PreparedBatch) -> None:
+def clean_up_batch(pipeline: Pipeline, plan_result: PlanResult) -> None:
     """Deletes the files that the phases of a committed batch passed on; an earlier try may have deleted them."""
-    clean_up_finished(_reference(pipeline, prepared))
+    clean_up_finished(_reference(pipeline, plan_result))
 
 
-def places_of(pipeline: Pipeline, prepared: PreparedBatch) -> dict[str, str]:
+def places_of(pipeline: Pipeline, plan_result: PlanResult) -> dict[str, str]:
     """The table that a batch reads and the sink that it writes, for lineage."""
-    reference = _reference(pipeline, prepared)
+    reference = _reference(pipeline, plan_result)
     plan = reference.open().plan
     sink_path = str(reference.settings.sink["path"])
     return {"table": plan.table, "table_location": plan.table_location, "sink_path": sink_path}
 
 
-def read_job_error(pipeline: Pipeline, prepared: PreparedBatch, phase: str, attempt: str) -> JobError | None:
+def read_job_error(pipeline: Pipeline, plan_result: PlanResult, phase: str, attempt: str) -> JobError | None:
     """The error that a Spark job left; None if it died without leaving one."""
-    return load_job_error(_reference(pipeline, prepared), phase, attempt)
+    return load_job_error(_reference(pipeline, plan_result), phase, attempt)
 
 
 def record_trouble(pipeline: Pipeline, trouble: Trouble, *, dag_id: str | None) -> None:
@@ -193,7 +193,7 @@ def record_trouble(pipeline: Pipeline, trouble: Trouble, *, dag_id: str | None) 
         logger.warning("the status of %s cannot be written: %s", pipeline.name, one_line(error))
 
 
-def _committed(pipeline: Pipeline, prepared: PreparedBatch, reference: BatchReference) -> BatchReport:
+def _committed(pipeline: Pipeline, plan_result: PlanResult, reference: BatchReference) -> BatchReport:
     """Commits; if phases run in this process, without Spark, missing results are delivered again first."""
     try:
         return commit_batch(reference.open())
@@ -201,7 +201,7 @@ def _committed(pipeline: Pipeline, prepared: PreparedBatch, reference: BatchRefe
         if pipeline.engine != "local":
             raise
         logger.warning("delivering the missing parts again: %s", error.sentence)
-        run_phase_here(pipeline, error.phase, prepared)
+        run_phase_here(pipeline, error.phase, plan_result)
         return commit_batch(reference.open())
 
 
@@ -237,11 +237,11 @@ def _checkpoint(pipeline: Pipeline, backfill_id: str | None) -> Checkpoint:
     return checkpoint if backfill_id is None else checkpoint.backfill(backfill_id)
 
 
-def _reference(pipeline: Pipeline, prepared: PreparedBatch, writer: Writer | None = None) -> BatchReference:
+def _reference(pipeline: Pipeline, plan_result: PlanResult, writer: Writer | None = None) -> BatchReference:
     """The batch that plan passed on."""
     expanded = pipeline.expanded(os.environ)
     return BatchReference(
-        plan_url=prepared["plan_uri"],
+        plan_url=plan_result["plan_uri"],
         credentials=resolve_credentials(expanded),
-        settings=RunSettings.of(expanded, backfill_id=prepared.get("backfill_id"), writer=writer),
+        settings=RunSettings.of(expanded, backfill_id=plan_result.get("backfill_id"), writer=writer),
     )

@@ -17,7 +17,7 @@ from icefloe.errors import TerminalError
 from icefloe.orchestration.connections.spark_connection import usable_master
 from icefloe.orchestration.tasks.batch_link import BatchLink
 from icefloe.orchestration.tasks.failures import clear_failures
-from icefloe.orchestration.tasks.task_results import PreparedBatch
+from icefloe.orchestration.tasks.task_results import PlanResult
 from icefloe.pipeline.model import Pipeline
 
 if TYPE_CHECKING:
@@ -55,25 +55,25 @@ class SparkPhaseOperator(SparkSubmitOperator):
 
     def execute(self, context: Context) -> None:
         """Runs the phase; an error that retrying cannot fix fails the task at once."""
-        prepared = context["ti"].xcom_pull(task_ids="plan")
+        plan_result = context["ti"].xcom_pull(task_ids="plan")
         with clear_failures(self.phase, self.pipeline):
             from icefloe.batch.context.finished import BatchFinished
             from icefloe.orchestration.tasks.calls import finished_elsewhere, run_phase_here
 
             pipeline = self.pipeline.expanded(os.environ)
-            with suppress(BatchFinished), finished_elsewhere(pipeline, prepared):
+            with suppress(BatchFinished), finished_elsewhere(pipeline, plan_result):
                 if pipeline.engine == "local":
-                    run_phase_here(pipeline, self.phase, prepared)
+                    run_phase_here(pipeline, self.phase, plan_result)
                 else:
-                    self._submit(pipeline, prepared)
+                    self._submit(pipeline, plan_result)
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> "OperatorLineage":
         """The table and the sink, for OpenLineage; only its provider calls this."""
         from icefloe.orchestration.tasks.calls import places_of
         from icefloe.orchestration.telemetry.lineage import phase_lineage
 
-        prepared = task_instance.xcom_pull(task_ids="plan")
-        places = places_of(self.pipeline.expanded(os.environ), prepared)
+        plan_result = task_instance.xcom_pull(task_ids="plan")
+        places = places_of(self.pipeline.expanded(os.environ), plan_result)
         return phase_lineage(places, is_delivering=self.phase != "shuffle_write")
 
     def on_kill(self) -> None:
@@ -81,7 +81,7 @@ class SparkPhaseOperator(SparkSubmitOperator):
         if self._hook is not None:
             self._hook.on_kill()
 
-    def _submit(self, pipeline: Pipeline, prepared: PreparedBatch) -> None:
+    def _submit(self, pipeline: Pipeline, plan_result: PlanResult) -> None:
         from icefloe.orchestration.tasks.calls import driver_environment_of
 
         master = usable_master(pipeline)
@@ -92,7 +92,7 @@ class SparkPhaseOperator(SparkSubmitOperator):
                 master=master,
                 folder=Path(folder),
                 environ=os.environ,
-                credentials=driver_environment_of(pipeline, prepared),
+                credentials=driver_environment_of(pipeline, plan_result),
             )
             refuse_other_java(application.environment)
             self.py_files = str(application.py_files)
@@ -107,14 +107,14 @@ class SparkPhaseOperator(SparkSubmitOperator):
                     "pyspark where Airflow's workers run, or set engine: local"
                 ) from failure
             except AirflowException as failure:
-                self._raise_error_of_job(pipeline, prepared, application.attempt, failure)
+                self._raise_error_of_job(pipeline, plan_result, application.attempt, failure)
 
     def _raise_error_of_job(
-        self, pipeline: Pipeline, prepared: PreparedBatch, attempt: str, failure: AirflowException
+        self, pipeline: Pipeline, plan_result: PlanResult, attempt: str, failure: AirflowException
     ) -> NoReturn:
         from icefloe.orchestration.tasks.calls import read_job_error
 
-        error = read_job_error(pipeline, prepared, self.phase, attempt)
+        error = read_job_error(pipeline, plan_result, self.phase, attempt)
         if error is None:
             self.log.error("%s: the Spark job ended without saying why; its last lines are above", self.phase)
             raise failure

@@ -2,10 +2,10 @@
 
 from typing import TypedDict
 
-__all__ = ["CommittedBatch", "NothingToDo", "PreparedBatch"]
+__all__ = ["CommittedBatch", "NothingToDo", "PlanResult"]
 
 
-class PreparedBatch(TypedDict):
+class PlanResult(TypedDict):
     """A batch that plan opened; snapshot ids are text, because browsers round large numbers."""
 
     route: str

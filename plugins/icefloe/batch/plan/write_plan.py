@@ -1,0 +1,103 @@
+"""Writing the plan of a batch: recorded first, then its tasks, then the plan itself."""
+
+import logging
+from dataclasses import replace
+
+from icefloe.batch.batch_keys import PLAN, task_key
+from icefloe.batch.context.batch_folder import load_plan
+from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.fenced_store import FencedStore, taken_back_if_over
+from icefloe.batch.open.occupied_sink import refuse_occupied_sink
+from icefloe.batch.open.open_batch import NextBatch, record_batch
+from icefloe.batch.phase_record import PhaseTally, record_phase
+from icefloe.batch.plan.make_plan import PlannedBatch
+from icefloe.batch.plan.plan_of_batch import plan_of, refuse_excessive_scan
+from icefloe.batch.plan.recorded_plan import refuse_foreign_plan, refuse_other_plan
+from icefloe.batch.plan_document import MapTask, Plan
+from icefloe.checkpoint.batch_spec import BatchSpec
+from icefloe.checkpoint.records import OffsetRecord
+from icefloe.documents import document_digest, dump_document
+from icefloe.storage.parallel import map_parallel
+from icefloe.storage.probe import probe
+from icefloe.storage.store import Store
+from icefloe.units import now_text
+
+logger = logging.getLogger(__name__)
+
+
+def found_plan(batch: NextBatch) -> Plan | None:
+    """The plan of an open batch; None if it is not written yet, or was lost.
+
+    Raises:
+        ForeignPlanError: the folder holds the plan of another batch.
+    """
+    store = batch.session.open_storage(batch.session.batch_url(batch.offset))
+    if store.size(PLAN) is None:
+        return None
+    plan = load_plan(store)
+    refuse_foreign_plan(plan, batch.offset, url=store.url, sink_path=batch.session.sink_settings["path"])
+    return plan
+
+
+def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
+    """Plans first, so that an unreadable table leaves no open batch; then records the batch and writes the plan.
+
+    Returns:
+        The offset that counts, and the plan. The plan is None if another run finished the batch meanwhile.
+    """
+    tally, session, checkpoint = PhaseTally(), batch.session, batch.session.checkpoint
+    planned_batch = plan_of(batch)
+    refuse_excessive_scan(batch, planned_batch)
+    if not batch.is_resumed:
+        probe(session.open_storage(session.pipeline.shuffle_url))
+        if checkpoint.pipeline() is None:
+            probe(session.open_storage(session.checkpoint_url))
+    session.sink.check()
+    refuse_occupied_sink(batch)
+
+    def planned_for(spec: BatchSpec) -> PlannedBatch:
+        # Another run may have recorded the pipeline first, with another identity: then the plan is made again.
+        return (
+            planned_batch
+            if spec == batch.offset.spec
+            else plan_of(replace(batch, offset=replace(batch.offset, spec=spec)))
+        )
+
+    offset = record_batch(batch, digest_of=lambda spec: planned_for(spec).plan.digest)
+    planned_batch = planned_for(offset.spec)
+    refuse_other_plan(planned_batch.plan, offset)
+    store = FencedStore(session.open_storage(session.batch_url(offset)))
+
+    def is_over() -> bool:
+        return checkpoint.committed(offset.batch_number) is not None
+
+    with taken_back_if_over(store, is_over):
+        _write_documents(store, planned_batch, offset, session)
+        tally.requests = session.requests.taken()
+        record_phase(store, "plan", tally)
+    if is_over():
+        return offset, None
+    # Read back, because the plan of another run counts if it was created first.
+    plan = load_plan(store)
+    refuse_foreign_plan(plan, offset, url=store.url, sink_path=session.sink_settings["path"])
+    logger.info("%s: batch %d goes by %s", plan.pipeline, plan.batch_number, plan.route)
+    return offset, plan
+
+
+def _write_documents(store: Store, planned_batch: PlannedBatch, offset: OffsetRecord, session: PipelineSession) -> None:
+    """Writes the documents of the tasks first, each named by its content, then the plan, which names them."""
+    plan = replace(
+        planned_batch.plan,
+        checkpoint_id=offset.checkpoint_id,
+        offset_digest=document_digest(offset),
+        settings_digest=session.settings.digest,
+        planned_at=now_text(),
+    )
+
+    def write(task: MapTask) -> None:
+        store.put(task_key(task.map_id, plan.map_task_digests[task.map_id]), dump_document(task))
+
+    # The plan is created last: whoever finds it finds all its tasks. Their names hold digests, so the tasks of another
+    # plan are never read for them.
+    map_parallel(write, planned_batch.tasks)
+    store.create(PLAN, dump_document(plan))
