@@ -101,9 +101,7 @@ def _command(name: str) -> Callable[[Namespace, Screen], int]:
             from icefloe.cli.validate import validate
 
             return validate
-    from icefloe.cli.command_line import not_built
-
-    return not_built
+    return _not_built
 
 
 def _complete(parser: ArgumentParser) -> None:
@@ -115,7 +113,7 @@ def _complete(parser: ArgumentParser) -> None:
     argcomplete.autocomplete(parser)
 
 
-def not_built(arguments: Namespace, screen: Screen) -> int:  # noqa: ARG001 - the signature of a command
+def _not_built(arguments: Namespace, screen: Screen) -> int:  # noqa: ARG001 - the signature of a command
     """Refuses the command.
 
     Raises:

@@ -22,6 +22,8 @@ from icefloe.storage.location import open_store
 
 logger = logging.getLogger(__name__)
 
+_BOUNDS: Final = ("after_snapshot_id", "up_to_snapshot_id", "after_timestamp", "up_to_timestamp")
+
 
 def load_named_pipeline(arguments: Namespace) -> Pipeline:
     """The pipeline of ``PIPELINE``, expanded, with the engine of ``--engine``.
@@ -85,9 +87,6 @@ def without_airflow() -> Iterator[None]:
             f"{error.sentence}; if it is an Airflow connection: outside Airflow only PyIceberg's configuration counts, "
             f"so describe it in .pyiceberg.yaml or by PYICEBERG_CATALOG__{name}__URI and the like",
         ) from error
-
-
-_BOUNDS: Final = ("after_snapshot_id", "up_to_snapshot_id", "after_timestamp", "up_to_timestamp")
 
 
 def range_request(arguments: Namespace) -> RangeRequest | None:

@@ -4,13 +4,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from icefloe.pipeline.expanded_text import REFERENCE
 from icefloe.pipeline.problems import KeyPath, Problem, dotted
 from icefloe.pipeline.yaml_file import YamlFile
 
 __all__ = ["expand"]
 
-REFERENCE: Final = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
-"""A variable, whose name is the first group; ``$${``, which writes ``${``; or a ``${`` without a name."""
 _BATCH: Final = "it defines a batch and must be the same on every machine"
 _DAG: Final = "it is read when the DAG is made, before the environment of the run exists"
 _FIXED: Final[Mapping[KeyPath, str]] = {

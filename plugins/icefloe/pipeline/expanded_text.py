@@ -1,12 +1,15 @@
 """A text of a pipeline file with its ``${NAME}`` resolved, next to the text as it is written, which errors quote."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Self
-
-from icefloe.pipeline.environment import REFERENCE
+from typing import Final, Self
 
 __all__ = ["ExpandedText"]
+
+
+REFERENCE: Final = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
+"""A variable, whose name is the first group; ``$${``, which writes ``${``; or a ``${`` without a name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,6 @@ Read in this order:
 - `promote`: from narrower types to wider ones
 - `narrow`: from wider types to narrower ones
 - `nested`: structs, lists and maps
-- `null_arrays`: arrays without values
 """
 
 __all__ = ["file_columns", "projection"]

@@ -7,8 +7,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.iceberg.projection.conversions import Conversion
-from icefloe.iceberg.projection.null_arrays import null_array, without_nulls
+from icefloe.iceberg.projection.conversions import Conversion, null_array, without_nulls
 from icefloe.iceberg.unreadable import ColumnError
 
 _LIST_OFFSET: Final = pa.int64()
