@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from icefloe.batch.context.running_batch import BatchCommittedError
-from icefloe.batch.reduce.repair import MAX_ROUNDS, UnreliableStoreError
+from icefloe.batch.reduce.repair import UnreliableStoreError
 from icefloe.batch.run.task_run import Outcome
 from icefloe.engines.local import LocalEngine
 from icefloe.errors import TerminalError, TransientError
@@ -175,7 +175,7 @@ def test_a_store_that_never_keeps_what_is_written_is_blamed_after_a_few_rounds(b
     batch.run(Phase.SHUFFLE_WRITE)
     batch.coalesce()
     damage(batch, "data", flip, map_id=1)
-    with pytest.raises(UnreliableStoreError, match=f"found damaged {MAX_ROUNDS} times in a row: the store file://"):
+    with pytest.raises(UnreliableStoreError, match="found damaged 4 times in a row: the store file://"):
         batch.run(Phase.SHUFFLE_READ, Vandal(batch))
 
 

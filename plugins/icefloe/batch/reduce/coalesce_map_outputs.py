@@ -1,7 +1,7 @@
 """The task between the phases: index files in, reduce ranges and their extents out."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from icefloe.batch.batch_keys import COALESCE_PLAN
@@ -10,8 +10,7 @@ from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.phase_record import PhaseTally
 from icefloe.batch.reduce.find_identity_moves import write_identity_moves
-from icefloe.batch.reduce.range_extents import write_extents
-from icefloe.batch.reduce.repair import MAX_ROUNDS, unreliable_store, void_damaged, whole_outputs
+from icefloe.batch.reduce.repair import until_readable, void_damaged, whole_outputs
 from icefloe.documents import load_document
 from icefloe.errors import TerminalError
 from icefloe.shuffle.coalesce import coalesce
@@ -68,10 +67,19 @@ def coalesce_map_outputs(inputs: MapInputs, tally: PhaseTally) -> Coalesced:
         COALESCE_PLAN,
         CoalescePlan(num_partitions=plan.num_partitions, target_size_bytes=plan.target_size_bytes, ranges=ranges),
     )
+
+    def read(epoch: int) -> list[CorruptMapOutputError]:
+        """Reads every row between the phases, if identities have to be compared."""
+        try:
+            if folder.shape.is_identity_carried:
+                write_identity_moves(folder, created, epoch)
+        except CorruptMapOutputError as damage:
+            void_damaged(folder, [damage])
+            return [damage]
+        return []
+
     # Extents of the ranges that were created, which may be those of an earlier attempt.
-    epoch = write_extents(folder, created, outputs)
-    if folder.shape.is_identity_carried:
-        epoch = _compare_identities(folder, created, epoch, redo)
+    epoch = until_readable(folder, created, redo, read, outputs=outputs)
     logger.info("batch %d: %d ranges of %d partitions", plan.batch_number, len(created.ranges), plan.num_partitions)
     return Coalesced(plan=created, epoch=epoch)
 
@@ -87,20 +95,3 @@ def load_coalesce_plan(folder: BatchFolder) -> CoalescePlan:
         return load_document(CoalescePlan, folder.store.get(COALESCE_PLAN), what=what)
     except KeyMissingError as cause:
         raise TerminalError(f"{what} is missing: run coalesce first", url=folder.store.url) from cause
-
-
-def _compare_identities(
-    folder: BatchFolder, plan: CoalescePlan, epoch: int, redo: Callable[[Sequence[int]], None]
-) -> int:
-    """Reads every row between the phases; returns the epoch in which all map outputs could be read."""
-    for _ in range(MAX_ROUNDS):
-        try:
-            write_identity_moves(folder, plan, epoch)
-        except CorruptMapOutputError as damage:
-            void_damaged(folder, [damage])
-            redo([damage.map_id])
-            outputs = whole_outputs(folder, redo)
-            epoch = write_extents(folder, plan, outputs)
-        else:
-            return epoch
-    raise unreliable_store(folder)

@@ -10,7 +10,7 @@ from icefloe.shuffle.extents import RangeExtents, plan_extents
 from icefloe.shuffle.reduce_ranges import CoalescePlan
 from icefloe.storage.parallel import map_parallel
 
-__all__ = ["load_extents", "write_extents"]
+__all__ = ["load_extents"]
 
 
 def write_extents(folder: BatchFolder, plan: CoalescePlan, outputs: Sequence[CommittedOutput]) -> int:

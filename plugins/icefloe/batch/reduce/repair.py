@@ -4,14 +4,16 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from icefloe.batch.context.batch_folder import BatchFolder
+from icefloe.batch.reduce.range_extents import write_extents
 from icefloe.errors import TerminalError
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.committed_output import CommittedOutput, read_committed_outputs
 from icefloe.shuffle.map_output_record import CorruptMapOutputError
+from icefloe.shuffle.reduce_ranges import CoalescePlan
 
-__all__ = ["MAX_ROUNDS", "unreliable_store", "void_damaged", "whole_outputs"]
+__all__ = ["until_readable", "void_damaged"]
 
-MAX_ROUNDS: Final = 4
+_MAX_ROUNDS: Final = 4
 """Number of times that damaged map outputs are made again before the store is blamed."""
 
 
@@ -33,7 +35,7 @@ def whole_outputs(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) ->
         UnreliableStoreError: map outputs that are made again are damaged too.
     """
     damaged: list[CorruptMapOutputError] = []
-    for _ in range(MAX_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         outputs, damaged = read_committed_outputs(
             folder.store,
             folder.map_outputs.records(range(folder.plan.num_map_tasks)),
@@ -44,7 +46,43 @@ def whole_outputs(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) ->
             return outputs
         void_damaged(folder, damaged)
         redo([damage.map_id for damage in damaged])
-    raise unreliable_store(folder) from damaged[0]
+    raise _unreliable_store(folder) from damaged[0]
+
+
+def until_readable(
+    folder: BatchFolder,
+    plan: CoalescePlan,
+    redo: Callable[[Sequence[int]], None],
+    read: Callable[[int], Sequence[CorruptMapOutputError]],
+    *,
+    outputs: Sequence[CommittedOutput] | None = None,
+) -> int:
+    """Reads map outputs range by range until none proves damaged; damaged ones are made again in between.
+
+    Args:
+        folder: folder of the batch.
+        plan: its ranges.
+        redo: runs map tasks.
+        read: reads by the extents of an epoch; voids the map outputs that it finds damaged and returns their damage.
+        outputs: map outputs of the batch, if they were just read; None: they are read here.
+
+    Returns:
+        The epoch of the extents in which all map outputs could be read.
+
+    Raises:
+        MissingMapOutputError: a planned map task has no valid output.
+        UnreliableStoreError: map outputs that are made again are damaged too.
+    """
+    damaged: Sequence[CorruptMapOutputError] = ()
+    for _ in range(_MAX_ROUNDS):
+        if damaged:
+            redo(sorted({damage.map_id for damage in damaged}))
+            outputs = None
+        epoch = write_extents(folder, plan, whole_outputs(folder, redo) if outputs is None else outputs)
+        damaged = read(epoch)
+        if not damaged:
+            return epoch
+    raise _unreliable_store(folder) from damaged[0]
 
 
 def void_damaged(folder: BatchFolder, damaged: Sequence[CorruptMapOutputError]) -> None:
@@ -53,10 +91,10 @@ def void_damaged(folder: BatchFolder, damaged: Sequence[CorruptMapOutputError]) 
         folder.map_outputs.void(damage.map_id, damage.generation, damage.reason)
 
 
-def unreliable_store(folder: BatchFolder) -> UnreliableStoreError:
+def _unreliable_store(folder: BatchFolder) -> UnreliableStoreError:
     """The error of a store that does not keep what is written to it."""
     return UnreliableStoreError(
-        f"map outputs of batch {folder.plan.batch_number} were found damaged {MAX_ROUNDS} times in a row: the store "
+        f"map outputs of batch {folder.plan.batch_number} were found damaged {_MAX_ROUNDS} times in a row: the store "
         f"{folder.store.url} loses data; check its disks, then run the batch again",
         url=folder.store.url,
     )

@@ -9,8 +9,7 @@ from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.context.references import BatchReference, TaskReference
 from icefloe.batch.phase_record import PhaseTally, TrackedApplication, recorded_phase
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
-from icefloe.batch.reduce.range_extents import write_extents
-from icefloe.batch.reduce.repair import MAX_ROUNDS, unreliable_store, void_damaged, whole_outputs
+from icefloe.batch.reduce.repair import until_readable, void_damaged
 from icefloe.batch.run.renewed_files import RenewedFiles
 from icefloe.batch.run.task_run import Outcome, TaskRun
 from icefloe.batch.stage.range_results import load_range_results
@@ -95,18 +94,12 @@ class _Tasks:
     def read_ranges(self) -> None:
         """Reads all ranges; a damaged map output is made again, and the ranges that need it are read again."""
         plan = load_coalesce_plan(self.folder)
-        damaged: list[CorruptMapOutputError] = []
-        for _ in range(MAX_ROUNDS):
-            # Also in the first round: an output may have been voided, or its record lost, since shuffle_write ended.
-            self._write_again(sorted({damage.map_id for damage in damaged}))
-            epoch = write_extents(self.folder, plan, whole_outputs(self.folder, self._write_again))
-            damaged = self._read_missing(plan, epoch)
-            if not damaged:
-                return
-        raise unreliable_store(self.folder) from damaged[0]
+        # An output may have been voided, or its record lost, since shuffle_write ended.
+        self._write_again(())
+        until_readable(self.folder, plan, self._write_again, lambda epoch: self._read_missing(plan, epoch))
 
-    def _write_again(self, void: Sequence[int]) -> None:
-        """Runs the map tasks whose outputs were voided or are gone, as a part of another phase."""
+    def _write_again(self, voided_map_ids: Sequence[int]) -> None:
+        """Runs every map task whose output was voided or is gone, as a part of another phase."""
         again = PhaseTally()
         try:
             _Tasks(folder=self.folder, reference=self.reference, engine=self.engine, tally=again).write_missing(
@@ -114,8 +107,8 @@ class _Tasks:
             )
         finally:
             self.tally.map_tasks_run_again += again.tasks_run
-            self.tally.map_outputs_void += len(void)
-            self.tally.map_outputs_missing += max(0, again.tasks_run - len(void))
+            self.tally.map_outputs_void += len(voided_map_ids)
+            self.tally.map_outputs_missing += max(0, again.tasks_run - len(voided_map_ids))
             self.tally.requests += again.requests
 
     def _read_missing(self, plan: CoalescePlan, epoch: int) -> list[CorruptMapOutputError]:
