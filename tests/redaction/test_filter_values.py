@@ -98,9 +98,9 @@ def test_the_error_document_of_a_task_holds_no_value(tmp_path: Path, monkeypatch
         ("word like '%${TENANT}'", "filter \"word like '%${TENANT}'\" has a pattern"),
         (
             "word = ${TENANT} and id > 1",
-            "cannot be read at character 1, where 'word = ${TENANT} and id > 1' stands, as",
+            "cannot be read at character 1 ('word = ${TENANT} and id > 1') as",
         ),
-        ("id > 1 and word = '${QUOTED}' or", 'at character 20, where "${QUOTED}\' or" stands, as an'),
+        ("id > 1 and word = '${QUOTED}' or", 'at character 20 ("${QUOTED}\' or") as an'),
         ("id = '${TENANT}'", "of type long, with a value made of ${TENANT}: write a value such as 7"),
         ("id like 'of ${TENANT}%'", "of type long, with a value made of ${TENANT}: like compares text only"),
         ("id > 1.5 and word != '${TENANT}'", "of type long, with 1.5: write a value such as 7"),
