@@ -6,7 +6,7 @@
 
 VENV := .venv
 LIBRARY := plugins/icefloe
-TYPED := $(LIBRARY) make demo tests
+TYPED := $(LIBRARY) make demo tests benchmarks
 
 # pyspark is built from 450 MB of source, and uv's cache would grow by 1.9 GB with every install, in the home folder.
 UV := $(VENV)/bin/python -m uv --no-cache

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from icefloe.batch.folder.batch_folder import BatchFolder
-from icefloe.batch.folder.map_inputs import MapInputs
 from pyiceberg.table import Table
 
 from icefloe.batch.batch_keys import task_key
+from icefloe.batch.context.batch_folder import BatchFolder
+from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.plan.make_plan import PlanLabels, make_plan
 from icefloe.checkpoint.batch_spec import BatchSpec

@@ -4,6 +4,7 @@
 """
 
 import sys
+from collections.abc import Callable, Mapping
 from functools import partial
 from time import perf_counter
 from urllib.parse import urlparse
@@ -61,7 +62,7 @@ def delivered(table: Table, after_snapshot_id: int) -> int:
     return sum(batch.num_rows for batch in reader)
 
 
-def compare_with_spark(tables: dict[str, Table], say: partial) -> None:
+def compare_with_spark(tables: Mapping[str, Table], say: Callable[[str], object]) -> None:
     """The difference of the first and the last state, both ways, which is what SQL has for it."""
     lab = SparkLab.start(PLACE, cores=1, heap="3g")
     try:

@@ -3,12 +3,12 @@ from typing import Any
 
 import pytest
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Operation, Summary
 
+from iceberg.steps.planned_ranges import as_replace
 from icefloe.iceberg.history.metadata_log import MetadataLog
 from icefloe.iceberg.step import StepKind
 from icefloe.iceberg.steps.steps import SnapshotRange, plan_range
-from support.tables.planning_tables import edit_metadata, make_table, rows, snapshot_ids
+from support.tables.planning_tables import make_table, rows, snapshot_ids
 
 
 def in_batches(table: Table, *, max_steps: int, **options: Any) -> list[SnapshotRange]:
@@ -117,14 +117,3 @@ def test_far_behind_only_the_metadata_files_of_the_first_commits_are_read(
     monkeypatch.setattr(MetadataLog, "_read", note_and_read)
     assert len(plan_range(table, max_steps=2).steps) == 2
     assert 2 < len(read) < 20
-
-
-def as_replace(table: Table, snapshot_id: int) -> None:
-    """Give a snapshot the operation of a compaction."""
-    edited = [
-        snapshot.model_copy(update={"summary": Summary(Operation.REPLACE, **snapshot.summary.additional_properties)})
-        if snapshot.snapshot_id == snapshot_id
-        else snapshot
-        for snapshot in table.metadata.snapshots
-    ]
-    edit_metadata(table, snapshots=edited)
