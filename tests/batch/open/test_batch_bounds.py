@@ -1,6 +1,7 @@
 import pytest
 
 from icefloe.batch.open.batch_bounds import ScanTooLargeError, refuse_large_scan, steps_within
+from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.summaries import file_bytes_bound
 from icefloe.iceberg.scan.scan_tasks import plan_scan_tasks
 from icefloe.iceberg.step import Step
@@ -41,7 +42,7 @@ def test_summaries_never_promise_less_than_is_read(workshop: Workshop, steps: tu
     for first in range(len(steps)):
         for last in range(first, len(steps)):
             part = steps[first : last + 1]
-            bound = file_bytes_bound(workshop.table, part)
+            bound = file_bytes_bound(History.of(workshop.table).snapshots, part)
             assert bound is not None
             assert bound >= file_bytes(workshop, part)
 

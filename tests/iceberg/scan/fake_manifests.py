@@ -9,7 +9,6 @@ from pyiceberg.types import PrimitiveType
 
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile, FileContent
-from icefloe.iceberg.history.history import History
 from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, ManifestFile
 from icefloe.iceberg.manifests.pyiceberg_avro import FieldSummary
 from icefloe.iceberg.scan.changed_files import StepFiles
@@ -97,11 +96,7 @@ def step(kind: StepKind, *snapshot_ids: int, start: int | None = None) -> Step:
 
 
 def files(reader: FakeReader, *steps: Step) -> StepFiles:
-    snapshots = {
-        snapshot_id: Snapshot(snapshot_id=snapshot_id, parent_snapshot_id=None, timestamp_ms=0, manifest_list="")
-        for snapshot_id in reader.lists
-    }
-    return StepFiles(steps, History(table_name="db.t", snapshots=snapshots, refs={}), reader)
+    return StepFiles(steps, reader.lists, reader)
 
 
 def weights(reader: FakeReader, of: Step) -> dict[str, int]:

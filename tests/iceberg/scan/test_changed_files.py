@@ -1,9 +1,6 @@
 from dataclasses import replace
 
-import pytest
-
 from iceberg.scan.fake_manifests import ADDED, DELETED, EXISTING, FakeReader, data, delete, files, step, weights
-from icefloe.iceberg.history.history import UnknownSnapshotError
 from icefloe.iceberg.step import StepKind
 
 
@@ -73,9 +70,3 @@ def test_two_states_differ_by_their_files_and_not_by_their_manifests() -> None:
     reader.lists = {2: [shared, before], 3: [shared, after]}
     assert weights(reader, step(StepKind.STATES, 3, start=2)) == {"b": -1, "d": 1}
     assert reader.read == ["before", "after"]
-
-
-def test_a_state_that_is_gone_is_an_error() -> None:
-    reader = FakeReader(lists={3: []})
-    with pytest.raises(UnknownSnapshotError, match="has no snapshot 2"):
-        weights(reader, step(StepKind.STATES, 3, start=2))

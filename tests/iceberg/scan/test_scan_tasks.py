@@ -1,4 +1,5 @@
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from pyiceberg.transforms import BucketTransform
 from pyroaring import FrozenBitMap
 
 from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.history.history import UnknownSnapshotError
 from icefloe.iceberg.scan.scan_tasks import ScanPlan, ScanTask, Term, plan_scan_tasks
 from icefloe.iceberg.step import StepKind
 from icefloe.iceberg.steps.steps import plan_range
@@ -171,3 +173,12 @@ def test_a_file_that_the_table_lists_twice_is_read_once_with_twice_the_weight(tm
     plan = plan_scan_tasks(table, plan_range(table).steps)
     [copied] = [task for task in plan.tasks if task.data_file.path.endswith("copy.parquet")]
     assert weights(copied) == [(1, 2), (2, 1), (3, -3)]
+
+
+def test_a_state_that_is_gone_is_an_error(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    table.append(rows(1))
+    [step] = plan_range(table).steps
+    gone = replace(step, kind=StepKind.STATES, start_snapshot_id=2)
+    with pytest.raises(UnknownSnapshotError, match="has no snapshot 2"):
+        plan_scan_tasks(table, [gone])

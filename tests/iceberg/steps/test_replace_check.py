@@ -5,7 +5,6 @@ from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
 from iceberg.scan.fake_manifests import ADDED, DELETED, EXISTING, FakeReader, data, delete
 from icefloe.errors import TerminalError
-from icefloe.iceberg.history.history import History
 from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, ManifestFile
 from icefloe.iceberg.steps.replace_check import check_replace
 
@@ -52,8 +51,7 @@ class Tables:
             )
             for snapshot_id in self.reader.lists
         }  # fmt: skip
-        history = History(table_name="db.t", snapshots=there, refs={})
-        return check_replace(there[REPLACE], history, self.reader)
+        return check_replace(there[REPLACE], there.get(1), self.reader, table="db.t")
 
 
 @pytest.mark.parametrize("says_counts", [True, False])

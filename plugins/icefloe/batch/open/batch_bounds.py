@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
 from icefloe.errors import TerminalError
+from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.summaries import file_bytes_bound
 from icefloe.iceberg.scan.scan_tasks import ScanPlan, plan_scan_tasks
 from icefloe.iceberg.step import Step
@@ -27,7 +28,7 @@ def steps_within(table: Table, steps: Sequence[Step], *, max_bytes: int) -> int:
     """
     if len(steps) < 2:
         return len(steps)
-    bound = file_bytes_bound(table, steps)
+    bound = file_bytes_bound(History.of(table).snapshots, steps)
     if bound is not None and bound <= max_bytes:
         return len(steps)
 

@@ -21,7 +21,7 @@ def first_part(table: Table, snapshots: SnapshotRange, *, max_bytes: int) -> Sna
     if len(snapshots.steps) != 1 or snapshots.steps[0].kind is not StepKind.INITIAL:
         return snapshots
     [step] = snapshots.steps
-    bound = file_bytes_bound(table, snapshots.steps)
+    bound = file_bytes_bound(History.of(table).snapshots, snapshots.steps)
     if bound is not None and bound <= max_bytes:
         return snapshots
     load = plan_scan_tasks(table, snapshots.steps)

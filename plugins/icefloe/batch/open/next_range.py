@@ -2,16 +2,18 @@
 
 import logging
 from dataclasses import replace
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from icefloe.batch.open.batch_bounds import steps_within
 from icefloe.batch.open.load_parts import first_part, next_part
 from icefloe.checkpoint.log import Cursor
 from icefloe.iceberg.history.history import ExpiredHistoryError, History
 from icefloe.iceberg.history.lag import lag
+from icefloe.iceberg.history.metadata_log import MetadataFiles
+from icefloe.iceberg.history.passage import Passage, find_passage
+from icefloe.iceberg.history.tag_moves import find_tag_passage
 from icefloe.iceberg.load_part import LoadPart
-from icefloe.iceberg.steps.steps import SnapshotRange, plan_range
-from icefloe.iceberg.steps.tag_moves import plan_tag_move
+from icefloe.iceberg.steps.steps import SnapshotRange, plan_range, steps_of
 from icefloe.iceberg.table import Table
 from icefloe.pipeline.model import Pipeline
 
@@ -19,11 +21,6 @@ logger = logging.getLogger(__name__)
 
 _CONTINUOUS: Final = "@continuous"
 _LOADS: Final[dict[str, Literal["full", "from_earliest"]]] = {"full": "full", "from_earliest": "from_earliest"}
-
-
-class _Planner(Protocol):
-    def __call__(self, *, max_steps: int) -> SnapshotRange:
-        """The range, or only its first ``max_steps`` steps."""
 
 
 def next_range(table: Table, pipeline: Pipeline, cursor: Cursor | None) -> SnapshotRange | None:
@@ -60,43 +57,37 @@ def _rest_of_load(delivered: LoadPart, snapshot_id: int, table: Table, pipeline:
 
 
 def _range_after(snapshot_id: int | None, table: Table, pipeline: Pipeline) -> SnapshotRange:
+    files = MetadataFiles.of(table)
     if snapshot_id is not None and History.of(table).is_tag(pipeline.branch):
-        return plan_tag_move(
-            table, tag=pipeline.branch, after_snapshot_id=snapshot_id, on_rollback=pipeline.on_rollback
+        moved = find_tag_passage(
+            table, files, tag=pipeline.branch, after_snapshot_id=snapshot_id, on_rollback=pipeline.on_rollback
         )
-
-    def plan(*, max_steps: int) -> SnapshotRange:
-        return plan_range(
-            table,
-            branch=pipeline.branch,
-            after_snapshot_id=snapshot_id,
-            on_rollback=pipeline.on_rollback,
-            commit_groups=pipeline.commit_groups,
-            max_steps=max_steps,
-        )
-
-    return _bounded(table, pipeline, plan)
+        return steps_of(moved, files)
+    passage = find_passage(
+        table, files, branch=pipeline.branch, after_snapshot_id=snapshot_id, on_rollback=pipeline.on_rollback
+    )
+    return _bounded(passage, files, table, pipeline)
 
 
 def _initial_range(table: Table, pipeline: Pipeline) -> SnapshotRange | None:
     if pipeline.initial_load == "from_now":
         head = History.of(table).head(pipeline.branch)
         return SnapshotRange(after_snapshot_id=None, up_to_snapshot_id=None if head is None else head.snapshot_id)
+    files = MetadataFiles.of(table)
     load = "full" if History.of(table).is_tag(pipeline.branch) else _LOADS[pipeline.initial_load]
-
-    def plan(*, max_steps: int) -> SnapshotRange:
-        return plan_range(
-            table, branch=pipeline.branch, load=load, commit_groups=pipeline.commit_groups, max_steps=max_steps
-        )
-
-    snapshots = _bounded(table, pipeline, plan)
-    return None if snapshots.up_to_snapshot_id is None else snapshots
+    passage = find_passage(table, files, branch=pipeline.branch, load=load)
+    return None if passage.up_to_snapshot_id is None else _bounded(passage, files, table, pipeline)
 
 
-def _bounded(table: Table, pipeline: Pipeline, plan: _Planner) -> SnapshotRange:
-    snapshots = plan(max_steps=pipeline.max_steps_per_batch)
+def _bounded(passage: Passage, files: MetadataFiles, table: Table, pipeline: Pipeline) -> SnapshotRange:
+    """The first steps of a passage, as many as a batch may have, or the first part of its load."""
+
+    def first(max_steps: int) -> SnapshotRange:
+        return steps_of(passage, files, commit_groups=pipeline.commit_groups, max_steps=max_steps)
+
+    snapshots = first(pipeline.max_steps_per_batch)
     fitting = steps_within(table, snapshots.steps, max_bytes=pipeline.max_bytes_per_batch)
-    bounded = snapshots if fitting == len(snapshots.steps) else plan(max_steps=fitting)
+    bounded = snapshots if fitting == len(snapshots.steps) else first(fitting)
     return _with_rest(first_part(table, bounded, max_bytes=pipeline.max_bytes_per_batch), table, pipeline)
 
 

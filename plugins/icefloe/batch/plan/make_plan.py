@@ -13,6 +13,7 @@ from icefloe.changes.columns import refuse_reserved_columns
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.documents import digest_of, dump_document
 from icefloe.flow import Route
+from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.summaries import summary_row_delta
 from icefloe.iceberg.manifests.bounds import comparable_bounds
 from icefloe.iceberg.manifests.manifest_entries import DataEntry
@@ -111,7 +112,9 @@ def make_plan(
         changes=spec.changes,
         columns=spec.columns,
         filter=spec.filter,
-        summary_row_deltas=_summary_row_deltas(table, spec.steps, scan, is_filtered=spec.filter is not None),
+        summary_row_deltas=_summary_row_deltas(
+            History.of(table), spec.steps, scan, is_filtered=spec.filter is not None
+        ),
         table_schema=schema.schema_json,
         name_mapping=schema.name_mapping_json,
         equality_schemas={
@@ -142,11 +145,13 @@ def _files(scan: ScanPlan, schema: TableSchema) -> Sequence[PlannedFile]:
 
 
 def _summary_row_deltas(
-    table: Table, steps: Sequence[Step], scan: ScanPlan, *, is_filtered: bool
+    history: History, steps: Sequence[Step], scan: ScanPlan, *, is_filtered: bool
 ) -> tuple[int | None, ...]:
     """Row deltas of the steps by their summaries; None if a filter or delete files hide rows that summaries count."""
     hidden = {step.change_ordinal for step in steps} if is_filtered else scan.ordinals_with_deletes
-    return tuple(None if step.change_ordinal in hidden else summary_row_delta(table, step) for step in steps)
+    return tuple(
+        None if step.change_ordinal in hidden else summary_row_delta(history.snapshots, step) for step in steps
+    )
 
 
 def _may_match(shape: RowShape, table: Table) -> Callable[[DataEntry], bool]:

@@ -4,8 +4,10 @@ Read in this order:
 
 - `history`: snapshots, lineage, branches
 - `metadata_log`: earlier versions of the metadata
+- `passage`: the snapshots of a range, found once and handed down
+- `first_snapshot`: whether a range can begin with a snapshot
 - `rollback`: a branch that left the cursor's snapshot behind
-- `first_snapshot`: the check whether history starts at a snapshot
+- `tag_moves`: a tag that was moved
 - `snapshot_at`: the snapshot that was current at a time
 - `expiry`: when a snapshot may expire
 - `lag`: the lag of a cursor behind its branch
@@ -14,11 +16,11 @@ Read in this order:
 
 __all__ = [
     "expiry",
-    "first_snapshot",
     "history",
     "lag",
     "metadata_log",
-    "rollback",
+    "passage",
     "snapshot_at",
     "summaries",
+    "tag_moves",
 ]

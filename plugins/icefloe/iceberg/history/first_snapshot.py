@@ -1,14 +1,16 @@
-"""The start of history at a snapshot: the true start, or only the start of the history that is left."""
+"""The first snapshot of a range: whether history starts with it, and whether the files that it removed still exist."""
 
+from collections.abc import Iterator
 from enum import Enum
 
+from pyiceberg.io import FileIO
 from pyiceberg.table.snapshots import Snapshot
 
-from icefloe.iceberg.history.history import is_replace
+from icefloe.iceberg.catalog.file_io import data_file_input, reading_data_file
+from icefloe.iceberg.history.history import ExpiredHistoryError, History, is_replace
 from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, ManifestFile
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
-
-__all__ = ["Origin", "origin_of"]
+from icefloe.storage.parallel import map_parallel
 
 
 class Origin(Enum):
@@ -37,6 +39,43 @@ def origin_of(snapshot: Snapshot, reader: ManifestReader) -> Origin:
     if live and is_replace(snapshot):
         return Origin.GAP
     return Origin.ROOT if len(live) == len(entries) else Origin.FRESH
+
+
+def require_removed_files(snapshot: Snapshot, history: History, reader: ManifestReader, io: FileIO) -> None:
+    """Raise unless the files still exist that a snapshot with an expired parent removed.
+
+    These files were live only in the parent, so its expiry may have deleted them: Java's does, PyIceberg's does not.
+    The snapshot's own manifests name them.
+
+    Raises:
+        ExpiredHistoryError: a file is gone; carries ``path`` too.
+        TransientError: the store did not answer.
+    """
+
+    def is_there(path: str) -> bool:
+        with reading_data_file(path, table=history.table_name):
+            return data_file_input(io, path, table=history.table_name).exists()
+
+    paths = list(dict.fromkeys(_removed_paths(snapshot, reader)))
+    for path, is_found in zip(paths, map_parallel(is_there, paths), strict=True):
+        if not is_found:
+            gap: ExpiredHistoryError = history.expired(snapshot.parent_snapshot_id, snapshot)
+            raise gap.restated(
+                f"{gap.sentence}; file {path}, which snapshot {snapshot.snapshot_id} removed, was deleted with it",
+                path=path,
+            )
+
+
+def _removed_paths(snapshot: Snapshot, reader: ManifestReader) -> Iterator[str]:
+    own = [m for m in reader.manifests(snapshot) if m.added_snapshot_id == snapshot.snapshot_id]
+    for manifest in own:
+        # Not None, as a V1 writer may leave the count: that manifest is read.
+        if manifest.deleted_files_count == 0:
+            continue
+        if manifest.holds_deletes:
+            yield from (e.delete_file.path for e in reader.delete_entries(manifest) if e.status is EntryStatus.DELETED)
+        else:
+            yield from (e.data_file.path for e in reader.data_entries(manifest) if e.status is EntryStatus.DELETED)
 
 
 def _shows_older_files(manifest: ManifestFile, snapshot_id: int) -> bool:

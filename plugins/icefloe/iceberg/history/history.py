@@ -15,9 +15,7 @@ __all__ = [
     "MAIN",
     "ExpiredHistoryError",
     "History",
-    "NotAnAncestorError",
     "UnknownBranchError",
-    "UnknownSnapshotError",
     "head",
     "is_replace",
 ]

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from icefloe.iceberg.history.history import MAIN, BranchMove, History
 from icefloe.iceberg.history.metadata_log import MetadataLog
 
-__all__ = ["branch_log", "landing_after"]
-
 
 def branch_log(history: History, log: MetadataLog, *, branch: str, after_snapshot_id: int) -> Sequence[BranchMove]:
     """Moves of the branch, oldest first, from ``after_snapshot_id`` on.

@@ -3,10 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from icefloe.iceberg.history.history import History
 from icefloe.iceberg.step import Step, StepKind
 
 __all__ = ["file_bytes_bound", "summary_row_delta"]
@@ -16,15 +14,18 @@ _DELETED: Final = ("deleted-records", "deleted-data-files")
 _WRITTEN_BY_ALL: Final = ("total-records", "total-data-files", "added-data-files", "deleted-data-files")
 
 
-def summary_row_delta(table: Table, step: Step) -> int | None:
+def summary_row_delta(snapshots: Mapping[int, Snapshot], step: Step) -> int | None:
     """Number of rows that a step adds to the table, by snapshot summaries, without the deletes of delete files.
 
     A COMMIT has the added less the deleted records, an INITIAL the total, STATES the difference of the totals.
 
+    Args:
+        snapshots: of the table, by id; some may have expired.
+        step: to count.
+
     Returns:
         None if a summary does not say, if a snapshot is gone, or for one part of a load.
     """
-    snapshots = History.of(table).snapshots
     if step.kind is StepKind.COMMIT:
         deltas = [record_delta(snapshots.get(snapshot_id)) for snapshot_id in step.snapshot_ids]
         return None if None in deltas else sum(delta for delta in deltas if delta is not None)
@@ -66,14 +67,17 @@ def total_records(snapshot: Snapshot | None) -> int | None:
     return _number(_properties(snapshot), "total-records")
 
 
-def file_bytes_bound(table: Table, steps: Sequence[Step]) -> int | None:
+def file_bytes_bound(snapshots: Mapping[int, Snapshot], steps: Sequence[Step]) -> int | None:
     """Upper bound of the bytes of all files that a scan of the steps can read; None if summaries do not say.
 
     A step reads files that it added, and files that were live before it. A file of the second kind was live before the
     first step, or was added by an earlier step or by a ``replace`` between two steps.
+
+    Args:
+        snapshots: of the table, by id; some may have expired.
+        steps: of one batch.
     """
     # Steps 1 to 3 read at most what was live before step 1, and what 1, 2 and 3 added.
-    snapshots = History.of(table).snapshots
     sizes: list[int | None] = []
     previous_id: int | None = None
     for step in steps:

@@ -1,12 +1,11 @@
 """Changes of one step to data files, by the manifests of its snapshots: terms of files and delete files in force."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.delete_file import DeleteFile
-from icefloe.iceberg.history.history import History
 from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, ManifestFile
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteFileIndex, DeleteNumbers
@@ -45,12 +44,14 @@ class StepFiles:
 
     Args:
         steps: of the batch; every manifest is read once for all of them.
-        history: of the table.
-        reader: of its manifests.
+        manifests: of the states that the steps compare, by snapshot id.
+        reader: reads them.
     """
 
-    def __init__(self, steps: Sequence[Step], history: History, reader: ManifestReader) -> None:
-        self._history = history
+    def __init__(
+        self, steps: Sequence[Step], manifests: Mapping[int, Sequence[ManifestFile]], reader: ManifestReader
+    ) -> None:
+        self._manifests = manifests
         self._reader = reader
         self._reached: dict[tuple[str, int | None], list[DataEntry]] = {}
         self._deletes = DeleteFileIndex(reader.key_types)
@@ -67,7 +68,6 @@ class StepFiles:
         """The terms whose sum is a step's change; terms that cancel are left out.
 
         Raises:
-            UnknownSnapshotError: a state that the step compares is gone.
             TerminalError, TransientError: as ``ManifestReader``.
         """
         if step.kind is StepKind.COMMIT:
@@ -79,7 +79,7 @@ class StepFiles:
     def _loaded(self, step: Step) -> list[FileTerm]:
         """The live files of a load or of its part, in the order of the manifests, which never changes."""
         state = self._live_deletes(step.end_snapshot_id)
-        terms = _net(self._term(entry, 1, state) for entry in self._live(self._manifests(step.end_snapshot_id)))
+        terms = _net(self._term(entry, 1, state) for entry in self._live(self._manifests[step.end_snapshot_id]))
         part = step.load_part
         if part is None:
             return terms
@@ -112,7 +112,7 @@ class StepFiles:
                 yield self._term(entry, -1, before)
             elif entry.status is EntryStatus.ADDED and entry.snapshot_id == snapshot_id:
                 yield self._term(entry, 1, after)
-        for entry in self._reached_entries(self._manifests(snapshot_id)) if added or removed else ():
+        for entry in self._reached_entries(self._manifests[snapshot_id]) if added or removed else ():
             if not _is_own(entry, snapshot_id) and self._deletes.in_force(entry, added | removed):
                 yield self._term(entry, -1, before)
                 yield self._term(entry, 1, after)
@@ -140,7 +140,7 @@ class StepFiles:
         if step.start_snapshot_id is None:
             raise ValueError(f"step {step.change_ordinal} compares states and has no start")
         ends = ((step.start_snapshot_id, -1), (step.end_snapshot_id, 1))
-        manifests = {snapshot_id: self._manifests(snapshot_id) for snapshot_id, _ in ends}
+        manifests = {snapshot_id: self._manifests[snapshot_id] for snapshot_id, _ in ends}
         # The same manifest lists the same files, which cancel. Only if delete files changed, some of them count.
         shared = set.intersection(*({manifest.path for manifest in each} for each in manifests.values()))
         deletes = {snapshot_id: self._live_deletes(snapshot_id) for snapshot_id, _ in ends}
@@ -185,7 +185,7 @@ class StepFiles:
         return added, self._deletes.numbers(entry for entry in entries if entry.status is EntryStatus.DELETED)
 
     def _live_deletes(self, snapshot_id: int) -> DeleteNumbers:
-        manifests = [m for m in self._manifests(snapshot_id) if m.holds_deletes and m.may_list_live_files]
+        manifests = [m for m in self._manifests[snapshot_id] if m.holds_deletes and m.may_list_live_files]
         unread = [manifest for manifest in manifests if manifest.path not in self._live_in]
         for manifest, entries in zip(unread, map_parallel(self._reader.delete_entries, unread), strict=True):
             live = (entry for entry in entries if entry.status is not EntryStatus.DELETED)
@@ -193,10 +193,7 @@ class StepFiles:
         return NO_DELETES.union(*(self._live_in[manifest.path] for manifest in manifests))
 
     def _own_manifests(self, snapshot_id: int) -> list[ManifestFile]:
-        return [manifest for manifest in self._manifests(snapshot_id) if manifest.added_snapshot_id == snapshot_id]
-
-    def _manifests(self, snapshot_id: int) -> tuple[ManifestFile, ...]:
-        return self._reader.manifests(self._history.snapshot(snapshot_id))
+        return [manifest for manifest in self._manifests[snapshot_id] if manifest.added_snapshot_id == snapshot_id]
 
     def _read(self, manifests: Iterable[ManifestFile]) -> list[list[DataEntry]]:
         return map_parallel(self._reader.data_entries, manifests)

@@ -13,7 +13,7 @@ from icefloe.iceberg.catalog.confined_io import refuse_elsewhere
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.history.history import History
-from icefloe.iceberg.manifests.manifest_entries import DataEntry, Partition
+from icefloe.iceberg.manifests.manifest_entries import DataEntry, ManifestFile, Partition
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.iceberg.scan.changed_files import FileTerm, StepFiles
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteNumbers
@@ -121,8 +121,7 @@ def plan_scan_tasks(
         TransientError: the store did not answer.
     """
     history, reader = History.of(table), ManifestReader(table)
-    _read_manifest_lists(steps, history, reader)
-    files = StepFiles(steps, history, reader)
+    files = StepFiles(steps, _manifests_of(steps, history, reader), reader)
     terms = [(step.change_ordinal, files.terms(step)) for step in steps]
     wanted = [(ordinal, [term for term in of_step if may_match(term.entry)]) for ordinal, of_step in terms]
     named = NO_DELETES.union(*(term.delete_files for _, of_step in wanted for term in of_step))
@@ -186,8 +185,13 @@ def _by_first_row_id(
     return by_row_id.items()
 
 
-def _read_manifest_lists(steps: Iterable[Step], history: History, reader: ManifestReader) -> None:
+def _manifests_of(
+    steps: Iterable[Step], history: History, reader: ManifestReader
+) -> Mapping[int, Sequence[ManifestFile]]:
+    """The manifests of every state that the steps compare, by snapshot id."""
     # The start of a commit may expire while its batch is open: only a comparison of states needs it.
     starts = {step.start_snapshot_id for step in steps if step.kind is StepKind.STATES} - {None}
     needed = starts | {snapshot_id for step in steps for snapshot_id in step.snapshot_ids}
-    map_parallel(reader.manifests, [history.snapshot(snapshot_id) for snapshot_id in needed if snapshot_id is not None])
+    snapshots = [history.snapshot(snapshot_id) for snapshot_id in needed if snapshot_id is not None]
+    lists = map_parallel(reader.manifests, snapshots)
+    return {snapshot.snapshot_id: manifests for snapshot, manifests in zip(snapshots, lists, strict=True)}

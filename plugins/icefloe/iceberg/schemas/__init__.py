@@ -14,7 +14,6 @@ Read in this order:
 
 __all__ = [
     "arrow_types",
-    "covering_schema",
     "equality_schema",
     "identifier_columns",
     "row_lineage",

@@ -21,8 +21,6 @@ from pyiceberg.types import (
     UnknownType,
 )
 
-__all__ = ["covering_schema"]
-
 _PROMOTED: Final[Mapping[type[IcebergType], tuple[type[IcebergType], ...]]] = {
     IntegerType: (LongType,),
     FloatType: (DoubleType,),

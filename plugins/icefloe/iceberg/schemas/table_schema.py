@@ -5,16 +5,17 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import pyarrow as pa
-from pyiceberg.schema import Schema
+from pyiceberg.schema import Schema, index_by_id
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.name_mapping import NameMapping
+from pyiceberg.types import IcebergType
 
 from icefloe.errors import NotBuiltError, TerminalError
 from icefloe.iceberg.schemas.arrow_types import arrow_schema
 from icefloe.iceberg.schemas.covering_schema import covering_schema
 from icefloe.iceberg.schemas.selected_schema import selected_schema
 
-__all__ = ["TableSchema"]
+__all__ = ["TableSchema", "require_comparable_states"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +99,37 @@ class TableSchema:
         """
         columns = selected_schema(self.columns, names)
         return type(self).of(columns, self.name_mapping)
+
+
+def require_comparable_states(
+    metadata: TableMetadata, start_snapshot_id: int, end_snapshot_id: int, *, table: str
+) -> None:
+    """Raise unless the columns with the same field id have the same type in both states, or one type was promoted.
+
+    Schema evolution ensures that. ``CREATE OR REPLACE TABLE`` gives a column's field id to any column of the same name.
+
+    Raises:
+        TerminalError: the types of a column differ; the error names the first such column.
+        NotBuiltError: this release cannot read the type of a column.
+    """
+    start, end = (TableSchema.at(metadata, each).columns for each in (start_snapshot_id, end_snapshot_id))
+    before = index_by_id(covering_schema(start, [end]))
+    after = index_by_id(covering_schema(end, [start]))
+    for field_id in before.keys() & after.keys():
+        was, now = before[field_id].field_type, after[field_id].field_type
+        if _kind(was) != _kind(now):
+            raise TerminalError(
+                f"table {table} was replaced by one with another schema: column "
+                f"{end.find_column_name(field_id)!r} is {now} at snapshot {end_snapshot_id} and was {was} at snapshot "
+                f"{start_snapshot_id}, so no schema fits both states; give the pipeline another name and sink.path to "
+                "start over",
+                table=table, start_snapshot_id=start_snapshot_id, end_snapshot_id=end_snapshot_id,
+            )  # fmt: skip
+
+
+def _kind(of: IcebergType) -> object:
+    """The part of a type that must be equal; the fields of nested types are compared one by one."""
+    return of if of.is_primitive else type(of)
 
 
 def _schema_at(metadata: TableMetadata, snapshot_id: int | None) -> Schema:

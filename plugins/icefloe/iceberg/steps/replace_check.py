@@ -5,17 +5,22 @@ from collections.abc import Callable, Iterable
 from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.history.history import History
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.iceberg.scan.changed_files import FileTerm, StepFiles
 from icefloe.iceberg.step import Step, StepKind
 
 
-def check_replace(snapshot: Snapshot, history: History, reader: ManifestReader) -> str | None:
+def check_replace(snapshot: Snapshot, parent: Snapshot | None, reader: ManifestReader, *, table: str) -> str | None:
     """Compare the live rows before and after a ``replace`` snapshot if both are known exactly.
 
     Without delete files the manifest lists count all rows. Otherwise the rows of the files that the snapshot replaced
     are counted: a deletion vector says how many of them are deleted, other delete files do not.
+
+    Args:
+        snapshot: says that it changed no row.
+        parent: the snapshot before it; None if that has expired.
+        reader: of the table's manifests.
+        table: its name.
 
     Returns:
         None if they agree; a warning if they could not be checked.
@@ -23,15 +28,15 @@ def check_replace(snapshot: Snapshot, history: History, reader: ManifestReader) 
     Raises:
         TerminalError: they differ, so the snapshot changed rows although it says that it did not.
     """
-    parent = history.snapshots.get(snapshot.parent_snapshot_id or -1)
     before = None if parent is None else _records(parent, reader)
     after = _records(snapshot, reader)
     has_deletes = any(_has_deletes(each, reader) for each in (parent, snapshot) if each is not None)
     if before is not None and after is not None and not has_deletes:
-        _require_equal(before, after, snapshot, history, "before it")
+        _require_equal(before, after, snapshot, table, "before it")
         return None
-    files = StepFiles([_step(snapshot)], history, reader)
-    terms = files.terms(_step(snapshot))
+    step = _step(snapshot)
+    files = StepFiles([step], {snapshot.snapshot_id: reader.manifests(snapshot)}, reader)
+    terms = files.terms(step)
 
     def live_rows(term: FileTerm) -> int | None:
         return _live_rows(term, files)
@@ -40,24 +45,24 @@ def check_replace(snapshot: Snapshot, history: History, reader: ManifestReader) 
     # and replaced files are compared by their live rows below.
     if before is not None and after is not None:
         kept = "of the data files that it left alone"
-        _require_equal(before - _sum(terms, -1, _all_rows), after - _sum(terms, 1, _all_rows), snapshot, history, kept)
+        _require_equal(before - _sum(terms, -1, _all_rows), after - _sum(terms, 1, _all_rows), snapshot, table, kept)
     if any(live_rows(term) is None for term in terms):
         return (
-            f"replace snapshot {snapshot.snapshot_id} of table {history.table_name} was skipped, and it could not be "
+            f"replace snapshot {snapshot.snapshot_id} of table {table} was skipped, and it could not be "
             "checked that it kept every row: position or equality deletes are in force on files that it replaced"
         )
     replaced = "of the files that it replaced"
-    _require_equal(_sum(terms, -1, live_rows), _sum(terms, 1, live_rows), snapshot, history, replaced)
+    _require_equal(_sum(terms, -1, live_rows), _sum(terms, 1, live_rows), snapshot, table, replaced)
     return None
 
 
-def _require_equal(before: int, after: int, snapshot: Snapshot, history: History, which: str) -> None:
+def _require_equal(before: int, after: int, snapshot: Snapshot, table: str, which: str) -> None:
     if before != after:
         raise TerminalError(
-            f"replace snapshot {snapshot.snapshot_id} of table {history.table_name} must keep the {before} rows "
+            f"replace snapshot {snapshot.snapshot_id} of table {table} must keep the {before} rows "
             f"{which}, but there are {after} after it: its writer changed rows under the name of a compaction; load "
             "the table again",
-            table=history.table_name, snapshot_id=snapshot.snapshot_id, rows_before=before, rows_after=after,
+            table=table, snapshot_id=snapshot.snapshot_id, rows_before=before, rows_after=after,
         )  # fmt: skip
 
 

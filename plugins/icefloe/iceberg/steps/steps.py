@@ -1,21 +1,25 @@
-"""The steps of a range of snapshots."""
+"""The steps of a range of snapshots: its commits in their order, numbered, as many as one batch may have."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from itertools import accumulate
+from typing import Final, Literal
 
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from icefloe.iceberg.history.first_snapshot import Origin, origin_of
-from icefloe.iceberg.history.history import MAIN, NotAnAncestorError, UnknownSnapshotError, is_replace
-from icefloe.iceberg.history.rollback import branch_log, landing_after
-from icefloe.iceberg.step import Step
-from icefloe.iceberg.steps.comparable_states import require_comparable_states
-from icefloe.iceberg.steps.expired_start import require_removed_files
-from icefloe.iceberg.steps.step_collector import StepCollector
+from icefloe.iceberg.history.history import MAIN, is_replace
+from icefloe.iceberg.history.metadata_log import MetadataFiles, MetadataLog
+from icefloe.iceberg.history.passage import Landing, Passage, find_passage
+from icefloe.iceberg.step import Step, StepKind
+from icefloe.iceberg.steps.commit_groups import CommitGroups
+from icefloe.iceberg.steps.commit_groups import commit_groups as group_commits
+from icefloe.iceberg.steps.replace_check import check_replace
 
-__all__ = ["SnapshotRange", "plan_range"]
+__all__ = ["SnapshotRange", "plan_range", "steps_of"]
+
+_SNAPSHOTS_PER_COMMIT: Final = 4
+"""The most snapshots that one call of PyIceberg makes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,181 +58,116 @@ def plan_range(
 
     Args:
         table: as loaded; only this version of its metadata counts.
-        branch: a branch, or a tag, which means the history of the snapshot that it points to.
-        after_snapshot_id: exclusive; None: from the start of the table's history. It may have expired if it is still
-            the parent of an existing snapshot, and the files that this snapshot removed still exist.
-        up_to_snapshot_id: inclusive; None: the head of the branch.
-        load: ``changes``: the changes of the range. ``full``: one INITIAL step with the state at the end.
-            ``from_earliest``: the changes since the oldest existing snapshot. Its state comes first as an INITIAL step,
-            unless history starts with it. The last two need ``after_snapshot_id`` to be None.
-        on_rollback: what to do if the branch left the start behind (rollback, another snapshot set current, table
-            replaced). ``compensate``: a STATES step to the snapshot that became current, then the commits since.
-            ``fail``: raise.
-        commit_groups: ``fuse`` the snapshots of one commit, or ``split``: a step for each.
+        branch: see `find_passage`, also for the next four.
+        after_snapshot_id: exclusive.
+        up_to_snapshot_id: inclusive.
+        load: the changes of the range, or a state first.
+        on_rollback: what to do if the branch left the start behind.
+        commit_groups: see `steps_of`.
         max_steps: the range ends before the step that would be one too many; None: no limit.
 
     Raises:
-        UnknownBranchError: there is no such branch.
-        UnknownSnapshotError: the end is not a snapshot of the branch.
-        NotAnAncestorError: the start is not an ancestor of the end, and there is no rollback to compensate.
-        ExpiredHistoryError: the range starts before the oldest existing snapshot.
-        TerminalError: the metadata is damaged, a ``replace`` changed the number of rows, or the table was replaced by
-            one whose columns have other types.
+        TerminalError, TransientError: see `find_passage` and `steps_of`.
+    """
+    files = MetadataFiles.of(table)
+    passage = find_passage(
+        table,
+        files,
+        branch=branch,
+        after_snapshot_id=after_snapshot_id,
+        up_to_snapshot_id=up_to_snapshot_id,
+        load=load,
+        on_rollback=on_rollback,
+    )
+    return steps_of(passage, files, commit_groups=commit_groups, max_steps=max_steps)
+
+
+def steps_of(
+    passage: Passage,
+    files: MetadataFiles,
+    *,
+    commit_groups: Literal["fuse", "split"] = "fuse",
+    max_steps: int | None = None,
+) -> SnapshotRange:
+    """The steps of a passage; commits that do not fit into ``max_steps`` are left out, never half a commit.
+
+    Args:
+        passage: the snapshots of a range.
+        files: of the table's metadata.
+        commit_groups: ``fuse`` the snapshots of one commit, or ``split``: a step for each.
+        max_steps: the most steps, at least one; None: no limit.
+
+    Raises:
+        TerminalError: the metadata is damaged, or a ``replace`` changed the number of rows.
         TransientError: the store did not answer.
     """
-    if load != "changes" and after_snapshot_id is not None:
-        raise ValueError(f"load={load!r} starts without a snapshot, found after_snapshot_id={after_snapshot_id}")
-    planner = _RangePlanner(table, branch=branch, commit_groups=commit_groups, max_steps=max_steps)
-    up_to = planner.resolve_end(up_to_snapshot_id)
-    if up_to is None:
-        return planner.without_snapshots(after_snapshot_id)
-    if load == "full":
-        planner.add_initial(up_to)
-    elif load == "from_earliest":
-        planner.add_from_earliest(up_to)
-    elif after_snapshot_id is None:
-        planner.add_from_start(up_to)
-    else:
-        planner.add_changes(after_snapshot_id, up_to, on_rollback=on_rollback)
-    return planner.finish(after_snapshot_id, up_to)
+    opening = [] if passage.landing is None else [passage.landing]
+    room = None if max_steps is None else max_steps - len(opening)
+    groups = _groups(passage.commits, files.log, commit_groups=commit_groups, room=room)
+    passed = [snapshot for group in groups.groups for snapshot in group]
+    parents = passage.parents
+    replaced = [snapshot for snapshot in passed if is_replace(snapshot)]
+    checked = [
+        check_replace(snapshot, parents[snapshot.snapshot_id], files.manifests, table=files.table_name)
+        for snapshot in replaced
+    ]
+    steps = [_landing_step(landing) for landing in opening]
+    for changing in filter(None, map(_changing, groups.groups)):
+        steps.append(_commit_step(len(steps), changing, parents[changing[0].snapshot_id]))
+    reached = [*(landing.snapshot for landing in opening), *passed]
+    return SnapshotRange(
+        after_snapshot_id=passage.after_snapshot_id,
+        up_to_snapshot_id=reached[-1].snapshot_id if reached else passage.up_to_snapshot_id,
+        steps=tuple(steps),
+        skipped_replace_snapshots=len(replaced),
+        warnings=(*filter(None, checked), *groups.warnings(files.table_name)),
+    )
 
 
-class _RangePlanner:
-    """Finds the first and the last step of one range."""
-
-    def __init__(
-        self, table: Table, *, branch: str, commit_groups: Literal["fuse", "split"], max_steps: int | None
-    ) -> None:
-        self._collector = StepCollector(table, commit_groups=commit_groups, max_steps=max_steps)
-        self._history = self._collector.history
-        self._table = table
-        self._branch = branch
-
-    def resolve_end(self, up_to_snapshot_id: int | None) -> Snapshot | None:
-        head = self._history.head(self._branch)
-        if up_to_snapshot_id is None:
-            return head
-        on_branch = [] if head is None else self._history.lineage(head.snapshot_id)
-        for snapshot in on_branch:
-            if snapshot.snapshot_id == up_to_snapshot_id:
-                return snapshot
-        end = self._history.snapshot(up_to_snapshot_id)
-        if self._was_on_branch(up_to_snapshot_id):
-            return end
-        raise UnknownSnapshotError(
-            f"snapshot {up_to_snapshot_id} of table {self._history.table_name} is not in the history of branch "
-            f"{self._branch!r}: end the range at a present or former head of the branch, or at an ancestor of one",
-            table=self._history.table_name, snapshot_id=up_to_snapshot_id, branch=self._branch,
-        )  # fmt: skip
-
-    def _was_on_branch(self, snapshot_id: int) -> bool:
-        """True if the branch led to a snapshot before it was rolled back or set to another one."""
-        moves = branch_log(self._history, self._collector.log, branch=self._branch, after_snapshot_id=snapshot_id)
-        return any(self._history.is_ancestor(snapshot_id, move.snapshot_id) for move in moves)
-
-    def without_snapshots(self, after_snapshot_id: int | None) -> SnapshotRange:
-        if after_snapshot_id is None:
-            return SnapshotRange(after_snapshot_id=None, up_to_snapshot_id=None)
-        raise self._not_an_ancestor(
-            after_snapshot_id,
-            None,
-            "the branch has no snapshot any more; icefloe delivers the difference after the next commit",
-        )
-
-    def add_initial(self, snapshot: Snapshot) -> None:
-        self._collector.add_state(snapshot)
-
-    def add_from_start(self, up_to: Snapshot) -> None:
-        lineage = self._history.lineage(up_to.snapshot_id)
-        origin = self._origin(lineage)
-        if origin is Origin.GAP:
-            raise self._history.expired(None, lineage[-1])
-        self._add_from_oldest(lineage, origin)
-
-    def add_from_earliest(self, up_to: Snapshot) -> None:
-        lineage = self._history.lineage(up_to.snapshot_id)
-        self._add_from_oldest(lineage, self._origin(lineage))
-
-    def add_changes(self, after_snapshot_id: int, up_to: Snapshot, *, on_rollback: str) -> None:
-        lineage = self._history.lineage(up_to.snapshot_id)
-        if after_snapshot_id == up_to.snapshot_id:
-            return
-        since = _since(lineage, after_snapshot_id)
-        if since is None:
-            since = self._compensate(after_snapshot_id, lineage, on_rollback=on_rollback)
-        elif after_snapshot_id not in self._history.snapshots and not is_replace(since[0]):
-            require_removed_files(since[0], self._history, self._collector.reader, self._table.io)
-        self._collector.add_commits(since)
-
-    def finish(self, after_snapshot_id: int | None, up_to: Snapshot) -> SnapshotRange:
-        collected = self._collector
-        return SnapshotRange(
-            after_snapshot_id=after_snapshot_id,
-            up_to_snapshot_id=collected.last_snapshot_id or up_to.snapshot_id,
-            steps=tuple(collected.steps),
-            skipped_replace_snapshots=collected.skipped_replace_snapshots,
-            warnings=tuple(collected.warnings),
-        )
-
-    def _origin(self, lineage: Sequence[Snapshot]) -> Origin:
-        return origin_of(lineage[-1], self._collector.reader)
-
-    def _add_from_oldest(self, lineage: Sequence[Snapshot], origin: Origin) -> None:
-        oldest_first = lineage[::-1]
-        if origin is Origin.ROOT:
-            self._collector.add_commits(oldest_first)
-        else:
-            self.add_initial(oldest_first[0])
-            self._collector.add_commits(oldest_first[1:])
-
-    def _compensate(self, after_snapshot_id: int, lineage: Sequence[Snapshot], *, on_rollback: str) -> list[Snapshot]:
-        """Add the STATES step of a rollback; returns the snapshots that were committed since, oldest first."""
-        # The cursor is at 3. The branch was rolled back to 1, and 4 and 5 were committed:
-        #   1 - 2 - 3        one STATES step from 3 to 1, which takes back 2 and 3,
-        #    `- 4 - 5        then the commits 4 and 5
-        up_to, oldest = lineage[0], lineage[-1]
-        if after_snapshot_id not in self._history.snapshots:
-            raise self._history.expired(after_snapshot_id, oldest)
-        common_id = self._history.nearest_common_ancestor(up_to.snapshot_id, after_snapshot_id)
-        if common_id is None and self._origin(lineage) is Origin.GAP:
-            raise self._history.expired(after_snapshot_id, oldest)
-        moves = branch_log(self._history, self._collector.log, branch=self._branch, after_snapshot_id=after_snapshot_id)
-        landing = landing_after(
-            self._history, moves, branch=self._branch, after_snapshot_id=after_snapshot_id,
-            up_to_snapshot_id=up_to.snapshot_id,
-        )  # fmt: skip
-        if landing is None:
-            raise self._not_an_ancestor(after_snapshot_id, up_to, "a range follows the history of one branch")
-        if on_rollback == "fail":
-            raise self._not_an_ancestor(
-                after_snapshot_id, up_to, f"the branch was moved to snapshot {landing.snapshot_id}"
-            )
-        require_comparable_states(self._table, after_snapshot_id, landing.snapshot_id)
-        self._collector.add_move(
-            self._history.snapshot(landing.snapshot_id),
-            start_snapshot_id=after_snapshot_id,
-            timestamp_ms=landing.timestamp_ms,
-        )
-        return _since(lineage, landing.snapshot_id) or []
-
-    def _not_an_ancestor(self, after_id: int, up_to: Snapshot | None, reason: str) -> NotAnAncestorError:
-        end = f"snapshot {up_to.snapshot_id}" if up_to else "the head"
-        return NotAnAncestorError(
-            f"snapshot {after_id} is not an ancestor of {end} on branch {self._branch!r} of table "
-            f"{self._history.table_name}: {reason}",
-            table=self._history.table_name, after_snapshot_id=after_id,
-            up_to_snapshot_id=up_to.snapshot_id if up_to else None, branch=self._branch,
-        )  # fmt: skip
+def _groups(
+    snapshots: Sequence[Snapshot], log: MetadataLog, *, commit_groups: Literal["fuse", "split"], room: int | None
+) -> CommitGroups:
+    """The oldest commits, of which at most ``room`` are steps; finding all of them would read more files."""
+    if room is None:
+        return group_commits(snapshots, log, commit_groups=commit_groups)
+    size = _SNAPSHOTS_PER_COMMIT * (room + 1)
+    while True:
+        groups = group_commits(snapshots[:size], log, commit_groups=commit_groups)
+        # A commit that only replaces files is no step, so it fits in any case and takes the cursor along.
+        steps_up_to = accumulate(bool(_changing(group)) for group in groups.groups)
+        fitting = sum(count <= room for count in steps_up_to)
+        # One that does not fit proves that the last one that fits is whole: others may be cut.
+        if size >= len(snapshots) or fitting < len(groups.groups):
+            return groups.first(fitting)
+        size *= 2
 
 
-def _since(lineage: Sequence[Snapshot], after_snapshot_id: int) -> list[Snapshot] | None:
-    """The part of a lineage (newest first) after a snapshot, oldest first; None if the snapshot is not in it."""
-    newer: list[Snapshot] = []
-    for snapshot in lineage:
-        if snapshot.snapshot_id == after_snapshot_id:
-            return newer[::-1]
-        newer.append(snapshot)
-        # The start itself may have expired: its child still names it.
-        if snapshot.parent_snapshot_id == after_snapshot_id:
-            return newer[::-1]
-    return None
+def _landing_step(landing: Landing) -> Step:
+    """A state as the first step: all its rows, or the difference to the state that was left."""
+    return Step(
+        change_ordinal=0,
+        kind=StepKind.INITIAL if landing.left_snapshot_id is None else StepKind.STATES,
+        start_snapshot_id=landing.left_snapshot_id,
+        end_snapshot_id=landing.snapshot.snapshot_id,
+        snapshot_ids=(landing.snapshot.snapshot_id,),
+        commit_snapshot_id=landing.snapshot.snapshot_id,
+        commit_timestamp_us=1000 * landing.timestamp_ms,
+    )
+
+
+def _commit_step(change_ordinal: int, changing: Sequence[Snapshot], parent: Snapshot | None) -> Step:
+    """A commit: its snapshots that change rows, and the state before the first of them, unless it has expired."""
+    last = changing[-1]
+    return Step(
+        change_ordinal=change_ordinal,
+        kind=StepKind.COMMIT,
+        start_snapshot_id=None if parent is None else parent.snapshot_id,
+        end_snapshot_id=last.snapshot_id,
+        snapshot_ids=tuple(snapshot.snapshot_id for snapshot in changing),
+        commit_snapshot_id=last.snapshot_id,
+        commit_timestamp_us=1000 * last.timestamp_ms,
+    )
+
+
+def _changing(group: Sequence[Snapshot]) -> list[Snapshot]:
+    return [snapshot for snapshot in group if not is_replace(snapshot)]

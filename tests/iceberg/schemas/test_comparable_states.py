@@ -8,7 +8,7 @@ from pyiceberg.table import Table
 from pyiceberg.types import IcebergType, IntegerType, ListType, LongType, NestedField, StringType, StructType
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.steps.comparable_states import require_comparable_states
+from icefloe.iceberg.schemas.table_schema import require_comparable_states
 from support.tables.planning_tables import edit_metadata, make_catalog
 
 
@@ -45,7 +45,7 @@ def test_columns_that_schema_evolution_can_lead_to_pass(
     tmp_path: Path, was: Mapping[int, IcebergType], now: Mapping[int, IcebergType]
 ) -> None:
     table, (start, end) = table_of(tmp_path, was, now)
-    require_comparable_states(table, start, end)
+    require_comparable_states(table.metadata, start, end, table="db.events")
 
 
 @pytest.mark.parametrize(
@@ -64,4 +64,4 @@ def test_a_column_that_became_something_else_is_named(
     with pytest.raises(
         TerminalError, match=rf"^table db\.events was replaced by one with another schema: column {column}"
     ):
-        require_comparable_states(table, start, end)
+        require_comparable_states(table.metadata, start, end, table="db.events")

@@ -1,29 +1,34 @@
-"""The step of a tag that was moved: a tag names a state of the table, not a history."""
+"""The passage of a tag that was moved: a tag names a state of the table, not a history."""
 
 from itertools import takewhile
 from typing import Literal
 
 from pyiceberg.table import Table
 
-from icefloe.iceberg.history.history import NotAnAncestorError, is_replace
-from icefloe.iceberg.history.metadata_log import MetadataLog
-from icefloe.iceberg.steps.comparable_states import require_comparable_states
-from icefloe.iceberg.steps.step_collector import StepCollector
-from icefloe.iceberg.steps.steps import SnapshotRange
+from icefloe.iceberg.history.history import History, NotAnAncestorError, is_replace
+from icefloe.iceberg.history.metadata_log import MetadataFiles, MetadataLog
+from icefloe.iceberg.history.passage import Landing, Passage
+from icefloe.iceberg.schemas.table_schema import require_comparable_states
 
-__all__ = ["plan_tag_move"]
+__all__ = ["find_tag_passage"]
 
 
-def plan_tag_move(
-    table: Table, *, tag: str, after_snapshot_id: int, on_rollback: Literal["compensate", "fail"]
-) -> SnapshotRange:
-    """One step with the difference between the state that a tag pointed to and the state that it points to now.
+def find_tag_passage(
+    table: Table,
+    files: MetadataFiles,
+    *,
+    tag: str,
+    after_snapshot_id: int,
+    on_rollback: Literal["compensate", "fail"],
+) -> Passage:
+    """A landing on the state that a tag points to now, from the state that it pointed to.
 
-    Commits between the two are not steps of their own: readers of the tag never saw their states. There is no step if
-    the tag was not moved, or was moved over ``replace`` snapshots only.
+    Commits between the two are left out: readers of the tag never saw their states. There is no landing if the tag was
+    not moved. If it was moved over ``replace`` snapshots only, these are the commits.
 
     Args:
         table: as loaded; only this version of its metadata counts.
+        files: of its metadata; read to find the time of the move.
         tag: its name.
         after_snapshot_id: the snapshot that it pointed to.
         on_rollback: ``compensate`` if it may have been moved to a snapshot that does not descend from that one.
@@ -34,11 +39,10 @@ def plan_tag_move(
         NotAnAncestorError: it was moved back or aside, and ``on_rollback`` is ``fail``.
         TerminalError: it was moved to a state in which the table's columns have other types.
     """
-    collector = StepCollector(table, commit_groups="fuse", max_steps=None)
-    history = collector.history
+    history = History.of(table)
     tagged = history.head(tag)
     if tagged is None or tagged.snapshot_id == after_snapshot_id:
-        return SnapshotRange(after_snapshot_id=after_snapshot_id, up_to_snapshot_id=after_snapshot_id)
+        return Passage(after_snapshot_id=after_snapshot_id, up_to_snapshot_id=after_snapshot_id)
     lineage = history.lineage(tagged.snapshot_id)
     if after_snapshot_id not in history.snapshots:
         raise history.expired(after_snapshot_id, lineage[-1])
@@ -53,17 +57,18 @@ def plan_tag_move(
     passed = list(takewhile(lambda snapshot: snapshot.snapshot_id != after_snapshot_id, lineage))
     # Compactions are checked by their counts. Comparing the two states would read all files that were replaced.
     if is_forward and all(map(is_replace, passed)):
-        collector.add_commits(passed[::-1])
-    else:
-        require_comparable_states(table, after_snapshot_id, tagged.snapshot_id)
-        moved_ms = _moved_at(collector.log, tag, tagged.snapshot_id)
-        collector.add_move(tagged, start_snapshot_id=after_snapshot_id, timestamp_ms=moved_ms)
-    return SnapshotRange(
+        return Passage(
+            after_snapshot_id=after_snapshot_id,
+            up_to_snapshot_id=tagged.snapshot_id,
+            before=history.snapshots[after_snapshot_id],
+            commits=tuple(reversed(passed)),
+        )
+    require_comparable_states(table.metadata, after_snapshot_id, tagged.snapshot_id, table=history.table_name)
+    moved_ms = _moved_at(files.log, tag, tagged.snapshot_id)
+    return Passage(
         after_snapshot_id=after_snapshot_id,
         up_to_snapshot_id=tagged.snapshot_id,
-        steps=tuple(collector.steps),
-        skipped_replace_snapshots=collector.skipped_replace_snapshots,
-        warnings=tuple(collector.warnings),
+        landing=Landing(snapshot=tagged, left_snapshot_id=after_snapshot_id, timestamp_ms=moved_ms),
     )
 
 

@@ -1,12 +1,15 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Summary
 
 from icefloe.iceberg.history.history import ExpiredHistoryError, NotAnAncestorError, UnknownBranchError
+from icefloe.iceberg.history.metadata_log import MetadataFiles
+from icefloe.iceberg.history.tag_moves import find_tag_passage
 from icefloe.iceberg.step import StepKind
-from icefloe.iceberg.steps.tag_moves import plan_tag_move
+from icefloe.iceberg.steps.steps import SnapshotRange, steps_of
 from support.tables.planning_tables import edit_metadata, make_table, rows, snapshot_ids
 
 
@@ -29,9 +32,15 @@ def move(table: Table, snapshot_id: int) -> int:
     return table.metadata.last_updated_ms
 
 
+def moved(table: Table, after_snapshot_id: int, *, tag: str = "v", on_rollback: Any = "fail") -> SnapshotRange:
+    files = MetadataFiles.of(table)
+    passage = find_tag_passage(table, files, tag=tag, after_snapshot_id=after_snapshot_id, on_rollback=on_rollback)
+    return steps_of(passage, files)
+
+
 def test_a_tag_that_was_not_moved_has_no_step(table: Table) -> None:
     tagged = snapshot_ids(table)[1]
-    found = plan_tag_move(table, tag="v", after_snapshot_id=tagged, on_rollback="fail")
+    found = moved(table, tagged)
     assert (found.steps, found.up_to_snapshot_id) == ((), tagged)
 
 
@@ -41,7 +50,7 @@ def test_a_tag_that_was_moved_is_one_step_between_two_states_at_the_time_of_the_
     moved_ms = move(table, ids[to])
     for number in range(12):
         table.append(rows(100 + number))
-    found = plan_tag_move(table, tag="v", after_snapshot_id=ids[1], on_rollback="compensate")
+    found = moved(table, ids[1], on_rollback="compensate")
     [step] = found.steps
     assert (step.kind, step.start_snapshot_id, step.end_snapshot_id) == (StepKind.STATES, ids[1], ids[to])
     assert (step.commit_snapshot_id, step.commit_timestamp_us) == (ids[to], moved_ms * 1000)
@@ -52,7 +61,7 @@ def test_only_the_present_snapshot_of_a_tag_counts(table: Table) -> None:
     ids = snapshot_ids(table)
     for to in (3, 0, 2):
         moved_ms = move(table, ids[to])
-    [step] = plan_tag_move(table, tag="v", after_snapshot_id=ids[1], on_rollback="compensate").steps
+    [step] = moved(table, ids[1], on_rollback="compensate").steps
     assert (step.end_snapshot_id, step.commit_timestamp_us) == (ids[2], moved_ms * 1000)
 
 
@@ -60,9 +69,9 @@ def test_a_tag_that_was_moved_back_stops_a_pipeline_that_wants_to_fail(table: Ta
     ids = snapshot_ids(table)
     move(table, ids[0])
     with pytest.raises(NotAnAncestorError, match=f"{ids[1]} is not an ancestor of snapshot {ids[0]}, to which the tag"):
-        plan_tag_move(table, tag="v", after_snapshot_id=ids[1], on_rollback="fail")
+        moved(table, ids[1])
     move(table, ids[3])
-    assert plan_tag_move(table, tag="v", after_snapshot_id=ids[1], on_rollback="fail").steps
+    assert moved(table, ids[1]).steps
 
 
 def test_the_former_snapshot_of_a_tag_may_have_expired(table: Table) -> None:
@@ -70,7 +79,7 @@ def test_the_former_snapshot_of_a_tag_may_have_expired(table: Table) -> None:
     move(table, ids[3])
     table.maintenance.expire_snapshots().by_ids(ids[:2]).commit()
     with pytest.raises(ExpiredHistoryError, match=f"{ids[1]}, which expired .* still there is {ids[2]}"):
-        plan_tag_move(table, tag="v", after_snapshot_id=ids[1], on_rollback="compensate")
+        moved(table, ids[1], on_rollback="compensate")
 
 
 def test_a_tag_that_was_moved_over_compactions_alone_has_no_step(table: Table) -> None:
@@ -84,11 +93,11 @@ def test_a_tag_that_was_moved_over_compactions_alone_has_no_step(table: Table) -
         table,
         refs={**table.metadata.refs, "v": table.metadata.refs["v"].model_copy(update={"snapshot_id": compaction})},
     )
-    found = plan_tag_move(table, tag="v", after_snapshot_id=ids[3], on_rollback="fail")
+    found = moved(table, ids[3])
     assert (found.steps, found.skipped_replace_snapshots, found.up_to_snapshot_id) == ((), 1, compaction)
-    assert plan_tag_move(table, tag="v", after_snapshot_id=ids[2], on_rollback="fail").steps
+    assert moved(table, ids[2]).steps
 
 
 def test_an_unknown_tag_is_refused(table: Table) -> None:
     with pytest.raises(UnknownBranchError, match=r"'w'; its branches are main, its tags v"):
-        plan_tag_move(table, tag="w", after_snapshot_id=snapshot_ids(table)[1], on_rollback="fail")
+        moved(table, snapshot_ids(table)[1], tag="w")

@@ -1,0 +1,234 @@
+"""The passage of a branch from one snapshot to another: every snapshot of a range, found once and handed down."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from icefloe.iceberg.history.first_snapshot import Origin, origin_of, require_removed_files
+from icefloe.iceberg.history.history import MAIN, History, NotAnAncestorError, UnknownSnapshotError, is_replace
+from icefloe.iceberg.history.metadata_log import MetadataFiles
+from icefloe.iceberg.history.rollback import branch_log, landing_after
+from icefloe.iceberg.schemas.table_schema import require_comparable_states
+
+__all__ = ["Landing", "Passage", "find_passage"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landing:
+    """A state that is reached at once, without commits: of a load, or of a branch or tag that was moved.
+
+    Attributes:
+        snapshot: the state.
+        left_snapshot_id: the state that was left for it; None: every row of the state is new.
+        timestamp_ms: time when the state became current.
+    """
+
+    snapshot: Snapshot
+    left_snapshot_id: int | None
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """The way of a branch or tag through a range: at most one landing, then commits.
+
+    Attributes:
+        after_snapshot_id: exclusive; None: from the start of the history, or a load.
+        up_to_snapshot_id: inclusive; None: the branch has no snapshot.
+        landing: reached before the commits; None if they go on from ``after_snapshot_id``.
+        before: the snapshot that the first commit came from; None if there was none, or if it has expired.
+        commits: snapshots, oldest first; each is the parent of the next one.
+    """
+
+    after_snapshot_id: int | None
+    up_to_snapshot_id: int | None
+    landing: Landing | None = None
+    before: Snapshot | None = None
+    commits: tuple[Snapshot, ...] = ()
+
+    @property
+    def parents(self) -> Mapping[int, Snapshot | None]:
+        """The snapshot before each of the commits, by the commit's id; None if there was none, or if it has expired."""
+        before = (self.before, *self.commits)
+        return {snapshot.snapshot_id: parent for snapshot, parent in zip(self.commits, before, strict=False)}
+
+
+def find_passage(
+    table: Table,
+    files: MetadataFiles,
+    *,
+    branch: str = MAIN,
+    after_snapshot_id: int | None = None,
+    up_to_snapshot_id: int | None = None,
+    load: Literal["changes", "full", "from_earliest"] = "changes",
+    on_rollback: Literal["compensate", "fail"] = "fail",
+) -> Passage:
+    """The snapshots that lead from one snapshot of a branch to another.
+
+    Reads metadata files if the branch was rolled back, and manifests if history starts inside the range.
+
+    Args:
+        table: as loaded; only this version of its metadata counts.
+        files: of its metadata.
+        branch: a branch, or a tag, which means the history of the snapshot that it points to.
+        after_snapshot_id: exclusive; None: from the start of the table's history. It may have expired if it is still
+            the parent of an existing snapshot, and the files that this snapshot removed still exist.
+        up_to_snapshot_id: inclusive; None: the head of the branch.
+        load: ``changes``: the commits of the range. ``full``: a landing at the end. ``from_earliest``: the commits
+            since the oldest existing snapshot. Its state comes first as a landing, unless history starts with it. The
+            last two need ``after_snapshot_id`` to be None.
+        on_rollback: what to do if the branch left the start behind (rollback, another snapshot set current, table
+            replaced). ``compensate``: a landing on the snapshot that became current, then the commits since. ``fail``:
+            raise.
+
+    Raises:
+        UnknownBranchError: there is no such branch.
+        UnknownSnapshotError: the end is not a snapshot of the branch.
+        NotAnAncestorError: the start is not an ancestor of the end, and there is no rollback to compensate.
+        ExpiredHistoryError: the range starts before the oldest existing snapshot.
+        TerminalError: the metadata is damaged, or the table was replaced by one whose columns have other types.
+        TransientError: the store did not answer.
+    """
+    if load != "changes" and after_snapshot_id is not None:
+        raise ValueError(f"load={load!r} starts without a snapshot, found after_snapshot_id={after_snapshot_id}")
+    finder = _Finder(table=table, files=files, history=History.of(table), branch=branch)
+    end = finder.end(up_to_snapshot_id)
+    if end is None:
+        return finder.nowhere(after_snapshot_id)
+    if load == "full":
+        return Passage(after_snapshot_id=None, up_to_snapshot_id=end.snapshot_id, landing=_load(end))
+    lineage = finder.history.lineage(end.snapshot_id)
+    if after_snapshot_id is None:
+        return finder.from_oldest(lineage, needs_start=load == "changes")
+    return finder.since(after_snapshot_id, lineage, on_rollback=on_rollback)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Finder:
+    """Finds the passages of one branch."""
+
+    table: Table
+    files: MetadataFiles
+    history: History
+    branch: str
+
+    def end(self, up_to_snapshot_id: int | None) -> Snapshot | None:
+        """The snapshot with which a range ends; None if the branch has no snapshot."""
+        head = self.history.head(self.branch)
+        if up_to_snapshot_id is None:
+            return head
+        for snapshot in [] if head is None else self.history.lineage(head.snapshot_id):
+            if snapshot.snapshot_id == up_to_snapshot_id:
+                return snapshot
+        end = self.history.snapshot(up_to_snapshot_id)
+        # The branch may have led there before it was rolled back or set to another snapshot.
+        moves = branch_log(self.history, self.files.log, branch=self.branch, after_snapshot_id=up_to_snapshot_id)
+        if any(self.history.is_ancestor(up_to_snapshot_id, move.snapshot_id) for move in moves):
+            return end
+        raise UnknownSnapshotError(
+            f"snapshot {up_to_snapshot_id} of table {self.history.table_name} is not in the history of branch "
+            f"{self.branch!r}: end the range at a present or former head of the branch, or at an ancestor of one",
+            table=self.history.table_name, snapshot_id=up_to_snapshot_id, branch=self.branch,
+        )  # fmt: skip
+
+    def nowhere(self, after_snapshot_id: int | None) -> Passage:
+        """The passage on a branch without snapshots."""
+        if after_snapshot_id is None:
+            return Passage(after_snapshot_id=None, up_to_snapshot_id=None)
+        raise self._not_an_ancestor(
+            after_snapshot_id,
+            None,
+            "the branch has no snapshot any more; icefloe delivers the difference after the next commit",
+        )
+
+    def from_oldest(self, lineage: Sequence[Snapshot], *, needs_start: bool) -> Passage:
+        """The passage from the oldest snapshot; its state is a landing, unless history starts with it."""
+        oldest = lineage[-1]
+        origin = origin_of(oldest, self.files.manifests)
+        if needs_start and origin is Origin.GAP:
+            raise self.history.expired(None, oldest)
+        is_landing = origin is not Origin.ROOT
+        commits = tuple(reversed(lineage))
+        return Passage(
+            after_snapshot_id=None,
+            up_to_snapshot_id=lineage[0].snapshot_id,
+            landing=_load(oldest) if is_landing else None,
+            before=oldest if is_landing else None,
+            commits=commits[1:] if is_landing else commits,
+        )
+
+    def since(self, after_snapshot_id: int, lineage: Sequence[Snapshot], *, on_rollback: str) -> Passage:
+        """The passage from a snapshot to the first snapshot of a lineage."""
+        landing = None
+        before = self.history.snapshots.get(after_snapshot_id)
+        commits = _commits_after(lineage, after_snapshot_id)
+        if commits is None:
+            # The cursor is at 3. The branch was rolled back to 1, and 4 and 5 were committed:
+            #   1 - 2 - 3        a landing on 1, which takes back 2 and 3,
+            #    `- 4 - 5        then the commits 4 and 5
+            landing = self._landing(after_snapshot_id, lineage, on_rollback=on_rollback)
+            before = landing.snapshot
+            commits = _commits_after(lineage, before.snapshot_id) or ()
+        elif before is None and not is_replace(commits[0]):
+            require_removed_files(commits[0], self.history, self.files.manifests, self.table.io)
+        return Passage(
+            after_snapshot_id=after_snapshot_id,
+            up_to_snapshot_id=lineage[0].snapshot_id,
+            landing=landing,
+            before=before,
+            commits=commits,
+        )
+
+    def _landing(self, after_snapshot_id: int, lineage: Sequence[Snapshot], *, on_rollback: str) -> Landing:
+        """The state to which the branch moved when it left a snapshot."""
+        history, up_to, oldest = self.history, lineage[0], lineage[-1]
+        if after_snapshot_id not in history.snapshots:
+            raise history.expired(after_snapshot_id, oldest)
+        common_id = history.nearest_common_ancestor(up_to.snapshot_id, after_snapshot_id)
+        if common_id is None and origin_of(oldest, self.files.manifests) is Origin.GAP:
+            raise history.expired(after_snapshot_id, oldest)
+        moves = branch_log(history, self.files.log, branch=self.branch, after_snapshot_id=after_snapshot_id)
+        move = landing_after(
+            history, moves, branch=self.branch, after_snapshot_id=after_snapshot_id, up_to_snapshot_id=up_to.snapshot_id
+        )
+        if move is None:
+            raise self._not_an_ancestor(after_snapshot_id, up_to, "a range follows the history of one branch")
+        if on_rollback == "fail":
+            raise self._not_an_ancestor(
+                after_snapshot_id, up_to, f"the branch was moved to snapshot {move.snapshot_id}"
+            )
+        require_comparable_states(self.table.metadata, after_snapshot_id, move.snapshot_id, table=history.table_name)
+        return Landing(
+            snapshot=history.snapshot(move.snapshot_id),
+            left_snapshot_id=after_snapshot_id,
+            timestamp_ms=move.timestamp_ms,
+        )
+
+    def _not_an_ancestor(self, after_id: int, up_to: Snapshot | None, reason: str) -> NotAnAncestorError:
+        end = f"snapshot {up_to.snapshot_id}" if up_to else "the head"
+        return NotAnAncestorError(
+            f"snapshot {after_id} is not an ancestor of {end} on branch {self.branch!r} of table "
+            f"{self.history.table_name}: {reason}",
+            table=self.history.table_name, after_snapshot_id=after_id,
+            up_to_snapshot_id=up_to.snapshot_id if up_to else None, branch=self.branch,
+        )  # fmt: skip
+
+
+def _load(snapshot: Snapshot) -> Landing:
+    return Landing(snapshot=snapshot, left_snapshot_id=None, timestamp_ms=snapshot.timestamp_ms)
+
+
+def _commits_after(lineage: Sequence[Snapshot], after_snapshot_id: int) -> tuple[Snapshot, ...] | None:
+    """The part of a lineage (newest first) after a snapshot, oldest first; None if the snapshot is not in it."""
+    newer: list[Snapshot] = []
+    for snapshot in lineage:
+        if snapshot.snapshot_id == after_snapshot_id:
+            return tuple(reversed(newer))
+        newer.append(snapshot)
+        # The start itself may have expired: its child still names it.
+        if snapshot.parent_snapshot_id == after_snapshot_id:
+            return tuple(reversed(newer))
+    return None
