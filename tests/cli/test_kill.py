@@ -21,6 +21,8 @@ SHUFFLED: dict[str, Any] = {
     "initial_load": "from_earliest",
     "shuffle": {"partitions": 8, "target_size_bytes": 1024, "map_task_bytes": 1024},
 }
+RELEASE = pytest.mark.extended
+"""Of a place to kill a run at: tests/faults tries all of them with threads, some are enough for processes."""
 INSERTED: dict[str, Any] = {"initial_load": "full", "shuffle": {"map_task_bytes": 1024}}
 
 
@@ -65,21 +67,23 @@ def require_same(workspace: Workspace, stem: str, undisturbed: str) -> None:
 @pytest.mark.parametrize(
     ("when", "nth", "pattern"),
     [
-        pytest.param("after", 1, "*/checkpoints/events/pipeline.json", id="before the batch is recorded"),
+        pytest.param(
+            "after", 1, "*/checkpoints/events/pipeline.json", id="before the batch is recorded", marks=RELEASE
+        ),
         pytest.param("after", 1, "*/checkpoints/events/offsets/0.json", id="before a plan"),
-        pytest.param("before", 1, f"{BATCH}/plan.json", id="between tasks and plan"),
-        pytest.param("after", 1, f"{BATCH}/plan.json", id="before phase one"),
+        pytest.param("before", 1, f"{BATCH}/plan.json", id="between tasks and plan", marks=RELEASE),
+        pytest.param("after", 1, f"{BATCH}/plan.json", id="before phase one", marks=RELEASE),
         pytest.param("after", 1, f"{BATCH}/*.data", id="between data and index"),
-        pytest.param("before", 2, RECORD, id="between data and commit record"),
+        pytest.param("before", 2, RECORD, id="between data and commit record", marks=RELEASE),
         pytest.param("after", 3, RECORD, id="after some commit records"),
         pytest.param("before", 1, f"{BATCH}/ranges.json", id="between the phases"),
-        pytest.param("after", 2, f"{BATCH}/extents/*", id="between two extents"),
+        pytest.param("after", 2, f"{BATCH}/extents/*", id="between two extents", marks=RELEASE),
         pytest.param("after", 1, "*/batch=0/part-*", id="after a part"),
-        pytest.param("before", 3, f"{BATCH}/results/*", id="between part and result"),
-        pytest.param("before", 1, "*/batch=0/_manifest.json", id="after all results"),
-        pytest.param("after", 1, "*/batch=0/_manifest.json", id="between manifest and report"),
+        pytest.param("before", 3, f"{BATCH}/results/*", id="between part and result", marks=RELEASE),
+        pytest.param("before", 1, "*/batch=0/_manifest.json", id="after all results", marks=RELEASE),
+        pytest.param("after", 1, "*/batch=0/_manifest.json", id="between manifest and report", marks=RELEASE),
         pytest.param("before", 1, "*/checkpoints/events/commits/0.json", id="between manifest and commit"),
-        pytest.param("after", 1, "*/checkpoints/events/commits/0.json", id="before cleanup"),
+        pytest.param("after", 1, "*/checkpoints/events/commits/0.json", id="before cleanup", marks=RELEASE),
     ],
 )
 def test_a_shuffled_batch_survives_a_kill(
@@ -97,8 +101,10 @@ def test_a_shuffled_batch_survives_a_kill(
     ("when", "nth", "pattern"),
     [
         pytest.param("after", 1, "*/batch=0/part-*", id="between part and commit record"),
-        pytest.param("after", 2, RECORD, id="after some commit records of parts"),
-        pytest.param("after", 1, "*/batch=0/_manifest.json", id="between manifest and commit of inserts"),
+        pytest.param("after", 2, RECORD, id="after some commit records of parts", marks=RELEASE),
+        pytest.param(
+            "after", 1, "*/batch=0/_manifest.json", id="between manifest and commit of inserts", marks=RELEASE
+        ),
     ],
 )
 def test_an_insert_only_batch_survives_a_kill(

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -72,20 +72,27 @@ class Checkout:
         return cls(folder)
 
     def run(self, suite: Sequence[str], mutation: Mutation | None, *, timeout_seconds: float) -> Verdict:
-        """Run tests until one fails, with one place of the library broken, or none."""
+        """Run tests until one fails, with the library broken in one way, or not at all."""
         if mutation is None:
             return self._verdict(f"nothing, {' '.join(suite)}", suite, timeout_seconds, Outcome.GREEN, Outcome.RED)
-        path = self.folder / _LIBRARY / mutation.path
-        source = path.read_text() if path.exists() else ""
+        sources = {edit.path: self._source(edit.path) for edit in mutation.edits}
         try:
-            broken = mutation.broken(source)
+            broken = mutation.broken(sources)
         except StaleMutationError as stale:
             return Verdict(name=mutation.name, outcome=Outcome.STALE, output=str(stale))
-        path.write_text(broken)
+        self._write(broken)
         try:
             return self._verdict(mutation.name, suite, timeout_seconds, Outcome.SURVIVED, Outcome.CAUGHT)
         finally:
-            path.write_text(source)
+            self._write(sources)
+
+    def _source(self, path: str) -> str:
+        file = self.folder / _LIBRARY / path
+        return file.read_text() if file.exists() else ""
+
+    def _write(self, sources: Mapping[str, str]) -> None:
+        for path, source in sources.items():
+            (self.folder / _LIBRARY / path).write_text(source)
 
     def _verdict(
         self, name: str, suite: Sequence[str], timeout_seconds: float, passed: Outcome, failed: Outcome

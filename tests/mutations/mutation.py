@@ -1,9 +1,10 @@
-"""One place in which icefloe can be broken."""
+"""One way in which icefloe can be broken."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["HISTORIES", "Mutation", "StaleMutationError"]
+__all__ = ["HISTORIES", "Edit", "Mutation", "StaleMutationError"]
 
 HISTORIES: Final = ("tests/histories",)
 
@@ -13,25 +14,21 @@ class StaleMutationError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mutation:
-    """A change of the library that some test must notice.
+class Edit:
+    """A change of one place.
 
     Attributes:
-        name: what is wrong then, a sentence.
         path: of the file, below plugins/icefloe.
         before: code that the file has exactly once.
         after: what it is made.
-        suite: what pytest is asked to run; random histories unless those cannot show it.
     """
 
-    name: str
     path: str
     before: str
     after: str
-    suite: tuple[str, ...] = HISTORIES
 
-    def broken(self, source: str) -> str:
-        """The file's text with the mutation.
+    def made(self, source: str, why: str) -> str:
+        """The file's text after the change.
 
         Raises:
             StaleMutationError: the text does not have the code exactly once.
@@ -39,6 +36,40 @@ class Mutation:
         count = source.count(self.before)
         if count != 1:
             raise StaleMutationError(
-                f"{self.path} has the code that {self.name!r} breaks {count} times, not once: write the mutation anew"
+                f"{self.path} has the code that {why!r} breaks {count} times, not once: write the mutation anew"
             )
         return source.replace(self.before, self.after)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutation:
+    """A change of the library that some test must notice.
+
+    Attributes:
+        name: what is wrong then, a sentence.
+        path: as for `Edit`.
+        before: as for `Edit`.
+        after: as for `Edit`.
+        further: edits of other places, where two guards hold the same and both must be off to show anything.
+        suite: what pytest is asked to run; random histories unless those cannot show it.
+    """
+
+    name: str
+    path: str
+    before: str
+    after: str
+    further: tuple[Edit, ...] = ()
+    suite: tuple[str, ...] = HISTORIES
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """Every change, each of another file."""
+        return (Edit(path=self.path, before=self.before, after=self.after), *self.further)
+
+    def broken(self, sources: Mapping[str, str]) -> dict[str, str]:
+        """The texts of its files with the mutation, by path.
+
+        Raises:
+            StaleMutationError: a text does not have the code exactly once.
+        """
+        return {edit.path: edit.made(sources[edit.path], self.name) for edit in self.edits}

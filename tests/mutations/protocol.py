@@ -2,9 +2,11 @@
 
 from typing import Final
 
-from mutations.mutation import Mutation
+from mutations.mutation import Edit, Mutation
 
 __all__ = ["PROTOCOL"]
+
+_STOPPED: Final = ("tests/faults/test_stopped_runs.py",)
 
 PROTOCOL: Final = (
     Mutation(
@@ -19,14 +21,14 @@ PROTOCOL: Final = (
         path="batch/open/open_batch.py",
         before="batch_number=view.next_number,\n",
         after="batch_number=session.checkpoint.look().next_number,\n",
-        suite=("tests/cli/test_stopped_runs.py",),
+        suite=_STOPPED,
     ),
     Mutation(
         name="a cursor is judged by a table that was loaded before it",
         path="batch/open/open_batch.py",
         before="return _next(session.with_fresh_table(), view, cores)",
         after="return _next(session, view, cores)",
-        suite=("tests/cli/test_stopped_runs.py",),
+        suite=_STOPPED,
     ),
     Mutation(
         name="what a zombie writes stays behind",
@@ -76,6 +78,28 @@ PROTOCOL: Final = (
         before="if current is not None and current.writer.owner not in (None, writer.owner):",
         after="if False:",
         suite=("tests/checkpoint/test_ownership.py",),
+    ),
+    Mutation(
+        name="a plan that was stopped opens the next batch with the range of the one before",
+        path="batch/open/open_batch.py",
+        before="batch_number=view.next_number,\n",
+        after="batch_number=session.checkpoint.look().next_number,\n",
+        further=(Edit(path="checkpoint/log.py", before="if record.follows != ended:", after="if False:"),),
+        suite=_STOPPED,
+    ),
+    Mutation(
+        name="what a stopped run writes stays behind",
+        path="batch/fenced_store.py",
+        before="if is_over():",
+        after="if False:",
+        suite=_STOPPED,
+    ),
+    Mutation(
+        name="a stopped run ends with the error that it stumbled over",
+        path="batch/context/finished.py",
+        before="if not _is_over(reference):",
+        after="if True:",
+        suite=_STOPPED,
     ),
     Mutation(
         name="verify does not see a load that was delivered twice",

@@ -13,10 +13,11 @@ ROOT: Final = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
-def test_a_mutation_breaks_one_place_and_leaves_python(mutation: Mutation) -> None:
-    source = (ROOT / "plugins/icefloe" / mutation.path).read_text()
-    broken = mutation.broken(source)
-    assert ast.dump(ast.parse(broken)) != ast.dump(ast.parse(source))
+def test_a_mutation_breaks_its_places_and_leaves_python(mutation: Mutation) -> None:
+    sources = {edit.path: (ROOT / "plugins/icefloe" / edit.path).read_text() for edit in mutation.edits}
+    assert len(sources) == len(mutation.edits)
+    for path, broken in mutation.broken(sources).items():
+        assert ast.dump(ast.parse(broken)) != ast.dump(ast.parse(sources[path]))
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
@@ -28,13 +29,13 @@ def test_the_tests_that_must_notice_a_mutation_are_there(mutation: Mutation) -> 
         assert not test or f"def {test}(" in (ROOT / path).read_text()
 
 
-def test_no_two_mutations_have_one_name_or_one_effect() -> None:
+def test_no_two_mutations_have_one_name_or_show_one_effect_to_one_suite() -> None:
     assert len({mutation.name for mutation in MUTATIONS}) == len(MUTATIONS)
-    assert len({(mutation.path, mutation.before, mutation.after) for mutation in MUTATIONS}) == len(MUTATIONS)
+    assert len({(mutation.edits, mutation.suite) for mutation in MUTATIONS}) == len(MUTATIONS)
 
 
 @pytest.mark.parametrize("source", ["", "a = 1\na = 1\n"])
 def test_code_that_is_gone_or_there_twice_is_not_broken_by_chance(source: str) -> None:
     mutation = Mutation(name="a is another number", path="a.py", before="a = 1", after="a = 2")
     with pytest.raises(StaleMutationError, match=r"a\.py has the code"):
-        mutation.broken(source)
+        mutation.broken({"a.py": source})

@@ -1,0 +1,264 @@
+"""The situations in which runs are stopped, and the proof that nothing was lost and nothing came twice.
+
+Each place gets a checkpoint, a storage and a sink of its own, over a table whose commits were made before.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.plan.open_and_plan import open_and_plan
+from icefloe.batch.run.phases import run_phase
+from icefloe.batch.verify.replay_batches import verify_batches
+from icefloe.engines.local import LocalEngine
+from icefloe.engines.run_batch import run_batch
+from icefloe.flow import Phase
+from icefloe.pipeline.pipeline_file import load_pipeline
+from support.pipelines.replay import replayed, table_rows
+from support.pipelines.workspace import Workspace
+from support.tables.table_states import ShownTable, TableStates
+
+__all__ = ["SCENARIOS", "Place", "Scenario", "Stores", "deliver", "recorded_states"]
+
+SHUFFLE = {"partitions": 4, "target_size_bytes": 1, "map_task_bytes": 1}
+"""Several map tasks and several ranges, of a few rows each."""
+
+
+def recorded_states(folder: Path) -> TableStates:
+    """The table of all scenarios, and what happened to it."""
+    states = TableStates(Workspace.create(folder))
+    table = states.workspace
+    for start in range(0, 40, 10):
+        table.append(*range(start, start + 10))
+    states.keep("loaded")
+    table.update(1, 11, 21, value=2.0)
+    states.keep("updated")
+    table.append(*range(40, 50))
+    states.keep("appended")
+    table.delete(3, 43)
+    states.keep("deleted")
+    loaded = table.table.metadata.snapshots[3].snapshot_id
+    table.table.maintenance.expire_snapshots().by_id(loaded).commit()
+    states.keep("expired")
+    table.append(*range(50, 60))
+    states.keep("last")
+    states.go_back("deleted")
+    _compact(table)
+    states.keep("compacted")
+    return states
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """A run that is late, and what happens before it and while it is stopped.
+
+    Attributes:
+        name: of its pipelines.
+        shown: states of the table: one for each batch that is delivered before, that of the late run, and that of the
+            next batch.
+        keys: of the pipeline file.
+        is_backfill: whether the late run and the others deliver the whole history up to the state of the late run.
+        is_damaged: whether the late run finds its batch open, with a damaged map output.
+        has_neighbour: whether a second pipeline of the same name has the same storage.
+    """
+
+    name: str
+    shown: Sequence[str]
+    keys: dict[str, Any] = field(default_factory=dict)
+    is_backfill: bool = False
+    is_damaged: bool = False
+    has_neighbour: bool = False
+
+    def place(self, folder: Path, states: TableStates, stores: "Stores | None" = None) -> "Place":
+        """Everything in place for the late run."""
+        folder.mkdir()
+        stores = stores or Stores(folder=folder, url=f"file://{folder}")
+        place = Place(scenario=self, folder=folder, shown=states.shown(folder, self.shown[0]), stores=stores)
+        place.write_pipelines()
+        for state in self.shown[:-2]:
+            place.shown.at(state)
+            place.deliver_all()
+        place.shown.at(self.shown[-2])
+        if self.is_damaged:
+            place.damage()
+        return place
+
+
+SCENARIOS = {
+    scenario.name: scenario
+    for scenario in (
+        Scenario(name="load", shown=["loaded", "updated"]),
+        Scenario(name="parts", shown=["loaded", "loaded", "updated"], keys={"max_bytes_per_batch": 1}),
+        Scenario(name="from_now", shown=["loaded", "updated"], keys={"initial_load": "from_now"}),
+        Scenario(name="changes", shown=["loaded", "updated", "appended"]),
+        Scenario(name="net", shown=["loaded", "deleted", "compacted"], keys={"changes": "net"}),
+        Scenario(name="moves", shown=["loaded", "updated", "deleted"], keys={"columns": ["value", "word"]}),
+        Scenario(name="inserts", shown=["updated", "appended", "deleted"]),
+        Scenario(name="nothing", shown=["deleted", "compacted", "compacted"]),
+        Scenario(name="reload", shown=["loaded", "expired", "last"], keys={"on_gap": "reload"}),
+        Scenario(name="damaged", shown=["loaded", "updated", "appended"], is_damaged=True),
+        Scenario(name="backfill", shown=["loaded", "updated", "updated"], is_backfill=True),
+        Scenario(name="neighbours", shown=["loaded", "updated", "appended"], has_neighbour=True),
+    )
+}
+
+
+def deliver(pipeline: Path, request: RangeRequest | None = None, *, credentials: Credentials | None = None) -> bool:
+    """A run; False if there was nothing to do."""
+    done = run_batch(_session(pipeline, credentials), request, environ=os.environ)
+    return done.report is not None and not done.was_committed_before
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stores:
+    """The stores of storage, checkpoints and sinks of a place.
+
+    Attributes:
+        folder: the files behind the URL.
+        url: as pipelines name it.
+        options: that open it; see `icefloe.storage.location.open_store`.
+    """
+
+    folder: Path
+    url: str
+    options: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def credentials(self) -> Credentials:
+        """As an operator hands them over."""
+        return Credentials(storage_options=self.options, sink_options=self.options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """The files of one stopped run."""
+
+    scenario: Scenario
+    folder: Path
+    shown: ShownTable
+    stores: Stores
+
+    @property
+    def pipelines(self) -> list[Path]:
+        """The pipeline of the late run first."""
+        names = [self.scenario.name, "neighbour"] if self.scenario.has_neighbour else [self.scenario.name]
+        return [self.folder / f"{name}.yaml" for name in names]
+
+    @property
+    def request(self) -> RangeRequest | None:
+        """The range of a backfill."""
+        if not self.scenario.is_backfill:
+            return None
+        snapshots = self.shown.table().metadata.snapshots
+        return RangeRequest(up_to_snapshot_id=snapshots[-1].snapshot_id)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The selected columns."""
+        return tuple(self.scenario.keys.get("columns", ("id", "value", "word")))
+
+    def write_pipelines(self, **further: Any) -> None:
+        """The pipeline files: each has a checkpoint and a sink of its own, and all have one storage."""
+        for path in self.pipelines:
+            keys = {
+                "version": 1,
+                "name": "events",
+                "catalog": self.shown.catalog,
+                "table": "db.events",
+                "identifier_columns": ["id"],
+                "storage": f"{self.stores.url}/storage",
+                "checkpoint": f"{self.stores.url}/{path.stem}/checkpoint",
+                "engine": "local",
+                "shuffle": SHUFFLE,
+                "sink": {"type": "files", "path": f"{self.stores.url}/{path.stem}/changes"},
+            }
+            path.write_text(yaml.safe_dump({**keys, **self.scenario.keys, **further}))
+
+    def late_run(self) -> Callable[[], object]:
+        """The run that is stopped."""
+        request = self.request
+        return lambda: self.deliver(self.pipelines[0], request)
+
+    def others(self) -> None:
+        """Others finish this batch and the next one, with something new in it."""
+        request = self.request
+        for path in self.pipelines:
+            self.deliver(path, request)
+        self.shown.at(self.scenario.shown[-1])
+        for path in self.pipelines:
+            self.deliver(path, request)
+
+    def deliver(self, pipeline: Path, request: RangeRequest | None = None) -> bool:
+        """See `deliver`."""
+        return deliver(pipeline, request, credentials=self.stores.credentials)
+
+    def deliver_all(self) -> None:
+        """A batch of each pipeline."""
+        for path in self.pipelines:
+            self.deliver(path)
+
+    def damage(self) -> None:
+        """Opens the batch, writes its map outputs, and changes a byte of the largest."""
+        opened = open_and_plan(_session(self.pipelines[0], self.stores.credentials))
+        assert opened.reference is not None
+        run_phase(Phase.SHUFFLE_WRITE, opened.reference, LocalEngine(), environ=os.environ)
+        data = max((self.stores.folder / "storage/shuffle").rglob("*.data"), key=lambda path: path.stat().st_size)
+        content = bytearray(data.read_bytes())
+        content[len(content) // 2] ^= 0xFF
+        data.write_bytes(content)
+
+    def delivered(self) -> dict[str, str]:
+        """A digest of each file of committed batches: what readers may have seen, and must not change."""
+        manifests = self.stores.folder.glob("*/changes/**/_manifest.json")
+        files = [path for manifest in manifests for path in manifest.parent.iterdir()]
+        records = self.stores.folder.glob("*/checkpoint/**/commits/*.json")
+        return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in (*files, *records)}
+
+    def require_exact(self) -> None:
+        """Sink and table are equal, `verify` agrees, and nothing is left of what passed between the phases."""
+        for path in self.pipelines:
+            self._finish(path)
+            if self.scenario.is_backfill:
+                batches = [found.name for found in self.stores.folder.glob("*/changes/_backfills/*/batch=*")]
+                assert batches == ["batch=0"]
+            if self.scenario.name != "from_now":
+                folder, columns = self.stores.folder / path.stem, self.columns
+                held = replayed(folder / "changes", folder / "checkpoint", columns)
+                assert held == table_rows(self.shown.table(), columns)
+            found = verify_batches(_session(path, self.stores.credentials))
+            assert (found.sentences, found.notes) == ((), ())
+        self.require_clean()
+
+    def require_clean(self) -> None:
+        """Nothing is left of what passed between the phases; a run that died may leave the probe of a store."""
+        files = [path for path in (self.stores.folder / "storage").rglob("*") if path.is_file()]
+        left = [str(path) for path in files if not path.name.startswith("_probe-")]
+        assert not left, f"left below {self.folder}: {left}"
+
+    def _finish(self, pipeline: Path) -> None:
+        """Whatever the late run left open, the next ones finish."""
+        self.deliver(pipeline, self.request)
+        while self.deliver(pipeline):
+            pass
+
+
+def _session(pipeline: Path, credentials: Credentials | None = None) -> PipelineSession:
+    return PipelineSession.open(load_pipeline(pipeline), credentials=credentials or Credentials(), environ=os.environ)
+
+
+def _compact(table: Workspace) -> None:
+    """PyIceberg writes no replace: a commit of nothing is made to say that it is one."""
+    table.append()
+    path = Path(table.table.metadata_location.removeprefix("file://"))
+    metadata = json.loads(path.read_text())
+    metadata["snapshots"][-1]["summary"]["operation"] = "replace"
+    path.write_text(json.dumps(metadata))

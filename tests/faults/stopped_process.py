@@ -1,0 +1,62 @@
+"""A run in a process of its own, which stops itself (SIGSTOP) at its n-th operation on a store.
+
+    python -m faults.stopped_process PLACE PIPELINE [UP_TO_SNAPSHOT_ID]
+
+A place of 0 is none. Whoever started it sends SIGCONT. The exit code is that of the command line.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from faults.scenarios import Place, deliver
+from icefloe.batch.open.range_request import RangeRequest
+from icefloe.errors import IcefloeError
+from support.fakes.gates import Gate, gated_stores, stop_process
+from support.pipelines.workspace import ROOT
+
+__all__ = ["stopped_process"]
+
+
+@contextmanager
+def stopped_process(place: Place, number: int) -> Iterator[subprocess.Popen[str]]:
+    """The late run of a place, stopped before its n-th operation; it is killed if the test does not end it."""
+    pipeline, request = place.pipelines[0], place.request
+    arguments = [str(number), str(pipeline), *([] if request is None else [str(request.up_to_snapshot_id)])]
+    path = os.pathsep.join([str(ROOT / "plugins"), str(ROOT / "tests")])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "faults.stopped_process", *arguments],
+        env={**os.environ, "PYTHONPATH": path}, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        _, status = os.waitpid(process.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status), f"the run ended before its operation {number}"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def main() -> int:
+    request = RangeRequest(up_to_snapshot_id=int(sys.argv[3])) if len(sys.argv) > 3 else None
+    place = int(sys.argv[1]) or sys.maxsize
+    with gated_stores(everybody=Gate(place, _stop_once())):
+        try:
+            deliver(Path(sys.argv[2]), request)
+        except IcefloeError as error:
+            sys.stderr.write(f"{error}\n")
+            return error.exit_code
+    return 0
+
+
+def _stop_once():
+    """Stops the process at the first call. Gates call it again for each later operation."""
+    stops = iter([stop_process])
+    return lambda: next(stops, lambda: None)()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""A real process that is stopped (SIGSTOP) and continued behaves as the stopped threads of test_stopped_runs.py."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from faults.scenarios import SCENARIOS, recorded_states
+from faults.stopped_process import stopped_process
+from support.tables.table_states import TableStates
+from support.tiers import extended
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def states(tmp_path_factory: pytest.TempPathFactory) -> TableStates:
+    return recorded_states(tmp_path_factory.mktemp("stopped"))
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("load", 9),
+        ("changes", 80),
+        *(extended(name, number) for name in ("load", "backfill") for number in (3, 25, 40)),
+        *(extended(name, number) for name in ("changes", "damaged", "moves") for number in (5, 50, 110, 150)),
+    ],
+)
+def test_a_process_that_was_stopped_while_others_went_on_changes_nothing(
+    name: str, number: int, tmp_path: Path, states: TableStates
+) -> None:
+    place = SCENARIOS[name].place(tmp_path / "place", states)
+    with stopped_process(place, number) as late:
+        place.others()
+        delivered = place.delivered()
+        late.send_signal(signal.SIGCONT)
+        _, said = late.communicate(timeout=120)
+        assert late.returncode in (0, 75), said
+    place.require_exact()
+    assert delivered.items() <= place.delivered().items()

@@ -1,0 +1,90 @@
+"""A run that is stopped before any read or write, while others go on, delivers nothing twice and leaves nothing behind.
+
+The runs are threads of this process, of which those of one run halt: a place costs a third of a second. That real
+processes behave alike is shown by test_stopped_processes.py.
+"""
+
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from faults.scenarios import SCENARIOS, Scenario, recorded_states
+from icefloe.errors import TransientError
+from support.fakes.gates import GatedRun, gated_stores
+from support.tables.table_states import TableStates
+from support.tiers import extended
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+PLACES = (0, 37, 91, 170)
+"""Places of each scenario in the short run, behind a first one that differs; runs have 40 to 260 operations."""
+
+
+@pytest.fixture(scope="module")
+def states(tmp_path_factory: pytest.TempPathFactory) -> TableStates:
+    return recorded_states(tmp_path_factory.mktemp("stopped"))
+
+
+def stop_at(scenario: Scenario, number: int, folder: Path, states: TableStates) -> str:
+    """The operation before which the run was stopped; empty if it has fewer."""
+    place = scenario.place(folder / f"{scenario.name}{number}", states)
+    with gated_stores():
+        late = GatedRun(number, place.late_run())
+        is_stopped = late.is_stopped()
+        if is_stopped:
+            place.others()
+            # A run that was killed would have left the same, and never take it back.
+            place.require_clean()
+        delivered = place.delivered()
+        error = late.finish()
+    assert isinstance(error, TransientError | None), late.where
+    place.require_exact()
+    assert delivered.items() <= place.delivered().items(), f"a late run changed a committed batch: {late.where}"
+    return late.where
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_run_that_is_stopped_at_some_document_changes_nothing(name: str, tmp_path: Path, states: TableStates) -> None:
+    first = 1 + list(SCENARIOS).index(name)
+    stopped = [bool(stop_at(SCENARIOS[name], first + place, tmp_path, states)) for place in PLACES]
+    assert stopped[0]
+
+
+@pytest.mark.parametrize("name", [extended(name) for name in SCENARIOS])
+def test_a_run_that_is_stopped_at_any_document_changes_nothing(name: str, tmp_path: Path, states: TableStates) -> None:
+    places = count(1)
+    while stop_at(SCENARIOS[name], next(places), tmp_path, states):
+        pass
+    assert next(places) > 20
+
+
+def meet_at(scenario: Scenario, number: int, folder: Path, states: TableStates) -> str:
+    """Two runs are let go together before their n-th operation, as two drivers of one batch may meet."""
+    place = scenario.place(folder / f"{scenario.name}{number}", states)
+    with gated_stores():
+        runs = [GatedRun(number, place.late_run()) for _ in range(2)]
+        is_met = [run.is_stopped() for run in runs] == [True, True]
+        where = runs[0].where if is_met else ""
+        for run in runs:
+            run.go_on()
+        errors = [run.finish() for run in runs]
+    assert all(isinstance(error, TransientError | None) for error in errors), where
+    assert None in errors, f"both gave up at {where}"
+    place.require_exact()
+    return where
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_two_runs_at_the_same_document_agree(name: str, tmp_path: Path, states: TableStates) -> None:
+    first = 7 + 3 * list(SCENARIOS).index(name)
+    for place in PLACES[:2]:
+        meet_at(SCENARIOS[name], first + place, tmp_path, states)
+
+
+@pytest.mark.parametrize("name", [extended(name) for name in SCENARIOS])
+def test_two_runs_at_any_document_agree(name: str, tmp_path: Path, states: TableStates) -> None:
+    places = count(1)
+    while meet_at(SCENARIOS[name], next(places), tmp_path, states):
+        pass
+    assert next(places) > 20

@@ -1,0 +1,40 @@
+"""The rows that a consumer holds who applies all batches in order: an oracle that shares no code with `verify`."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from pyiceberg.table import Table
+
+__all__ = ["replayed", "table_rows"]
+
+_WEIGHTS = {"INSERT": 1, "UPDATE_AFTER": 1, "DELETE": -1, "UPDATE_BEFORE": -1}
+
+
+def replayed(sink: Path, checkpoint: Path, columns: Sequence[str]) -> Counter[tuple[Any, ...]]:
+    """The rows by their values in some columns; a row that was deleted more often than inserted counts below 0.
+
+    Args:
+        sink: folder of the files sink.
+        checkpoint: folder of the checkpoint, which says where a reload drops what came before.
+        columns: of the table.
+    """
+    held: Counter[tuple[Any, ...]] = Counter()
+    for number in range(len(list((checkpoint / "offsets").iterdir()))):
+        if json.loads((checkpoint / f"offsets/{number}.json").read_text())["spec"]["is_reload"]:
+            held.clear()
+        batch = sink / f"batch={number}"
+        for part in json.loads((batch / "_manifest.json").read_text())["parts"]:
+            for name in part["names"]:
+                for row in pq.ParquetFile(batch / name).read().to_pylist():
+                    held[tuple(row[each] for each in columns)] += _WEIGHTS[row["_change_type"]]
+    return Counter({row: count for row, count in held.items() if count})
+
+
+def table_rows(table: Table, columns: Sequence[str]) -> Counter[tuple[Any, ...]]:
+    """The rows of the table as it is now."""
+    rows = table.refresh().scan(selected_fields=tuple(columns)).to_arrow().to_pylist()
+    return Counter(tuple(row[name] for name in columns) for row in rows)
