@@ -150,7 +150,7 @@ def test_a_first_batch_is_planned_with_the_identity_that_another_run_recorded(wo
     batch = next_batch(slow)
     assert batch is not None
     identity = Identity(policy="table", columns=("id",), field_ids=(1,))
-    slow.checkpoint.claim(Writer(), new_id=batch.offset.checkpoint_id)
+    slow.checkpoint.claim_for(Writer(), new_id=batch.offset.checkpoint_id)
     slow.checkpoint.create_pipeline(pipeline_record(slow, identity, checkpoint_id=str(batch.offset.checkpoint_id)))
     digests: list[BatchSpec] = []
 

@@ -45,7 +45,7 @@ def test_the_records_are_where_spark_would_put_them(checkpoint, store):
     checkpoint.create_offset(an_offset(2))
     checkpoint.create_report(1, b"{}")
     checkpoint.backfill("start-5-ab").create_offset(an_offset(0))
-    checkpoint.claim(Writer(owner="us"))
+    checkpoint.claim_for(Writer(owner="us"))
     assert {found.key for found in store.list("")} == {
         "pipeline.json",
         "owners/0.json",

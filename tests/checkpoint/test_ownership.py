@@ -20,36 +20,36 @@ def checkpoint() -> Checkpoint:
 
 def test_the_first_writer_owns_a_checkpoint_and_its_id_stays(checkpoint: Checkpoint) -> None:
     assert checkpoint.owner() is None
-    first = checkpoint.claim(OURS, new_id="an id")
+    first = checkpoint.claim_for(OURS, new_id="an id")
     assert (first.writer, first.checkpoint_id, first.number) == (OURS, "an id", 0)
-    assert checkpoint.claim(Writer(owner="us", run="run 7")) == first
+    assert checkpoint.claim_for(Writer(owner="us", run="run 7")) == first
     assert checkpoint.owner() == first
 
 
 def test_another_owner_is_refused_by_name(checkpoint: Checkpoint) -> None:
-    checkpoint.claim(OURS)
+    checkpoint.claim_for(OURS)
     sentence = r"belongs to owner us, run 1 since \S+, but this run belongs to owner them, run 2: .* --take-over"
     with pytest.raises(OtherOwnerError, match=sentence) as refused:
-        checkpoint.claim(THEIRS)
+        checkpoint.claim_for(THEIRS)
     assert (refused.value.owner, refused.value.writer) == ("us", "them")
     with pytest.raises(OtherOwnerError, match=r"this run belongs to nobody in particular \(ICEFLOE_OWNER is not set\)"):
-        checkpoint.claim(NOBODY)
+        checkpoint.claim_for(NOBODY)
 
 
 def test_a_checkpoint_of_nobody_becomes_that_of_the_first_owner(checkpoint: Checkpoint) -> None:
-    first = checkpoint.claim(NOBODY)
-    assert checkpoint.claim(NOBODY) == first
-    ours = checkpoint.claim(OURS)
+    first = checkpoint.claim_for(NOBODY)
+    assert checkpoint.claim_for(NOBODY) == first
+    ours = checkpoint.claim_for(OURS)
     assert (ours.number, ours.checkpoint_id) == (1, first.checkpoint_id)
     with pytest.raises(OtherOwnerError):
-        checkpoint.claim(NOBODY)
+        checkpoint.claim_for(NOBODY)
 
 
 def test_an_owner_who_was_taken_over_can_write_no_more(checkpoint: Checkpoint) -> None:
-    before = checkpoint.claim(OURS)
+    before = checkpoint.claim_for(OURS)
     checkpoint.create_pipeline(the_pipeline())
     checkpoint.create_offset(an_offset(0, opened_by=OURS))
-    after = checkpoint.claim(THEIRS, takes_over=True)
+    after = checkpoint.claim_for(THEIRS, takes_over=True)
     assert (after.number, after.checkpoint_id) == (1, before.checkpoint_id)
     with pytest.raises(OtherOwnerError):
         checkpoint.create_commit(a_commit(0, committed_by=OURS))
@@ -67,7 +67,7 @@ def test_of_many_owners_at_once_one_owns_it_and_the_others_are_refused(checkpoin
     def race(number: int) -> str:
         barrier.wait()
         try:
-            return checkpoint.claim(Writer(owner=f"owner {number}")).writer.owner or ""
+            return checkpoint.claim_for(Writer(owner=f"owner {number}")).writer.owner or ""
         except OtherOwnerError as error:
             return str(error.owner)
 
@@ -77,4 +77,4 @@ def test_of_many_owners_at_once_one_owns_it_and_the_others_are_refused(checkpoin
 
 def test_a_lost_record_of_the_first_owner_keeps_the_id(checkpoint: Checkpoint) -> None:
     checkpoint.create_pipeline(the_pipeline(checkpoint_id="an id"))
-    assert checkpoint.claim(OURS, new_id="another").checkpoint_id == "an id"
+    assert checkpoint.claim_for(OURS, new_id="another").checkpoint_id == "an id"

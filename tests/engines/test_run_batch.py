@@ -26,7 +26,7 @@ class FailingPhases:
     def __init__(self, phase: Phase) -> None:
         self._left = [phase]
 
-    def check(self) -> None:
+    def check_engine(self) -> None:
         pass
 
     def check_table(self, location: str) -> None:

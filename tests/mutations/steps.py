@@ -127,7 +127,7 @@ STEPS: Final = (
     ),
     Mutation(
         name="a load goes on behind the file that comes next",
-        path="batch/open/load_parts.py",
+        path="batch/open/batch_bounds.py",
         before="rest = replace(delivered, first_file=delivered.stop_file,",
         after="rest = replace(delivered, first_file=min(delivered.stop_file + 1, delivered.num_files - 1),",
         suite=("tests/batch/open/test_load_parts.py",),

@@ -60,7 +60,7 @@ class EndingPhases:
     useless: int = 0
     cores: int | None = None
 
-    def check(self) -> None:
+    def check_engine(self) -> None:
         pass
 
     def check_table(self, location: str) -> None:
@@ -83,8 +83,8 @@ class UselessAtFirst:
     def cores(self) -> int | None:
         return self.spark.cores
 
-    def check(self) -> None:
-        self.spark.check()
+    def check_engine(self) -> None:
+        self.spark.check_engine()
 
     def check_table(self, location: str) -> None:
         self.spark.check_table(location)

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.batch.open.batch_bounds import ScanTooLargeError, steps_within
+from icefloe.batch.open.batch_bounds import steps_within
+from icefloe.batch.plan.plan_of_batch import ScanTooLargeError
 from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.flow import Route
 from icefloe.iceberg.history.history import ExpiredHistoryError

@@ -104,9 +104,9 @@ class Checkpoint:
         """Owner of the checkpoint; None before its first batch, and in format 1."""
         return self._ownership.current()
 
-    def claim(self, writer: Writer, *, takes_over: bool = False, new_id: str | None = None) -> OwnerRecord:
-        """Makes sure that a writer may write; see `Ownership.claim`."""
-        return self._ownership.claim(writer, takes_over=takes_over, new_id=new_id)
+    def claim_for(self, writer: Writer, *, takes_over: bool = False, new_id: str | None = None) -> OwnerRecord:
+        """Makes sure that a writer may write; see `Ownership.claim_for`."""
+        return self._ownership.claim_for(writer, takes_over=takes_over, new_id=new_id)
 
     def refuse_other(self, writer: Writer) -> None:
         """Stops a write by anybody but the owner; see `Ownership.refuse_other`."""

@@ -46,7 +46,7 @@ class Ownership:
         number = last_present(lambda number: self._records.store.size(owner_key(number)) is not None)
         return None if number is None else self._load(number)
 
-    def claim(self, writer: Writer, *, takes_over: bool = False, new_id: str | None = None) -> OwnerRecord:
+    def claim_for(self, writer: Writer, *, takes_over: bool = False, new_id: str | None = None) -> OwnerRecord:
         """Makes sure that a writer may write; a checkpoint of nobody in particular becomes the writer's.
 
         Args:

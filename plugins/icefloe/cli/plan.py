@@ -4,7 +4,7 @@ import os
 from argparse import Namespace
 
 from icefloe.batch.open.identity_policy import identity_text
-from icefloe.batch.open.open_batch import NextBatch, next_batch
+from icefloe.batch.open.open_batch import NextBatch, next_batch, requested_batch
 from icefloe.batch.plan.make_plan import PlannedBatch
 from icefloe.batch.plan.plan_of_batch import plan_of, refuse_excessive_scan
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session, range_request
@@ -23,7 +23,7 @@ def plan(arguments: Namespace, screen: Screen) -> int:
     with screen.under_way("planning"):
         session = open_session(load_named_pipeline(arguments))
         cores = phase_runner(session.pipeline, os.environ).cores
-        batch = next_batch(session, request, cores=cores)
+        batch = next_batch(session, cores=cores) if request is None else requested_batch(session, request, cores=cores)
         planned_batch = None if batch is None or _is_committed(batch) else plan_of(batch)
     if batch is None or planned_batch is None:
         screen.say(f"{session.pipeline.name}: " + ("nothing to do" if batch is None else "delivered before"))

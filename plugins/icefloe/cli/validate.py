@@ -73,7 +73,7 @@ def _compare_places(pipeline: Pipeline) -> None:
 
 
 def _usable(runner: PhaseRunner) -> PhaseRunner:
-    runner.check()
+    runner.check_engine()
     return runner
 
 

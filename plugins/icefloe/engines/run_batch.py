@@ -41,7 +41,7 @@ class PhaseRunner(Protocol):
     def cores(self) -> int | None:
         """Number of tasks that run at once; None if only the pipeline's configuration knows it."""
 
-    def check(self) -> None:
+    def check_engine(self) -> None:
         """Proves that the phases can run here; changes nothing.
 
         Raises:
@@ -89,7 +89,7 @@ class LocalPhases:
         """None: the planner counts the cores of the machine."""
         return None
 
-    def check(self) -> None:
+    def check_engine(self) -> None:
         """Does nothing, because nothing is needed."""
 
     def check_table(self, location: str) -> None:
@@ -136,7 +136,7 @@ def run_batch(
     if not is_backfill:
         observe = _telling_trouble(session, observe)
     with observe(FlowTask.PLAN):
-        runner.check()
+        runner.check_engine()
         runner.check_table(session.table.location())
         opened = open_and_plan(session, request, cores=runner.cores)
     if not is_backfill:

@@ -1,6 +1,6 @@
 import pytest
 
-from icefloe.batch.open.batch_bounds import ScanTooLargeError, refuse_large_scan, steps_within
+from icefloe.batch.open.batch_bounds import steps_within
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.summaries import file_bytes_bound
 from icefloe.iceberg.scan.scan_tasks import plan_scan_tasks
@@ -52,15 +52,3 @@ def test_no_manifest_is_read_if_summaries_prove_that_all_fits(
 ) -> None:
     monkeypatch.setattr("icefloe.batch.open.batch_bounds.plan_scan_tasks", None)
     assert steps_within(workshop.table, steps, max_bytes=2**40) == len(steps)
-
-
-def test_a_batch_that_reads_too_much_is_refused_with_both_numbers() -> None:
-    refuse_large_scan(10, max_scan_bytes=10, batch="batch 3 of events")
-    refuse_large_scan(10, max_scan_bytes=None, batch="batch 3 of events")
-    sentence = (
-        r"^batch 3 of events would read 2,048 bytes of files \(2\.0 KiB\), and max_scan_bytes is 1,024 \(1\.0 KiB\): "
-        "raise max_scan_bytes, or make batches smaller by max_steps_per_batch or max_bytes_per_batch$"
-    )
-    with pytest.raises(ScanTooLargeError, match=sentence) as refused:
-        refuse_large_scan(2048, max_scan_bytes=1024, batch="batch 3 of events")
-    assert (refused.value.scan_bytes, refused.value.max_scan_bytes, refused.value.exit_code) == (2048, 1024, 65)

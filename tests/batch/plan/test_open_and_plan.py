@@ -4,11 +4,10 @@ from typing import Any
 
 import pytest
 
-from icefloe.batch.open.batch_bounds import ScanTooLargeError
 from icefloe.batch.open.open_batch import next_batch
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.plan.open_and_plan import open_and_plan
-from icefloe.batch.plan.plan_of_batch import plan_of
+from icefloe.batch.plan.plan_of_batch import ScanTooLargeError, plan_of
 from icefloe.checkpoint.records import Writer
 from icefloe.documents import TornDocumentError
 from icefloe.errors import NotBuiltError, TerminalError

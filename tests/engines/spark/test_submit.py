@@ -145,7 +145,7 @@ def test_settings_that_no_job_starts_with_are_found_before_one_is_started(spark:
 
     def check(**conf: str) -> None:
         pipeline = load_pipeline(workspace.pipeline(engine="spark", spark={"conf": conf}), environ={})
-        SparkSubmit.of(pipeline, environ={"PATH": "/bin", "JAVA_HOME": str(spark.folder)}).check()
+        SparkSubmit.of(pipeline, environ={"PATH": "/bin", "JAVA_HOME": str(spark.folder)}).check_engine()
 
     check()
     with pytest.raises(TerminalError, match=r"sets spark\.executor\.pyspark\.memory"):

@@ -4,8 +4,7 @@ Read in this order:
 
 - `open_batch`: resumes the open batch, or decides the next range and records it
 - `next_range`: the snapshots of a pipeline's next batch
-- `batch_bounds`: how many steps fit into a batch
-- `load_parts`: an initial load in several batches
+- `batch_bounds`: as many steps as fit into a batch, or a part of a load
 - `range_request`: a range that somebody requests
 - `occupied_sink`: whether another pipeline writes to the sink
 - `identity_policy`: the columns that make two rows the same row
@@ -14,7 +13,6 @@ Read in this order:
 """
 
 __all__ = [
-    "batch_bounds",
     "cores",
     "identity_policy",
     "occupied_sink",

@@ -1,24 +1,64 @@
-"""The bounds of a batch: the steps that fit into it, and the most bytes that it may read."""
+"""The bounds of a batch: the first steps of a passage that fit into it, or a part of a load that does not fit."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate
 
-from icefloe.errors import TerminalError
-from icefloe.iceberg.history.history import History
+from icefloe.iceberg.history.history import ExpiredHistoryError, History
+from icefloe.iceberg.history.metadata_log import MetadataFiles
+from icefloe.iceberg.history.passage import Passage
 from icefloe.iceberg.history.summaries import file_bytes_bound
+from icefloe.iceberg.load_part import LoadPart
 from icefloe.iceberg.scan.scan_tasks import ScanPlan, plan_scan_tasks
-from icefloe.iceberg.step import Step
+from icefloe.iceberg.step import Step, StepKind
+from icefloe.iceberg.steps.steps import SnapshotRange, steps_of
 from icefloe.iceberg.table import Table
-from icefloe.units import format_bytes
-
-__all__ = ["refuse_large_scan"]
+from icefloe.pipeline.model import Pipeline
 
 
-class ScanTooLargeError(TerminalError):
-    """A batch would read more than ``max_scan_bytes``."""
+def first_within(passage: Passage, files: MetadataFiles, table: Table, pipeline: Pipeline) -> SnapshotRange:
+    """The first steps of a passage that fit into one batch; at least one step, or one file of a load.
 
-    scan_bytes: int
-    max_scan_bytes: int
+    Args:
+        passage: the snapshots to deliver.
+        files: of the table's metadata.
+        table: as loaded.
+        pipeline: its ``commit_groups``, ``max_steps_per_batch`` and ``max_bytes_per_batch`` decide.
+
+    Raises:
+        TerminalError, TransientError: see `steps_of` and `plan_scan_tasks`.
+    """
+    max_bytes = pipeline.max_bytes_per_batch
+    snapshots = steps_of(passage, files, commit_groups=pipeline.commit_groups, max_steps=pipeline.max_steps_per_batch)
+    fitting = steps_within(table, snapshots.steps, max_bytes=max_bytes)
+    if fitting < len(snapshots.steps):
+        snapshots = steps_of(passage, files, commit_groups=pipeline.commit_groups, max_steps=fitting)
+    return _first_part(table, snapshots, max_bytes=max_bytes)
+
+
+def next_part(table: Table, delivered: LoadPart, *, snapshot_id: int, max_bytes: int) -> SnapshotRange:
+    """The next files of a load after the delivered ones. The range begins and ends at the load's snapshot.
+
+    Raises:
+        ExpiredHistoryError: the snapshot expired, and its files with it.
+        TerminalError: its manifests list other files than when the load began.
+    """
+    history = History.of(table)
+    snapshot = history.snapshots.get(snapshot_id)
+    if snapshot is None:
+        raise ExpiredHistoryError(
+            f"the initial load of table {history.table_name} has delivered {delivered.stop_file} of "
+            f"{delivered.num_files} files of snapshot {snapshot_id}, which has expired since",
+            table=history.table_name,
+            snapshot_id=snapshot_id,
+        )
+    step = Step.initial(snapshot_id, timestamp_ms=snapshot.timestamp_ms)
+    rest = replace(delivered, first_file=delivered.stop_file, stop_file=delivered.num_files)
+    sizes = _sizes(plan_scan_tasks(table, [replace(step, load_part=rest)]))
+    part = replace(rest, stop_file=rest.first_file + leading_within(sizes, max_bytes=max_bytes))
+    return SnapshotRange(
+        after_snapshot_id=snapshot_id, up_to_snapshot_id=snapshot_id, steps=(replace(step, load_part=part),)
+    )
 
 
 def steps_within(table: Table, steps: Sequence[Step], *, max_bytes: int) -> int:
@@ -26,12 +66,8 @@ def steps_within(table: Table, steps: Sequence[Step], *, max_bytes: int) -> int:
 
     If the snapshots' summaries prove that all steps fit, no manifest is read.
     """
-    if len(steps) < 2:
+    if len(steps) < 2 or _surely_fit(table, steps, max_bytes=max_bytes):
         return len(steps)
-    bound = file_bytes_bound(History.of(table).snapshots, steps)
-    if bound is not None and bound <= max_bytes:
-        return len(steps)
-
     return leading_within(_new_bytes(plan_scan_tasks(table, steps), steps), max_bytes=max_bytes)
 
 
@@ -42,6 +78,36 @@ def leading_within(sizes: Iterable[int], *, max_bytes: int) -> int:
     (2, 1)
     """
     return max(1, sum(total <= max_bytes for total in accumulate(sizes)))
+
+
+def _first_part(table: Table, snapshots: SnapshotRange, *, max_bytes: int) -> SnapshotRange:
+    """The range as it is, or only the first files of its load if the load alone reads more than ``max_bytes``.
+
+    A range that holds more steps than its load already fits.
+    """
+    if len(snapshots.steps) != 1 or snapshots.steps[0].kind is not StepKind.INITIAL:
+        return snapshots
+    if _surely_fit(table, snapshots.steps, max_bytes=max_bytes):
+        return snapshots
+    [step] = snapshots.steps
+    load = plan_scan_tasks(table, snapshots.steps)
+    stop_file = leading_within(_sizes(load), max_bytes=max_bytes)
+    if stop_file >= len(load.tasks):
+        return snapshots
+    # A load of 5 files in 3 batches. The cursor is at its snapshot after the first, and stays there until the last:
+    #   batch 0   files 0-2   none -> snapshot 7
+    #   batch 1   files 2-4   7 -> 7
+    #   batch 2   files 4-5   7 -> 7; the next batch begins behind 7
+    part = LoadPart(first_file=0, stop_file=stop_file, num_files=len(load.tasks))
+    return SnapshotRange(
+        after_snapshot_id=None, up_to_snapshot_id=step.end_snapshot_id, steps=(replace(step, load_part=part),)
+    )
+
+
+def _surely_fit(table: Table, steps: Sequence[Step], *, max_bytes: int) -> bool:
+    """True if the snapshots' summaries prove that steps read at most ``max_bytes``."""
+    bound = file_bytes_bound(History.of(table).snapshots, steps)
+    return bound is not None and bound <= max_bytes
 
 
 def _new_bytes(scan: ScanPlan, steps: Sequence[Step]) -> Iterable[int]:
@@ -59,23 +125,10 @@ def _new_bytes(scan: ScanPlan, steps: Sequence[Step]) -> Iterable[int]:
     return sizes.values()
 
 
-def refuse_large_scan(scan_bytes: int, *, max_scan_bytes: int | None, batch: str) -> None:
-    """Stops a batch that would read too much, before anything of it is recorded.
-
-    Args:
-        scan_bytes: bytes of all files that the batch would read.
-        max_scan_bytes: ``max_scan_bytes`` of the pipeline; None: no limit.
-        batch: its name in the sentence.
-
-    Raises:
-        ScanTooLargeError: the batch would read more; the error has both numbers.
-    """
-    if max_scan_bytes is None or scan_bytes <= max_scan_bytes:
-        return
-    raise ScanTooLargeError(
-        f"{batch} would read {scan_bytes:,} bytes of files ({format_bytes(scan_bytes)}), and max_scan_bytes is "
-        f"{max_scan_bytes:,} ({format_bytes(max_scan_bytes)}): raise max_scan_bytes, or make batches smaller by "
-        "max_steps_per_batch or max_bytes_per_batch",
-        scan_bytes=scan_bytes,
-        max_scan_bytes=max_scan_bytes,
-    )
+def _sizes(load: ScanPlan) -> Iterator[int]:
+    """Bytes of each data file and of the delete files in force on it that no earlier data file needs."""
+    seen: set[int] = set()
+    for task in load.tasks:
+        new = {number for term in task.terms for number in term.delete_files} - seen
+        seen |= new
+        yield task.data_file.file_size_bytes + sum(load.delete_files[number].size_bytes for number in new)

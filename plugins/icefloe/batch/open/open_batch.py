@@ -26,7 +26,7 @@ from icefloe.pipeline.recorded_configuration import result_configuration
 from icefloe.units import now_text
 from icefloe.version import VERSION
 
-__all__ = ["NextBatch", "Work", "find_work", "next_batch", "record_batch"]
+__all__ = ["NextBatch", "Work", "find_work", "next_batch", "record_batch", "requested_batch"]
 
 logger = logging.getLogger(__name__)
 
@@ -80,11 +80,7 @@ def find_work(session: PipelineSession) -> Work:
 
 
 def next_batch(
-    session: PipelineSession,
-    request: RangeRequest | None = None,
-    *,
-    view: CheckpointView | None = None,
-    cores: int | None = None,
+    session: PipelineSession, *, view: CheckpointView | None = None, cores: int | None = None
 ) -> NextBatch | None:
     """The batch to work on: the open one with exactly its range, or the next one; None if there is nothing to do.
 
@@ -92,7 +88,6 @@ def next_batch(
 
     Args:
         session: session of the pipeline.
-        request: a range makes the run a backfill.
         view: a look at the pipeline's checkpoint, if the caller has one; None: a new one.
         cores: cores of the Spark master; None: as its configuration or this machine says.
 
@@ -100,15 +95,45 @@ def next_batch(
         ConfigurationChangedError: a key that changes the result, or the table, differs from what was recorded.
         ExpiredHistoryError: snapshots that the range needs are gone.
         NestedPlacesError: one of the pipeline's places is inside another.
-        TerminalError: the range cannot be read (see `plan_range`), or an identifier column is gone.
+        TerminalError: the range cannot be read (see `find_passage`), or an identifier column is gone.
     """
     with with_lines(session.pipeline):
         refuse_nested_places(session.pipeline, session.table.location())
-        if request is not None:
-            return _backfill(session, request, cores)
         # The look comes before the table: the cursor's snapshot is then in the table, or is gone for good.
         view = view or session.checkpoint.look()
         return _next(session.with_fresh_table(), view, cores)
+
+
+def requested_batch(session: PipelineSession, request: RangeRequest, *, cores: int | None = None) -> NextBatch | None:
+    """The one batch of a backfill. Its place follows from range and configuration. None for an empty range.
+
+    Args:
+        session: session of the pipeline.
+        request: the range.
+        cores: cores of the Spark master; None: as its configuration or this machine says.
+
+    Raises:
+        IcefloeError: as `next_batch`.
+    """
+    pipeline = session.pipeline
+    with with_lines(pipeline):
+        refuse_nested_places(pipeline, session.table.location())
+        snapshots = plan_request(
+            session.table,
+            request,
+            branch=pipeline.branch,
+            on_rollback=pipeline.on_rollback,
+            commit_groups=pipeline.commit_groups,
+        )
+        if snapshots.after_snapshot_id == snapshots.up_to_snapshot_id:
+            return None
+        backfill = session.for_backfill(backfill_id(session, snapshots))
+        opened = backfill.checkpoint.offset(0)
+        if opened is not None:
+            return _resumed(backfill, opened)
+        # A backfill is one batch, whatever was delivered meanwhile: it follows nothing, so its number is always 0.
+        view = replace(backfill.checkpoint.look(), cursor=None, opened=None)
+        return _new(backfill, view, snapshots, cores)
 
 
 def record_batch(batch: NextBatch, *, digest_of: Callable[[BatchSpec], str] | None = None) -> OffsetRecord:
@@ -151,7 +176,7 @@ def _claimed(session: PipelineSession, new_id: str | None) -> OwnerRecord:
             pipeline.refuse_other(session.writer)
         owner = pipeline.owner()
         takes_over = takes_over or (owner is not None and owner.writer.owner == session.writer.owner)
-    return session.checkpoint.claim(session.writer, takes_over=takes_over, new_id=new_id)
+    return session.checkpoint.claim_for(session.writer, takes_over=takes_over, new_id=new_id)
 
 
 def _next(session: PipelineSession, view: CheckpointView, cores: int | None) -> NextBatch | None:
@@ -232,24 +257,3 @@ def _spec(pipeline: Pipeline, snapshots: SnapshotRange, identity: Identity, core
         target_file_bytes=pipeline.sink.target_file_bytes,
         cores=cores,
     )
-
-
-def _backfill(session: PipelineSession, request: RangeRequest, cores: int | None) -> NextBatch | None:
-    """The one batch of a backfill. Its place follows from range and configuration. None for an empty range."""
-    pipeline = session.pipeline
-    snapshots = plan_request(
-        session.table,
-        request,
-        branch=pipeline.branch,
-        on_rollback=pipeline.on_rollback,
-        commit_groups=pipeline.commit_groups,
-    )
-    if snapshots.after_snapshot_id == snapshots.up_to_snapshot_id:
-        return None
-    backfill = session.for_backfill(backfill_id(session, snapshots))
-    opened = backfill.checkpoint.offset(0)
-    if opened is not None:
-        return _resumed(backfill, opened)
-    # A backfill is one batch, whatever was delivered meanwhile: it follows nothing, so its number is always 0.
-    view = replace(backfill.checkpoint.look(), cursor=None, opened=None)
-    return _new(backfill, view, snapshots, cores)

@@ -7,11 +7,10 @@ from typing import Final
 from icefloe.batch.commit.report import BatchReport, load_report
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.open.open_batch import NextBatch, next_batch, record_batch
+from icefloe.batch.open.open_batch import NextBatch, next_batch, record_batch, requested_batch
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.plan.write_plan import found_plan, write_plan
 from icefloe.batch.plan_document import Plan
-from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.flow import Route
 from icefloe.pipeline.later_keys import refuse_unbuilt
@@ -60,9 +59,6 @@ def open_and_plan(
 ) -> OpenedBatch:
     """Opens or resumes a batch and writes its plan.
 
-    Other runs may finish the batch and the next ones while this process is stopped, perhaps for an hour. So an error
-    counts only if the checkpoint is still in the state that this run began with. Otherwise the run looks again.
-
     Args:
         session: session of the pipeline.
         request: a range makes the run a backfill.
@@ -74,57 +70,73 @@ def open_and_plan(
         TransientError: other runs were faster again and again.
     """
     refuse_unbuilt(session.pipeline)
+    if request is None:
+        return _open_next(session, cores)
+    batch = requested_batch(session, request, cores=cores)
+    if batch is None:
+        return _nothing_to_do(session)
+    return _planned(batch) or _delivered_before(batch)
+
+
+def _open_next(session: PipelineSession, cores: int | None) -> OpenedBatch:
+    """The next batch of a pipeline.
+
+    Other runs may finish the batch and the next ones while this process is stopped, perhaps for an hour. So an error
+    counts only if the checkpoint is still in the state that this run began with. Otherwise the run looks again.
+    """
+    name, checkpoint = session.pipeline.name, session.checkpoint
     for _ in range(_LOOKS):
-        view = None if request is not None else session.checkpoint.look()
-        if session.takes_over and view is not None and view.pipeline is not None:
-            session.checkpoint.claim(session.writer, takes_over=True, new_id=view.checkpoint_id)
+        view = checkpoint.look()
+        if session.takes_over and view.pipeline is not None:
+            checkpoint.claim_for(session.writer, takes_over=True, new_id=view.checkpoint_id)
         try:
-            opened = _open_and_plan_once(session, request, view=view, cores=cores)
+            batch = next_batch(session, view=view, cores=cores)
+            opened = _nothing_to_do(session) if batch is None else _planned(batch)
         except IcefloeError as error:
             # An error of an outdated view is no error of the pipeline: a plan that is gone, a batch that is closed.
-            if view is None or session.checkpoint.look().position == view.position:
+            if checkpoint.look().position == view.position:
                 raise
-            logger.info("%s: looking again, another run has moved on since: %s", session.pipeline.name, error)
+            logger.info("%s: looking again, another run has moved on since: %s", name, error)
             continue
         if opened is not None:
             return opened
-        logger.info("%s: looking again, another run has finished this batch", session.pipeline.name)
+        logger.info("%s: looking again, another run has finished this batch", name)
     raise TransientError(
-        f"other runs of {session.pipeline.name} finished its batches faster than this one could plan them, {_LOOKS} "
-        "times in a row; run again, and find out why several run at once",
-        pipeline=session.pipeline.name,
+        f"other runs of {name} finished its batches faster than this one could plan them, {_LOOKS} times in a row; run "
+        "again, and find out why several run at once",
+        pipeline=name,
     )
 
 
-def _open_and_plan_once(
-    session: PipelineSession, request: RangeRequest | None, *, view: CheckpointView | None, cores: int | None
-) -> OpenedBatch | None:
-    """One try; None if another run committed the batch meanwhile, so that there may be a next batch."""
-    batch = next_batch(session, request, view=view, cores=cores)
-    if batch is None:
-        logger.info("%s: nothing to do", session.pipeline.name)
-        return OpenedBatch()
-    number, checkpoint = batch.offset.batch_number, batch.session.checkpoint
-    if batch.is_resumed and checkpoint.committed(number) is not None:
-        return _delivered_before(batch) if request is not None else None
+def _nothing_to_do(session: PipelineSession) -> OpenedBatch:
+    logger.info("%s: nothing to do", session.pipeline.name)
+    return OpenedBatch()
+
+
+def _planned(batch: NextBatch) -> OpenedBatch | None:
+    """The batch with its plan; None if it was committed before, or by another run meanwhile."""
+    session, number = batch.session, batch.offset.batch_number
     if batch.is_resumed:
+        if session.checkpoint.committed(number) is not None:
+            return None
         # Records nothing again, but makes sure that this run too owns the checkpoint and the sink.
         record_batch(batch)
         plan = found_plan(batch)
         if plan is not None:
-            return OpenedBatch(reference=batch.session.reference(batch.offset), plan=plan, is_resumed=True)
+            return OpenedBatch(reference=session.reference(batch.offset), plan=plan, is_resumed=True)
     try:
         offset, plan = write_plan(batch)
     except IcefloeError as error:
-        if checkpoint.committed(number) is None:
+        if session.checkpoint.committed(number) is None:
             raise
         logger.info("batch %d was finished by another run: %s", number, error)
-        return _delivered_before(batch) if request is not None else None
-    if plan is not None:
-        return OpenedBatch(reference=batch.session.reference(offset), plan=plan, is_resumed=batch.is_resumed)
-    return _delivered_before(batch) if request is not None else None
+        return None
+    if plan is None:
+        return None
+    return OpenedBatch(reference=session.reference(offset), plan=plan, is_resumed=batch.is_resumed)
 
 
 def _delivered_before(batch: NextBatch) -> OpenedBatch:
+    """A backfill that is done already."""
     report = load_report(batch.session.checkpoint, batch.offset.batch_number)
     return OpenedBatch(reference=batch.session.reference(batch.offset), report=report)

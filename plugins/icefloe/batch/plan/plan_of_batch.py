@@ -4,16 +4,24 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from icefloe.batch.open.batch_bounds import refuse_large_scan
 from icefloe.batch.open.cores import available_cores
 from icefloe.batch.open.occupied_sink import refuse_occupied_sink
 from icefloe.batch.open.open_batch import NextBatch
 from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
 from icefloe.checkpoint.records import OffsetRecord
+from icefloe.errors import TerminalError
 from icefloe.pipeline.lines import with_lines
 from icefloe.pipeline.model import Pipeline
+from icefloe.units import format_bytes
 
 __all__ = ["plan_of", "refuse_excessive_scan", "refuse_unfit"]
+
+
+class ScanTooLargeError(TerminalError):
+    """A batch would read more than ``max_scan_bytes``."""
+
+    scan_bytes: int
+    max_scan_bytes: int
 
 
 def plan_of(batch: NextBatch) -> PlannedBatch:
@@ -64,6 +72,28 @@ def refuse_excessive_scan(batch: NextBatch, planned_batch: PlannedBatch) -> None
             max_scan_bytes=pipeline.max_scan_bytes,
             batch=f"{what} of {pipeline.name}",
         )
+
+
+def refuse_large_scan(scan_bytes: int, *, max_scan_bytes: int | None, batch: str) -> None:
+    """Stops a batch that would read too much, before anything of it is recorded.
+
+    Args:
+        scan_bytes: bytes of all files that the batch would read.
+        max_scan_bytes: ``max_scan_bytes`` of the pipeline; None: no limit.
+        batch: its name in the sentence.
+
+    Raises:
+        ScanTooLargeError: the batch would read more; the error has both numbers.
+    """
+    if max_scan_bytes is None or scan_bytes <= max_scan_bytes:
+        return
+    raise ScanTooLargeError(
+        f"{batch} would read {scan_bytes:,} bytes of files ({format_bytes(scan_bytes)}), and max_scan_bytes is "
+        f"{max_scan_bytes:,} ({format_bytes(max_scan_bytes)}): raise max_scan_bytes, or make batches smaller by "
+        "max_steps_per_batch or max_bytes_per_batch",
+        scan_bytes=scan_bytes,
+        max_scan_bytes=max_scan_bytes,
+    )
 
 
 def _sink_as_written(pipeline: Pipeline, offset: OffsetRecord) -> Mapping[str, Any]:

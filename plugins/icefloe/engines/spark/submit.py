@@ -74,7 +74,7 @@ class SparkSubmit:
         """The cores of the master, if it names them."""
         return self.master.cores
 
-    def check(self) -> None:
+    def check_engine(self) -> None:
         """Proves that a job could be started here; starts none.
 
         Raises:

@@ -1,7 +1,9 @@
 """The first snapshot of a range: whether history starts with it, and whether the files that it removed still exist."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum
+from functools import partial
+from itertools import chain
 
 from pyiceberg.io import FileIO
 from pyiceberg.table.snapshots import Snapshot
@@ -31,7 +33,7 @@ def origin_of(snapshot: Snapshot, reader: ManifestReader) -> Origin:
     manifests = reader.manifests(snapshot)
     if any(_shows_older_files(manifest, snapshot.snapshot_id) for manifest in manifests):
         return Origin.GAP
-    entries = [entry for manifest in manifests for entry in _entries(manifest, reader)]
+    entries = list(chain.from_iterable(map_parallel(partial(_entries, reader=reader), manifests)))
     live = [entry for entry in entries if entry.status is not EntryStatus.DELETED]
     if any(e.status is not EntryStatus.ADDED or e.snapshot_id != snapshot.snapshot_id for e in live):
         return Origin.GAP
@@ -84,5 +86,5 @@ def _shows_older_files(manifest: ManifestFile, snapshot_id: int) -> bool:
     return bool(manifest.existing_files_count)
 
 
-def _entries(manifest: ManifestFile, reader: ManifestReader) -> list[DataEntry] | tuple[DeleteEntry, ...]:
+def _entries(manifest: ManifestFile, *, reader: ManifestReader) -> Sequence[DataEntry | DeleteEntry]:
     return reader.delete_entries(manifest) if manifest.holds_deletes else reader.data_entries(manifest)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Literal
 
 from pyiceberg.table import Table
@@ -54,6 +55,11 @@ class Passage:
         """The snapshot before each of the commits, by the commit's id; None if there was none, or if it has expired."""
         before = (self.before, *self.commits)
         return {snapshot.snapshot_id: parent for snapshot, parent in zip(self.commits, before, strict=False)}
+
+    def changing_after(self, snapshot_id: int | None) -> int:
+        """Number of commits after one of them that are no ``replace``; of all of them if it is not one of them."""
+        newer = takewhile(lambda snapshot: snapshot.snapshot_id != snapshot_id, reversed(self.commits))
+        return sum(not is_replace(snapshot) for snapshot in newer)
 
 
 def find_passage(

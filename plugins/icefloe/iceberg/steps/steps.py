@@ -15,6 +15,7 @@ from icefloe.iceberg.step import Step, StepKind
 from icefloe.iceberg.steps.commit_groups import CommitGroups
 from icefloe.iceberg.steps.commit_groups import commit_groups as group_commits
 from icefloe.iceberg.steps.replace_check import check_replace
+from icefloe.storage.parallel import map_parallel
 
 __all__ = ["SnapshotRange", "plan_range", "steps_of"]
 
@@ -106,10 +107,12 @@ def steps_of(
     groups = _groups(passage.commits, files.log, commit_groups=commit_groups, room=room)
     passed = [snapshot for group in groups.groups for snapshot in group]
     parents = passage.parents
-    replaced = [snapshot for snapshot in passed if is_replace(snapshot)]
+    replaced = [(parents[snapshot.snapshot_id], snapshot) for snapshot in passed if is_replace(snapshot)]
+    # The manifest lists of all of them at once: without delete files, their counts are all that a check needs.
+    states = {each.snapshot_id: each for pair in replaced for each in pair if each is not None}
+    map_parallel(files.manifests.manifests, states.values())
     checked = [
-        check_replace(snapshot, parents[snapshot.snapshot_id], files.manifests, table=files.table_name)
-        for snapshot in replaced
+        check_replace(snapshot, parent, files.manifests, table=files.table_name) for parent, snapshot in replaced
     ]
     steps = [_landing_step(landing) for landing in opening]
     for changing in filter(None, map(_changing, groups.groups)):
