@@ -25,6 +25,7 @@ from icefloe.checkpoint.ownership import OtherOwnerError
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError
 from icefloe.flow import Phase
+from support.pipelines.leftovers import left_in_shuffle
 from support.pipelines.workshop import OpenBatch, Workshop
 
 
@@ -41,10 +42,6 @@ def with_plan(batch: OpenBatch, plan: Plan) -> RunningBatch:
     return replace(running, folder=replace(running.folder, plan=plan))
 
 
-def left_in_shuffle(workshop: Workshop) -> list[str]:
-    return [path for path in workshop.stored_objects() if "/shuffle/events/" in path]
-
-
 def test_a_map_task_that_goes_on_after_cleanup_takes_back_what_it_writes(workshop: Workshop, batch: OpenBatch) -> None:
     late, inputs = batch.running, batch.inputs
     store = late.folder.store
@@ -55,10 +52,10 @@ def test_a_map_task_that_goes_on_after_cleanup_takes_back_what_it_writes(worksho
         for key, data in documents.items():
             store.put(key, data)
         write_map_output(replace(inputs, folder=late.folder), 0)
-        assert left_in_shuffle(workshop)
+        assert left_in_shuffle(workshop.storage)
     with pytest.raises(BatchCommittedError), late.fenced():
         write_map_output(inputs, 0)
-    assert left_in_shuffle(workshop) == []
+    assert left_in_shuffle(workshop.storage) == []
 
 
 def test_an_error_of_a_run_whose_batch_is_finished_is_no_error(batch: OpenBatch) -> None:
@@ -104,7 +101,7 @@ def test_cleanup_needs_no_plan_because_a_late_plan_may_have_taken_it_back(worksh
     batch.run_route().commit()
     batch.store.delete(["plan.json"])
     assert clean_up_finished(batch.reference) > 5
-    assert left_in_shuffle(workshop) == []
+    assert left_in_shuffle(workshop.storage) == []
 
 
 def test_cleanup_of_an_open_batch_is_refused(batch: OpenBatch) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from icefloe.batch.batch_keys import plan_url
 from icefloe.flow import Phase
+from support.pipelines.leftovers import left_in_shuffle
 from support.pipelines.workshop import OpenBatch, Workshop
 
 GOLDEN = Path(__file__).parents[1] / "checkpoint/golden/format-1"
@@ -79,7 +80,7 @@ def test_an_open_batch_of_format_1_is_finished_in_its_old_folder(
     report = resumed.deliver()
     assert report.counts["update_after"] == 2
     workshop.require_exact(resumed.plan, workshop.changes(1))
-    assert not any(path.is_file() for path in (workshop.folder / "storage/shuffle").rglob("*"))
+    assert left_in_shuffle(workshop.storage) == []
     workshop.append([99])
     following = workshop.open()
     assert following.plan.version == 2

@@ -15,6 +15,7 @@ from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase
 from icefloe.pipeline.pipeline_file import load_pipeline
+from support.pipelines.leftovers import left_in_shuffle
 from support.pipelines.workspace import Workspace
 
 
@@ -103,7 +104,7 @@ def test_phases_that_cannot_read_the_table_are_refused_before_a_batch_is_opened(
 
 def test_a_committed_batch_leaves_only_its_delivered_files_and_records(workspace: Workspace) -> None:
     run_batch(session_of(workspace), environ={})
-    assert not any(path.is_file() for path in (workspace.storage() / "shuffle").rglob("*"))
+    assert left_in_shuffle(workspace.storage()) == []
 
 
 def test_a_cleanup_that_fails_does_not_make_the_batch_a_failure(

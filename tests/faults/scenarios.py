@@ -23,6 +23,7 @@ from icefloe.engines.local import LocalEngine
 from icefloe.engines.run_batch import run_batch
 from icefloe.flow import Phase
 from icefloe.pipeline.pipeline_file import load_pipeline
+from support.pipelines.leftovers import left_in_shuffle
 from support.pipelines.replay import replayed, table_rows
 from support.pipelines.workspace import Workspace
 from support.tables.table_states import ShownTable, TableStates
@@ -240,7 +241,7 @@ class Place:
 
     def require_clean(self) -> None:
         """Nothing is left of what passed between the phases; a run that died may leave the probe of a store."""
-        files = [path for path in (self.stores.folder / "storage").rglob("*") if path.is_file()]
+        files = left_in_shuffle(self.stores.folder / "storage")
         left = [str(path) for path in files if not path.name.startswith("_probe-")]
         assert not left, f"left below {self.folder}: {left}"
 

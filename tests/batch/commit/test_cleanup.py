@@ -9,6 +9,7 @@ from icefloe.batch.context.references import BatchReference
 from icefloe.errors import TerminalError
 from icefloe.storage.unfinished import open_unfinished
 from support.fakes.stores import Fault, FaultyStore
+from support.pipelines.leftovers import left_in_shuffle
 from support.pipelines.workshop import OpenBatch, Workshop
 
 
@@ -19,10 +20,6 @@ def batch(workshop: Workshop) -> OpenBatch:
     workshop.deliver()
     workshop.update([1], value=2.0)
     return workshop.open().run_route()
-
-
-def left_in_shuffle(workshop: Workshop) -> list[str]:
-    return [path for path in workshop.stored_objects() if "/shuffle/events/" in path]
 
 
 def test_cleanup_waits_for_the_commit(workshop: Workshop, batch: OpenBatch) -> None:
@@ -37,7 +34,7 @@ def test_cleanup_waits_for_the_commit(workshop: Workshop, batch: OpenBatch) -> N
 def test_cleanup_leaves_nothing_of_the_batch_and_everything_of_the_output(workshop: Workshop, batch: OpenBatch) -> None:
     batch.commit()
     batch.clean_up()
-    assert left_in_shuffle(workshop) == []
+    assert left_in_shuffle(workshop.storage) == []
     assert batch.clean_up() == 0
     workshop.require_exact(batch.plan, workshop.changes(1))
     with pytest.raises(
@@ -68,9 +65,9 @@ def test_a_cleanup_that_was_interrupted_can_be_repeated(
         patched.setattr(BatchReference, "batches", store)
         with pytest.raises(OSError, match="no"):
             batch.clean_up()
-    assert any(path.endswith("plan.json") for path in left_in_shuffle(workshop))
+    assert any(path.name == "plan.json" for path in left_in_shuffle(workshop.storage))
     batch.clean_up()
-    assert left_in_shuffle(workshop) == []
+    assert left_in_shuffle(workshop.storage) == []
 
 
 def test_cleanup_takes_what_killed_runs_left_of_batches_before_and_nothing_of_those_behind(
@@ -82,11 +79,11 @@ def test_cleanup_takes_what_killed_runs_left_of_batches_before_and_nothing_of_th
     after.commit()
     workshop.update([3], value=4.0)
     behind = workshop.open().run_route()
-    open_batch = sorted(path for path in left_in_shuffle(workshop) if path.startswith(str(behind.folder)))
+    open_batch = [path for path in left_in_shuffle(workshop.storage) if path.is_relative_to(behind.folder)]
     assert after.clean_up() > 10
-    assert sorted(left_in_shuffle(workshop)) == open_batch
+    assert left_in_shuffle(workshop.storage) == open_batch
     behind.deliver()
-    assert left_in_shuffle(workshop) == []
+    assert left_in_shuffle(workshop.storage) == []
 
 
 def test_cleanup_of_a_batch_of_format_1_spares_its_neighbours(workshop: Workshop, batch: OpenBatch) -> None:
@@ -99,4 +96,4 @@ def test_cleanup_of_a_batch_of_format_1_spares_its_neighbours(workshop: Workshop
     neighbour.parent.mkdir(exist_ok=True)
     neighbour.write_bytes(b"of another pipeline of this name")
     batch.clean_up()
-    assert left_in_shuffle(workshop) == [str(neighbour)]
+    assert left_in_shuffle(workshop.storage) == [neighbour]

@@ -126,6 +126,11 @@ class Workshop:
             return Counter()
         return rows_of(self.table.scan(snapshot_id=snapshot_id).to_arrow())
 
+    @property
+    def storage(self) -> Path:
+        """Checkpoint and shuffle files."""
+        return self.folder / "storage"
+
     def session(self, credentials: Credentials | None = None) -> PipelineSession:
         pipeline = load_pipeline(self.pipeline_file())
         return PipelineSession.open(pipeline, credentials=credentials or Credentials(), environ=os.environ)
@@ -137,7 +142,7 @@ class Workshop:
             "catalog": {"name": "lab", **sql_properties(self.folder)},
             "table": f"db.{NAME}",
             "identifier_columns": ["id"],
-            "storage": f"file://{self.folder}/storage",
+            "storage": f"file://{self.storage}",
             "engine": "local",
             "sink": {"type": "files", "path": f"file://{self.folder}/changes"},
         }
@@ -170,7 +175,7 @@ class Workshop:
 
     def stored_objects(self) -> dict[str, bytes]:
         """Everything icefloe keeps, by path, but how long phases took."""
-        folders = [self.folder / "storage", self.folder / "changes"]
+        folders = [self.storage, self.folder / "changes"]
         paths = [path for each in folders for path in each.rglob("*") if path.is_file()]
         return {str(path): path.read_bytes() for path in paths if path.parent.name != "phases"}
 

@@ -6,6 +6,7 @@ Read in this order:
 - `references`: a batch as it travels between processes; opened, it is a running batch
 - `running_batch`: a batch with its folder, checkpoint and sink, for whoever runs or commits it
 - `batch_folder`: its plan and the files between its phases, for tasks that read map outputs
+- `folder_marker`: leads from the shuffle folder of a checkpoint to the checkpoint
 - `map_inputs`: its folder and the table's files, for map tasks
 - `table_files`: a pipeline's table and access to its files, fresh from the catalog
 - `finished`: a run that finds its work done ends well
@@ -15,6 +16,7 @@ Read in this order:
 __all__ = [
     "batch_folder",
     "finished",
+    "folder_marker",
     "job_error",
     "map_inputs",
     "references",

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from icefloe.batch.batch_keys import plan_url
+from icefloe.batch.context.folder_marker import FolderMarker
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.table_files import open_table
 from icefloe.batch.credentials import Credentials
@@ -106,6 +107,19 @@ class PipelineSession:
     def sink(self) -> Sink:
         """The sink, opened."""
         return open_sink(self.sink_settings, self.credentials.sink_options, self.requests)
+
+    def folder_url(self, checkpoint_id: str) -> str:
+        """Folder of the files that the batches of a checkpoint pass between their phases."""
+        return join_url(self.pipeline.shuffle_url, checkpoint_id)
+
+    def marker(self, checkpoint_id: str) -> FolderMarker:
+        """The marker of that folder."""
+        return FolderMarker(
+            checkpoint_id=checkpoint_id,
+            checkpoint_url=self.checkpoint_url,
+            pipeline=self.pipeline.name,
+            backfill_id=self.backfill_id,
+        )
 
     def batch_url(self, offset: OffsetRecord) -> str:
         """Folder of the files that a batch passes between its phases."""

@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from icefloe.batch.context.folder_marker import mark_folder
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.cores import available_cores
 from icefloe.batch.open.identity_policy import choose_identity, has_row_ids, kept_identity
@@ -150,9 +151,11 @@ def record_batch(batch: NextBatch, *, digest_of: Callable[[BatchSpec], str] | No
         ConfigurationChangedError: another run was first, with keys that change the result.
     """
     session, checkpoint = batch.session, batch.session.checkpoint
-    # The order counts: whoever owns the checkpoint claims the sink, then records what the pipeline is, then the batch.
-    # A run that is killed in between leaves only what its own next try finds again.
+    # The order counts: whoever owns the checkpoint marks its shuffle folder and claims the sink, then records what the
+    # pipeline is, then the batch. A run that is killed in between leaves only what its own next try finds again. The
+    # first file of a batch comes after its record, so that nobody takes it for a file without a batch.
     owner = _claimed(session, batch.offset.checkpoint_id)
+    mark_folder(session.open_storage(session.folder_url(owner.checkpoint_id)), session.marker(owner.checkpoint_id))
     session.sink.claim(owner=owner.checkpoint_id, pipeline=session.pipeline.name, table=session.pipeline.table)
     if batch.is_resumed:
         return batch.offset

@@ -1,0 +1,68 @@
+"""The marker of a shuffle folder: it leads from the files of a checkpoint to the checkpoint."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Final, Literal
+
+from pydantic import ConfigDict
+
+from icefloe.documents import STRICT, dump_document, load_document
+from icefloe.storage.keys import join_url
+from icefloe.storage.store import KeyMissingError, Store
+
+__all__ = ["MARKER", "FolderMarker", "load_marker", "mark_folder"]
+
+MARKER: Final = "_checkpoint.json"
+"""Key of the marker in the folder. The batches next to it have numbers for names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderMarker:
+    """``_checkpoint.json``: the checkpoint whose batches are next to it.
+
+    The folder is named after the checkpoint's id. The checkpoint itself may be anywhere, even in another bucket.
+
+    Attributes:
+        checkpoint_id: the name of the folder too.
+        checkpoint_url: URL of the checkpoint.
+        pipeline: its name, for people.
+        backfill_id: the backfill that the checkpoint is of; None for the pipeline itself.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    version: Literal[1] = 1
+    checkpoint_id: str
+    checkpoint_url: str
+    pipeline: str
+    backfill_id: str | None = None
+
+
+def mark_folder(store: Store, marker: FolderMarker) -> None:
+    """Writes the marker of a folder, unless there already is the same one.
+
+    A checkpoint may be moved to another URL, and then goes on. So a marker that names another URL is replaced.
+
+    Args:
+        store: the folder.
+        marker: the marker that the folder is to have.
+    """
+    data = dump_document(marker)
+    try:
+        is_marked = store.get(MARKER) == data
+    except KeyMissingError:
+        is_marked = False
+    if not is_marked:
+        store.put(MARKER, data)
+
+
+def load_marker(store: Store) -> FolderMarker | None:
+    """The marker of a folder; None if it has none, as folders of earlier releases.
+
+    Raises:
+        TerminalError: it is damaged, or was written by a newer release.
+    """
+    try:
+        data = store.get(MARKER)
+    except KeyMissingError:
+        return None
+    return load_document(FolderMarker, data, what=f"the marker {join_url(store.url, MARKER)}")
