@@ -19,6 +19,7 @@ FAULTS: Final = "storage/store_errors.py"
 RELAYS: Final = frozenset(
     {
         "batch/context/job_error.py",  # of a Spark application, raised by whoever started it
+        "cli/sweep.py",  # of places that it could not judge or delete
         "cli/verify.py",  # what verify found to differ
         "orchestration/dags/broken_dag.py",  # of a pipeline file
         "orchestration/tasks/snapshot_sensor.py",  # of the trigger

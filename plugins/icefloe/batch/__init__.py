@@ -13,6 +13,7 @@ Read in this order:
 - `reduce`: coalesce, and a reduce range from shuffle blocks to changes
 - `stage`: changes become parts of the sink
 - `commit`: audit, commit, report, cleanup
+- `sweep`: deletes what dead runs left, and nothing that a living one needs
 - `status`: how the pipeline is doing, published for the page and for metrics
 - `verify`: the changes replayed, compared with the table
 - `plan_document`: the plan and its map tasks, all a task ever reads of them; plans of format 1 too

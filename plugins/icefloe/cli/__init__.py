@@ -1,5 +1,5 @@
 # PYTHON_ARGCOMPLETE_OK - by this line argcomplete knows that the program completes its arguments
-"""The command line: ``icefloe validate``, ``plan``, ``run``, ``status``, ``batches``, ``show``, ``verify``.
+"""The command line: ``icefloe validate``, ``plan``, ``run``, ``status``, ``batches``, ``show``, ``verify``, ``sweep``.
 
 Read in this order:
 
@@ -13,6 +13,8 @@ Read in this order:
 - `batches`: the last batches
 - `show`: one batch
 - `verify`: replays the delivered changes
+- `sweep`: deletes what dead runs left
+- `consent`: asks before anything is deleted
 - `checklist`: checks and the exit code they add up to
 - `screen`: tables on standard output
 - `activity`: progress on standard error

@@ -101,6 +101,10 @@ def _command(name: str) -> Callable[[Namespace, Screen], int]:
             from icefloe.cli.validate import validate
 
             return validate
+        case "sweep":
+            from icefloe.cli.sweep import sweep
+
+            return sweep
     return _not_built
 
 

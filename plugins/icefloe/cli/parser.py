@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, TypeAlias
 
+from icefloe.units import parse_seconds
 from icefloe.version import VERSION
 
 Commands: TypeAlias = "_SubParsersAction[ArgumentParser]"
@@ -13,6 +14,8 @@ _EXIT_CODES: Final = (
     "exit codes: 0 done, or nothing to do; 65 data that retrying cannot fix; 75 try again; 2 usage\n"
     "PIPELINE is a path, or a name in dags/pipelines"
 )
+
+_LEAST_AGE_SECONDS: Final = 3_600
 
 
 def make_parser() -> ArgumentParser:
@@ -32,6 +35,7 @@ def make_parser() -> ArgumentParser:
     _add_show(commands)
     _add_verify(commands)
     _add_validate(commands)
+    _add_sweep(commands)
     _add_not_built(commands)
     return parser
 
@@ -126,11 +130,38 @@ def _add_validate(commands: Commands) -> None:
     _add_json(validate)
 
 
+def _add_sweep(commands: Commands) -> None:
+    sweep = commands.add_parser(
+        "sweep",
+        help="delete the files that dead runs left",
+        description="Deletes the files of batches that have ended, and old files of no batch, below `shuffle/` of a "
+        "storage. Deletes the files at the sinks of its pipelines that no manifest names, too. Files of an open batch "
+        "stay. Shows what it would delete, and asks.",
+        epilog=f"example:\n  icefloe sweep s3://lake/icefloe --dry-run\n\n{_EXIT_CODES}",
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    sweep.add_argument("storage", metavar="STORAGE", help="the URL of a storage, as pipeline files name it")
+    sweep.add_argument("--dry-run", action="store_true", help="only show what would be deleted")
+    sweep.add_argument("--yes", action="store_true", help="do not ask")
+    sweep.add_argument(
+        "--older-than",
+        type=_age,
+        default="7d",
+        metavar="AGE",
+        help="delete files of no known batch if they are older, by the clock of their store, such as 12h or 30d; "
+        "default: %(default)s",
+    )
+    sweep.add_argument(
+        "--forgotten",
+        action="store_true",
+        help="also delete the files of checkpoints that are gone, once all of them are older than that",
+    )
+    _add_json(sweep)
+    _add_common(sweep)
+
+
 def _add_not_built(commands: Commands) -> None:
     later = "(a later release)"
-    sweep = commands.add_parser("sweep", help=f"delete the files of dead runs {later}")
-    sweep.add_argument("storage", metavar="STORAGE", help="the URL of a storage")
-    _add_common(sweep)
     for name, help_text in (
         ("abandon", "give up an open batch"),
         ("reset", "begin from scratch"),
@@ -190,6 +221,16 @@ def _positive(text: str) -> int:
     if not text.isdigit() or int(text) == 0:
         raise ArgumentTypeError(f"{text!r} is not a number from 1 on")
     return int(text)
+
+
+def _age(text: str) -> float:
+    try:
+        seconds = parse_seconds(text)
+    except ValueError as cause:
+        raise ArgumentTypeError(str(cause)) from cause
+    if seconds < _LEAST_AGE_SECONDS:
+        raise ArgumentTypeError(f"{text!r} is less than an hour: a run that is at work may have younger files")
+    return seconds
 
 
 def _timestamp(text: str) -> datetime:

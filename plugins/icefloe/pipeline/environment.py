@@ -8,7 +8,7 @@ from icefloe.pipeline.expanded_text import REFERENCE
 from icefloe.pipeline.problems import KeyPath, Problem, dotted
 from icefloe.pipeline.yaml_file import YamlFile
 
-__all__ = ["expand"]
+__all__ = ["expand", "has_reference"]
 
 _BATCH: Final = "it defines a batch and must be the same on every machine"
 _DAG: Final = "it is read when the DAG is made, before the environment of the run exists"

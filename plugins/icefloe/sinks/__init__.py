@@ -13,4 +13,4 @@ Read in this order:
 - `same_rows`: the check whether two files hold the same rows
 """
 
-__all__ = ["files", "manifest", "open_sink", "sink"]
+__all__ = ["claim", "files", "manifest", "open_sink", "sink"]

@@ -10,6 +10,8 @@ from icefloe.errors import TerminalError
 from icefloe.storage.keys import join_url
 from icefloe.storage.store import KeyMissingError, Store
 
+__all__ = ["load_claim"]
+
 CLAIM: Final = "_icefloe.json"
 """Spark and Arrow do not take files for data whose names begin with an underscore."""
 
@@ -44,9 +46,9 @@ def claim_path(store: Store, claim: SinkClaim) -> None:
     Raises:
         PathClaimedError: the path is another owner's.
     """
-    found = _found(store)
+    found = load_claim(store)
     if found is None and not store.create(CLAIM, dump_document(claim)):
-        found = _found(store)
+        found = load_claim(store)
     _refuse_other(found, store, claim)
 
 
@@ -56,7 +58,7 @@ def refuse_claimed(store: Store, claim: SinkClaim) -> None:
     Raises:
         PathClaimedError: the path is another owner's.
     """
-    _refuse_other(_found(store), store, claim)
+    _refuse_other(load_claim(store), store, claim)
 
 
 def _refuse_other(found: SinkClaim | None, store: Store, claim: SinkClaim) -> None:
@@ -69,7 +71,12 @@ def _refuse_other(found: SinkClaim | None, store: Store, claim: SinkClaim) -> No
         )  # fmt: skip
 
 
-def _found(store: Store) -> SinkClaim | None:
+def load_claim(store: Store) -> SinkClaim | None:
+    """The claim of a path; None if nobody has claimed it.
+
+    Raises:
+        TerminalError: it is damaged, or was written by a newer release.
+    """
     try:
         data = store.get(CLAIM)
     except KeyMissingError:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from icefloe.documents import dump_document, load_document
 from icefloe.sinks.claim import SinkClaim, claim_path, refuse_claimed
-from icefloe.sinks.manifest import Manifest, Part, batch_prefix, is_left_out, part_damage, parts_of
+from icefloe.sinks.manifest import MANIFEST, Manifest, Part, batch_prefix, is_left_out, part_damage, parts_of
 from icefloe.sinks.parquet_files import read_parquet, write_parquet_files
 from icefloe.sinks.row_groups import GROUP_BYTES, row_groups
 from icefloe.sinks.same_rows import holds_same_rows
@@ -203,7 +203,7 @@ def _staging_folder(number: int) -> tempfile.TemporaryDirectory[str]:
 
 
 def _manifest_key(batch_number: int) -> str:
-    return f"{batch_prefix(batch_number)}/_manifest.json"
+    return f"{batch_prefix(batch_number)}/{MANIFEST}"
 
 
 def _part_name(number: int, file_number: int) -> str:

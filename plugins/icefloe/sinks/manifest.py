@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import ConfigDict
 
 from icefloe.documents import STRICT, Hash128
 from icefloe.sinks.sink import BatchSummary, CommitMessage
 
-__all__ = ["Manifest", "Part"]
+__all__ = ["MANIFEST", "Manifest", "Part"]
+
+MANIFEST: Final = "_manifest.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,11 @@ class Manifest:
     format: Literal["parquet"] = "parquet"
     batch: BatchSummary
     parts: tuple[Part, ...]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The files of all parts, by their names next to the manifest."""
+        return frozenset(name for part in self.parts for name in part.names)
 
 
 def parts_of(messages: Sequence[CommitMessage]) -> tuple[Part, ...]:

@@ -19,9 +19,11 @@ Read in this order:
 - `parallel`: several requests at once
 - `requests`: counts requests
 - `probe`: tries a store before it is used
+- `clock`: the time by a store's own clock
 """
 
 __all__ = [
+    "clock",
     "keys",
     "local_folders",
     "location",

@@ -3,12 +3,17 @@
 import os
 import uuid
 from contextlib import suppress
+from typing import Final
 
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.patience import answer_within, brief_seconds, patience_seconds
 from icefloe.storage.store import Store
 
-__all__ = ["probe"]
+__all__ = ["PROBE", "probe"]
+
+PROBE: Final = "_probe-"
+"""First part of a key that is only tried. If a killed run leaves it in a sink, Spark and Arrow do not read it as data,
+because of how its name begins."""
 
 
 def probe(store: Store) -> None:
@@ -18,8 +23,7 @@ def probe(store: Store) -> None:
         TerminalError: it cannot be written, or a second create of one key succeeded.
         TransientError: it did not answer.
     """
-    # If a killed run leaves it in a sink, Spark and Arrow do not read it as data, because of how its name begins.
-    key = f"_probe-{uuid.uuid4().hex}"
+    key = f"{PROBE}{uuid.uuid4().hex}"
     try:
         store.create(key, b"first")
         is_replaced = store.create(key, b"second") or store.get(key) != b"first"

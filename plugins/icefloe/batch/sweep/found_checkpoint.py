@@ -1,0 +1,121 @@
+"""From the files of a checkpoint's batches to the checkpoint, wherever it is."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from icefloe.batch.batch_keys import PLAN
+from icefloe.batch.context.folder_marker import load_marker
+from icefloe.batch.sweep.shuffle_listing import Folder
+from icefloe.checkpoint.log import Checkpoint
+from icefloe.checkpoint.record_keys import backfill_prefix
+from icefloe.errors import TerminalError
+from icefloe.pipeline.url import url_below
+from icefloe.storage.keys import join_url
+from icefloe.storage.store import KeyMissingError, Store
+
+OpenPlace: TypeAlias = Callable[[str], Store]
+"""Opens the store at a URL, with the credentials of storage and checkpoint."""
+
+
+class CheckpointGoneError(TerminalError):
+    """No checkpoint is at the place that the files of its batches name. Fact: ``url`` of the files."""
+
+    url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundCheckpoint:
+    """A checkpoint whose id was compared with that of the files.
+
+    Attributes:
+        url: of the checkpoint.
+        backfill_id: the backfill that it is of; None for the pipeline itself.
+        is_named: false if nothing but the name of the pipeline leads to it.
+    """
+
+    url: str
+    checkpoint: Checkpoint
+    backfill_id: str | None = None
+    is_named: bool = True
+
+
+def find_checkpoint(folder: Folder, *, shuffle: Store, storage_url: str, open_place: OpenPlace) -> FoundCheckpoint:
+    """The checkpoint of a folder of format 2, by the folder's marker.
+
+    A folder of an earlier release has no marker. Its checkpoint is looked for at the place that it has by default.
+
+    Raises:
+        CheckpointGoneError: there is none with the id of the folder.
+        IcefloeError: it cannot be read.
+    """
+    marker = load_marker(shuffle.child(folder.key))
+    usual_url = url_below(storage_url, "checkpoints", folder.pipeline)
+    if marker is not None:
+        url, found = marker.checkpoint_url, Checkpoint(open_place(marker.checkpoint_url))
+        candidates = iter([FoundCheckpoint(url=url, checkpoint=found, backfill_id=marker.backfill_id)])
+    else:
+        url, candidates = usual_url, _usual(usual_url, open_place)
+    for candidate in candidates:
+        if _id_of(candidate.checkpoint) == folder.checkpoint_id:
+            return candidate
+    folder_url = join_url(shuffle.url, folder.key)
+    raise CheckpointGoneError(
+        f"the files below {folder_url} belong to checkpoint {folder.checkpoint_id} of pipeline {folder.pipeline}, "
+        f"which is not at {url}: they are left alone; if it was moved, run the pipeline once; if it is gone for good, "
+        "sweep with --forgotten",
+        url=folder_url,
+    )
+
+
+def checkpoint_of_format_1(
+    folder: Folder, batch: str, *, shuffle: Store, storage_url: str, open_place: OpenPlace
+) -> FoundCheckpoint:
+    """The checkpoint of a batch of format 1, by its plan; without a plan, the one at the place by default.
+
+    Raises:
+        CheckpointGoneError: there is none.
+        IcefloeError: it cannot be read.
+    """
+    below = () if folder.backfill_id is None else (backfill_prefix(folder.backfill_id),)
+    usual_url = url_below(storage_url, "checkpoints", folder.pipeline, *below)
+    named_url = _checkpoint_url_in_plan(shuffle, f"{folder.key}/{batch}/{PLAN}")
+    url = named_url or usual_url
+    checkpoint = Checkpoint(open_place(url))
+    if checkpoint.latest_batch() is None:
+        batch_url = join_url(shuffle.url, f"{folder.key}/{batch}")
+        raise CheckpointGoneError(
+            f"the files below {batch_url} belong to a checkpoint of pipeline {folder.pipeline}, which is not at {url}: "
+            "they are left alone; if it was moved, run the pipeline once; if it is gone for good, sweep with "
+            "--forgotten",
+            url=batch_url,
+        )
+    return FoundCheckpoint(
+        url=url, checkpoint=checkpoint, backfill_id=folder.backfill_id, is_named=named_url is not None
+    )
+
+
+def _usual(url: str, open_place: OpenPlace) -> Iterator[FoundCheckpoint]:
+    """The checkpoint of a pipeline and those of its backfills."""
+    store = open_place(url)
+    checkpoint = Checkpoint(store)
+    yield FoundCheckpoint(url=url, checkpoint=checkpoint)
+    for backfill_id in sorted({each.key.split("/")[1] for each in store.list("backfills")}):
+        found = checkpoint.backfill(backfill_id)
+        yield FoundCheckpoint(url=found.url, checkpoint=found, backfill_id=backfill_id)
+
+
+def _id_of(checkpoint: Checkpoint) -> str | None:
+    owner = checkpoint.owner()
+    return checkpoint.look().checkpoint_id if owner is None else owner.checkpoint_id
+
+
+def _checkpoint_url_in_plan(shuffle: Store, key: str) -> str | None:
+    """The URL in a plan of format 1; None if there is no such plan."""
+    try:
+        document: object = json.loads(shuffle.get(key))
+    except (KeyMissingError, ValueError, RecursionError):
+        return None
+    url = document.get("checkpoint_url") if isinstance(document, dict) else None
+    return url if isinstance(url, str) else None

@@ -1,0 +1,155 @@
+"""The leftovers in the shuffle folder of one checkpoint."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from icefloe.batch.context.folder_marker import MARKER
+from icefloe.batch.sweep.found_checkpoint import (
+    CheckpointGoneError,
+    FoundCheckpoint,
+    OpenPlace,
+    checkpoint_of_format_1,
+    find_checkpoint,
+)
+from icefloe.batch.sweep.leftover import Leftover, Reason
+from icefloe.batch.sweep.progress import BatchState, Progress
+from icefloe.batch.sweep.shuffle_listing import Counted, Folder
+from icefloe.storage.store import Store, StoredObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShuffleFolders:
+    """The folders below ``shuffle/`` of a storage, judged by their checkpoints.
+
+    Attributes:
+        shuffle: the folder ``shuffle/``.
+        storage_url: the storage that it is in.
+        cutoff: a time of the store's clock; files that were written before it are old.
+        takes_forgotten: true if files whose checkpoint is gone may go when they are old.
+    """
+
+    shuffle: Store
+    storage_url: str
+    open_place: OpenPlace
+    cutoff: datetime
+    takes_forgotten: bool = False
+
+    def find(self, folder: Folder) -> FoundCheckpoint:
+        """The checkpoint of a folder of format 2; see `find_checkpoint`."""
+        return find_checkpoint(folder, shuffle=self.shuffle, storage_url=self.storage_url, open_place=self.open_place)
+
+    def leftovers(self, folder: Folder, found: FoundCheckpoint, names: Mapping[str, Counted]) -> Iterator[Leftover]:
+        """The leftovers in a folder of format 2.
+
+        Args:
+            folder: the folder.
+            found: its checkpoint, looked at after the files were listed.
+            names: the files that were listed, by name in the folder.
+
+        Raises:
+            IcefloeError: the checkpoint cannot be read, or is damaged.
+        """
+        progress = Progress.of(found.checkpoint)
+        for name, counted in sorted(names.items()):
+            number = int(name) if name.isdecimal() and not counted.is_file else None
+            state = BatchState.UNKNOWN if number is None else progress.state(number)
+            if state is BatchState.ENDED:
+                yield self._all(folder, name, counted, Reason.ENDED, number, found.backfill_id)
+            elif state is BatchState.UNKNOWN and name != MARKER:
+                yield from self._old(folder, name, counted, number, found.backfill_id, progress)
+        # A backfill has one batch. Once it has ended, nobody looks for its checkpoint again.
+        if found.backfill_id is not None and MARKER in names and progress.state(0) is BatchState.ENDED:
+            yield self._all(folder, MARKER, names[MARKER], Reason.ENDED, 0, found.backfill_id)
+
+    def leftovers_of_format_1(self, folder: Folder, batch: str, counted: Counted) -> Iterator[Leftover]:
+        """The leftovers of a batch of format 1. Pipelines of the same name share its folder.
+
+        Raises:
+            CheckpointGoneError: there is no checkpoint.
+            IcefloeError: the checkpoint cannot be read, or is damaged.
+        """
+        try:
+            found = checkpoint_of_format_1(
+                folder, batch, shuffle=self.shuffle, storage_url=self.storage_url, open_place=self.open_place
+            )
+        except CheckpointGoneError:
+            if not self.takes_forgotten:
+                raise
+            if counted.old_objects == counted.objects:
+                yield self._all(folder, batch, counted, Reason.FORGOTTEN, int(batch), folder.backfill_id)
+            return
+        number = int(batch)
+        offset = found.checkpoint.offset(number)
+        is_here = offset is not None and offset.checkpoint_id is None
+        has_ended = found.checkpoint.committed(number) is not None
+        if is_here and has_ended and found.is_named:
+            yield self._all(folder, batch, counted, Reason.ENDED, number, folder.backfill_id)
+        elif has_ended or not is_here:
+            # Files of another checkpoint with the same name, or of an earlier life of this one.
+            yield from self._old(folder, batch, counted, number, folder.backfill_id, None)
+
+    def forgotten(self, folder: Folder, names: Mapping[str, Counted]) -> Iterator[Leftover]:
+        """A folder whose checkpoint is gone, if nothing in it was written since the cutoff."""
+        if all(counted.old_objects == counted.objects for counted in names.values()):
+            yield Leftover(
+                store=self.shuffle,
+                pipeline=folder.pipeline,
+                reason=Reason.FORGOTTEN,
+                objects=sum(counted.objects for counted in names.values()),
+                size_bytes=sum(counted.size_bytes for counted in names.values()),
+                folder=folder.key,
+                is_due=self._is_old,
+                # Without its marker the rest would be told of as files of an earlier release.
+                last=f"{folder.key}/{MARKER}",
+            )
+
+    def _all(
+        self, folder: Folder, name: str, counted: Counted, reason: Reason, number: int | None, backfill_id: str | None
+    ) -> Leftover:
+        return Leftover(
+            store=self.shuffle,
+            pipeline=folder.pipeline,
+            backfill_id=backfill_id,
+            batch_number=number,
+            reason=reason,
+            objects=counted.objects,
+            size_bytes=counted.size_bytes,
+            is_due=self._is_old if reason is Reason.FORGOTTEN else lambda _: True,
+            **_place(folder, name, counted),
+        )
+
+    def _old(
+        self,
+        folder: Folder,
+        name: str,
+        counted: Counted,
+        number: int | None,
+        backfill_id: str | None,
+        progress: Progress | None,
+    ) -> Iterator[Leftover]:
+        """The old files of a batch that is not known; a batch may be opened under the number at any moment."""
+        if not counted.old_objects:
+            return
+        yield Leftover(
+            store=self.shuffle,
+            pipeline=folder.pipeline,
+            backfill_id=backfill_id,
+            batch_number=number,
+            reason=Reason.OLD,
+            objects=counted.old_objects,
+            size_bytes=counted.old_bytes,
+            is_due=self._is_old,
+            is_open=None if progress is None or number is None else partial(progress.is_open_now, number),
+            **_place(folder, name, counted),
+        )
+
+    def _is_old(self, stored: StoredObject) -> bool:
+        return stored.modified < self.cutoff
+
+
+def _place(folder: Folder, name: str, counted: Counted) -> dict[str, Any]:
+    key = f"{folder.key}/{name}"
+    return {"keys": (key,)} if counted.is_file else {"folder": key}

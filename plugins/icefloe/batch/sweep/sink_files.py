@@ -1,0 +1,121 @@
+"""The files at a sink of files that no manifest names: of tasks that were killed, and of zombies."""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+from icefloe.batch.sweep.leftover import Leftover, Reason
+from icefloe.batch.sweep.progress import BatchState, Progress
+from icefloe.checkpoint.log import Checkpoint
+from icefloe.sinks.claim import load_claim
+from icefloe.sinks.files import FilesSink
+from icefloe.sinks.manifest import MANIFEST
+from icefloe.storage.clock import CLOCK_FOLDER
+from icefloe.storage.parallel import map_parallel
+from icefloe.storage.probe import PROBE
+from icefloe.storage.store import Store, StoredObject
+
+_KEY: Final = re.compile(
+    rf"(_backfills/(?P<backfill_id>[^/]+)/)?(batch=(?P<batch>[0-9]+)/.+|{PROBE}[^/]*|{re.escape(CLOCK_FOLDER)}/.+)",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkFiles:
+    """A pipeline's sink path, with the output of its backfills below it.
+
+    Attributes:
+        store: the path.
+        checkpoint: of the pipeline. Its backfills have theirs below it.
+        pipeline: its name.
+        cutoff: a time of the clock of this store; files that were written before it are old.
+    """
+
+    store: Store
+    checkpoint: Checkpoint
+    pipeline: str
+    cutoff: datetime
+
+    def leftovers(self) -> tuple[list[Leftover], list[str]]:
+        """The files that may go, and a note for each place that is left alone.
+
+        Raises:
+            IcefloeError: sink or checkpoint cannot be read.
+        """
+        outputs: defaultdict[str | None, defaultdict[int, list[StoredObject]]]
+        outputs, trials = defaultdict(lambda: defaultdict(list)), []
+        for stored in self.store.list(""):
+            match = _KEY.fullmatch(stored.key)
+            if match is not None and match["batch"] is not None:
+                outputs[match["backfill_id"]][int(match["batch"])].append(stored)
+            elif match is not None and stored.modified < self.cutoff:
+                trials.append(stored)
+        found = [self._leftover(trials, Reason.OLD)] if trials else []
+        notes = []
+        for backfill_id, batches in outputs.items():
+            checkpoint = self.checkpoint if backfill_id is None else self.checkpoint.backfill(backfill_id)
+            root = self.store if backfill_id is None else self.store.child(f"_backfills/{backfill_id}")
+            if not _is_claimed_by(checkpoint, root):
+                notes.append(f"{root.url} is not claimed by the checkpoint {checkpoint.url}: its files are left alone")
+                continue
+            progress, sink = Progress.of(checkpoint), FilesSink(root)
+            judge = partial(self._judge, backfill_id, progress, sink)
+            for leftover, note in map_parallel(judge, sorted(batches.items())):
+                found.extend(filter(None, [leftover]))
+                notes.extend(filter(None, [note]))
+        return found, notes
+
+    def _judge(
+        self,
+        backfill_id: str | None,
+        progress: Progress,
+        sink: FilesSink,
+        batch: tuple[int, Sequence[StoredObject]],
+    ) -> tuple[Leftover | None, str | None]:
+        """The files of a batch that may go, and a note about files that stay although nobody names them."""
+        number, files = batch
+        state = progress.state(number)
+        has_manifest = any(each.key.endswith(f"/{MANIFEST}") for each in files)
+        if state is BatchState.ENDED and has_manifest:
+            named = {MANIFEST, *sink.manifest(number).names}
+            strays = [each for each in files if each.key.rpartition("/")[2] not in named]
+            return (self._leftover(strays, Reason.UNNAMED, backfill_id, number) if strays else None), None
+        if state is BatchState.ENDED:
+            return None, f"batch {number} at {self.store.url} has ended, but has no manifest: its files are left alone"
+        old = [each for each in files if each.modified < self.cutoff]
+        if state is BatchState.OPEN or has_manifest or not old:
+            return None, None
+        is_open = partial(progress.is_open_now, number)
+        return self._leftover(old, Reason.OLD, backfill_id, number, is_open=is_open), None
+
+    def _leftover(
+        self,
+        files: Sequence[StoredObject],
+        reason: Reason,
+        backfill_id: str | None = None,
+        batch_number: int | None = None,
+        *,
+        is_open: Callable[[], bool] | None = None,
+    ) -> Leftover:
+        return Leftover(
+            store=self.store,
+            pipeline=self.pipeline,
+            backfill_id=backfill_id,
+            batch_number=batch_number,
+            reason=reason,
+            objects=len(files),
+            size_bytes=sum(each.size_bytes for each in files),
+            keys=tuple(each.key for each in files),
+            is_open=is_open,
+        )
+
+
+def _is_claimed_by(checkpoint: Checkpoint, path: Store) -> bool:
+    """True if the output at a path is that of a checkpoint. Files of another one must not be judged by this one."""
+    claim, owner = load_claim(path), checkpoint.owner()
+    return claim is not None and owner is not None and claim.owner == owner.checkpoint_id

@@ -1,0 +1,197 @@
+"""Everything that may be deleted in a storage and at its sinks, and why the rest is left alone."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.sweep.found_checkpoint import CheckpointGoneError, FoundCheckpoint, OpenPlace
+from icefloe.batch.sweep.leftover import Leftover, Reason
+from icefloe.batch.sweep.shuffle_folders import ShuffleFolders
+from icefloe.batch.sweep.shuffle_listing import ShuffleListing, list_shuffle
+from icefloe.batch.sweep.sink_files import SinkFiles
+from icefloe.checkpoint.log import Checkpoint
+from icefloe.checkpoint.record_keys import backfill_prefix
+from icefloe.errors import IcefloeError
+from icefloe.pipeline.environment import expand, has_reference
+from icefloe.pipeline.url import url_below
+from icefloe.storage.clock import store_time
+from icefloe.storage.location import open_store
+from icefloe.storage.store import Store, StoredObject
+
+__all__ = ["Survey", "survey_storage"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """The result of a look at a storage.
+
+    Attributes:
+        leftovers: files that may be deleted, in the order in which they are to be deleted.
+        problems: for each place whose checkpoint or sink could not be read, the reason. Its files are left alone.
+        notes: further places that are left alone, for people.
+        places: stores in which writers may have died in the middle of a file.
+    """
+
+    leftovers: tuple[Leftover, ...] = ()
+    problems: tuple[IcefloeError, ...] = ()
+    notes: tuple[str, ...] = ()
+    places: tuple[Store, ...] = ()
+
+    def delete(self) -> tuple[int, tuple[IcefloeError, ...]]:
+        """Deletes the leftovers; returns the number of files, and the errors. An error stops one leftover only."""
+        deleted, problems = 0, _Problems()
+        for leftover in self.leftovers:
+            with problems.noted():
+                deleted += leftover.delete()
+        for place in self.places:
+            with problems.noted():
+                deleted += place.remove_unfinished()
+        return deleted, tuple(problems.found)
+
+
+def survey_storage(
+    storage_url: str,
+    *,
+    older_than_seconds: float,
+    takes_forgotten: bool = False,
+    credentials: Credentials,
+    environ: Mapping[str, str],
+) -> Survey:
+    """Looks for files below ``shuffle/`` of a storage, and at the sinks of its pipelines, that nobody needs.
+
+    Nothing is deleted. An object is written for a moment, because only its time tells the time of the store.
+
+    Args:
+        storage_url: the storage, as pipeline files name it.
+        older_than_seconds: files of no known batch may go if they are older.
+        takes_forgotten: true if the files of a checkpoint that is gone may go as well, once all of them are older.
+        credentials: of storage and sinks.
+        environ: resolves ``${ENV}`` in the path of a sink.
+
+    Raises:
+        TerminalError: the storage cannot be listed, or not be written.
+        TransientError: it did not answer.
+    """
+
+    def open_place(url: str) -> Store:
+        return open_store(url, options=credentials.storage_options)
+
+    shuffle = open_place(url_below(storage_url, "shuffle"))
+    if next(iter(shuffle.list("")), None) is None:
+        return Survey(notes=(f"there are no files below {shuffle.url}",), places=(shuffle,))
+    age = timedelta(seconds=older_than_seconds)
+    cutoff = store_time(shuffle) - age
+    folders = ShuffleFolders(
+        shuffle=shuffle, storage_url=storage_url, open_place=open_place, cutoff=cutoff, takes_forgotten=takes_forgotten
+    )
+    look = _Look(problems=_Problems())
+    listing = list_shuffle(shuffle, cutoff)
+    look.take_folders(folders, listing)
+    # Sinks come first: once the shuffle folder of a backfill is gone, nothing leads to its checkpoint any more.
+    sinks = _sink_files(look.checkpoints, look, age, open_place, credentials, environ)
+    at_sinks = [leftover for sink in sinks for leftover in look.take_sink(sink)]
+    if listing.foreign_objects:
+        look.notes.append(f"{listing.foreign_objects:,} files below {shuffle.url} are not icefloe's: left alone")
+    return Survey(
+        leftovers=(*at_sinks, *_trials(shuffle, listing.trials), *look.leftovers),
+        problems=tuple(look.problems.found),
+        notes=tuple(look.notes),
+        places=(shuffle, *(sink.store for sink in sinks)),
+    )
+
+
+@dataclass(slots=True)
+class _Problems:
+    """Collects errors, so that one place that cannot be read keeps no other from being swept."""
+
+    found: list[IcefloeError] = field(default_factory=list)
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        try:
+            yield
+        except IcefloeError as error:
+            self.found.append(error)
+
+
+@dataclass(slots=True)
+class _Look:
+    """The findings of a survey that is under way."""
+
+    problems: _Problems
+    leftovers: list[Leftover] = field(default_factory=list)
+    checkpoints: dict[str, FoundCheckpoint] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def take_folders(self, folders: ShuffleFolders, listing: ShuffleListing) -> None:
+        """Judges every folder of a listing."""
+        for folder, names in sorted(listing.folders.items(), key=lambda item: item[0].key):
+            if folder.checkpoint_id is None:
+                for batch, counted in names.items():
+                    with self.problems.noted():
+                        self.leftovers.extend(folders.leftovers_of_format_1(folder, batch, counted))
+                continue
+            with self.problems.noted():
+                try:
+                    found = folders.find(folder)
+                except CheckpointGoneError:
+                    if not folders.takes_forgotten:
+                        raise
+                    self.leftovers.extend(folders.forgotten(folder, names))
+                    continue
+                self.checkpoints[found.url] = found
+                self.leftovers.extend(folders.leftovers(folder, found, names))
+
+    def take_sink(self, sink: SinkFiles) -> list[Leftover]:
+        """Judges the files at a sink."""
+        found: list[Leftover] = []
+        with self.problems.noted():
+            found, notes = sink.leftovers()
+            self.notes.extend(notes)
+        return found
+
+
+def _sink_files(
+    checkpoints: Mapping[str, FoundCheckpoint],
+    look: _Look,
+    age: timedelta,
+    open_place: OpenPlace,
+    credentials: Credentials,
+    environ: Mapping[str, str],
+) -> list[SinkFiles]:
+    """The sink of each pipeline of these checkpoints, once, although backfills of it have checkpoints too."""
+    sinks: dict[tuple[str, str], SinkFiles] = {}
+    for found in checkpoints.values():
+        with look.problems.noted():
+            record = found.checkpoint.look().pipeline
+            if record is None or record.result_configuration.get("sink.type") != "files":
+                continue
+            path = expand(str(record.result_configuration["sink.path"]), environ)
+            if has_reference(path):
+                look.notes.append(f"the sink {path} of pipeline {record.name} uses a variable that is not set here")
+                continue
+            below = "" if found.backfill_id is None else f"/{backfill_prefix(found.backfill_id)}"
+            url = found.url.removesuffix(below)
+            store = open_store(path, options=credentials.sink_options)
+            if (path, url) not in sinks and next(iter(store.list("")), None) is not None:
+                sinks[path, url] = SinkFiles(
+                    store=store,
+                    checkpoint=Checkpoint(open_place(url)),
+                    pipeline=record.name,
+                    cutoff=store_time(store) - age,
+                )
+    return list(sinks.values())
+
+
+def _trials(shuffle: Store, trials: Iterable[StoredObject]) -> Iterator[Leftover]:
+    for stored in trials:
+        yield Leftover(
+            store=shuffle,
+            pipeline=None,
+            reason=Reason.OLD,
+            objects=1,
+            size_bytes=stored.size_bytes,
+            keys=(stored.key,),
+        )

@@ -1,0 +1,180 @@
+"""Files of ended batches go, files of open batches stay, and files of no batch go by their age."""
+
+import shutil
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from icefloe.batch.context.folder_marker import MARKER
+from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.sweep.progress import Progress
+from icefloe.checkpoint.log import Checkpoint
+from icefloe.storage.clock import CLOCK_FOLDER
+from icefloe.storage.unfinished import unfinished_name
+from support.pipelines.leftovers import left_in_shuffle
+from support.pipelines.sweeping import aged, survey_of, swept
+from support.pipelines.workshop import OpenBatch, Workshop
+
+
+@pytest.fixture
+def batch(workshop: Workshop) -> OpenBatch:
+    """Batch 1, delivered and not committed."""
+    workshop.append(range(20))
+    workshop.deliver()
+    workshop.update([1], value=2.0)
+    return workshop.open().run_route()
+
+
+def written(path: Path, *, days: float = 0.0) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"of somebody")
+    aged(path, days=days)
+    return path
+
+
+def test_files_of_a_batch_that_has_ended_go_at_once(workshop: Workshop, batch: OpenBatch) -> None:
+    batch.commit()
+    count = len(left_in_shuffle(workshop.storage))
+    assert count > 5
+    [leftover] = survey_of(workshop.storage).leftovers
+    assert (leftover.batch_number, leftover.objects) == (1, count)
+    assert left_in_shuffle(workshop.storage) != []
+    assert swept(workshop.storage) == count
+    assert left_in_shuffle(workshop.storage) == []
+    assert (batch.folder.parent / MARKER).is_file()
+    assert swept(workshop.storage) == 0
+
+
+def test_files_of_an_open_batch_stay_however_old_they_are(workshop: Workshop, batch: OpenBatch) -> None:
+    aged(workshop.storage, days=400)
+    before = left_in_shuffle(workshop.storage)
+    assert swept(workshop.storage, older_than_seconds=0.0, takes_forgotten=True) == 0
+    assert left_in_shuffle(workshop.storage) == before
+    assert batch.deliver().counts["update_after"] == 1
+
+
+def test_files_under_a_number_above_the_latest_go_only_when_they_are_old(workshop: Workshop, batch: OpenBatch) -> None:
+    young = written(batch.folder.parent / "2/plan.json")
+    old = written(batch.folder.parent / "2/tasks/00000.json", days=2)
+    assert swept(workshop.storage) == 1
+    assert (young.exists(), old.exists()) == (True, False)
+    aged(young)
+    assert swept(workshop.storage) == 1
+
+
+def test_a_batch_that_is_opened_after_the_survey_keeps_its_files(workshop: Workshop) -> None:
+    workshop.append(range(20))
+    workshop.deliver()
+    folder = next((workshop.storage / "shuffle/events").iterdir())
+    written(folder / "1/0.0.ab.data", days=2)
+    survey = survey_of(workshop.storage)
+    assert len(survey.leftovers) == 1
+    workshop.append([30])
+    workshop.open()
+    assert survey.delete() == (0, ())
+    assert (folder / "1/0.0.ab.data").exists()
+
+
+def test_the_look_at_the_checkpoint_comes_after_the_listing(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch that was opened between them is known, so that its files stay although they are not young any more."""
+    workshop.append(range(20))
+    workshop.deliver()
+    workshop.append([30])
+    look = Progress.of
+
+    def opened_before(checkpoint: Checkpoint) -> Progress:
+        workshop.open()
+        return look(checkpoint)
+
+    folder = next((workshop.storage / "shuffle/events").iterdir())
+    written(folder / "1/tasks/00000-ab.json", days=2)
+    monkeypatch.setattr(Progress, "of", opened_before)
+    assert survey_of(workshop.storage).leftovers == ()
+
+
+def test_trials_and_files_without_a_batch_go_when_they_are_old(workshop: Workshop, batch: OpenBatch) -> None:
+    folder = batch.folder.parent
+    names = [f"../_probe-{uuid4().hex}", f"../../{CLOCK_FOLDER}/{uuid4().hex}", "notes.txt", "later/x.json"]
+    paths = [written(folder / name) for name in names]
+    assert swept(workshop.storage) == 0
+    aged(paths)
+    assert swept(workshop.storage) == len(names)
+    assert not any(path.exists() for path in paths)
+
+
+def test_files_that_icefloe_does_not_make_stay_and_are_counted(workshop: Workshop, batch: OpenBatch) -> None:
+    theirs = written(workshop.storage / "shuffle/README", days=90)
+    survey = survey_of(workshop.storage)
+    assert survey.notes == (f"1 files below file://{workshop.storage}/shuffle are not icefloe's: left alone",)
+    survey.delete()
+    assert theirs.exists()
+
+
+def test_an_unfinished_file_of_a_killed_writer_goes_with_its_batch(workshop: Workshop, batch: OpenBatch) -> None:
+    batch.commit()
+    hidden = written(batch.folder / unfinished_name("0.0.ab.data"))
+    swept(workshop.storage)
+    assert not hidden.exists()
+
+
+def test_a_backfill_has_its_own_checkpoint_and_leaves_nothing_at_all(workshop: Workshop) -> None:
+    head = workshop.append(range(20))
+    backfill = workshop.open(RangeRequest(up_to_snapshot_id=head)).run_route()
+    assert swept(workshop.storage) == 0
+    backfill.commit()
+    assert swept(workshop.storage) > 3
+    assert [path for path in (workshop.storage / "shuffle").rglob("*") if path.is_file()] == []
+    assert workshop.deliver(RangeRequest(up_to_snapshot_id=head)) is None
+
+
+def test_a_checkpoint_elsewhere_is_found_by_the_marker(workshop: Workshop) -> None:
+    workshop.set(checkpoint=f"file://{workshop.folder}/elsewhere")
+    workshop.append(range(20))
+    workshop.open().run_route().commit()
+    assert swept(workshop.storage) > 3
+    assert left_in_shuffle(workshop.storage) == []
+
+
+def test_a_folder_of_an_earlier_release_has_its_checkpoint_at_the_usual_place(workshop: Workshop) -> None:
+    head = workshop.append(range(20))
+    for batch in (workshop.open(), workshop.open(RangeRequest(up_to_snapshot_id=head))):
+        (batch.folder.parent / MARKER).unlink()
+        batch.run_route().commit()
+    assert swept(workshop.storage) > 6
+    assert left_in_shuffle(workshop.storage) == []
+
+
+@pytest.mark.parametrize("has_marker", [True, False])
+@pytest.mark.parametrize("is_made_again", [True, False])
+def test_files_of_a_checkpoint_that_is_gone_stay_until_somebody_says_that_it_is_forgotten(
+    workshop: Workshop, batch: OpenBatch, has_marker: bool, is_made_again: bool
+) -> None:
+    shutil.rmtree(workshop.storage / "checkpoints")
+    if is_made_again:
+        workshop.set(sink={"type": "files", "path": f"file://{workshop.folder}/again"}).open()
+    if not has_marker:
+        (batch.folder.parent / MARKER).unlink()
+    before = left_in_shuffle(workshop.storage)
+    aged(batch.folder.parent)
+    survey = survey_of(workshop.storage)
+    [problem] = survey.problems
+    checkpoint_id, url = batch.folder.parent.name, f"file://{workshop.storage}/checkpoints/events"
+    assert f"belong to checkpoint {checkpoint_id} of pipeline events, which is not at {url}" in problem.sentence
+    survey.delete()
+    assert left_in_shuffle(workshop.storage) == before
+
+    aged(batch.folder / "plan.json", days=0)
+    assert swept(workshop.storage, takes_forgotten=True) == 0
+    aged(batch.folder / "plan.json")
+    assert swept(workshop.storage, takes_forgotten=True) > 5
+    assert not any(path.is_file() for path in batch.folder.parent.rglob("*"))
+
+
+def test_a_storage_without_shuffle_files_is_left_as_it_is(tmp_path: Path) -> None:
+    survey = survey_of(tmp_path / "none")
+    assert survey.notes == (f"there are no files below file://{tmp_path}/none/shuffle",)
+    assert survey.delete() == (0, ())
+    assert list(tmp_path.iterdir()) == []
