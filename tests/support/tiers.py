@@ -1,10 +1,21 @@
 """Which cases only a release must pass."""
 
+import os
+from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import pytest
 
-__all__ = ["extended"]
+__all__ = ["EVERY_PLACE", "extended", "places"]
+
+EVERY_PLACE = "ICEFLOE_EVERY_PLACE"
+"""The environment variable that makes the tests of a release try each place of a run, which takes an hour."""
+
+
+def places(step: int) -> Iterator[int]:
+    """The places of a run to try, from 1 on, without end: one of so many, or each if the environment says so."""
+    return count(1, 1 if os.environ.get(EVERY_PLACE) else step)
 
 
 def extended(*values: Any) -> Any:

@@ -1,0 +1,69 @@
+"""Whichever write, sync or link of a run fails: the run says so and may be tried again, and the next run is exact."""
+
+import os
+from itertools import takewhile
+from pathlib import Path
+
+import pytest
+
+from faults.scenarios import SCENARIOS, Place, recorded_states
+from icefloe.errors import TransientError
+from support.fakes.disks import FAULTS, DiskFault, failing_disk
+from support.tables.table_states import TableStates
+from support.tiers import places
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+PLACES = 3
+STEP = 19
+
+
+@pytest.fixture(scope="module")
+def states(tmp_path_factory: pytest.TempPathFactory) -> TableStates:
+    return recorded_states(tmp_path_factory.mktemp("disks"))
+
+
+def fail_at(fault: DiskFault, name: str, nth: int, folder: Path, states: TableStates) -> bool:
+    """False if the run has fewer such calls."""
+    place = SCENARIOS[name].place(folder / f"{name}{nth}", states)
+    with failing_disk(fault, nth, place.folder) as struck:
+        error = error_of(place)
+    if not struck:
+        assert error is None
+        return False
+    # A short write goes on where it stopped; what only tidies up may fail unseen.
+    assert isinstance(error, TransientError | None), (struck, error)
+    assert error is None or os.strerror(fault.code or 0) in error.sentence, (struck, error)
+    place.require_exact()
+    left = [path for path in place.folder.rglob("*#0") if path.is_file()]
+    assert left == []
+    return True
+
+
+def error_of(place: Place) -> BaseException | None:
+    try:
+        place.late_run()()
+    except Exception as error:  # noqa: BLE001 - judged by the caller
+        return error
+    return None
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
+@pytest.mark.parametrize("name", ["load", "changes"])
+def test_a_run_whose_disk_fails_at_some_call_can_be_repeated(
+    fault: DiskFault, name: str, tmp_path: Path, states: TableStates
+) -> None:
+    first = 1 + FAULTS.index(fault)
+    for nth in range(first, first + STEP * PLACES, STEP):
+        if not fail_at(fault, name, nth, tmp_path, states):
+            assert nth > first
+            break
+
+
+@pytest.mark.parametrize("fault", [pytest.param(fault, marks=pytest.mark.extended, id=str(fault)) for fault in FAULTS])
+@pytest.mark.parametrize("name", ["load", "parts", "changes", "moves", "damaged", "backfill"])
+def test_a_run_whose_disk_fails_at_any_call_can_be_repeated(
+    fault: DiskFault, name: str, tmp_path: Path, states: TableStates
+) -> None:
+    failed = list(takewhile(bool, (fail_at(fault, name, place, tmp_path, states) for place in places(11))))
+    assert failed

@@ -1,0 +1,103 @@
+"""Faults that the kernel gives to a real process.
+
+They end as the same faults in test_disk_faults.py do, which meets them at every call.
+"""
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from faults.scenarios import SCENARIOS, Place, Stores, recorded_states
+from support.missing import missing, require_program
+from support.pipelines.workspace import ROOT, Outcome
+from support.tables.table_states import TableStates
+from support.tiers import extended
+
+pytestmark = pytest.mark.slow
+
+FEW_FILES = 40
+"""Open files that a process may have: a run needs about half as many."""
+
+
+@pytest.fixture(scope="module")
+def states(tmp_path_factory: pytest.TempPathFactory) -> TableStates:
+    return recorded_states(tmp_path_factory.mktemp("kernel"))
+
+
+def run(place: Place, *before: str, limits: Mapping[int, int] | None = None) -> Outcome:
+    """The late run of a place as a process, behind other words of its command."""
+    return process([*before, sys.executable, "-B", "-m", "icefloe", "run", str(place.pipelines[0]), "--json"], limits)
+
+
+def process(command: Sequence[str], limits: Mapping[int, int] | None = None) -> Outcome:
+    def limit() -> None:
+        for name, value in (limits or {}).items():
+            resource.setrlimit(name, (value, value))
+
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": str(ROOT / "plugins")}, capture_output=True, text=True, timeout=120,
+        preexec_fn=limit,
+    )  # fmt: skip
+    return Outcome(code=done.returncode, out=done.stdout, err=done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("name", "nth"),
+    [("changes", 30), *(extended(name, nth) for name in ("load", "changes") for nth in (1, 8, 15, 40))],
+)
+def test_a_sync_that_fails_is_a_failure_to_try_again(name: str, nth: int, tmp_path: Path, states: TableStates) -> None:
+    require_program("strace")
+    place = SCENARIOS[name].place(tmp_path / "place", states)
+    trace = tmp_path / "trace"
+    strace = ["strace", "-f", "--seccomp-bpf", "-o", str(trace), "-e", "trace=fsync"]
+    failed = run(place, *strace, "-e", f"inject=fsync:error=EIO:when={nth}")
+    assert "(INJECTED)" in trace.read_text(), "the run syncs less often"
+    assert "Input/output error; try again, and check this machine's disk" in failed.err.splitlines()[-1]
+    # The record of a phase decides nothing: without it the run goes on.
+    assert failed.code == (0 if "/phases/" in failed.err else 75), failed
+    place.require_exact()
+
+
+def test_a_process_that_may_open_few_files_delivers_or_asks_for_more(tmp_path: Path, states: TableStates) -> None:
+    place = SCENARIOS["changes"].place(tmp_path / "place", states)
+    codes = [run(place, limits={resource.RLIMIT_NOFILE: limit}).code for limit in (FEW_FILES // 2, FEW_FILES)]
+    assert set(codes) <= {0, 75}
+    assert codes[-1] == 0, "it needs more than it did"
+    place.require_exact()
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of its own, on which a test leaves as much room as it wants."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(folder)], capture_output=True)
+    if done.returncode:
+        missing("this machine mounts no tmpfs", done.stderr.decode().strip())
+    yield folder
+    subprocess.run(["umount", str(folder)], capture_output=True)
+
+
+def leave_room(disk: Path, free_bytes: int | None) -> None:
+    """Leaves that many bytes free; None: enough of them."""
+    found = os.statvfs(disk)
+    size = "16m" if free_bytes is None else (found.f_blocks - found.f_bfree) * found.f_frsize + free_bytes
+    subprocess.run(["mount", "-o", f"remount,size={size}", str(disk)], check=True)
+
+
+@pytest.mark.parametrize(("name", "pages"), [("changes", 9), *(extended("load", pages) for pages in (1, 4, 8))])
+def test_a_batch_that_fills_its_disk_goes_on_when_there_is_room(
+    name: str, pages: int, tmp_path: Path, states: TableStates, disk: Path
+) -> None:
+    place = SCENARIOS[name].place(tmp_path / "place", states, Stores(folder=disk, url=f"file://{disk}"))
+    leave_room(disk, pages * resource.getpagesize())
+    full = run(place)
+    assert full.code == 75, full
+    assert "No space left on device; try again, and check this machine's disk" in full.err.splitlines()[-1]
+    leave_room(disk, None)
+    place.require_exact()
