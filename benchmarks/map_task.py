@@ -12,6 +12,7 @@ from icefloe.batch.plan.make_plan import PlanLabels, make_plan
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.identity import Identity
 from icefloe.documents import dump_document
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.steps.steps import plan_range
 from icefloe.iceberg.table import table_name
 from icefloe.shuffle.blocks import block_schema
@@ -37,8 +38,8 @@ class MapTaskResult:
 
 def map_task_inputs(table: Table, attempt: int) -> MapInputs:
     """The second snapshot of the table as a batch of one map task, which nobody has run yet."""
-    first = table.metadata.snapshots[0].snapshot_id
-    snapshots = plan_range(table, after_snapshot_id=first)
+    loaded, first = LoadedTable.of(table), table.metadata.snapshots[0].snapshot_id
+    snapshots = plan_range(loaded, after_snapshot_id=first)
     spec = BatchSpec(
         after_snapshot_id=snapshots.after_snapshot_id,
         up_to_snapshot_id=snapshots.up_to_snapshot_id,
@@ -46,7 +47,7 @@ def map_task_inputs(table: Table, attempt: int) -> MapInputs:
         identity=Identity(policy="pipeline", columns=("flight_id",)),
         cores=1,
     )
-    planned_batch = make_plan(table, spec, PlanLabels(pipeline="benchmark", table=table_name(table)), cores=1)
+    planned_batch = make_plan(loaded, spec, PlanLabels(pipeline="benchmark", table=table_name(table)), cores=1)
     store = open_store(f"memory://benchmark-{attempt}")
     [task] = planned_batch.tasks
     store.put(task_key(task.map_id, planned_batch.plan.map_task_digests[0]), dump_document(task))

@@ -16,6 +16,7 @@ from rich.console import Console
 from benchmarks.deleted_tables import deleted_tables
 from benchmarks.run import FOLDER, best_of, use_one_core
 from icefloe.api import read_changes
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.scan.scan_tasks import ScanPlan, plan_scan_tasks
 from icefloe.iceberg.steps.steps import plan_range
 from support.spark.spark_lab import SparkLab
@@ -44,7 +45,8 @@ def main() -> int:
 
 
 def planned(table: Table, after_snapshot_id: int) -> ScanPlan:
-    return plan_scan_tasks(table, plan_range(table, after_snapshot_id=after_snapshot_id).steps)
+    loaded = LoadedTable.of(table)
+    return plan_scan_tasks(loaded, plan_range(loaded, after_snapshot_id=after_snapshot_id).steps)
 
 
 def read_raw(plan: ScanPlan) -> int:

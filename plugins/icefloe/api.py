@@ -31,6 +31,7 @@ from icefloe.engines.local import LocalEngine
 from icefloe.errors import UsageError
 from icefloe.flow import Route
 from icefloe.iceberg.catalog.encryption import refuse_encrypted
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import Table, table_name
 from icefloe.storage.location import open_store
@@ -95,10 +96,11 @@ def read_changes(
         after_timestamp=after_timestamp,
         up_to_timestamp=up_to_timestamp,
     )
-    snapshots = plan_request(table, request, branch=branch, on_rollback="compensate", commit_groups=commit_groups)
+    loaded = LoadedTable.of(table)
+    snapshots = plan_request(loaded, request, branch=branch, on_rollback="compensate", commit_groups=commit_groups)
     schema = TableSchema.at(table.metadata, snapshots.up_to_snapshot_id, after_snapshot_id=snapshots.after_snapshot_id)
     planned_batch = make_plan(
-        table,
+        loaded,
         BatchSpec(
             after_snapshot_id=snapshots.after_snapshot_id,
             up_to_snapshot_id=snapshots.up_to_snapshot_id,

@@ -8,10 +8,18 @@ import pytest
 from pyiceberg.expressions import EqualTo
 from pyiceberg.table import Table
 
-from icefloe.iceberg.scan.scan_tasks import plan_scan_tasks
 from icefloe.iceberg.step import StepKind
-from icefloe.iceberg.steps.steps import SnapshotRange, plan_range
-from support.tables.planning_tables import expected_weights, live_files, make_table, planned_weights, rows, snapshot_ids
+from icefloe.iceberg.steps.steps import SnapshotRange
+from support.tables.planning_tables import (
+    expected_weights,
+    live_files,
+    make_table,
+    plan_range,
+    plan_scan_tasks,
+    planned_weights,
+    rows,
+    snapshot_ids,
+)
 
 _STEPS = 18
 

@@ -71,8 +71,8 @@ STEPS: Final = (
     Mutation(
         name="the end of a range on a branch is the head of main",
         path="iceberg/history/passage.py",
-        before="head = self.history.head(self.branch)",
-        after="head = self.history.head()",
+        before="head = self.table.history.head(self.branch)",
+        after="head = self.table.history.head()",
         suite=("tests/spark/test_commit_groups.py::test_commits_on_two_branches_at_once_keep_their_own_steps",),
     ),
     Mutation(

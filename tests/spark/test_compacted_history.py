@@ -9,8 +9,7 @@ from icefloe.batch.plan.plan_of_batch import ScanTooLargeError
 from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.flow import Route
 from icefloe.iceberg.history.history import ExpiredHistoryError
-from icefloe.iceberg.scan.scan_tasks import plan_scan_tasks
-from icefloe.iceberg.steps.steps import plan_range
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from spark.moving_table import (
     EVERY_VARIANT,
     VARIANTS,
@@ -29,6 +28,7 @@ from spark.range_check import changes_of, check_range, check_ranges
 from support.spark.java_states import JavaStates
 from support.spark.java_writers import JavaWriters
 from support.spark.spark_table import SparkTable
+from support.tables.planning_tables import plan_range, plan_scan_tasks
 
 pytestmark = pytest.mark.spark
 
@@ -47,7 +47,9 @@ def test_the_bytes_of_a_batch_are_those_of_its_data_files_and_delete_files_each_
     sizes = [plan_scan_tasks(loaded, steps[:count]).file_size_bytes for count in range(1, len(steps) + 1)]
     assert sizes == sorted(sizes)
     for bound in {size + more for size in sizes for more in (-1, 0)}:
-        assert steps_within(loaded, steps, max_bytes=bound) == max(1, sum(size <= bound for size in sizes))
+        assert steps_within(LoadedTable.of(loaded), steps, max_bytes=bound) == max(
+            1, sum(size <= bound for size in sizes)
+        )
     workshop = followed(table, tmp_path, initial_load="from_earliest", max_bytes_per_batch=sizes[2])
     check_batch(workshop, table, table.snapshot_ids()[:3])
     with pytest.raises(ScanTooLargeError, match="would read"):

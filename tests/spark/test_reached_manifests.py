@@ -5,10 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from icefloe.api import read_changes
-from icefloe.iceberg.scan.scan_tasks import plan_scan_tasks
-from icefloe.iceberg.steps.steps import plan_range
 from support.spark.row_counts import difference, weights_of
 from support.spark.spark_table import SparkTable
+from support.tables.planning_tables import plan_range, plan_scan_tasks
 
 pytestmark = pytest.mark.spark
 

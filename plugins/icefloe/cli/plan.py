@@ -13,6 +13,7 @@ from icefloe.cli.shown_values import id_text
 from icefloe.engines.run_batch import phase_runner
 from icefloe.errors import IcefloeError
 from icefloe.flow import Route
+from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.lag import lag
 from icefloe.units import format_bytes, id_json, time_of_us
 
@@ -152,7 +153,7 @@ def _rest(batch: NextBatch, planned_batch: PlannedBatch) -> int | None:
     if planned_batch.plan.backfill_id is not None:
         return None
     session, up_to = batch.session, planned_batch.plan.up_to_snapshot_id
-    return lag(session.table, branch=session.pipeline.branch, cursor_snapshot_id=up_to).snapshots
+    return lag(History.of(session.table), branch=session.pipeline.branch, cursor_snapshot_id=up_to).snapshots
 
 
 def _partitions(planned_batch: PlannedBatch) -> str:

@@ -17,7 +17,7 @@ from icefloe.engines.run_batch import BatchRun, LocalPhases, phase_runner, run_b
 from icefloe.errors import UsageError
 from icefloe.flow import Route
 from icefloe.iceberg.catalog.catalogs import UnknownTableError
-from icefloe.iceberg.history.history import UnknownBranchError
+from icefloe.iceberg.history.history import History, UnknownBranchError
 from icefloe.iceberg.history.lag import lag
 from icefloe.pipeline.model import Pipeline
 from icefloe.units import format_bytes, id_json
@@ -64,7 +64,7 @@ def _left(session: PipelineSession, report: BatchReport | None) -> int:
     """Number of snapshots left to later batches, in the table as the run found it; 0 after a backfill."""
     if report is None or report.backfill_id is not None:
         return 0
-    behind = lag(session.table, branch=session.pipeline.branch, cursor_snapshot_id=report.up_to_snapshot_id)
+    behind = lag(History.of(session.table), branch=session.pipeline.branch, cursor_snapshot_id=report.up_to_snapshot_id)
     return behind.snapshots or 0
 
 

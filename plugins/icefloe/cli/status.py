@@ -11,7 +11,7 @@ from icefloe.cli.pipeline_session import load_named_pipeline, open_session
 from icefloe.cli.screen import Screen
 from icefloe.errors import IcefloeError
 from icefloe.iceberg.history.expiry import next_expiry_ms
-from icefloe.iceberg.history.history import head
+from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.lag import Lag, lag
 from icefloe.units import id_json, time_of_us
 
@@ -34,9 +34,10 @@ def _document(session: PipelineSession) -> dict[str, object]:
     view = checkpoint.look()
     cursor, opened = view.cursor, view.opened
     cursor_id = None if cursor is None else cursor.snapshot_id
-    newest = head(session.table, pipeline.branch)
+    history = History.of(session.table)
+    newest = history.head(pipeline.branch)
     loading = None if cursor is None else cursor.load_part
-    behind = lag(session.table, branch=pipeline.branch, cursor_snapshot_id=cursor_id, is_loading=loading is not None)
+    behind = lag(history, branch=pipeline.branch, cursor_snapshot_id=cursor_id, is_loading=loading is not None)
     return {
         "pipeline": pipeline.name,
         "table": pipeline.table,

@@ -5,13 +5,16 @@ import pytest
 
 from icefloe.batch.open.range_request import RangeRequest, plan_request
 from icefloe.errors import UsageError
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.steps.steps import SnapshotRange
 from support.pipelines.workshop import Workshop
 
 
 def planned(workshop: Workshop, **bounds: Any) -> tuple[int | None, int | None]:
     request = RangeRequest(**bounds)
-    found = plan_request(workshop.table, request, branch="main", on_rollback="compensate", commit_groups="fuse")
+    found = plan_request(
+        LoadedTable.of(workshop.table), request, branch="main", on_rollback="compensate", commit_groups="fuse"
+    )
     return found.after_snapshot_id, found.up_to_snapshot_id
 
 
@@ -67,5 +70,7 @@ def test_a_range_that_ends_before_the_first_snapshot_is_empty(workshop: Workshop
     first = workshop.append([1])
     before = time_of(workshop, first) - timedelta(hours=1)
     request = RangeRequest(up_to_timestamp=before)
-    found = plan_request(workshop.table, request, branch="main", on_rollback="compensate", commit_groups="fuse")
+    found = plan_request(
+        LoadedTable.of(workshop.table), request, branch="main", on_rollback="compensate", commit_groups="fuse"
+    )
     assert found == SnapshotRange(after_snapshot_id=None, up_to_snapshot_id=None)

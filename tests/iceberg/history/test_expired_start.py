@@ -6,8 +6,7 @@ from pyiceberg.table import Table
 
 from icefloe.errors import TransientError
 from icefloe.iceberg.history.history import ExpiredHistoryError
-from icefloe.iceberg.steps.steps import plan_range
-from support.tables.planning_tables import edit_metadata, make_table, rows, snapshot_ids
+from support.tables.planning_tables import edit_metadata, make_table, plan_range, rows, snapshot_ids
 
 
 @pytest.fixture

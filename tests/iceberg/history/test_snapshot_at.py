@@ -5,11 +5,16 @@ import pytest
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import SnapshotLogEntry
 
+from icefloe.iceberg.history import snapshot_at as under_test
 from icefloe.iceberg.history.history import ExpiredHistoryError, UnknownBranchError
-from icefloe.iceberg.history.snapshot_at import snapshot_at
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from support.tables.planning_tables import edit_metadata, make_table, rows, snapshot_ids
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def snapshot_at(table: Table, timestamp: datetime, **options: str) -> int | None:
+    return under_test.snapshot_at(LoadedTable.of(table), timestamp, **options)
 
 
 def logged(folder: Path, *order: int, count: int = 3) -> tuple[Table, list[int]]:

@@ -14,8 +14,7 @@ from icefloe.iceberg.history.summaries import (
     total_records,
 )
 from icefloe.iceberg.step import Step
-from icefloe.iceberg.steps.steps import plan_range
-from support.tables.planning_tables import edit_metadata, make_table, rows, snapshot_ids
+from support.tables.planning_tables import edit_metadata, make_table, plan_range, rows, snapshot_ids
 
 
 def snapshot(**summary: str) -> Snapshot:

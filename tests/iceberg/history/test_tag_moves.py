@@ -6,7 +6,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Summary
 
 from icefloe.iceberg.history.history import ExpiredHistoryError, NotAnAncestorError, UnknownBranchError
-from icefloe.iceberg.history.metadata_log import MetadataFiles
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.tag_moves import find_tag_passage
 from icefloe.iceberg.step import StepKind
 from icefloe.iceberg.steps.steps import SnapshotRange, steps_of
@@ -33,9 +33,9 @@ def move(table: Table, snapshot_id: int) -> int:
 
 
 def moved(table: Table, after_snapshot_id: int, *, tag: str = "v", on_rollback: Any = "fail") -> SnapshotRange:
-    files = MetadataFiles.of(table)
-    passage = find_tag_passage(table, files, tag=tag, after_snapshot_id=after_snapshot_id, on_rollback=on_rollback)
-    return steps_of(passage, files)
+    loaded = LoadedTable.of(table)
+    passage = find_tag_passage(loaded, tag=tag, after_snapshot_id=after_snapshot_id, on_rollback=on_rollback)
+    return steps_of(passage, loaded)
 
 
 def test_a_tag_that_was_not_moved_has_no_step(table: Table) -> None:

@@ -11,10 +11,17 @@ from pyroaring import FrozenBitMap
 
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.history.history import UnknownSnapshotError
-from icefloe.iceberg.scan.scan_tasks import ScanPlan, ScanTask, Term, plan_scan_tasks
+from icefloe.iceberg.scan.scan_tasks import ScanPlan, ScanTask, Term
 from icefloe.iceberg.step import StepKind
-from icefloe.iceberg.steps.steps import plan_range
-from support.tables.planning_tables import expected_weights, make_table, planned_weights, rows, snapshot_ids
+from support.tables.planning_tables import (
+    expected_weights,
+    make_table,
+    plan_range,
+    plan_scan_tasks,
+    planned_weights,
+    rows,
+    snapshot_ids,
+)
 
 
 def weights(task: ScanTask) -> list[tuple[int, int]]:

@@ -5,8 +5,7 @@ from pathlib import Path
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Summary
 
-from icefloe.iceberg.steps.steps import plan_range
-from support.tables.planning_tables import edit_metadata, make_table, rows
+from support.tables.planning_tables import edit_metadata, make_table, plan_range, rows
 
 
 def appended(folder: Path, count: int, **properties: str) -> Table:

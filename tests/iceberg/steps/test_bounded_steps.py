@@ -7,8 +7,8 @@ from pyiceberg.table import Table
 from iceberg.steps.planned_ranges import as_replace
 from icefloe.iceberg.history.metadata_log import MetadataLog
 from icefloe.iceberg.step import StepKind
-from icefloe.iceberg.steps.steps import SnapshotRange, plan_range
-from support.tables.planning_tables import make_table, rows, snapshot_ids
+from icefloe.iceberg.steps.steps import SnapshotRange
+from support.tables.planning_tables import make_table, plan_range, rows, snapshot_ids
 
 
 def in_batches(table: Table, *, max_steps: int, **options: Any) -> list[SnapshotRange]:

@@ -7,8 +7,7 @@ from icefloe.iceberg.history.history import (
     ExpiredHistoryError,
 )
 from icefloe.iceberg.step import StepKind
-from icefloe.iceberg.steps.steps import plan_range
-from support.tables.planning_tables import edit_metadata, make_table, rows, snapshot_ids
+from support.tables.planning_tables import edit_metadata, make_table, plan_range, rows, snapshot_ids
 
 
 def test_an_expired_start_that_is_still_a_parent_is_fine(tmp_path: Path) -> None:

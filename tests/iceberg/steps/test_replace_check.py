@@ -42,16 +42,11 @@ class Tables:
         return replace(written, added_rows_count=counts[ADDED], existing_rows_count=counts[EXISTING])
 
     def check(self, before: list[ManifestFile] | None, after: list[ManifestFile]) -> str | None:
-        self.reader.lists = {REPLACE: after} | ({} if before is None else {1: before})
-        summary = Summary(Operation.REPLACE)
-        there = {
-            snapshot_id: Snapshot(
-                snapshot_id=snapshot_id, parent_snapshot_id=snapshot_id - 1, timestamp_ms=0, manifest_list="",
-                summary=summary,
-            )
-            for snapshot_id in self.reader.lists
-        }  # fmt: skip
-        return check_replace(there[REPLACE], there.get(1), self.reader, table="db.t")
+        snapshot = Snapshot(
+            snapshot_id=REPLACE, parent_snapshot_id=1, timestamp_ms=0, manifest_list="",
+            summary=Summary(Operation.REPLACE),
+        )  # fmt: skip
+        return check_replace(snapshot, before, after, self.reader, table="db.t")
 
 
 @pytest.mark.parametrize("says_counts", [True, False])

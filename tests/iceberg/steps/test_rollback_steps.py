@@ -7,8 +7,7 @@ from icefloe.iceberg.history.history import (
     NotAnAncestorError,
 )
 from icefloe.iceberg.step import StepKind
-from icefloe.iceberg.steps.steps import plan_range
-from support.tables.planning_tables import edit_metadata, rows, snapshot_ids
+from support.tables.planning_tables import edit_metadata, plan_range, rows, snapshot_ids
 
 
 def test_a_range_backwards_is_refused_even_where_rollbacks_are_compensated(tmp_path: Path) -> None:

@@ -12,8 +12,7 @@ from icefloe.iceberg.history.history import (
     UnknownSnapshotError,
 )
 from icefloe.iceberg.step import StepKind
-from icefloe.iceberg.steps.steps import plan_range
-from support.tables.planning_tables import edit_metadata, make_table, rows, snapshot_ids
+from support.tables.planning_tables import edit_metadata, make_table, plan_range, rows, snapshot_ids
 
 
 def test_a_range_is_the_commits_after_its_start_up_to_its_end(tmp_path: Path) -> None:

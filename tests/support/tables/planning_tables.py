@@ -1,6 +1,7 @@
 """Small tables for the tests of planning, and the oracle that knows nothing of manifests added or deleted."""
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,12 @@ import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
+from icefloe.iceberg.history.loaded_table import LoadedTable
+from icefloe.iceberg.scan import scan_tasks
 from icefloe.iceberg.scan.scan_tasks import ScanPlan
 from icefloe.iceberg.step import Step, StepKind
+from icefloe.iceberg.steps import steps
+from icefloe.iceberg.steps.steps import SnapshotRange
 from support.catalogs import open_sql_catalog
 
 
@@ -34,6 +39,16 @@ def make_table(folder: Path, *, name: str = "events", format_version: int = 2, *
 def snapshot_ids(table: Table) -> list[int]:
     """In the order of commit."""
     return [snapshot.snapshot_id for snapshot in table.metadata.snapshots]
+
+
+def plan_range(table: Table, **options: Any) -> SnapshotRange:
+    """The range of a table, as it is now."""
+    return steps.plan_range(LoadedTable.of(table), **options)
+
+
+def plan_scan_tasks(table: Table, of: Sequence[Step], **options: Any) -> ScanPlan:
+    """The files that steps of a table read, as it is now."""
+    return scan_tasks.plan_scan_tasks(LoadedTable.of(table), of, **options)
 
 
 def live_files(table: Table, snapshot_id: int | None) -> Counter[str]:

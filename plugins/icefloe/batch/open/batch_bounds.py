@@ -4,24 +4,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from icefloe.iceberg.history.history import ExpiredHistoryError, History
-from icefloe.iceberg.history.metadata_log import MetadataFiles
+from icefloe.iceberg.history.history import ExpiredHistoryError
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.passage import Passage
 from icefloe.iceberg.history.summaries import file_bytes_bound
 from icefloe.iceberg.load_part import LoadPart
 from icefloe.iceberg.scan.scan_tasks import ScanPlan, plan_scan_tasks
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.iceberg.steps.steps import SnapshotRange, steps_of
-from icefloe.iceberg.table import Table
 from icefloe.pipeline.model import Pipeline
 
 
-def first_within(passage: Passage, files: MetadataFiles, table: Table, pipeline: Pipeline) -> SnapshotRange:
+def first_within(passage: Passage, table: LoadedTable, pipeline: Pipeline) -> SnapshotRange:
     """The first steps of a passage that fit into one batch; at least one step, or one file of a load.
 
     Args:
         passage: the snapshots to deliver.
-        files: of the table's metadata.
         table: as loaded.
         pipeline: its ``commit_groups``, ``max_steps_per_batch`` and ``max_bytes_per_batch`` decide.
 
@@ -29,27 +27,26 @@ def first_within(passage: Passage, files: MetadataFiles, table: Table, pipeline:
         TerminalError, TransientError: see `steps_of` and `plan_scan_tasks`.
     """
     max_bytes = pipeline.max_bytes_per_batch
-    snapshots = steps_of(passage, files, commit_groups=pipeline.commit_groups, max_steps=pipeline.max_steps_per_batch)
+    snapshots = steps_of(passage, table, commit_groups=pipeline.commit_groups, max_steps=pipeline.max_steps_per_batch)
     fitting = steps_within(table, snapshots.steps, max_bytes=max_bytes)
     if fitting < len(snapshots.steps):
-        snapshots = steps_of(passage, files, commit_groups=pipeline.commit_groups, max_steps=fitting)
+        snapshots = steps_of(passage, table, commit_groups=pipeline.commit_groups, max_steps=fitting)
     return _first_part(table, snapshots, max_bytes=max_bytes)
 
 
-def next_part(table: Table, delivered: LoadPart, *, snapshot_id: int, max_bytes: int) -> SnapshotRange:
+def next_part(table: LoadedTable, delivered: LoadPart, *, snapshot_id: int, max_bytes: int) -> SnapshotRange:
     """The next files of a load after the delivered ones. The range begins and ends at the load's snapshot.
 
     Raises:
         ExpiredHistoryError: the snapshot expired, and its files with it.
         TerminalError: its manifests list other files than when the load began.
     """
-    history = History.of(table)
-    snapshot = history.snapshots.get(snapshot_id)
+    snapshot = table.history.snapshots.get(snapshot_id)
     if snapshot is None:
         raise ExpiredHistoryError(
-            f"the initial load of table {history.table_name} has delivered {delivered.stop_file} of "
+            f"the initial load of table {table.name} has delivered {delivered.stop_file} of "
             f"{delivered.num_files} files of snapshot {snapshot_id}, which has expired since",
-            table=history.table_name,
+            table=table.name,
             snapshot_id=snapshot_id,
         )
     step = Step.initial(snapshot_id, timestamp_ms=snapshot.timestamp_ms)
@@ -61,7 +58,7 @@ def next_part(table: Table, delivered: LoadPart, *, snapshot_id: int, max_bytes:
     )
 
 
-def steps_within(table: Table, steps: Sequence[Step], *, max_bytes: int) -> int:
+def steps_within(table: LoadedTable, steps: Sequence[Step], *, max_bytes: int) -> int:
     """Number of leading steps that read at most ``max_bytes`` of files together, each file once; at least one.
 
     If the snapshots' summaries prove that all steps fit, no manifest is read.
@@ -80,7 +77,7 @@ def leading_within(sizes: Iterable[int], *, max_bytes: int) -> int:
     return max(1, sum(total <= max_bytes for total in accumulate(sizes)))
 
 
-def _first_part(table: Table, snapshots: SnapshotRange, *, max_bytes: int) -> SnapshotRange:
+def _first_part(table: LoadedTable, snapshots: SnapshotRange, *, max_bytes: int) -> SnapshotRange:
     """The range as it is, or only the first files of its load if the load alone reads more than ``max_bytes``.
 
     A range that holds more steps than its load already fits.
@@ -104,9 +101,9 @@ def _first_part(table: Table, snapshots: SnapshotRange, *, max_bytes: int) -> Sn
     )
 
 
-def _surely_fit(table: Table, steps: Sequence[Step], *, max_bytes: int) -> bool:
+def _surely_fit(table: LoadedTable, steps: Sequence[Step], *, max_bytes: int) -> bool:
     """True if the snapshots' summaries prove that steps read at most ``max_bytes``."""
-    bound = file_bytes_bound(History.of(table).snapshots, steps)
+    bound = file_bytes_bound(table.history.snapshots, steps)
     return bound is not None and bound <= max_bytes
 
 

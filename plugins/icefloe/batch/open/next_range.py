@@ -1,20 +1,17 @@
 """The snapshots that a pipeline's next batch covers."""
 
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, Literal
 
 from icefloe.batch.open.batch_bounds import first_within, next_part
 from icefloe.checkpoint.log import Cursor
-from icefloe.iceberg.history.history import ExpiredHistoryError, History
+from icefloe.iceberg.history.history import ExpiredHistoryError
 from icefloe.iceberg.history.lag import lag
-from icefloe.iceberg.history.metadata_log import MetadataFiles
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.passage import Passage, find_passage
 from icefloe.iceberg.history.tag_moves import find_tag_passage
-from icefloe.iceberg.load_part import LoadPart
 from icefloe.iceberg.steps.steps import SnapshotRange
-from icefloe.iceberg.table import Table
 from icefloe.pipeline.model import Pipeline
 
 logger = logging.getLogger(__name__)
@@ -23,7 +20,7 @@ _CONTINUOUS: Final = "@continuous"
 _LOADS: Final[dict[str, Literal["full", "from_earliest"]]] = {"full": "full", "from_earliest": "from_earliest"}
 
 
-def next_range(table: Table, pipeline: Pipeline, cursor: Cursor | None) -> SnapshotRange | None:
+def next_range(table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None) -> SnapshotRange | None:
     """The range after the cursor, or the range of the initial load; None if the branch or tag has not moved.
 
     The range ends when a bound of a batch is reached, but never inside a commit. The first commit is taken whatever its
@@ -40,46 +37,38 @@ def next_range(table: Table, pipeline: Pipeline, cursor: Cursor | None) -> Snaps
         TerminalError: see `find_passage`.
     """
     if cursor is None and pipeline.initial_load == "from_now":
-        head = History.of(table).head(pipeline.branch)
+        head = table.history.head(pipeline.branch)
         return SnapshotRange(after_snapshot_id=None, up_to_snapshot_id=None if head is None else head.snapshot_id)
-    files = MetadataFiles.of(table)
     try:
         if cursor is not None and cursor.load_part is not None and cursor.snapshot_id is not None:
-            return _rest_of_load(cursor.load_part, cursor.snapshot_id, table, pipeline)
-        passage = _passage(table, files, pipeline, cursor)
+            snapshots = next_part(
+                table, cursor.load_part, snapshot_id=cursor.snapshot_id, max_bytes=pipeline.max_bytes_per_batch
+            )
+            return _with_rest(snapshots, table, pipeline)
+        passage = _passage(table, pipeline, cursor)
     except ExpiredHistoryError as gap:
-        return _across(gap, table, files, pipeline)
+        return _across(gap, table, pipeline)
     if passage.up_to_snapshot_id == (None if cursor is None else cursor.snapshot_id):
         return None
-    snapshots = first_within(passage, files, table, pipeline)
-    return _with_rest(snapshots, pipeline, rest=lambda: passage.changing_after(snapshots.up_to_snapshot_id))
+    return _with_rest(first_within(passage, table, pipeline), table, pipeline)
 
 
-def _passage(table: Table, files: MetadataFiles, pipeline: Pipeline, cursor: Cursor | None) -> Passage:
+def _passage(table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None) -> Passage:
     """All snapshots from the cursor to the head, or the load."""
-    is_tag = History.of(table).is_tag(pipeline.branch)
+    is_tag = table.history.is_tag(pipeline.branch)
     if cursor is None:
         load = "full" if is_tag else _LOADS[pipeline.initial_load]
-        return find_passage(table, files, branch=pipeline.branch, load=load)
+        return find_passage(table, branch=pipeline.branch, load=load)
     if is_tag and cursor.snapshot_id is not None:
         return find_tag_passage(
-            table, files, tag=pipeline.branch, after_snapshot_id=cursor.snapshot_id, on_rollback=pipeline.on_rollback
+            table, tag=pipeline.branch, after_snapshot_id=cursor.snapshot_id, on_rollback=pipeline.on_rollback
         )
     return find_passage(
-        table, files, branch=pipeline.branch, after_snapshot_id=cursor.snapshot_id, on_rollback=pipeline.on_rollback
+        table, branch=pipeline.branch, after_snapshot_id=cursor.snapshot_id, on_rollback=pipeline.on_rollback
     )
 
 
-def _rest_of_load(delivered: LoadPart, snapshot_id: int, table: Table, pipeline: Pipeline) -> SnapshotRange:
-    snapshots = next_part(table, delivered, snapshot_id=snapshot_id, max_bytes=pipeline.max_bytes_per_batch)
-
-    def rest() -> int | None:
-        return lag(table, branch=pipeline.branch, cursor_snapshot_id=snapshot_id).snapshots
-
-    return _with_rest(snapshots, pipeline, rest=rest)
-
-
-def _across(gap: ExpiredHistoryError, table: Table, files: MetadataFiles, pipeline: Pipeline) -> SnapshotRange:
+def _across(gap: ExpiredHistoryError, table: LoadedTable, pipeline: Pipeline) -> SnapshotRange:
     """A full load of the table after a gap in its history, if the pipeline asks for that; otherwise it stops."""
     if pipeline.on_gap == "fail":
         raise gap.restated(
@@ -91,11 +80,11 @@ def _across(gap: ExpiredHistoryError, table: Table, files: MetadataFiles, pipeli
         "are not delivered as DELETE; a consumer must drop its rows of the earlier batches"
     )
     logger.warning("%s: %s", pipeline.name, warning)
-    loaded = first_within(find_passage(table, files, branch=pipeline.branch, load="full"), files, table, pipeline)
+    loaded = first_within(find_passage(table, branch=pipeline.branch, load="full"), table, pipeline)
     return replace(loaded, warnings=(warning, *loaded.warnings), is_reload=True)
 
 
-def _with_rest(snapshots: SnapshotRange, pipeline: Pipeline, *, rest: Callable[[], int | None]) -> SnapshotRange:
+def _with_rest(snapshots: SnapshotRange, table: LoadedTable, pipeline: Pipeline) -> SnapshotRange:
     """The range, with a warning if it leaves work to later batches: under a schedule each run delivers one batch."""
     part = snapshots.steps[0].load_part if snapshots.steps else None
     if pipeline.schedule == _CONTINUOUS:
@@ -106,9 +95,9 @@ def _with_rest(snapshots: SnapshotRange, pipeline: Pipeline, *, rest: Callable[[
             "each run delivers one batch: raise max_bytes_per_batch, or have the load done under schedule: "
             f"'{_CONTINUOUS}'"
         )
-    elif left := rest():
+    elif rest := lag(table.history, branch=pipeline.branch, cursor_snapshot_id=snapshots.up_to_snapshot_id).snapshots:
         warning = (
-            f"{left} snapshots behind snapshot {snapshots.up_to_snapshot_id} are left to later batches, and under this "
+            f"{rest} snapshots behind snapshot {snapshots.up_to_snapshot_id} are left to later batches, and under this "
             "schedule each run delivers one: if the pipeline does not catch up, raise max_steps_per_batch and "
             f"max_bytes_per_batch, or set schedule: '{_CONTINUOUS}'"
         )

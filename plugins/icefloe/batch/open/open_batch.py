@@ -3,7 +3,7 @@
 import logging
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from icefloe.batch.context.folder_marker import mark_folder
 from icefloe.batch.context.session import PipelineSession
@@ -18,6 +18,7 @@ from icefloe.checkpoint.records import OffsetRecord, OwnerRecord
 from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.history import History
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.steps.steps import SnapshotRange
 from icefloe.pipeline.lines import with_lines
@@ -52,11 +53,13 @@ class NextBatch:
 
     Attributes:
         session: session whose places the batch uses; the backfill's own session if the run is a backfill.
+        table: the session's table, as its range was planned.
         offset: the range and its steps; recorded already when ``is_resumed``.
         warnings: warnings of this run, in addition to the recorded ones.
     """
 
     session: PipelineSession
+    table: LoadedTable = field(repr=False, compare=False)
     offset: OffsetRecord
     is_resumed: bool
     warnings: tuple[str, ...] = ()
@@ -119,8 +122,9 @@ def requested_batch(session: PipelineSession, request: RangeRequest, *, cores: i
     pipeline = session.pipeline
     with with_lines(pipeline):
         refuse_nested_places(pipeline, session.table.location())
+        table = LoadedTable.of(session.table)
         snapshots = plan_request(
-            session.table,
+            table,
             request,
             branch=pipeline.branch,
             on_rollback=pipeline.on_rollback,
@@ -131,10 +135,10 @@ def requested_batch(session: PipelineSession, request: RangeRequest, *, cores: i
         backfill = session.for_backfill(backfill_id(session, snapshots))
         opened = backfill.checkpoint.offset(0)
         if opened is not None:
-            return _resumed(backfill, opened)
+            return _resumed(backfill, table, opened)
         # A backfill is one batch, whatever was delivered meanwhile: it follows nothing, so its number is always 0.
         view = replace(backfill.checkpoint.look(), cursor=None, opened=None)
-        return _new(backfill, view, snapshots, cores)
+        return _new(backfill, table, view, snapshots, cores)
 
 
 def record_batch(batch: NextBatch, *, digest_of: Callable[[BatchSpec], str] | None = None) -> OffsetRecord:
@@ -185,13 +189,14 @@ def _claimed(session: PipelineSession, new_id: str | None) -> OwnerRecord:
 def _next(session: PipelineSession, view: CheckpointView, cores: int | None) -> NextBatch | None:
     if view.pipeline is not None:
         refuse_other_meaning(session, view.pipeline)
+    table = LoadedTable.of(session.table)
     if view.opened is not None:
-        return _resumed(session, view.opened)
-    snapshots = next_range(session.table, session.pipeline, view.cursor)
-    return None if snapshots is None else _new(session, view, snapshots, cores)
+        return _resumed(session, table, view.opened)
+    snapshots = next_range(table, session.pipeline, view.cursor)
+    return None if snapshots is None else _new(session, table, view, snapshots, cores)
 
 
-def _resumed(session: PipelineSession, opened: OffsetRecord) -> NextBatch:
+def _resumed(session: PipelineSession, table: LoadedTable, opened: OffsetRecord) -> NextBatch:
     if opened.spec.planner_version != PLANNER_VERSION:
         raise TerminalError(
             f"batch {opened.batch_number} of {session.pipeline.name} was planned by version "
@@ -203,15 +208,15 @@ def _resumed(session: PipelineSession, opened: OffsetRecord) -> NextBatch:
     logger.info("%s: resuming batch %d", session.pipeline.name, opened.batch_number)
     for warning in warnings:
         logger.warning("%s", warning)
-    return NextBatch(session=session, offset=opened, is_resumed=True, warnings=warnings)
+    return NextBatch(session=session, table=table, offset=opened, is_resumed=True, warnings=warnings)
 
 
-def _new(session: PipelineSession, view: CheckpointView, snapshots: SnapshotRange, cores: int | None) -> NextBatch:
+def _new(
+    session: PipelineSession, table: LoadedTable, view: CheckpointView, snapshots: SnapshotRange, cores: int | None
+) -> NextBatch:
     """The batch after the cursor of a view. Number, cursor and load part all come from that one look."""
     pipeline = session.pipeline
-    schema = TableSchema.at(
-        session.table.metadata, snapshots.up_to_snapshot_id, after_snapshot_id=snapshots.after_snapshot_id
-    )
+    schema = TableSchema.at(table.metadata, snapshots.up_to_snapshot_id, after_snapshot_id=snapshots.after_snapshot_id)
     identity, warnings = _identity(session, schema, None if view.pipeline is None else view.pipeline.identity)
     offset = OffsetRecord(
         batch_number=view.next_number,
@@ -224,7 +229,7 @@ def _new(session: PipelineSession, view: CheckpointView, snapshots: SnapshotRang
         opened_at=now_text(),
         icefloe_version=VERSION,
     )
-    return NextBatch(session=session, offset=offset, is_resumed=False)
+    return NextBatch(session=session, table=table, offset=offset, is_resumed=False)
 
 
 def _identity(

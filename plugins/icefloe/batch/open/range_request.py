@@ -9,9 +9,10 @@ from typing import Literal
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.errors import UsageError
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.snapshot_at import snapshot_at
 from icefloe.iceberg.steps.steps import SnapshotRange, plan_range
-from icefloe.iceberg.table import Table, table_uuid
+from icefloe.iceberg.table import table_uuid
 from icefloe.pipeline.recorded_configuration import result_configuration
 
 __all__ = ["RangeRequest", "plan_request"]
@@ -58,7 +59,7 @@ def _refuse_reversed(after: datetime, up_to: datetime) -> None:
 
 
 def plan_request(
-    table: Table,
+    table: LoadedTable,
     request: RangeRequest,
     *,
     branch: str,

@@ -14,6 +14,7 @@ from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.documents import digest_of, dump_document
 from icefloe.flow import Route
 from icefloe.iceberg.history.history import History
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.summaries import summary_row_delta
 from icefloe.iceberg.manifests.bounds import comparable_bounds
 from icefloe.iceberg.manifests.manifest_entries import DataEntry
@@ -22,7 +23,6 @@ from icefloe.iceberg.scan.scan_tasks import ScanPlan, plan_scan_tasks
 from icefloe.iceberg.schemas.equality_schema import equality_schemas
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.step import Step
-from icefloe.iceberg.table import Table
 from icefloe.version import VERSION
 
 __all__ = ["PlanLabels", "PlannedBatch", "make_plan"]
@@ -57,7 +57,7 @@ class PlannedBatch:
 
 
 def make_plan(
-    table: Table,
+    table: LoadedTable,
     spec: BatchSpec,
     labels: PlanLabels,
     *,
@@ -112,9 +112,7 @@ def make_plan(
         changes=spec.changes,
         columns=spec.columns,
         filter=spec.filter,
-        summary_row_deltas=_summary_row_deltas(
-            History.of(table), spec.steps, scan, is_filtered=spec.filter is not None
-        ),
+        summary_row_deltas=_summary_row_deltas(table.history, spec.steps, scan, is_filtered=spec.filter is not None),
         table_schema=schema.schema_json,
         name_mapping=schema.name_mapping_json,
         equality_schemas={
@@ -154,7 +152,7 @@ def _summary_row_deltas(
     )
 
 
-def _may_match(shape: RowShape, table: Table) -> Callable[[DataEntry], bool]:
+def _may_match(shape: RowShape, table: LoadedTable) -> Callable[[DataEntry], bool]:
     """Returns a test: True if a file may hold rows that the filter lets pass, so that it has to be read."""
     if shape.row_filter is None:
         return lambda _: True

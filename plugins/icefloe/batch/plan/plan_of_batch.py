@@ -30,7 +30,7 @@ def plan_of(batch: NextBatch) -> PlannedBatch:
     pipeline = session.pipeline
     with with_lines(pipeline):
         return make_plan(
-            session.table,
+            batch.table,
             offset.spec,
             PlanLabels(
                 pipeline=pipeline.name,

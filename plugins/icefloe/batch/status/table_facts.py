@@ -39,7 +39,7 @@ class TableFacts:
         """
         history = History.of(table)
         head = history.head(branch)
-        behind = lag(table, branch=branch, cursor_snapshot_id=cursor_snapshot_id, is_loading=is_loading)
+        behind = lag(history, branch=branch, cursor_snapshot_id=cursor_snapshot_id, is_loading=is_loading)
         delivered = None if cursor_snapshot_id is None else history.snapshots.get(cursor_snapshot_id)
         return cls(
             cursor_timestamp=None if delivered is None else time_of_ms(delivered.timestamp_ms),

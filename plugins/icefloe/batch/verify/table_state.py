@@ -14,6 +14,7 @@ from icefloe.batch.rows.file_effects import FileRows, task_file_rows
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.changes.row_hash.row_hashes import row_hashes_of_batch
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.load_part import LoadPart
 from icefloe.iceberg.scan.scan_tasks import ScanPlan, plan_scan_tasks
 from icefloe.iceberg.schemas.equality_schema import equality_schemas
@@ -45,7 +46,7 @@ class TableState:
         if snapshot_id is None:
             return cls(session=session, shape=shape, files=ScanPlan(tasks=()))
         step = replace(Step.initial(snapshot_id, timestamp_ms=0), load_part=load_part)
-        return cls(session=session, shape=shape, files=plan_scan_tasks(session.table, [step]))
+        return cls(session=session, shape=shape, files=plan_scan_tasks(LoadedTable.of(session.table), [step]))
 
     @property
     def record_count(self) -> int:

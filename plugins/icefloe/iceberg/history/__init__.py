@@ -4,6 +4,7 @@ Read in this order:
 
 - `history`: snapshots, lineage, branches
 - `metadata_log`: earlier versions of the metadata
+- `loaded_table`: one version of a table's metadata, handed down through planning
 - `passage`: the snapshots of a range, found once and handed down
 - `first_snapshot`: whether a range can begin with a snapshot
 - `rollback`: a branch that left the cursor's snapshot behind
@@ -18,6 +19,7 @@ __all__ = [
     "expiry",
     "history",
     "lag",
+    "loaded_table",
     "metadata_log",
     "passage",
     "snapshot_at",

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.iceberg.history.history import MAIN, History, is_replace
@@ -28,11 +27,11 @@ class Lag:
     since_timestamp_ms: int | None = None
 
 
-def lag(table: Table, *, branch: str = MAIN, cursor_snapshot_id: int | None, is_loading: bool = False) -> Lag:
+def lag(history: History, *, branch: str = MAIN, cursor_snapshot_id: int | None, is_loading: bool = False) -> Lag:
     """The lag of the cursor; a cursor of None is before the first snapshot. Reads nothing.
 
     Args:
-        table: as loaded.
+        history: of the table.
         branch: a branch or a tag.
         cursor_snapshot_id: the snapshot that is delivered.
         is_loading: the cursor's own snapshot is delivered in part only; it counts too, and its rows are not known.
@@ -40,7 +39,6 @@ def lag(table: Table, *, branch: str = MAIN, cursor_snapshot_id: int | None, is_
     Raises:
         UnknownBranchError: there is no such branch.
     """
-    history = History.of(table)
     newest = history.head(branch)
     pending: list[Snapshot] = []
     is_found = cursor_snapshot_id is None

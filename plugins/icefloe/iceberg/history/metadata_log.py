@@ -1,21 +1,20 @@
-"""The files of a table's metadata: its earlier versions, with their snapshots and branch heads, and its manifests."""
+"""The versions of a table's metadata: the snapshots that each one listed, and the heads of its branches."""
 
 import json
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from pyiceberg.serializers import Compressor
 from pyiceberg.table import Table
 
 from icefloe.iceberg.catalog.metadata_errors import MissingMetadataError, reading_metadata
 from icefloe.iceberg.history.history import MAIN
-from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.iceberg.table import table_name
 from icefloe.storage.parallel import map_parallel
 
-__all__ = ["MetadataFiles", "MetadataLog", "MetadataVersion"]
+__all__ = ["MetadataLog", "MetadataVersion"]
 
 logger = logging.getLogger(__name__)
 
@@ -101,23 +100,3 @@ class MetadataLog:
         except MissingMetadataError:
             logger.info("metadata file %s of table %s is gone", path, self._table_name)
             return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataFiles:
-    """The metadata files of one table, as it was loaded. Each is read when it is asked for, and most only once.
-
-    Attributes:
-        table_name: for errors.
-        log: earlier versions of the metadata.
-        manifests: manifest lists and manifests.
-    """
-
-    table_name: str
-    log: MetadataLog
-    manifests: ManifestReader
-
-    @classmethod
-    def of(cls, table: Table) -> Self:
-        """The files of a table; reads nothing yet."""
-        return cls(table_name=table_name(table), log=MetadataLog(table), manifests=ManifestReader(table))

@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Literal
 
-from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.iceberg.history.first_snapshot import Origin, origin_of, require_removed_files
-from icefloe.iceberg.history.history import MAIN, History, NotAnAncestorError, UnknownSnapshotError, is_replace
-from icefloe.iceberg.history.metadata_log import MetadataFiles
+from icefloe.iceberg.history.history import MAIN, NotAnAncestorError, UnknownSnapshotError, is_replace
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.rollback import branch_log, landing_after
 from icefloe.iceberg.schemas.table_schema import require_comparable_states
 
@@ -56,15 +54,9 @@ class Passage:
         before = (self.before, *self.commits)
         return {snapshot.snapshot_id: parent for snapshot, parent in zip(self.commits, before, strict=False)}
 
-    def changing_after(self, snapshot_id: int | None) -> int:
-        """Number of commits after one of them that are no ``replace``; of all of them if it is not one of them."""
-        newer = takewhile(lambda snapshot: snapshot.snapshot_id != snapshot_id, reversed(self.commits))
-        return sum(not is_replace(snapshot) for snapshot in newer)
-
 
 def find_passage(
-    table: Table,
-    files: MetadataFiles,
+    table: LoadedTable,
     *,
     branch: str = MAIN,
     after_snapshot_id: int | None = None,
@@ -78,7 +70,6 @@ def find_passage(
 
     Args:
         table: as loaded; only this version of its metadata counts.
-        files: of its metadata.
         branch: a branch, or a tag, which means the history of the snapshot that it points to.
         after_snapshot_id: exclusive; None: from the start of the table's history. It may have expired if it is still
             the parent of an existing snapshot, and the files that this snapshot removed still exist.
@@ -100,13 +91,13 @@ def find_passage(
     """
     if load != "changes" and after_snapshot_id is not None:
         raise ValueError(f"load={load!r} starts without a snapshot, found after_snapshot_id={after_snapshot_id}")
-    finder = _Finder(table=table, files=files, history=History.of(table), branch=branch)
+    finder = _Finder(table=table, branch=branch)
     end = finder.end(up_to_snapshot_id)
     if end is None:
         return finder.nowhere(after_snapshot_id)
     if load == "full":
         return Passage(after_snapshot_id=None, up_to_snapshot_id=end.snapshot_id, landing=_load(end))
-    lineage = finder.history.lineage(end.snapshot_id)
+    lineage = table.history.lineage(end.snapshot_id)
     if after_snapshot_id is None:
         return finder.from_oldest(lineage, needs_start=load == "changes")
     return finder.since(after_snapshot_id, lineage, on_rollback=on_rollback)
@@ -116,28 +107,26 @@ def find_passage(
 class _Finder:
     """Finds the passages of one branch."""
 
-    table: Table
-    files: MetadataFiles
-    history: History
+    table: LoadedTable
     branch: str
 
     def end(self, up_to_snapshot_id: int | None) -> Snapshot | None:
         """The snapshot with which a range ends; None if the branch has no snapshot."""
-        head = self.history.head(self.branch)
+        head = self.table.history.head(self.branch)
         if up_to_snapshot_id is None:
             return head
-        for snapshot in [] if head is None else self.history.lineage(head.snapshot_id):
+        for snapshot in [] if head is None else self.table.history.lineage(head.snapshot_id):
             if snapshot.snapshot_id == up_to_snapshot_id:
                 return snapshot
-        end = self.history.snapshot(up_to_snapshot_id)
+        end = self.table.history.snapshot(up_to_snapshot_id)
         # The branch may have led there before it was rolled back or set to another snapshot.
-        moves = branch_log(self.history, self.files.log, branch=self.branch, after_snapshot_id=up_to_snapshot_id)
-        if any(self.history.is_ancestor(up_to_snapshot_id, move.snapshot_id) for move in moves):
+        moves = branch_log(self.table.history, self.table.log, branch=self.branch, after_snapshot_id=up_to_snapshot_id)
+        if any(self.table.history.is_ancestor(up_to_snapshot_id, move.snapshot_id) for move in moves):
             return end
         raise UnknownSnapshotError(
-            f"snapshot {up_to_snapshot_id} of table {self.history.table_name} is not in the history of branch "
+            f"snapshot {up_to_snapshot_id} of table {self.table.name} is not in the history of branch "
             f"{self.branch!r}: end the range at a present or former head of the branch, or at an ancestor of one",
-            table=self.history.table_name, snapshot_id=up_to_snapshot_id, branch=self.branch,
+            table=self.table.name, snapshot_id=up_to_snapshot_id, branch=self.branch,
         )  # fmt: skip
 
     def nowhere(self, after_snapshot_id: int | None) -> Passage:
@@ -153,9 +142,9 @@ class _Finder:
     def from_oldest(self, lineage: Sequence[Snapshot], *, needs_start: bool) -> Passage:
         """The passage from the oldest snapshot; its state is a landing, unless history starts with it."""
         oldest = lineage[-1]
-        origin = origin_of(oldest, self.files.manifests)
+        origin = origin_of(oldest, self.table.manifests)
         if needs_start and origin is Origin.GAP:
-            raise self.history.expired(None, oldest)
+            raise self.table.history.expired(None, oldest)
         is_landing = origin is not Origin.ROOT
         commits = tuple(reversed(lineage))
         return Passage(
@@ -169,7 +158,7 @@ class _Finder:
     def since(self, after_snapshot_id: int, lineage: Sequence[Snapshot], *, on_rollback: str) -> Passage:
         """The passage from a snapshot to the first snapshot of a lineage."""
         landing = None
-        before = self.history.snapshots.get(after_snapshot_id)
+        before = self.table.history.snapshots.get(after_snapshot_id)
         commits = _commits_after(lineage, after_snapshot_id)
         if commits is None:
             # The cursor is at 3. The branch was rolled back to 1, and 4 and 5 were committed:
@@ -179,7 +168,7 @@ class _Finder:
             before = landing.snapshot
             commits = _commits_after(lineage, before.snapshot_id) or ()
         elif before is None and not is_replace(commits[0]):
-            require_removed_files(commits[0], self.history, self.files.manifests, self.table.io)
+            require_removed_files(commits[0], self.table.history, self.table.manifests, self.table.io)
         return Passage(
             after_snapshot_id=after_snapshot_id,
             up_to_snapshot_id=lineage[0].snapshot_id,
@@ -190,13 +179,13 @@ class _Finder:
 
     def _landing(self, after_snapshot_id: int, lineage: Sequence[Snapshot], *, on_rollback: str) -> Landing:
         """The state to which the branch moved when it left a snapshot."""
-        history, up_to, oldest = self.history, lineage[0], lineage[-1]
+        history, up_to, oldest = self.table.history, lineage[0], lineage[-1]
         if after_snapshot_id not in history.snapshots:
             raise history.expired(after_snapshot_id, oldest)
         common_id = history.nearest_common_ancestor(up_to.snapshot_id, after_snapshot_id)
-        if common_id is None and origin_of(oldest, self.files.manifests) is Origin.GAP:
+        if common_id is None and origin_of(oldest, self.table.manifests) is Origin.GAP:
             raise history.expired(after_snapshot_id, oldest)
-        moves = branch_log(history, self.files.log, branch=self.branch, after_snapshot_id=after_snapshot_id)
+        moves = branch_log(history, self.table.log, branch=self.branch, after_snapshot_id=after_snapshot_id)
         move = landing_after(
             history, moves, branch=self.branch, after_snapshot_id=after_snapshot_id, up_to_snapshot_id=up_to.snapshot_id
         )
@@ -206,7 +195,7 @@ class _Finder:
             raise self._not_an_ancestor(
                 after_snapshot_id, up_to, f"the branch was moved to snapshot {move.snapshot_id}"
             )
-        require_comparable_states(self.table.metadata, after_snapshot_id, move.snapshot_id, table=history.table_name)
+        require_comparable_states(self.table.metadata, after_snapshot_id, move.snapshot_id, table=self.table.name)
         return Landing(
             snapshot=history.snapshot(move.snapshot_id),
             left_snapshot_id=after_snapshot_id,
@@ -217,8 +206,8 @@ class _Finder:
         end = f"snapshot {up_to.snapshot_id}" if up_to else "the head"
         return NotAnAncestorError(
             f"snapshot {after_id} is not an ancestor of {end} on branch {self.branch!r} of table "
-            f"{self.history.table_name}: {reason}",
-            table=self.history.table_name, after_snapshot_id=after_id,
+            f"{self.table.name}: {reason}",
+            table=self.table.name, after_snapshot_id=after_id,
             up_to_snapshot_id=up_to.snapshot_id if up_to else None, branch=self.branch,
         )  # fmt: skip
 

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from pyiceberg.table import Table
-
 from icefloe.iceberg.history.first_snapshot import Origin, origin_of
 from icefloe.iceberg.history.history import MAIN, BranchMove, ExpiredHistoryError, History
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 
 __all__ = ["snapshot_at"]
@@ -16,7 +15,7 @@ __all__ = ["snapshot_at"]
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def snapshot_at(table: Table, timestamp: datetime, *, branch: str = MAIN) -> int | None:
+def snapshot_at(table: LoadedTable, timestamp: datetime, *, branch: str = MAIN) -> int | None:
     """The id of the snapshot that was current at a time, by the snapshot log; on other branches by the lineage's times.
 
     Args:
@@ -37,12 +36,12 @@ def snapshot_at(table: Table, timestamp: datetime, *, branch: str = MAIN) -> int
     """
     if timestamp.tzinfo is None:
         raise ValueError(f"a time of the table's history needs an offset, found {timestamp.isoformat()}")
-    history = History.of(table)
+    history = table.history
     moves = _moves(history, branch)
     timestamp_ms = (timestamp - _EPOCH) // timedelta(milliseconds=1)
     position = bisect_right([move.timestamp_ms for move in moves], timestamp_ms)
     if position < len(moves):
-        _refuse_gap(history, ManifestReader(table), moves[:position], moves[position], timestamp)
+        _refuse_gap(history, table.manifests, moves[:position], moves[position], timestamp)
     return history.snapshot(moves[position - 1].snapshot_id).snapshot_id if position else None
 
 

@@ -3,10 +3,9 @@
 from itertools import takewhile
 from typing import Literal
 
-from pyiceberg.table import Table
-
-from icefloe.iceberg.history.history import History, NotAnAncestorError, is_replace
-from icefloe.iceberg.history.metadata_log import MetadataFiles, MetadataLog
+from icefloe.iceberg.history.history import NotAnAncestorError, is_replace
+from icefloe.iceberg.history.loaded_table import LoadedTable
+from icefloe.iceberg.history.metadata_log import MetadataLog
 from icefloe.iceberg.history.passage import Landing, Passage
 from icefloe.iceberg.schemas.table_schema import require_comparable_states
 
@@ -14,8 +13,7 @@ __all__ = ["find_tag_passage"]
 
 
 def find_tag_passage(
-    table: Table,
-    files: MetadataFiles,
+    table: LoadedTable,
     *,
     tag: str,
     after_snapshot_id: int,
@@ -27,8 +25,7 @@ def find_tag_passage(
     not moved. If it was moved over ``replace`` snapshots only, these are the commits.
 
     Args:
-        table: as loaded; only this version of its metadata counts.
-        files: of its metadata; read to find the time of the move.
+        table: as loaded; only this version of its metadata counts. Earlier ones are read for the time of the move.
         tag: its name.
         after_snapshot_id: the snapshot that it pointed to.
         on_rollback: ``compensate`` if it may have been moved to a snapshot that does not descend from that one.
@@ -39,7 +36,7 @@ def find_tag_passage(
         NotAnAncestorError: it was moved back or aside, and ``on_rollback`` is ``fail``.
         TerminalError: it was moved to a state in which the table's columns have other types.
     """
-    history = History.of(table)
+    history = table.history
     tagged = history.head(tag)
     if tagged is None or tagged.snapshot_id == after_snapshot_id:
         return Passage(after_snapshot_id=after_snapshot_id, up_to_snapshot_id=after_snapshot_id)
@@ -50,8 +47,8 @@ def find_tag_passage(
     if on_rollback == "fail" and not is_forward:
         raise NotAnAncestorError(
             f"snapshot {after_snapshot_id} is not an ancestor of snapshot {tagged.snapshot_id}, to which the tag "
-            f"{tag!r} of table {history.table_name} was moved, and on_rollback is fail",
-            table=history.table_name, after_snapshot_id=after_snapshot_id, up_to_snapshot_id=tagged.snapshot_id,
+            f"{tag!r} of table {table.name} was moved, and on_rollback is fail",
+            table=table.name, after_snapshot_id=after_snapshot_id, up_to_snapshot_id=tagged.snapshot_id,
             branch=tag,
         )  # fmt: skip
     passed = list(takewhile(lambda snapshot: snapshot.snapshot_id != after_snapshot_id, lineage))
@@ -63,8 +60,8 @@ def find_tag_passage(
             before=history.snapshots[after_snapshot_id],
             commits=tuple(reversed(passed)),
         )
-    require_comparable_states(table.metadata, after_snapshot_id, tagged.snapshot_id, table=history.table_name)
-    moved_ms = _moved_at(files.log, tag, tagged.snapshot_id)
+    require_comparable_states(table.metadata, after_snapshot_id, tagged.snapshot_id, table=table.name)
+    moved_ms = _moved_at(table.log, tag, tagged.snapshot_id)
     return Passage(
         after_snapshot_id=after_snapshot_id,
         up_to_snapshot_id=tagged.snapshot_id,

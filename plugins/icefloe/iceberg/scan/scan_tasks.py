@@ -7,14 +7,11 @@ the step's own manifests give them, so a step delivers the same changes in whate
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pyiceberg.table import Table
-
 from icefloe.iceberg.catalog.confined_io import refuse_elsewhere
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile
-from icefloe.iceberg.history.history import History
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.manifests.manifest_entries import DataEntry, ManifestFile, Partition
-from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.iceberg.scan.changed_files import FileTerm, StepFiles
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteNumbers
 from icefloe.iceberg.scan.step_row_ids import FirstRowIds, row_ids_of_steps
@@ -100,7 +97,7 @@ def _every_file(_: DataEntry) -> bool:
 
 
 def plan_scan_tasks(
-    table: Table,
+    table: LoadedTable,
     steps: Sequence[Step],
     *,
     may_match: Callable[[DataEntry], bool] = _every_file,
@@ -120,8 +117,8 @@ def plan_scan_tasks(
         TerminalError: a manifest is gone or damaged.
         TransientError: the store did not answer.
     """
-    history, reader = History.of(table), ManifestReader(table)
-    files = StepFiles(steps, _manifests_of(steps, history, reader), reader)
+    read_before = table.manifests.manifests_read
+    files = StepFiles(steps, _manifests_of(steps, table), table.manifests)
     terms = [(step.change_ordinal, files.terms(step)) for step in steps]
     wanted = [(ordinal, [term for term in of_step if may_match(term.entry)]) for ordinal, of_step in terms]
     named = NO_DELETES.union(*(term.delete_files for _, of_step in wanted for term in of_step))
@@ -132,7 +129,7 @@ def plan_scan_tasks(
         tasks=tasks,
         delete_files=delete_files,
         warnings=tuple(files.warnings),
-        manifests_read=reader.manifests_read,
+        manifests_read=table.manifests.manifests_read - read_before,
     )
 
 
@@ -185,13 +182,11 @@ def _by_first_row_id(
     return by_row_id.items()
 
 
-def _manifests_of(
-    steps: Iterable[Step], history: History, reader: ManifestReader
-) -> Mapping[int, Sequence[ManifestFile]]:
+def _manifests_of(steps: Iterable[Step], table: LoadedTable) -> Mapping[int, Sequence[ManifestFile]]:
     """The manifests of every state that the steps compare, by snapshot id."""
     # The start of a commit may expire while its batch is open: only a comparison of states needs it.
     starts = {step.start_snapshot_id for step in steps if step.kind is StepKind.STATES} - {None}
     needed = starts | {snapshot_id for step in steps for snapshot_id in step.snapshot_ids}
-    snapshots = [history.snapshot(snapshot_id) for snapshot_id in needed if snapshot_id is not None]
-    lists = map_parallel(reader.manifests, snapshots)
+    snapshots = [table.history.snapshot(snapshot_id) for snapshot_id in needed if snapshot_id is not None]
+    lists = map_parallel(table.manifests.manifests, snapshots)
     return {snapshot.snapshot_id: manifests for snapshot, manifests in zip(snapshots, lists, strict=True)}

@@ -1,16 +1,52 @@
 """The check that a ``replace`` snapshot, which is skipped, kept the number of rows."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.errors import TerminalError
+from icefloe.iceberg.history.history import is_replace
+from icefloe.iceberg.history.loaded_table import LoadedTable
+from icefloe.iceberg.history.passage import Passage
+from icefloe.iceberg.manifests.manifest_entries import ManifestFile
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.iceberg.scan.changed_files import FileTerm, StepFiles
 from icefloe.iceberg.step import Step, StepKind
+from icefloe.storage.parallel import map_parallel
 
 
-def check_replace(snapshot: Snapshot, parent: Snapshot | None, reader: ManifestReader, *, table: str) -> str | None:
+def check_replaces(passage: Passage, snapshots: Sequence[Snapshot], table: LoadedTable) -> list[str]:
+    """Check every ``replace`` snapshot among some commits of a passage; see `check_replace`.
+
+    Returns:
+        A warning for each that could not be checked.
+    """
+    parents = passage.parents
+    replaced = [(parents[snapshot.snapshot_id], snapshot) for snapshot in snapshots if is_replace(snapshot)]
+    states = {state.snapshot_id: state for pair in replaced for state in pair if state is not None}
+    # All manifest lists at once. Without delete files, their counts are all that a check needs.
+    lists = dict(zip(states, map_parallel(table.manifests.manifests, states.values()), strict=True))
+    checked = [
+        check_replace(
+            snapshot,
+            None if parent is None else lists[parent.snapshot_id],
+            lists[snapshot.snapshot_id],
+            table.manifests,
+            table=table.name,
+        )
+        for parent, snapshot in replaced
+    ]
+    return [warning for warning in checked if warning is not None]
+
+
+def check_replace(
+    snapshot: Snapshot,
+    manifests_before: Sequence[ManifestFile] | None,
+    manifests: Sequence[ManifestFile],
+    reader: ManifestReader,
+    *,
+    table: str,
+) -> str | None:
     """Compare the live rows before and after a ``replace`` snapshot if both are known exactly.
 
     Without delete files the manifest lists count all rows. Otherwise the rows of the files that the snapshot replaced
@@ -18,8 +54,9 @@ def check_replace(snapshot: Snapshot, parent: Snapshot | None, reader: ManifestR
 
     Args:
         snapshot: says that it changed no row.
-        parent: the snapshot before it; None if that has expired.
-        reader: of the table's manifests.
+        manifests_before: of the snapshot before it; None if that has expired.
+        manifests: its own.
+        reader: reads them.
         table: its name.
 
     Returns:
@@ -28,14 +65,16 @@ def check_replace(snapshot: Snapshot, parent: Snapshot | None, reader: ManifestR
     Raises:
         TerminalError: they differ, so the snapshot changed rows although it says that it did not.
     """
-    before = None if parent is None else _records(parent, reader)
-    after = _records(snapshot, reader)
-    has_deletes = any(_has_deletes(each, reader) for each in (parent, snapshot) if each is not None)
+    before = None if manifests_before is None else _records(manifests_before)
+    after = _records(manifests)
+    has_deletes = any(
+        each.may_list_live_files and each.holds_deletes for each in (*(manifests_before or ()), *manifests)
+    )
     if before is not None and after is not None and not has_deletes:
         _require_equal(before, after, snapshot, table, "before it")
         return None
     step = _step(snapshot)
-    files = StepFiles([step], {snapshot.snapshot_id: reader.manifests(snapshot)}, reader)
+    files = StepFiles([step], {snapshot.snapshot_id: manifests}, reader)
     terms = files.terms(step)
 
     def live_rows(term: FileTerm) -> int | None:
@@ -66,15 +105,12 @@ def _require_equal(before: int, after: int, snapshot: Snapshot, table: str, whic
         )  # fmt: skip
 
 
-def _records(snapshot: Snapshot, reader: ManifestReader) -> int | None:
-    """Number of rows of all data files at a snapshot, deleted rows too; None if a V1 writer left the counts out."""
-    manifests = [m for m in reader.manifests(snapshot) if m.may_list_live_files and not m.holds_deletes]
-    counts = [manifest.live_rows for manifest in manifests]
+def _records(manifests: Iterable[ManifestFile]) -> int | None:
+    """Number of rows of all data files of a state, deleted rows too; None if a V1 writer left the counts out."""
+    counts = [
+        manifest.live_rows for manifest in manifests if manifest.may_list_live_files and not manifest.holds_deletes
+    ]
     return None if None in counts else sum(count for count in counts if count is not None)
-
-
-def _has_deletes(snapshot: Snapshot, reader: ManifestReader) -> bool:
-    return any(manifest.may_list_live_files for manifest in reader.manifests(snapshot) if manifest.holds_deletes)
 
 
 def _step(snapshot: Snapshot) -> Step:

@@ -5,17 +5,16 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, Literal
 
-from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.iceberg.history.history import MAIN, is_replace
-from icefloe.iceberg.history.metadata_log import MetadataFiles, MetadataLog
+from icefloe.iceberg.history.loaded_table import LoadedTable
+from icefloe.iceberg.history.metadata_log import MetadataLog
 from icefloe.iceberg.history.passage import Landing, Passage, find_passage
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.iceberg.steps.commit_groups import CommitGroups
 from icefloe.iceberg.steps.commit_groups import commit_groups as group_commits
-from icefloe.iceberg.steps.replace_check import check_replace
-from icefloe.storage.parallel import map_parallel
+from icefloe.iceberg.steps.replace_check import check_replaces
 
 __all__ = ["SnapshotRange", "plan_range", "steps_of"]
 
@@ -45,7 +44,7 @@ class SnapshotRange:
 
 
 def plan_range(
-    table: Table,
+    table: LoadedTable,
     *,
     branch: str = MAIN,
     after_snapshot_id: int | None = None,
@@ -70,22 +69,20 @@ def plan_range(
     Raises:
         TerminalError, TransientError: see `find_passage` and `steps_of`.
     """
-    files = MetadataFiles.of(table)
     passage = find_passage(
         table,
-        files,
         branch=branch,
         after_snapshot_id=after_snapshot_id,
         up_to_snapshot_id=up_to_snapshot_id,
         load=load,
         on_rollback=on_rollback,
     )
-    return steps_of(passage, files, commit_groups=commit_groups, max_steps=max_steps)
+    return steps_of(passage, table, commit_groups=commit_groups, max_steps=max_steps)
 
 
 def steps_of(
     passage: Passage,
-    files: MetadataFiles,
+    table: LoadedTable,
     *,
     commit_groups: Literal["fuse", "split"] = "fuse",
     max_steps: int | None = None,
@@ -94,7 +91,7 @@ def steps_of(
 
     Args:
         passage: the snapshots of a range.
-        files: of the table's metadata.
+        table: as loaded.
         commit_groups: ``fuse`` the snapshots of one commit, or ``split``: a step for each.
         max_steps: the most steps, at least one; None: no limit.
 
@@ -104,16 +101,10 @@ def steps_of(
     """
     opening = [] if passage.landing is None else [passage.landing]
     room = None if max_steps is None else max_steps - len(opening)
-    groups = _groups(passage.commits, files.log, commit_groups=commit_groups, room=room)
+    groups = _groups(passage.commits, table.log, commit_groups=commit_groups, room=room)
     passed = [snapshot for group in groups.groups for snapshot in group]
     parents = passage.parents
-    replaced = [(parents[snapshot.snapshot_id], snapshot) for snapshot in passed if is_replace(snapshot)]
-    # The manifest lists of all of them at once: without delete files, their counts are all that a check needs.
-    states = {each.snapshot_id: each for pair in replaced for each in pair if each is not None}
-    map_parallel(files.manifests.manifests, states.values())
-    checked = [
-        check_replace(snapshot, parent, files.manifests, table=files.table_name) for parent, snapshot in replaced
-    ]
+    warnings = check_replaces(passage, passed, table)
     steps = [_landing_step(landing) for landing in opening]
     for changing in filter(None, map(_changing, groups.groups)):
         steps.append(_commit_step(len(steps), changing, parents[changing[0].snapshot_id]))
@@ -122,8 +113,8 @@ def steps_of(
         after_snapshot_id=passage.after_snapshot_id,
         up_to_snapshot_id=reached[-1].snapshot_id if reached else passage.up_to_snapshot_id,
         steps=tuple(steps),
-        skipped_replace_snapshots=len(replaced),
-        warnings=(*filter(None, checked), *groups.warnings(files.table_name)),
+        skipped_replace_snapshots=sum(map(is_replace, passed)),
+        warnings=(*warnings, *groups.warnings(table.name)),
     )
 
 
