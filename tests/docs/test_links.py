@@ -45,3 +45,10 @@ def test_tests_that_a_page_names_exist(page: Path) -> None:
     named = re.findall(r"(?<![\w/])([a-z0-9_]+(?:/[a-z0-9_]+)*/test_\w+)", page.read_text())
     found = {name: list((ROOT / "tests").glob(f"{name.removeprefix('tests/').rstrip('_')}*.py")) for name in named}
     assert [name for name in named if not found[name]] == []
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_functions_of_tests_that_a_page_names_exist(page: Path) -> None:
+    named = re.findall(r"([a-z0-9_]+(?:/[a-z0-9_]+)*/test_\w+)::(test_\w+)", page.read_text())
+    sources = {file: (ROOT / "tests" / f"{file}.py").read_text() for file, _ in named}
+    assert [f"{file}::{name}" for file, name in named if f"def {name}(" not in sources[file]] == []

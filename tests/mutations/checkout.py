@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -21,6 +22,8 @@ _LIBRARY: Final = "plugins/icefloe"
 _FAILURE: Final = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
 _SHOWN: Final = 2_000
 _STOPPED: Final = -1
+_CRASHES: Final = (-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGABRT)
+"""Ends of a process that reads outside of its memory: the test that it was in has noticed."""
 
 
 class Outcome(Enum):
@@ -101,7 +104,7 @@ class Checkout:
         code, output = self._pytest(suite, timeout_seconds)
         failure = _FAILURE.search(output)
         # Code 1 is a test that failed; where pytest could not even collect tests, that says nothing of them.
-        outcome = {0: passed, 1: failed}.get(code, Outcome.UNCLEAR)
+        outcome = {0: passed, 1: failed, **dict.fromkeys(_CRASHES, failed)}.get(code, Outcome.UNCLEAR)
         return Verdict(
             name=name,
             outcome=outcome,

@@ -3,6 +3,7 @@
 from typing import Final
 
 from mutations.deletes import DELETES
+from mutations.guards import GUARDS
 from mutations.page_rights import PAGE_RIGHTS
 from mutations.promises import PROMISES
 from mutations.protocol import PROTOCOL
@@ -12,4 +13,4 @@ from mutations.waits import WAITS
 
 __all__ = ["MUTATIONS"]
 
-MUTATIONS: Final = (*DELETES, *STEPS, *ROWS, *PROTOCOL, *PROMISES, *WAITS, *PAGE_RIGHTS)
+MUTATIONS: Final = (*DELETES, *STEPS, *ROWS, *PROTOCOL, *GUARDS, *PROMISES, *WAITS, *PAGE_RIGHTS)

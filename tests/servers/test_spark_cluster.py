@@ -25,6 +25,7 @@ from icefloe.pipeline.pipeline_file import load_pipeline
 from make.worker_environment import build_archive
 from servers.conftest import or_skip
 from support.pipelines.flights_on_s3 import Flights, counted
+from support.pipelines.leftovers import left_in_shuffle
 from support.servers.icefloe_run import IcefloeRun
 from support.servers.planted_secrets import CommandLines, files_with, read_url
 from support.servers.rest_catalog import RestCatalog
@@ -273,6 +274,31 @@ def test_executors_come_and_go_and_a_slow_load_holds_up_no_other_pipeline(
                 assert delivering.document()["insert"] == 300
             assert not any(records.glob("../../../checkpoints/slow/commits/*"))
         assert loading.document()["insert"] == 100 * FILES
+
+
+@pytest.mark.extended
+def test_a_speculative_attempt_of_a_slow_task_changes_nothing(
+    place: Place, rest_catalog: RestCatalog, versitygw: Versitygw
+) -> None:
+    flights = Flights.in_small_files("guessedflights", rest_catalog, versitygw, files=FILES)
+    speculation = {
+        "spark.cores.max": 2,
+        "spark.speculation": True,
+        "spark.speculation.quantile": 0.1,
+        "spark.speculation.interval": "50ms",
+        "spark.speculation.minTaskRuntime": "50ms",
+    }
+    pipeline = place.pipeline(flights, "guessed", spark={"conf": place.conf(**speculation)})
+    records = shuffle_folders(flights, "guessed")
+    with place.run(flights, pipeline) as loading:
+        loading.when(lambda: any(records.glob("*/0/[0-9]*.0")))
+        with held(busy_workers(place.cluster)[0]):
+            # The held attempt does not end; its task is done by another one, on the other worker.
+            assert loading.document()["insert"] == 100 * FILES
+    assert flights.delivered(0) == Counter({("INSERT", number, "AA"): 1 for number in range(100 * FILES)})
+    with place.run(flights, pipeline) as again:
+        assert again.document()["batch"] is None
+    assert left_in_shuffle(records.parents[1]) == []
 
 
 def test_disks_of_one_machine_are_refused_before_a_batch_is_opened(

@@ -1,4 +1,7 @@
 import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +25,11 @@ def engine(spark_lab: SparkLab, tmp_path_factory: pytest.TempPathFactory) -> Spa
     context = spark_lab.spark.sparkContext
     context.addPyFile(str(build_package_zip(tmp_path_factory.mktemp("zip"))))
     return SparkEngine(context)
+
+
+@pytest.fixture
+def workshop(tmp_path: Path) -> Workshop:
+    return Workshop.create(tmp_path / "workshop")
 
 
 def test_results_come_in_the_order_of_the_numbers(engine: SparkEngine) -> None:
@@ -75,3 +83,46 @@ def test_a_task_that_dies_is_one_sentence(engine: SparkEngine) -> None:
     with pytest.raises(TransientError, match=r"^Spark gave up on 1 tasks: .*number 7 is cursed") as failed:
         engine.map(fail, [7])
     assert "\n" not in str(failed.value)
+
+
+def test_a_batch_whose_python_worker_is_killed_in_each_phase_is_delivered_once(
+    engine: SparkEngine, tmp_path: Path, workshop: Workshop
+) -> None:
+    for start in (0, 100):
+        workshop.append(range(start, start + 100))
+    workshop.set(shuffle={"map_task_bytes": 1, "partitions": 4, "target_size_bytes": 1}).deliver()
+    workshop.update(range(90, 110), value=2.0)
+    batch = workshop.open()
+    for phase in (Phase.SHUFFLE_WRITE, Phase.SHUFFLE_READ):
+        if phase is Phase.SHUFFLE_READ:
+            batch.coalesce()
+        dead = tmp_path / f"{phase}"
+        batch.run(phase, KillingEngine(engine, dead))
+        assert dead.exists()
+    batch.commit()
+    workshop.require_exact(batch.plan, workshop.changes(1))
+    batch.clean_up()
+    assert not list((workshop.folder / "storage/shuffle").rglob("*.*"))
+
+
+class KillingEngine:
+    """Kills the Python worker of one task: its work is done, and Spark never hears of it."""
+
+    def __init__(self, engine: SparkEngine, dead: Path) -> None:
+        self._engine, self._dead = engine, dead
+
+    def map(self, function: Callable[[int], Any], numbers: Sequence[int]) -> list[Any]:
+        dead = str(self._dead)
+
+        def run_and_die_once(number: int) -> Any:
+            import os
+            import signal
+            from contextlib import suppress
+
+            result = function(number)
+            with suppress(FileExistsError):
+                os.mkdir(dead)  # noqa: PTH102 - a worker pickles no more than this
+                os.kill(os.getpid(), signal.SIGKILL)
+            return result
+
+        return self._engine.map(run_and_die_once, numbers)

@@ -39,10 +39,15 @@ spark.master.rest.enabled false
 
 @dataclass(kw_only=True)
 class SparkWorker:
-    """One worker; its executors are children of its process."""
+    """One worker; its executors are children of its process.
+
+    Attributes:
+        host: Spark runs no second attempt of a task on the host of the first, so each worker has its own.
+    """
 
     name: str
     process: ServerProcess
+    host: str = "127.0.0.1"
     port: int = field(default_factory=free_port)
 
     def executors(self) -> list[int]:
@@ -106,7 +111,9 @@ class SparkCluster:
             )  # fmt: skip
             for number in range(self.num_workers):
                 name = f"spark_worker{number}"
-                self.workers.append(SparkWorker(name=name, process=ServerProcess(name, self.folder)))
+                self.workers.append(
+                    SparkWorker(name=name, process=ServerProcess(name, self.folder), host=f"127.0.0.{number + 1}")
+                )
             with ThreadPoolExecutor(self.num_workers) as starting:
                 list(starting.map(self.start, self.workers))
         except BaseException:
@@ -139,7 +146,7 @@ class SparkCluster:
         """Starts a worker, also one that was killed, and waits until the master counts on it."""
         worker.port = free_port()
         worker.process.start(
-            [SPARK_HOME / "bin" / "spark-class", WORKER, "--host", "127.0.0.1", "--webui-port", str(worker.port),
+            [SPARK_HOME / "bin" / "spark-class", WORKER, "--host", worker.host, "--webui-port", str(worker.port),
              "--cores", str(self.cores), "--memory", self.memory, "--work-dir", self.folder / worker.name, self.url],
             environ=self._environ(), is_ready=lambda: worker.port in self._alive_ports(), seconds=_START_SECONDS,
         )  # fmt: skip

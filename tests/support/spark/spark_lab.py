@@ -27,6 +27,8 @@ PACKAGES: Final = (
     "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
     "org.xerial:sqlite-jdbc:3.50.3.0",
 )
+_MOST_FAILURES: Final = 4
+"""Tries of a task, as on a cluster; a local master gives one, unless it is told."""
 JARS: Final = Path(__file__).parents[3] / ".cache" / "ivy"
 
 
@@ -47,7 +49,7 @@ class SparkLab:
         """
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        builder = SparkSession.Builder().appName("icefloe tests").master(f"local[{cores}]")
+        builder = SparkSession.Builder().appName("icefloe tests").master(f"local[{cores},{_MOST_FAILURES}]")
         for key, value in _configuration(folder, heap).items():
             builder.config(key, value)
         try:

@@ -1,0 +1,100 @@
+"""A sweep while a run is stopped, and a sweep that is stopped itself: nothing goes that a batch still needs."""
+
+import os
+from itertools import takewhile
+from pathlib import Path
+
+import pytest
+
+from faults.scenarios import SCENARIOS, Place, recorded_states
+from icefloe.batch.sweep.survey import survey_storage
+from icefloe.errors import TransientError
+from support.fakes.gates import GatedRun, gated_stores
+from support.tables.table_states import TableStates
+from support.tiers import extended, places
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+WEEK_SECONDS = 7 * 86_400
+NEXT_STOPS_BEFORE = 90
+"""An operation in the middle of the next batch."""
+
+
+@pytest.fixture(scope="module")
+def states(tmp_path_factory: pytest.TempPathFactory) -> TableStates:
+    return recorded_states(tmp_path_factory.mktemp("swept"))
+
+
+def sweep(place: Place) -> None:
+    survey = survey_storage(
+        f"{place.stores.url}/storage",
+        older_than_seconds=WEEK_SECONDS,
+        credentials=place.stores.credentials,
+        environ=os.environ,
+    )
+    _, problems = survey.delete()
+    assert problems == ()
+
+
+def sweep_beside(name: str, number: int, folder: Path, states: TableStates) -> str:
+    """Sweeps while the run is stopped, and once more when others have finished its batch and the next one."""
+    place = SCENARIOS[name].place(folder / f"{name}{number}", states)
+    with gated_stores():
+        late = GatedRun(number, place.late_run())
+        if late.is_stopped():
+            sweep(place)
+            place.others()
+            sweep(place)
+        error = late.finish()
+    assert isinstance(error, TransientError | None), late.where
+    place.require_exact()
+    return late.where
+
+
+def stop_sweep(number: int, folder: Path, states: TableStates) -> str:
+    """A sweep stops; others finish the batch of a dead run and are in the middle of the next one when it goes on."""
+    place = SCENARIOS["changes"].place(folder / f"sweep{number}", states)
+    with gated_stores():
+        dead = GatedRun(NEXT_STOPS_BEFORE, place.late_run())
+        assert dead.is_stopped()
+        late = GatedRun(number, lambda: sweep(place))
+        late.is_stopped()
+        place.deliver(place.pipelines[0])
+        place.shown.at(place.scenario.shown[-1])
+        following = GatedRun(NEXT_STOPS_BEFORE, place.late_run())
+        assert following.is_stopped()
+        assert late.finish() is None, late.where
+        assert following.finish() is None, f"a sweep that was stopped before {late.where} took what a batch needs"
+        assert isinstance(dead.finish(), TransientError | None)
+    place.require_exact()
+    return late.where
+
+
+@pytest.mark.parametrize(("name", "number"), [("changes", 40), ("changes", 140), ("load", 25), ("backfill", 30)])
+def test_a_sweep_while_a_run_is_stopped_takes_nothing_that_is_needed(
+    name: str, number: int, tmp_path: Path, states: TableStates
+) -> None:
+    assert sweep_beside(name, number, tmp_path, states)
+
+
+@pytest.mark.parametrize("name", [extended(name) for name in SCENARIOS])
+def test_a_sweep_at_any_document_of_a_run_takes_nothing_that_is_needed(
+    name: str, tmp_path: Path, states: TableStates
+) -> None:
+    stopped = list(takewhile(bool, (sweep_beside(name, place, tmp_path, states) for place in places(23))))
+    assert stopped
+
+
+@pytest.mark.parametrize("number", [4, 9, 14])
+def test_a_sweep_that_was_stopped_takes_nothing_of_the_batches_since(
+    number: int, tmp_path: Path, states: TableStates
+) -> None:
+    assert stop_sweep(number, tmp_path, states)
+
+
+@pytest.mark.extended
+def test_a_sweep_that_was_stopped_anywhere_takes_nothing_of_the_batches_since(
+    tmp_path: Path, states: TableStates
+) -> None:
+    stopped = list(takewhile(bool, (stop_sweep(place, tmp_path, states) for place in places(2))))
+    assert len(stopped) > 5

@@ -1,0 +1,72 @@
+"""Batches on a store behind a proxy that spoils answers: each run ends well or may be tried again, and all is exact."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from faults.scenarios import SCENARIOS, Stores, recorded_states
+from icefloe.errors import TransientError
+from support.fakes.faulty_proxy import FAULTS, every, faulty_proxy, is_read, is_write
+from support.servers.versitygw import Versitygw
+from support.tables.table_states import TableStates
+from support.tiers import extended
+
+pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.timeout(900)]
+
+BUCKET = "faulty"
+MOST_RUNS = 12
+
+
+@pytest.fixture(scope="module")
+def states(tmp_path_factory: pytest.TempPathFactory) -> TableStates:
+    return recorded_states(tmp_path_factory.mktemp("network"))
+
+
+@pytest.fixture(scope="module")
+def bucket(versitygw: Versitygw) -> Path:
+    versitygw.make_bucket(BUCKET)
+    return versitygw.folder / "data" / BUCKET
+
+
+@pytest.mark.parametrize(
+    ("fault", "concerns", "nth"),
+    [
+        ("reset", is_write, 7),
+        ("cut", is_read, 9),
+        *(extended(fault, concerns, nth) for fault in FAULTS for concerns in (is_read, is_write) for nth in (2, 3, 5)),
+    ],
+)
+@pytest.mark.parametrize("name", ["changes", extended("load"), extended("parts"), extended("damaged")])
+def test_answers_that_are_lost_on_the_way_change_nothing(
+    name: str,
+    fault: str,
+    concerns: Callable[[bytes], bool],
+    nth: int,
+    tmp_path: Path,
+    states: TableStates,
+    bucket: Path,
+    versitygw: Versitygw,
+) -> None:
+    key = tmp_path.name
+    with faulty_proxy(versitygw.port, FAULTS[fault], is_struck=every(nth), concerns=concerns) as proxy:
+        proxy.is_struck = lambda _: False
+        options = {**versitygw.options, "endpoint": f"http://127.0.0.1:{proxy.port}"}
+        stores = Stores(folder=bucket / key, url=f"s3://{BUCKET}/{key}", options=options)
+        place = SCENARIOS[name].place(tmp_path / "place", states, stores)
+        proxy.is_struck = every(nth)
+        for _ in range(MOST_RUNS):
+            if delivers(place.late_run()):
+                break
+        assert len(proxy.struck) > 3
+        proxy.is_struck = lambda _: False
+        place.require_exact()
+
+
+def delivers(run: Callable[[], object]) -> bool:
+    """False if the run says that another may succeed; any other error is one."""
+    try:
+        run()
+    except TransientError:
+        return False
+    return True

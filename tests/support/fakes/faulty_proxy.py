@@ -1,0 +1,176 @@
+"""A proxy before a store that spoils some answers: resets, cuts, loses and delays them.
+
+    with faulty_proxy(port, cut_after(100)) as proxy:
+        ...                       # proxy.port speaks for the store
+
+It works on bytes and knows no HTTP beyond the first line of a request: what the store says in one go is an answer.
+"""
+
+import selectors
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+__all__ = ["Answer", "FaultyProxy", "every", "faulty_proxy", "is_read", "is_write"]
+
+_AT_ONCE: Final = 1 << 16
+
+
+class Answer:
+    """The connection to a client, by which a fault answers in the store's place."""
+
+    def __init__(self, client: socket.socket) -> None:
+        self._client = client
+
+    def send(self, data: bytes) -> None:
+        """Passes bytes on."""
+        self._client.sendall(data)
+
+    def reset(self) -> None:
+        """Ends the connection with a reset instead of an end."""
+        self._client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._client.close()
+
+    def end(self) -> None:
+        """Ends the connection as after a whole answer."""
+        self._client.close()
+
+
+Fault = Callable[[Answer, bytes], None]
+"""Called with the first bytes of the store's answer, in place of passing them on."""
+
+
+def reset(answer: Answer, data: bytes) -> None:
+    """The answer is lost: the connection is reset before a byte of it came."""
+    answer.reset()
+
+
+def reset_in_the_middle(answer: Answer, data: bytes) -> None:
+    """Half of the answer comes, then a reset."""
+    answer.send(data[: len(data) // 2])
+    answer.reset()
+
+
+def cut(answer: Answer, data: bytes) -> None:
+    """Half of the answer comes, with the length of the whole in its head, then an orderly end."""
+    answer.send(data[: max(1, len(data) - 3)])
+    answer.end()
+
+
+def unavailable(answer: Answer, data: bytes) -> None:
+    """503 in place of the answer, although the store did what it was asked."""
+    body = b"<Error><Code>SlowDown</Code></Error>"
+    answer.send(
+        b"HTTP/1.1 503 Slow Down\r\nContent-Type: application/xml\r\nConnection: close\r\n"
+        + f"Content-Length: {len(body)}\r\n\r\n".encode() + body
+    )  # fmt: skip
+    answer.end()
+
+
+FAULTS: Final[dict[str, Fault]] = {
+    "reset": reset,
+    "reset in the middle": reset_in_the_middle,
+    "cut": cut,
+    "unavailable": unavailable,
+}
+
+
+def is_read(request: bytes) -> bool:
+    """A request that asks for a value or a listing."""
+    return request.startswith((b"GET ", b"HEAD "))
+
+
+def is_write(request: bytes) -> bool:
+    """A request that changes something."""
+    return not is_read(request)
+
+
+def every(nth: int, first: int = 1) -> Callable[[int], bool]:
+    """Which of the requests are struck: the first given, and each n-th after it."""
+    return lambda number: number >= first and (number - first) % nth == 0
+
+
+@dataclass
+class FaultyProxy:
+    """The proxy of a test.
+
+    Attributes:
+        port: on 127.0.0.1.
+        struck: the first lines of the requests whose answers were spoiled.
+    """
+
+    target: int
+    fault: Fault
+    is_struck: Callable[[int], bool]
+    concerns: Callable[[bytes], bool]
+    port: int = 0
+    struck: list[str] = field(default_factory=list)
+    _seen: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def serve(self, client: socket.socket) -> None:
+        """Serves one connection to its end."""
+        with suppress(OSError), client, socket.create_connection(("127.0.0.1", self.target)) as store:
+            self._relay(client, store)
+
+    def _relay(self, client: socket.socket, store: socket.socket) -> None:
+        waiting = selectors.DefaultSelector()
+        waiting.register(client, selectors.EVENT_READ)
+        waiting.register(store, selectors.EVENT_READ)
+        request = b""
+        is_answered = True
+        while True:
+            for key, _ in waiting.select():
+                data = key.fileobj.recv(_AT_ONCE)
+                if not data:
+                    return
+                if key.fileobj is client:
+                    if is_answered and not data.startswith(b"\r\n"):
+                        request, is_answered = data, False
+                    store.sendall(data)
+                elif not is_answered and not data.startswith(b"HTTP/1.1 100"):
+                    is_answered = True
+                    if self._is_due(request):
+                        self.fault(Answer(client), data)
+                        return
+                    client.sendall(data)
+                else:
+                    client.sendall(data)
+
+    def _is_due(self, request: bytes) -> bool:
+        if not self.concerns(request):
+            return False
+        with self._lock:
+            self._seen += 1
+            is_due = self.is_struck(self._seen)
+            if is_due:
+                self.struck.append(request.partition(b"\r\n")[0].decode(errors="replace"))
+        return is_due
+
+
+@contextmanager
+def faulty_proxy(
+    target: int, fault: Fault, *, is_struck: Callable[[int], bool], concerns: Callable[[bytes], bool] = lambda _: True
+) -> Iterator[FaultyProxy]:
+    """A proxy before the server on a port of this machine."""
+    proxy = FaultyProxy(target=target, fault=fault, is_struck=is_struck, concerns=concerns)
+    listening = socket.create_server(("127.0.0.1", 0), backlog=128)
+    proxy.port = listening.getsockname()[1]
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = listening.accept()
+                threading.Thread(target=proxy.serve, args=(client,), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield proxy
+    finally:
+        with suppress(OSError):
+            listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
