@@ -17,7 +17,7 @@ INSTALL_LOCKED := $(INSTALL) --require-hashes
 COMPILE := $(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	--custom-compile-command 'make lock'
 
-# Most tests wait for another process most of the time: more of them run at once than there are cores.
+# Many tests wait for another process most of the time: more of them run at once than there are cores.
 TESTS_AT_ONCE ?= 4
 PYTEST = $(VENV)/bin/python -m pytest -n $(TESTS_AT_ONCE) --dist loadscope
 
@@ -56,7 +56,7 @@ extended: $(VENV)/.developer  ## the tests that a release must pass in addition:
 	@$(WITH_JAVA) $(PYTEST) -m extended tests
 
 quick: $(VENV)/.developer  ## the tests that start no JVM, no server and no process that waits
-	@$(PYTEST) -m "not (spark or servers or daemons or airflow or slow or extended)" tests $(LIBRARY) make
+	@$(PYTEST) -n logical -m "not (spark or servers or daemons or airflow or slow or extended)" tests $(LIBRARY) make
 
 check: $(VENV)/.developer  ## formatting, English, lint, types and the direction of imports
 	$(VENV)/bin/python -m make.locks

@@ -10,6 +10,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from support.quick_folder import use_quick_folder
+
+use_quick_folder()
+
 REPOSITORY = Path(__file__).parents[1]
 HOME = Path(tempfile.mkdtemp(prefix="icefloe-airflow-"))
 DAGS = HOME / "dags"
