@@ -10,6 +10,8 @@ from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, TypeAd
 from icefloe.errors import TerminalError
 
 __all__ = [
+    "LEFT_OUT_IF_FALSE",
+    "LEFT_OUT_IF_NONE",
     "STRICT",
     "Hash128",
     "SnapshotId",
@@ -24,6 +26,12 @@ Document = TypeVar("Document")
 
 STRICT: Final = ConfigDict(extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
 """The ``__pydantic_config__`` of every document class."""
+
+LEFT_OUT_IF_NONE: Final = Field(exclude_if=lambda value: value is None)
+"""Marks an optional key that a later release added. While it has its default, older releases can read the document."""
+
+LEFT_OUT_IF_FALSE: Final = Field(exclude_if=lambda value: value is False)
+"""The same for a key that is true or false."""
 
 SnapshotId = Annotated[int, PlainSerializer(str, return_type=str, when_used="json")]
 """A snapshot id: an int in Python, a string in JSON, because browsers and jq round numbers above 2^53."""

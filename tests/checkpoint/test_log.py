@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icefloe.checkpoint.log import BatchNotOpenError, Checkpoint, Cursor, CursorMovedError, OpenBatchError
+from icefloe.checkpoint.cursor import Cursor
+from icefloe.checkpoint.log import BatchNotOpenError, Checkpoint, CursorMovedError, OpenBatchError
 from icefloe.checkpoint.record_store import CheckpointGapError
 from icefloe.checkpoint.records import NewerRecordError, Writer
 from icefloe.errors import TerminalError, TransientError
@@ -237,8 +238,8 @@ def test_a_record_of_a_newer_release_stops_the_run(checkpoint, store, key):
     checkpoint.create_pipeline(the_pipeline())
     run_batches(checkpoint, 1)
     checkpoint.create_offset(an_offset(1))
-    store.put(key, store.get(key).replace(b'"version": 2', b'"version": 3'))
-    with pytest.raises(NewerRecordError, match=f"{store.url}/{key} has version 3"):
+    store.put(key, store.get(key).replace(b'"version": 2', b'"version": 4'))
+    with pytest.raises(NewerRecordError, match=f"{store.url}/{key} has version 4"):
         READS[key](checkpoint)
 
 

@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from icefloe.checkpoint.batch_spec import BatchSpec
+from icefloe.checkpoint.cursor import Cursor
 from icefloe.checkpoint.identity import Identity
-from icefloe.checkpoint.records import CommitRecord, Cursor, OffsetRecord, PipelineRecord
+from icefloe.checkpoint.records import CommitRecord, OffsetRecord, PipelineRecord
 from icefloe.iceberg.step import Step, StepKind
 
 __all__ = ["BIG", "a_commit", "a_step", "an_offset", "the_pipeline"]

@@ -16,6 +16,7 @@ Read in this order:
 - `sweep`: deletes what dead runs left, and nothing that a living one needs
 - `status`: how the pipeline is doing, published for the page and for metrics
 - `verify`: the changes replayed, compared with the table
+- `operations`: the ways out of a stuck pipeline
 - `plan_document`: the plan and its map tasks, all a task ever reads of them; plans of format 1 too
 - `batch_keys`: the keys of a batch's documents below its folder
 - `phase_record`: attempts, time and figures of one phase

@@ -4,7 +4,8 @@ Records are created once and never changed. Nothing is found by listing.
 
 Read in this order:
 
-- `records`: the documents, format 2
+- `cursor`: the place that a pipeline has come to
+- `records`: the documents, formats 2 and 3
 - `batch_spec`: what a batch computes
 - `identity`: the identity of rows, as records keep it
 - `view`: one look at a checkpoint, from which everything is decided
@@ -15,4 +16,4 @@ Read in this order:
 - `format_1`: offsets of format 1, read as records of today
 """
 
-__all__ = ["batch_spec", "identity", "log", "ownership", "record_keys", "records", "view"]
+__all__ = ["batch_spec", "cursor", "identity", "log", "ownership", "record_keys", "records", "view"]

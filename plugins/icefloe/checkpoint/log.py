@@ -1,16 +1,18 @@
 """The checkpoint of a pipeline: which batches were opened and which are done. Nothing is ever found by listing."""
 
+from dataclasses import replace
 from typing import Final
 
+from icefloe.checkpoint.cursor import Cursor
 from icefloe.checkpoint.ownership import Ownership
 from icefloe.checkpoint.record_keys import PIPELINE, STATUS, backfill_prefix, commit_key, offset_key, report_key
 from icefloe.checkpoint.record_store import CheckpointGapError, RecordStore, last_present
-from icefloe.checkpoint.records import CommitRecord, Cursor, OffsetRecord, OwnerRecord, PipelineRecord, Writer
+from icefloe.checkpoint.records import CommitRecord, OffsetRecord, OwnerRecord, PipelineRecord, Writer
 from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import TerminalError, TransientError
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["Checkpoint", "Cursor"]
+__all__ = ["Checkpoint"]
 
 _MOST_BATCHES: Final = 2**32
 
@@ -68,12 +70,22 @@ class Checkpoint:
         """The checkpoint of a backfill of this pipeline."""
         return Checkpoint(self._store.child(backfill_prefix(backfill_id)))
 
-    def pipeline(self) -> PipelineRecord | None:
-        """Record of the pipeline that the checkpoint was made for; None before its first batch."""
-        return self._records.load(PipelineRecord, PIPELINE)
+    def pipeline(self, cursor: Cursor | None = None) -> PipelineRecord | None:
+        """Record of the pipeline as it is behind a cursor; None before its first batch.
 
-    def create_pipeline(self, record: PipelineRecord) -> PipelineRecord:
-        """Records the pipeline that the checkpoint is for; returns the record that counts."""
+        Args:
+            cursor: None: as it was when the checkpoint was made.
+        """
+        since = None if cursor is None else cursor.pipeline_since
+        if since is None:
+            return self._records.load(PipelineRecord, PIPELINE)
+        move = self._present_offset(since).move
+        return None if move is None else move.pipeline
+
+    def create_pipeline(self, record: PipelineRecord, cursor: Cursor | None = None) -> PipelineRecord:
+        """Records the pipeline that the checkpoint is for; returns the record that counts behind a cursor."""
+        if cursor is not None and cursor.pipeline_since is not None:
+            return self.pipeline(cursor) or record
         return self._records.create(record, PIPELINE)
 
     def look(self) -> CheckpointView:
@@ -90,13 +102,14 @@ class Checkpoint:
         # An open batch has no end of its own yet: the cursor is still the end of the batch before it.
         if opened is not None and opened.batch_number > 0:
             commit = self._committed_before(opened.batch_number)
-        pipeline, owner = self.pipeline(), self._ownership.current()
+        cursor = None if commit is None else commit.end
+        pipeline, owner = self.pipeline(cursor), self._ownership.current()
         records = (owner, opened, commit, pipeline)
         return CheckpointView(
             checkpoint_id=next((each.checkpoint_id for each in records if each and each.checkpoint_id), None),
             pipeline=pipeline,
             owner=owner,
-            cursor=None if commit is None else Cursor.of(commit),
+            cursor=cursor,
             opened=opened,
         )
 
@@ -171,9 +184,25 @@ class Checkpoint:
                 url=self.url,
                 batch_number=number,
             )
-        if self.committed(number) is None:
+        # What a reset recorded counts until the next reset, so each commit behind it names it.
+        if offset.follows is not None and offset.follows.pipeline_since is not None:
+            record = replace(record, version=3, pipeline_since=offset.follows.pipeline_since)
+        return self._close(record)
+
+    def create_empty_commit(self, record: CommitRecord) -> CommitRecord:
+        """Closes a batch that delivers nothing; returns the record that counts.
+
+        Whoever calls this has made sure that no run can deliver the batch any more.
+
+        Raises:
+            OtherOwnerError: the checkpoint belongs to another owner.
+        """
+        return self._close(record)
+
+    def _close(self, record: CommitRecord) -> CommitRecord:
+        if self.committed(record.batch_number) is None:
             self.refuse_other(record.committed_by or Writer())
-        return self._records.create(record, commit_key(number))
+        return self._records.create(record, commit_key(record.batch_number))
 
     def open_batch(self) -> OffsetRecord | None:
         """The batch that was opened and is not done; a run must resume it."""
@@ -252,7 +281,7 @@ class Checkpoint:
 
     def _refuse_another_beginning(self, record: OffsetRecord, before: CommitRecord) -> None:
         """Stops a batch that was not decided from the end of the batch before."""
-        ended = Cursor.of(before)
+        ended = before.end
         if record.follows != ended:
             raise CursorMovedError(
                 f"batch {record.batch_number} of {self.url} was planned to follow {_end(record.follows)}, but batch "

@@ -1,23 +1,26 @@
-"""The documents of a checkpoint, format 2; each is created once and never changed. Format 1 is read too."""
+"""The documents of a checkpoint, formats 2 and 3; each is created once and never changed. Format 1 is read too.
+
+A record has format 3 only if it says what format 2 cannot say. Then a release that knows only format 2 stops. All
+other records keep format 2, so that such a release can go on with them.
+"""
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final, Literal, Self, TypeVar
+from typing import Annotated, ClassVar, Final, Literal, TypeVar
 
 from pydantic import ConfigDict
 
 from icefloe.checkpoint.batch_spec import BatchSpec
+from icefloe.checkpoint.cursor import BatchOutcome, Cursor
 from icefloe.checkpoint.format_1 import upgraded_offset
 from icefloe.checkpoint.identity import Identity
-from icefloe.documents import STRICT, SnapshotId, load_document
+from icefloe.documents import LEFT_OUT_IF_FALSE, LEFT_OUT_IF_NONE, STRICT, SnapshotId, load_document
 from icefloe.errors import TerminalError
 from icefloe.iceberg.load_part import LoadPart
 from icefloe.iceberg.step import Step
 
-__all__ = ["CommitRecord", "Cursor", "OffsetRecord", "OwnerRecord", "PipelineRecord", "Writer"]
-
-_VERSION: Final = 2
+__all__ = ["CommitRecord", "OffsetRecord", "OwnerRecord", "PipelineRecord", "Writer", "format_of"]
 
 
 Record = TypeVar("Record", "PipelineRecord", "OwnerRecord", "OffsetRecord", "CommitRecord")
@@ -94,31 +97,18 @@ class OwnerRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cursor:
-    """The end of a batch, which the next batch follows.
+class CursorMove:
+    """The purpose of a batch that delivers nothing and only moves the cursor. Any run that finds it open commits it.
 
     Attributes:
-        batch_number: number of that batch.
-        snapshot_id: None: before the table's first snapshot.
-        load_part: last delivered part of a load that is not complete.
+        outcome: `BatchOutcome.CURSOR_SET` or `BatchOutcome.RESET`.
+        pipeline: record of the pipeline from here on, in place of the one before; None: the one before still counts.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
-    batch_number: int
-    snapshot_id: SnapshotId | None
-    load_part: LoadPart | None = None
-
-    @classmethod
-    def of(cls, commit: "CommitRecord") -> Self:
-        """The end of a committed batch."""
-        # Behind the last part of a load, the snapshot is delivered as behind any other batch.
-        part = commit.load_part
-        return cls(
-            batch_number=commit.batch_number,
-            snapshot_id=commit.up_to_snapshot_id,
-            load_part=None if part is None or part.is_last else part,
-        )
+    outcome: Literal[BatchOutcome.CURSOR_SET, BatchOutcome.RESET]
+    pipeline: Annotated[PipelineRecord | None, LEFT_OUT_IF_NONE] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +116,8 @@ class OffsetRecord:
     """``offsets/<batch>.json``: the specification of a batch, written before any work.
 
     Attributes:
-        version: 1 if a release before format 2 opened the batch; its folder then is as in format 1.
+        version: 1 if a release before format 2 opened the batch; its folder then is as in format 1. 3 if the batch
+            moves the cursor, or follows a cursor that only format 3 can describe.
         checkpoint_id: None in format 1, as are ``opened_by`` and ``follows``.
         opened_by: run that opened the batch.
         follows: end of the batch before, from which the range was decided; None for the first batch.
@@ -134,11 +125,12 @@ class OffsetRecord:
             digest.
         warnings: warnings from choosing the range.
         result_configuration: the keys that change the result, ``${ENV}`` unexpanded.
+        move: None for a batch that delivers changes.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
-    version: Literal[1, 2] = 2
+    version: Literal[1, 2, 3] = 2
     batch_number: int
     checkpoint_id: str | None = None
     opened_by: Writer | None = None
@@ -149,10 +141,12 @@ class OffsetRecord:
     result_configuration: Mapping[str, object]
     opened_at: str
     icefloe_version: str | None = None
+    move: Annotated[CursorMove | None, LEFT_OUT_IF_NONE] = None
 
     def __post_init__(self) -> None:
         """Refuse a batch that does not follow the one before it."""
         _refuse_negative(self.batch_number)
+        _refuse_other_version(self.version, needs_3=self.move is not None or _needs_3(self.follows))
         number = 0 if self.follows is None else self.follows.batch_number + 1
         # Format 1 does not say what a batch follows.
         if self.version > 1 and self.batch_number != number:
@@ -179,15 +173,18 @@ class CommitRecord:
     """``commits/<batch>.json``: the batch is done.
 
     Attributes:
+        version: 3 if the cursor behind the batch is one that only format 3 can describe.
         checkpoint_id: None in format 1, as is ``committed_by``.
         committed_by: run that committed the batch.
+        route: way through the flow; for a batch that delivered nothing, its outcome.
         counts: changes delivered, by type.
         load_part: part of a load in several batches that the batch delivered; None for any other batch.
+        is_beginning: see `Cursor`; so is ``pipeline_since``.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
-    version: Literal[1, 2] = 2
+    version: Literal[1, 2, 3] = 2
     batch_number: int
     checkpoint_id: str | None = None
     committed_by: Writer | None = None
@@ -198,10 +195,31 @@ class CommitRecord:
     counts: Mapping[str, int]
     committed_at: str
     load_part: LoadPart | None = None
+    is_beginning: Annotated[bool, LEFT_OUT_IF_FALSE] = False
+    pipeline_since: Annotated[int | None, LEFT_OUT_IF_NONE] = None
 
     def __post_init__(self) -> None:
         """Refuse a record that no batch leaves."""
         _refuse_negative(self.batch_number)
+        _refuse_other_version(self.version, needs_3=_needs_3(self.end))
+
+    @property
+    def outcome(self) -> BatchOutcome:
+        """The end of the batch. Its route says so, because releases that know only format 2 read any route."""
+        return next((outcome for outcome in BatchOutcome if outcome == self.route), BatchOutcome.DELIVERED)
+
+    @property
+    def end(self) -> Cursor:
+        """The cursor behind the batch."""
+        # Behind the last part of a load, the snapshot is delivered as behind any other batch.
+        part = self.load_part
+        return Cursor(
+            batch_number=self.batch_number,
+            snapshot_id=self.up_to_snapshot_id,
+            load_part=None if part is None or part.is_last else part,
+            is_beginning=self.is_beginning,
+            pipeline_since=self.pipeline_since,
+        )
 
 
 def load_record(kind: type[Record], data: bytes, *, url: str) -> Record:
@@ -212,10 +230,11 @@ def load_record(kind: type[Record], data: bytes, *, url: str) -> Record:
         TerminalError: it is damaged, or not a record of this kind.
     """
     version = _version(data)
-    if version is not None and version > _VERSION:
+    newest = _NEWEST.get(kind, 2)
+    if version is not None and version > newest:
         raise NewerRecordError(
             f"the checkpoint record {url} has version {version}, but this release of icefloe knows only 1 to "
-            f"{_VERSION}: a newer one wrote it; run that release",
+            f"{newest}: a newer one wrote it; run that release",
             url=url,
             version=version,
         )
@@ -238,3 +257,20 @@ def _version(data: bytes) -> int | None:
 def _refuse_negative(batch_number: int) -> None:
     if batch_number < 0:
         raise ValueError(f"batches are numbered from 0, found {batch_number}")
+
+
+def format_of(follows: Cursor | None, *, is_move: bool = False) -> Literal[2, 3]:
+    """The oldest format that can describe a batch behind a cursor; see the top of this module."""
+    return 3 if is_move or _needs_3(follows) else 2
+
+
+def _needs_3(cursor: Cursor | None) -> bool:
+    return cursor is not None and (cursor.is_beginning or cursor.pipeline_since is not None)
+
+
+def _refuse_other_version(version: int, *, needs_3: bool) -> None:
+    if (version > 2) != needs_3:
+        raise ValueError(f"the record has version {version}, but its keys are of format {3 if needs_3 else 2}")
+
+
+_NEWEST: Final = {OffsetRecord: 3, CommitRecord: 3}

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from icefloe.checkpoint.records import Cursor, OffsetRecord, OwnerRecord, PipelineRecord
+from icefloe.checkpoint.cursor import Cursor
+from icefloe.checkpoint.records import OffsetRecord, OwnerRecord, PipelineRecord
 
 __all__ = ["CheckpointView"]
 

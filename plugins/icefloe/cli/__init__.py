@@ -1,5 +1,5 @@
 # PYTHON_ARGCOMPLETE_OK - by this line argcomplete knows that the program completes its arguments
-"""The command line: ``icefloe validate``, ``plan``, ``run``, ``status``, ``batches``, ``show``, ``verify``, ``sweep``.
+"""The command line: ``icefloe validate``, ``plan``, ``run``, ``status`` and the others.
 
 Read in this order:
 
@@ -14,7 +14,8 @@ Read in this order:
 - `show`: one batch
 - `verify`: replays the delivered changes
 - `sweep`: deletes what dead runs left
-- `consent`: asks before anything is deleted
+- `abandon`: gives up an open batch
+- `consent`: asks before anything is changed for good
 - `checklist`: checks and the exit code they add up to
 - `screen`: tables on standard output
 - `activity`: progress on standard error

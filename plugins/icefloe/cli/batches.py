@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from icefloe.batch.commit.report import BatchReport, load_report
+from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.cli.pipeline_session import load_named_pipeline, open_checkpoint
 from icefloe.cli.screen import Screen
@@ -35,8 +36,9 @@ def _documents(checkpoint: Checkpoint, *, limit: int) -> Iterator[dict[str, Any]
     if latest is None:
         return
     for number in range(latest, max(-1, latest - limit), -1):
-        if checkpoint.committed(number) is not None:
-            yield _committed(load_report(checkpoint, number))
+        commit = checkpoint.committed(number)
+        if commit is not None:
+            yield _committed(load_report(checkpoint, number), commit.outcome)
         else:
             opened = checkpoint.offset(number)
             steps = None if opened is None else len(opened.steps)
@@ -44,10 +46,10 @@ def _documents(checkpoint: Checkpoint, *, limit: int) -> Iterator[dict[str, Any]
             yield {"batch": number, "state": "open", "at": opened_at, "route": None, "steps": steps}
 
 
-def _committed(report: BatchReport) -> dict[str, object]:
+def _committed(report: BatchReport, outcome: BatchOutcome) -> dict[str, object]:
     return {
         "batch": report.batch_number,
-        "state": "committed",
+        "state": "committed" if outcome is BatchOutcome.DELIVERED else outcome.value.replace("_", " "),
         "at": report.committed_at,
         "route": report.route.value,
         "steps": report.steps,

@@ -97,6 +97,10 @@ def _command(name: str) -> Callable[[Namespace, Screen], int]:
             from icefloe.cli.verify import verify
 
             return verify
+        case "abandon":
+            from icefloe.cli.abandon import abandon
+
+            return abandon
         case "validate":
             from icefloe.cli.validate import validate
 

@@ -36,6 +36,7 @@ def make_parser() -> ArgumentParser:
     _add_verify(commands)
     _add_validate(commands)
     _add_sweep(commands)
+    _add_abandon(commands)
     _add_not_built(commands)
     return parser
 
@@ -160,10 +161,22 @@ def _add_sweep(commands: Commands) -> None:
     _add_common(sweep)
 
 
+def _add_abandon(commands: Commands) -> None:
+    abandon = _command(
+        commands,
+        "abandon",
+        "give up an open batch",
+        "Ends the open batch without changes, if readers have seen nothing of it. Its number is not used again, and "
+        "the next batch begins where it began. Asks neither catalog nor table.",
+        "icefloe abandon flights_changes --dry-run\n  icefloe abandon flights_changes --yes",
+    )
+    _add_consent(abandon)
+    _add_json(abandon)
+
+
 def _add_not_built(commands: Commands) -> None:
     later = "(a later release)"
     for name, help_text in (
-        ("abandon", "give up an open batch"),
         ("reset", "begin from scratch"),
         ("set-cursor", "set the start of the next batch"),
     ):
@@ -199,6 +212,11 @@ def _add_backfill(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--backfill", metavar="ID", help="the id of a backfill, as printed by `run` and in the log of its plan"
     )
+
+
+def _add_consent(parser: ArgumentParser) -> None:
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--dry-run", action="store_true", help="only show what would be done")
 
 
 def _add_json(parser: ArgumentParser) -> None:

@@ -41,7 +41,12 @@ def load_named_pipeline(arguments: Namespace) -> Pipeline:
     return pipeline
 
 
-def open_session(pipeline: Pipeline, *, takes_over: bool = False) -> PipelineSession:
+def writer_here(command: str = "run") -> Writer:
+    """Who writes to a checkpoint from this process, by a command."""
+    return Writer(owner=owner_of(os.environ), run=f"icefloe {command} of process {os.getpid()}")
+
+
+def open_session(pipeline: Pipeline, *, takes_over: bool = False, command: str = "run") -> PipelineSession:
     """The table, checkpoint and sink of a pipeline, opened by credentials of the environment, otherwise of the machine.
 
     Raises:
@@ -54,7 +59,7 @@ def open_session(pipeline: Pipeline, *, takes_over: bool = False) -> PipelineSes
             pipeline,
             credentials=Credentials.from_environment(os.environ),
             environ=os.environ,
-            writer=Writer(owner=owner_of(os.environ), run=f"icefloe run of process {os.getpid()}"),
+            writer=writer_here(command),
             takes_over=takes_over,
         )
 

@@ -161,11 +161,26 @@ class FilesSink(Sink):
                 numbers=tuple(damaged),
             )
 
+    def whole(self, batch_number: int) -> BatchSummary | None:
+        """The summary in the manifest of a batch, if there is a manifest."""
+        found = self._whole(batch_number)
+        return None if found is None else found.manifest.batch
+
+    def discard(self, batch_number: int) -> int:
+        """Delete the files next to the manifest of a batch that it does not name."""
+        found = self._whole(batch_number)
+        keys = [] if found is None else self._unnamed(batch_number, found.manifest)
+        self._store.delete(keys)
+        return len(keys)
+
     def unnamed_files(self, batch_number: int, manifest: Manifest) -> int:
         """Number of files next to a manifest that it does not name: a task that was killed may leave some."""
+        return len(self._unnamed(batch_number, manifest))
+
+    def _unnamed(self, batch_number: int, manifest: Manifest) -> list[str]:
         prefix = batch_prefix(batch_number)
         named = {_manifest_key(batch_number), *(f"{prefix}/{name}" for part in manifest.parts for name in part.names)}
-        return sum(each.key not in named for each in self._store.list(prefix))
+        return [each.key for each in self._store.list(prefix) if each.key not in named]
 
     def _deliver_file(self, key: str, file: Path) -> int:
         """Put a file if there is none, or a damaged one; returns the size of the file that counts.

@@ -143,3 +143,14 @@ class Sink(ABC):
         Raises:
             DamagedPartsError: files that some tasks delivered are missing or cut; nothing was made whole.
         """
+
+    @abstractmethod
+    def whole(self, batch_number: int) -> BatchSummary | None:
+        """Summary of a batch that is whole for readers; None if it is not. No later commit can replace it."""
+
+    @abstractmethod
+    def discard(self, batch_number: int) -> int:
+        """Delete what tasks wrote for a batch that is whole without it, and return the number of objects.
+
+        Readers never see these objects. A zombie may write more of them later.
+        """

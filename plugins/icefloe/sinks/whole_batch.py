@@ -94,8 +94,15 @@ class WholeBatch:
             )
 
     def in_use(self) -> PathInUseError:
-        """The error that the batch holds other changes."""
+        """The error that the batch holds other changes, or that it was ended without any."""
         batch = self.manifest.batch
+        if batch.steps == 0 and batch.after_snapshot_id == batch.up_to_snapshot_id:
+            return PathInUseError(
+                f"{self.url} holds batch {batch.batch_number} of pipeline {batch.pipeline} without changes: icefloe "
+                "abandon ended it, and this run came too late; run again to go on with the next batch",
+                url=self.url,
+                batch_number=batch.batch_number,
+            )
         return PathInUseError(
             f"{self.url} already holds a whole batch with other changes, of pipeline {batch.pipeline} for table "
             f"{batch.table} up to snapshot {batch.up_to_snapshot_id}; give each pipeline, and each new start of one, a "

@@ -7,6 +7,7 @@ Read in this order:
 - `summary_check`: snapshot summaries as a second witness
 - `report`: ``report.json``
 - `distribution`: how sizes and times are spread over tasks
+- `empty_end`: a batch that ends without changes
 - `cleanup`: deletes the files that passed between the phases
 """
 
@@ -15,5 +16,6 @@ __all__ = [
     "commit_batch",
     "delivered_batch",
     "distribution",
+    "empty_end",
     "report",
 ]

@@ -13,6 +13,7 @@ from icefloe.batch.commit.distribution import Distribution
 from icefloe.batch.commit.summary_check import SummaryCheck
 from icefloe.batch.phase_record import PhaseRecord
 from icefloe.checkpoint.log import Checkpoint
+from icefloe.checkpoint.records import CommitRecord
 from icefloe.documents import STRICT, Hash128, SnapshotId, dump_document, load_document
 from icefloe.errors import TerminalError
 from icefloe.flow import Route
@@ -144,6 +145,40 @@ class BatchReport:
             map_task_seconds=Distribution.of({record.map_id: record.seconds for record in records}),
             range_bytes=Distribution.of({result.range_id: result.fetched_bytes for result in batch.results}),
             range_seconds=Distribution.of({result.range_id: result.seconds for result in batch.results}),
+        )
+
+    @classmethod
+    def without_changes(
+        cls, commit: CommitRecord, *, pipeline: str, table: str, changes: Literal["each", "net"], why: str
+    ) -> "BatchReport":
+        """The report of a batch that delivers nothing. Its one warning says why."""
+        return cls(
+            pipeline=pipeline,
+            table=table,
+            batch_number=commit.batch_number,
+            backfill_id=None,
+            route=Route.NOTHING_TO_DO,
+            after_snapshot_id=commit.after_snapshot_id,
+            up_to_snapshot_id=commit.up_to_snapshot_id,
+            steps=0,
+            changes=changes,
+            skipped_replace_snapshots=0,
+            counts=commit.counts,
+            rows_read=0,
+            bytes_read=0,
+            carried_over_rows=0,
+            shuffled_bytes=0,
+            shuffled_rows=0,
+            written_bytes=0,
+            map_tasks=0,
+            num_partitions=0,
+            ranges=0,
+            map_seconds=0.0,
+            reduce_seconds=0.0,
+            hash_sum=0,
+            summary_checks=(),
+            warnings=(why,),
+            committed_at=commit.committed_at,
         )
 
 

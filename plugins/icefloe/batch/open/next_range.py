@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from icefloe.batch.open.batch_bounds import first_within, next_part
-from icefloe.checkpoint.log import Cursor
+from icefloe.checkpoint.cursor import Cursor
 from icefloe.iceberg.history.history import ExpiredHistoryError
 from icefloe.iceberg.history.lag import lag
 from icefloe.iceberg.history.loaded_table import LoadedTable
@@ -29,13 +29,15 @@ def next_range(table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None) ->
     Args:
         table: as loaded.
         pipeline: its ``initial_load``, ``on_gap``, ``on_rollback`` and bounds of a batch decide.
-        cursor: None before the first batch.
+        cursor: None before the first batch. A cursor at the beginning leads to the initial load too.
 
     Raises:
         ExpiredHistoryError: ``on_gap`` is ``fail``, and the cursor's snapshot expired, or the snapshot of a load
             expired before the load was complete.
         TerminalError: see `find_passage`.
     """
+    if cursor is not None and cursor.is_beginning:
+        cursor = None
     if cursor is None and pipeline.initial_load == "from_now":
         head = table.history.head(pipeline.branch)
         return SnapshotRange(after_snapshot_id=None, up_to_snapshot_id=None if head is None else head.snapshot_id)

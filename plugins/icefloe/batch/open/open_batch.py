@@ -14,7 +14,7 @@ from icefloe.batch.open.range_request import RangeRequest, backfill_id, plan_req
 from icefloe.batch.open.recorded_pipeline import pipeline_record, refuse_other_meaning, tuning_warnings
 from icefloe.checkpoint.batch_spec import PLANNER_VERSION, BatchSpec
 from icefloe.checkpoint.identity import Identity
-from icefloe.checkpoint.records import OffsetRecord, OwnerRecord
+from icefloe.checkpoint.records import OffsetRecord, OwnerRecord, format_of
 from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.history import History
@@ -74,7 +74,7 @@ def find_work(session: PipelineSession) -> Work:
     head_id = None if head is None else head.snapshot_id
     view = session.checkpoint.look()
     cursor = view.cursor
-    if cursor is None:
+    if cursor is None or cursor.is_beginning:
         # Under from_now an empty table is work too: a batch without rows places the cursor before its first snapshot.
         # Otherwise the first run after that snapshot would place it behind the first rows.
         has_new = head_id is not None or session.pipeline.initial_load == "from_now"
@@ -158,13 +158,11 @@ def record_batch(batch: NextBatch, *, digest_of: Callable[[BatchSpec], str] | No
     # The order counts: whoever owns the checkpoint marks its shuffle folder and claims the sink, then records what the
     # pipeline is, then the batch. A run that is killed in between leaves only what its own next try finds again. The
     # first file of a batch comes after its record, so that nobody takes it for a file without a batch.
-    owner = _claimed(session, batch.offset.checkpoint_id)
-    mark_folder(session.open_storage(session.folder_url(owner.checkpoint_id)), session.marker(owner.checkpoint_id))
-    session.sink.claim(owner=owner.checkpoint_id, pipeline=session.pipeline.name, table=session.pipeline.table)
+    owner = claim_places(session, batch.offset.checkpoint_id)
     if batch.is_resumed:
         return batch.offset
     recorded = checkpoint.create_pipeline(
-        pipeline_record(session, batch.offset.spec.identity, checkpoint_id=owner.checkpoint_id)
+        pipeline_record(session, batch.offset.spec.identity, checkpoint_id=owner.checkpoint_id), batch.offset.follows
     )
     refuse_other_meaning(session, recorded)
     spec = replace(batch.offset.spec, identity=recorded.identity.named_as(batch.offset.spec.identity))
@@ -172,6 +170,23 @@ def record_batch(batch: NextBatch, *, digest_of: Callable[[BatchSpec], str] | No
     return checkpoint.create_offset(
         replace(batch.offset, checkpoint_id=owner.checkpoint_id, spec=spec, plan_digest=plan_digest)
     )
+
+
+def claim_places(session: PipelineSession, new_id: str | None) -> OwnerRecord:
+    """Makes the checkpoint, its shuffle folder and the sink the pipeline's own; returns the owner's record.
+
+    Args:
+        session: session of the pipeline.
+        new_id: id of the checkpoint, if it has none yet.
+
+    Raises:
+        OtherOwnerError: the checkpoint belongs to another owner.
+        PathClaimedError: the sink's path belongs to another checkpoint.
+    """
+    owner = _claimed(session, new_id)
+    mark_folder(session.open_storage(session.folder_url(owner.checkpoint_id)), session.marker(owner.checkpoint_id))
+    session.sink.claim(owner=owner.checkpoint_id, pipeline=session.pipeline.name, table=session.pipeline.table)
+    return owner
 
 
 def _claimed(session: PipelineSession, new_id: str | None) -> OwnerRecord:
@@ -187,9 +202,12 @@ def _claimed(session: PipelineSession, new_id: str | None) -> OwnerRecord:
 
 
 def _next(session: PipelineSession, view: CheckpointView, cores: int | None) -> NextBatch | None:
+    table = LoadedTable.of(session.table)
+    if view.opened is not None and view.opened.move is not None:
+        # It delivers nothing, and a reset is there for pipelines and tables that have changed.
+        return NextBatch(session=session, table=table, offset=view.opened, is_resumed=True)
     if view.pipeline is not None:
         refuse_other_meaning(session, view.pipeline)
-    table = LoadedTable.of(session.table)
     if view.opened is not None:
         return _resumed(session, table, view.opened)
     snapshots = next_range(table, session.pipeline, view.cursor)
@@ -219,6 +237,7 @@ def _new(
     schema = TableSchema.at(table.metadata, snapshots.up_to_snapshot_id, after_snapshot_id=snapshots.after_snapshot_id)
     identity, warnings = _identity(session, schema, None if view.pipeline is None else view.pipeline.identity)
     offset = OffsetRecord(
+        version=format_of(view.cursor),
         batch_number=view.next_number,
         checkpoint_id=view.checkpoint_id or uuid.uuid4().hex,
         opened_by=session.writer,

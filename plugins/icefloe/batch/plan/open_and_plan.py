@@ -4,6 +4,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import Final
 
+from icefloe.batch.commit.empty_end import end_without_changes, unfinished_end
 from icefloe.batch.commit.report import BatchReport, load_report
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
@@ -11,6 +12,7 @@ from icefloe.batch.open.open_batch import NextBatch, next_batch, record_batch, r
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.plan.write_plan import found_plan, write_plan
 from icefloe.batch.plan_document import Plan
+from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.flow import Route
 from icefloe.pipeline.later_keys import refuse_unbuilt
@@ -89,6 +91,8 @@ def _open_next(session: PipelineSession, cores: int | None) -> OpenedBatch:
         view = checkpoint.look()
         if session.takes_over and view.pipeline is not None:
             checkpoint.claim_for(session.writer, takes_over=True, new_id=view.checkpoint_id)
+        if _is_ended(session, view):
+            continue
         try:
             batch = next_batch(session, view=view, cores=cores)
             opened = _nothing_to_do(session) if batch is None else _planned(batch)
@@ -106,6 +110,15 @@ def _open_next(session: PipelineSession, cores: int | None) -> OpenedBatch:
         "again, and find out why several run at once",
         pipeline=name,
     )
+
+
+def _is_ended(session: PipelineSession, view: CheckpointView) -> bool:
+    """Completes what a killed abandon, reset or set-cursor began; True if there was something to complete."""
+    end = unfinished_end(view, session.sink, pipeline=session.pipeline.name, table=session.pipeline.table)
+    if end is None:
+        return False
+    end_without_changes(end, checkpoint=session.checkpoint, sink=session.sink, writer=session.writer)
+    return True
 
 
 def _nothing_to_do(session: PipelineSession) -> OpenedBatch:

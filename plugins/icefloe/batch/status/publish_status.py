@@ -9,14 +9,16 @@ from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.status.pipeline_status import PipelineStatus, RecentBatch, Trouble, with_batch
 from icefloe.batch.status.table_facts import TableFacts
-from icefloe.checkpoint.log import Checkpoint, Cursor
+from icefloe.checkpoint.cursor import Cursor
+from icefloe.checkpoint.log import Checkpoint
+from icefloe.checkpoint.records import CommitRecord
 from icefloe.documents import dump_document, load_document
 from icefloe.errors import TerminalError, one_line
 from icefloe.iceberg.catalog.catalogs import reload_table
 from icefloe.pipeline.model import Pipeline
 from icefloe.units import now_text
 
-__all__ = ["load_status", "publish_status", "publish_trouble"]
+__all__ = ["load_status", "publish_empty_end", "publish_status", "publish_trouble"]
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +59,24 @@ def publish_trouble(checkpoint: Checkpoint, pipeline: Pipeline, trouble: Trouble
             pipeline=pipeline.name, table=pipeline.table, branch=pipeline.branch, dag_id=dag_id, updated_at=trouble.at
         )
         checkpoint.put_status(dump_document(before.with_trouble(trouble)))
+
+
+def publish_empty_end(checkpoint: Checkpoint, pipeline: Pipeline, commit: CommitRecord) -> None:
+    """Says in the status that the open batch ended without changes. The rest of it waits for the next plan."""
+    with _best_effort(pipeline):
+        before = load_status(checkpoint)
+        if before is not None:
+            after = replace(
+                before,
+                updated_at=commit.committed_at,
+                open_batch=None,
+                open_since=None,
+                open_run=None,
+                trouble=None,
+                last_batch=commit.batch_number,
+                last_committed_at=commit.committed_at,
+            )
+            checkpoint.put_status(dump_document(after))
 
 
 def load_status(checkpoint: Checkpoint) -> PipelineStatus | None:

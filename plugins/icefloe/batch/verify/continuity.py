@@ -2,9 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Final
 
+from icefloe.checkpoint.cursor import BatchOutcome, Cursor
 from icefloe.checkpoint.log import Checkpoint
-from icefloe.checkpoint.records import CommitRecord, Cursor, OffsetRecord
+from icefloe.checkpoint.records import CommitRecord, OffsetRecord
+
+_MOVES: Final = (BatchOutcome.CURSOR_SET, BatchOutcome.RESET)
 
 
 def breaks_between(checkpoint: Checkpoint, batches: Sequence[CommitRecord]) -> Iterator[str]:
@@ -18,7 +22,9 @@ def breaks_between(checkpoint: Checkpoint, batches: Sequence[CommitRecord]) -> I
         batches: all that are committed, by number.
     """
     for before, batch in pairwise(batches):
-        ended = Cursor.of(before)
+        ended = before.end
+        if batch.outcome in _MOVES:
+            continue  # somebody moved the cursor on purpose
         if not _follows(ended, batch) and not _is_reload(checkpoint.offset(batch.batch_number)):
             yield (
                 f"batch {batch.batch_number} in {checkpoint.url} {_beginning(batch)}, but batch {before.batch_number} "
@@ -28,6 +34,8 @@ def breaks_between(checkpoint: Checkpoint, batches: Sequence[CommitRecord]) -> I
 
 
 def _follows(ended: Cursor, batch: CommitRecord) -> bool:
+    if batch.outcome is BatchOutcome.ABANDONED:
+        return batch.end.is_at(ended) or batch.end.is_beginning
     if ended.load_part is not None:
         part = batch.load_part
         is_next = part is not None and part.first_file == ended.load_part.stop_file

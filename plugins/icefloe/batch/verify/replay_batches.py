@@ -36,7 +36,7 @@ def verify_batches(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_
     sink = session.sink
     if not isinstance(sink, FilesSink):
         raise NotBuiltError(f"the changes in a {session.pipeline.sink.type} sink cannot be read back: use files")
-    recorded = session.checkpoint.pipeline()
+    recorded = session.checkpoint.look().pipeline
     if recorded is not None:
         refuse_other_meaning(session, recorded)
     committed = _committed(session)

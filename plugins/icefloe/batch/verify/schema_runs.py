@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.load_part import LoadPart
@@ -40,11 +41,16 @@ class SchemaRun:
 
 
 def since_last_start(batches: Sequence[CommitRecord]) -> Sequence[CommitRecord]:
-    """The batches from the last one that began without a snapshot: a load, or the first placing of the cursor.
+    """The batches from the last one that began somewhere: a load, the first placing of the cursor, or a later one.
 
-    Changes from before a table was loaded again have no end state to compare with, and no longer count.
+    Changes from before a table was loaded again, or from before the cursor was set, have no end state to compare with,
+    and no longer count.
     """
-    starts = [index for index, batch in enumerate(batches) if batch.after_snapshot_id is None]
+    starts = [
+        index
+        for index, batch in enumerate(batches)
+        if batch.after_snapshot_id is None or batch.outcome is BatchOutcome.CURSOR_SET
+    ]
     return batches[starts[-1] :] if starts else batches
 
 

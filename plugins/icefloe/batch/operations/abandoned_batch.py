@@ -1,0 +1,111 @@
+"""Giving up an open batch of which no reader has seen anything."""
+
+import logging
+from dataclasses import dataclass
+
+from icefloe.batch.batch_keys import plan_url
+from icefloe.batch.commit.cleanup import clean_up_finished
+from icefloe.batch.commit.empty_end import DeliveredError, EmptyEnd, end_without_changes
+from icefloe.batch.context.references import BatchReference
+from icefloe.batch.context.session import batch_url
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.run_settings import RunSettings
+from icefloe.batch.status.publish_status import publish_empty_end
+from icefloe.checkpoint.cursor import BatchOutcome
+from icefloe.checkpoint.log import Checkpoint
+from icefloe.checkpoint.records import CommitRecord, Writer
+from icefloe.errors import IcefloeError, TerminalError
+from icefloe.pipeline.model import Pipeline
+from icefloe.sinks.open_sink import open_sink
+from icefloe.sinks.sink import Sink
+from icefloe.storage.location import open_store
+
+__all__ = ["AbandonablePipeline"]
+
+logger = logging.getLogger(__name__)
+
+
+class CursorMoveOpenError(TerminalError):
+    """The open batch moves the cursor and has nothing to give up."""
+
+    batch_number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbandonablePipeline:
+    """A pipeline whose open batch may be given up. Neither its catalog nor its table is asked, as they may be down.
+
+    Attributes:
+        pipeline: with ``${ENV}`` expanded.
+        writer: who gives the batch up.
+    """
+
+    pipeline: Pipeline
+    credentials: Credentials
+    writer: Writer
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The checkpoint of the pipeline."""
+        return Checkpoint(open_store(self.pipeline.checkpoint_url, options=self.credentials.storage_options))
+
+    def find(self) -> EmptyEnd | None:
+        """The end of the open batch, if it is given up; None if no batch is open. Changes nothing.
+
+        Raises:
+            CursorMoveOpenError: the open batch only moves the cursor.
+            DeliveredError: readers see the changes of the batch.
+        """
+        view, pipeline = self.checkpoint.look(), self.pipeline
+        opened = view.opened
+        if opened is None:
+            return None
+        number = opened.batch_number
+        if opened.move is not None:
+            raise CursorMoveOpenError(
+                f"batch {number} of {pipeline.name} only moves the cursor ({opened.move.outcome}), so there is nothing "
+                f"to abandon; icefloe run {pipeline.name} completes it",
+                batch_number=number,
+            )
+        end = EmptyEnd.of_abandoned(opened, view.cursor, pipeline=pipeline.name, table=pipeline.table)
+        whole = self._sink.whole(number)
+        if whole not in (None, end.summary):
+            raise DeliveredError(
+                f"batch {number} of {pipeline.name} cannot be abandoned: it is whole at the sink, so readers see its "
+                f"changes; icefloe run {pipeline.name} records it as done",
+                batch_number=number,
+            )
+        return end
+
+    def abandon(self, end: EmptyEnd) -> CommitRecord:
+        """Gives up the batch that `find` found; repeating it completes what was begun.
+
+        Returns:
+            The commit record that counts. Its outcome says who was faster, this call or a run that delivered the batch.
+
+        Raises:
+            DeliveredError: a run has made the batch whole at the sink meanwhile.
+            OtherOwnerError: the checkpoint belongs to another owner.
+        """
+        checkpoint = self.checkpoint
+        found = end_without_changes(end, checkpoint=checkpoint, sink=self._sink, writer=self.writer)
+        if found.outcome is BatchOutcome.ABANDONED:
+            self._clean_up(end)
+            publish_empty_end(checkpoint, self.pipeline, found)
+        return found
+
+    @property
+    def _sink(self) -> Sink:
+        return open_sink(self._settings.sink, self.credentials.sink_options)
+
+    @property
+    def _settings(self) -> RunSettings:
+        return RunSettings.of(self.pipeline, writer=self.writer)
+
+    def _clean_up(self, end: EmptyEnd) -> None:
+        """Deletes the shuffle files of the batch. The cleanup of the next batch takes what remains."""
+        url = plan_url(batch_url(self.pipeline, end.offset, backfill_id=None))
+        try:
+            clean_up_finished(BatchReference(plan_url=url, credentials=self.credentials, settings=self._settings))
+        except IcefloeError as error:
+            logger.warning("the batch is abandoned, but its shuffle files remain: %s", error)

@@ -1,0 +1,70 @@
+"""``icefloe abandon``: give up an open batch."""
+
+import os
+from argparse import Namespace
+
+from icefloe.batch.commit.empty_end import EmptyEnd
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.operations.abandoned_batch import AbandonablePipeline
+from icefloe.checkpoint.cursor import BatchOutcome
+from icefloe.cli.consent import is_agreed
+from icefloe.cli.pipeline_session import load_named_pipeline, writer_here
+from icefloe.cli.screen import Screen
+from icefloe.cli.shown_values import id_text
+from icefloe.units import id_json
+
+
+def abandon(arguments: Namespace, screen: Screen) -> int:
+    """Ends the open batch without changes; its number is never used again."""
+    place = AbandonablePipeline(
+        pipeline=load_named_pipeline(arguments),
+        credentials=Credentials.from_environment(os.environ),
+        writer=writer_here("abandon"),
+    )
+    name = place.pipeline.name
+    with screen.under_way("looking"):
+        end = place.find()
+    outcome = None
+    if end is None:
+        screen.say(f"{name}: no batch is open")
+    else:
+        screen.facts(_facts(end))
+        question = f"Abandon batch {end.offset.batch_number} of {name}?"
+        if not arguments.dry_run and is_agreed(question, yes=arguments.yes):
+            found = place.abandon(end)
+            outcome = found.outcome
+        screen.say("nothing was changed" if outcome is None else _done_text(name, end, outcome))
+    if arguments.json:
+        screen.json(
+            {
+                "pipeline": name,
+                "batch": None if end is None else end.offset.batch_number,
+                "outcome": outcome,
+                "cursor_snapshot_id": None if end is None else id_json(end.cursor.snapshot_id),
+            }
+        )
+    return 0
+
+
+def _facts(end: EmptyEnd) -> list[tuple[str, str]]:
+    opened = end.offset
+    begins = "as the pipeline began" if end.cursor.is_beginning else f"after snapshot {id_text(end.cursor.snapshot_id)}"
+    part = "" if end.cursor.load_part is None else f", {end.cursor.load_part} of its load delivered"
+    return [
+        ("pipeline", end.pipeline),
+        ("open batch", str(opened.batch_number)),
+        ("after snapshot", id_text(opened.after_snapshot_id)),
+        ("up to snapshot", id_text(opened.up_to_snapshot_id)),
+        ("steps", f"{len(opened.steps):,}"),
+        ("opened at", opened.opened_at),
+        ("opened by", "-" if opened.opened_by is None else str(opened.opened_by)),
+        ("delivered of it", "nothing"),
+        ("next batch", f"{opened.batch_number + 1}, which begins {begins}{part}"),
+    ]
+
+
+def _done_text(name: str, end: EmptyEnd, outcome: BatchOutcome) -> str:
+    number = end.offset.batch_number
+    if outcome is BatchOutcome.ABANDONED:
+        return f"{name}: batch {number} is abandoned; tasks of it that still run stop by themselves"
+    return f"{name}: batch {number} was not abandoned, because a run ended it first ({outcome})"

@@ -1,0 +1,73 @@
+"""An abandon and a run of the same batch, each of them stopped anywhere while the other one goes on."""
+
+import pytest
+
+from support.pipelines.interrupted import Paused
+from support.pipelines.operated import Operated
+from support.tiers import extended
+
+pytestmark = pytest.mark.slow
+
+
+def change(operated: Operated, route: str, place: int) -> None:
+    """Commits something that goes by a route."""
+    if route == "shuffle":
+        operated.update([place % 20], value=float(place))
+    else:
+        operated.append([1000 + place])
+
+
+@pytest.mark.parametrize(
+    ("route", "step"), [("insert_only", 5), ("shuffle", 9), extended("insert_only", 1), extended("shuffle", 1)]
+)
+def test_a_run_that_was_stopped_anywhere_while_its_batch_was_abandoned_delivers_nothing_of_it(
+    operated: Operated, route: str, step: int
+) -> None:
+    outcomes = set()
+    for place in range(1, 1000, step):
+        change(operated, route, place)
+        with Paused(lambda: operated.command("run", "--json"), place=place) as late:
+            abandoned = operated.abandon("--yes", "--json")
+            others = operated.command("run", "--json")
+        assert late.error is None, late.where
+        if not late.is_reached:
+            break
+        assert late.answer.code == 0, (late.where, late.answer.err)
+        assert others.code == 0, (late.where, others.err)
+        assert abandoned.code in (0, 65), abandoned.err
+        outcomes.add(abandoned.code or abandoned.document["outcome"])
+        operated.require_consistent()
+    assert "abandoned" in outcomes
+    assert step > 1 or 65 in outcomes, "no place is between manifest and commit record"
+
+
+@pytest.mark.parametrize("step", [2, extended(1)])
+def test_an_abandon_that_was_stopped_anywhere_while_a_run_went_on_is_complete_or_says_who_was_first(
+    operated: Operated, step: int
+) -> None:
+    said = set()
+    for place in range(1, 1000, step):
+        operated.update([place % 20], value=float(place))
+        operated.open()
+        with Paused(lambda: operated.abandon("--yes", "--json"), place=place) as late:
+            run = operated.command("run", "--json")
+        assert late.error is None, late.where
+        assert run.code == 0, (late.where, run.err)
+        if not late.is_reached:
+            break
+        assert late.answer.code in (0, 65), (late.where, late.answer.err)
+        said.add(late.answer.document["outcome"] if late.answer.code == 0 else late.answer.sentence)
+        operated.require_consistent()
+    assert "abandoned" in said
+    assert any("readers see its changes" in each for each in said if each)
+
+
+def test_two_abandons_at_once_end_the_batch_once(operated: Operated) -> None:
+    for place in range(1, 9, 2):
+        operated.update([1], value=float(place))
+        operated.open()
+        with Paused(operated.abandon, place=place) as late:
+            assert operated.abandon().code == 0
+        assert late.error is None
+        assert late.answer.code == 0, late.answer.err
+        operated.require_consistent()
