@@ -38,7 +38,7 @@ class MapTaskResult:
 
 def map_task_inputs(table: Table, attempt: int) -> MapInputs:
     """The second snapshot of the table as a batch of one map task, which nobody has run yet."""
-    loaded, first = LoadedTable.of(table), table.metadata.snapshots[0].snapshot_id
+    loaded, first = LoadedTable(table), table.metadata.snapshots[0].snapshot_id
     snapshots = plan_range(loaded, after_snapshot_id=first)
     spec = BatchSpec(
         after_snapshot_id=snapshots.after_snapshot_id,

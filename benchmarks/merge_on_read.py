@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def planned(table: Table, after_snapshot_id: int) -> ScanPlan:
-    loaded = LoadedTable.of(table)
+    loaded = LoadedTable(table)
     return plan_scan_tasks(loaded, plan_range(loaded, after_snapshot_id=after_snapshot_id).steps)
 
 

@@ -96,7 +96,7 @@ def read_changes(
         after_timestamp=after_timestamp,
         up_to_timestamp=up_to_timestamp,
     )
-    loaded = LoadedTable.of(table)
+    loaded = LoadedTable(table)
     snapshots = plan_request(loaded, request, branch=branch, on_rollback="compensate", commit_groups=commit_groups)
     schema = TableSchema.at(table.metadata, snapshots.up_to_snapshot_id, after_snapshot_id=snapshots.after_snapshot_id)
     planned_batch = make_plan(

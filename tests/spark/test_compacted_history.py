@@ -47,9 +47,7 @@ def test_the_bytes_of_a_batch_are_those_of_its_data_files_and_delete_files_each_
     sizes = [plan_scan_tasks(loaded, steps[:count]).file_size_bytes for count in range(1, len(steps) + 1)]
     assert sizes == sorted(sizes)
     for bound in {size + more for size in sizes for more in (-1, 0)}:
-        assert steps_within(LoadedTable.of(loaded), steps, max_bytes=bound) == max(
-            1, sum(size <= bound for size in sizes)
-        )
+        assert steps_within(LoadedTable(loaded), steps, max_bytes=bound) == max(1, sum(size <= bound for size in sizes))
     workshop = followed(table, tmp_path, initial_load="from_earliest", max_bytes_per_batch=sizes[2])
     check_batch(workshop, table, table.snapshot_ids()[:3])
     with pytest.raises(ScanTooLargeError, match="would read"):

@@ -29,13 +29,13 @@ def test_as_many_steps_are_taken_as_read_no_more_than_the_bound(workshop: Worksh
     assert sizes == sorted(sizes)
     for bound in {each + more for each in sizes for more in (-1, 0, 1)}:
         fitting = sum(size <= bound for size in sizes)
-        assert steps_within(LoadedTable.of(workshop.table), steps, max_bytes=bound) == max(1, fitting)
+        assert steps_within(LoadedTable(workshop.table), steps, max_bytes=bound) == max(1, fitting)
 
 
 def test_one_step_is_taken_whatever_it_reads(workshop: Workshop, steps: tuple[Step, ...]) -> None:
-    assert steps_within(LoadedTable.of(workshop.table), steps[3:], max_bytes=1) == 1
-    assert steps_within(LoadedTable.of(workshop.table), steps[:1], max_bytes=1) == 1
-    assert steps_within(LoadedTable.of(workshop.table), (), max_bytes=1) == 0
+    assert steps_within(LoadedTable(workshop.table), steps[3:], max_bytes=1) == 1
+    assert steps_within(LoadedTable(workshop.table), steps[:1], max_bytes=1) == 1
+    assert steps_within(LoadedTable(workshop.table), (), max_bytes=1) == 0
 
 
 def test_summaries_never_promise_less_than_is_read(workshop: Workshop, steps: tuple[Step, ...]) -> None:
@@ -51,4 +51,4 @@ def test_no_manifest_is_read_if_summaries_prove_that_all_fits(
     workshop: Workshop, steps: tuple[Step, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("icefloe.batch.open.batch_bounds.plan_scan_tasks", None)
-    assert steps_within(LoadedTable.of(workshop.table), steps, max_bytes=2**40) == len(steps)
+    assert steps_within(LoadedTable(workshop.table), steps, max_bytes=2**40) == len(steps)

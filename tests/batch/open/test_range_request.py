@@ -13,7 +13,7 @@ from support.pipelines.workshop import Workshop
 def planned(workshop: Workshop, **bounds: Any) -> tuple[int | None, int | None]:
     request = RangeRequest(**bounds)
     found = plan_request(
-        LoadedTable.of(workshop.table), request, branch="main", on_rollback="compensate", commit_groups="fuse"
+        LoadedTable(workshop.table), request, branch="main", on_rollback="compensate", commit_groups="fuse"
     )
     return found.after_snapshot_id, found.up_to_snapshot_id
 
@@ -71,6 +71,6 @@ def test_a_range_that_ends_before_the_first_snapshot_is_empty(workshop: Workshop
     before = time_of(workshop, first) - timedelta(hours=1)
     request = RangeRequest(up_to_timestamp=before)
     found = plan_request(
-        LoadedTable.of(workshop.table), request, branch="main", on_rollback="compensate", commit_groups="fuse"
+        LoadedTable(workshop.table), request, branch="main", on_rollback="compensate", commit_groups="fuse"
     )
     assert found == SnapshotRange(after_snapshot_id=None, up_to_snapshot_id=None)

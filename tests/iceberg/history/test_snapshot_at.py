@@ -14,7 +14,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def snapshot_at(table: Table, timestamp: datetime, **options: str) -> int | None:
-    return under_test.snapshot_at(LoadedTable.of(table), timestamp, **options)
+    return under_test.snapshot_at(LoadedTable(table), timestamp, **options)
 
 
 def logged(folder: Path, *order: int, count: int = 3) -> tuple[Table, list[int]]:

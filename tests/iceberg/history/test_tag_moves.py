@@ -33,7 +33,7 @@ def move(table: Table, snapshot_id: int) -> int:
 
 
 def moved(table: Table, after_snapshot_id: int, *, tag: str = "v", on_rollback: Any = "fail") -> SnapshotRange:
-    loaded = LoadedTable.of(table)
+    loaded = LoadedTable(table)
     passage = find_tag_passage(loaded, tag=tag, after_snapshot_id=after_snapshot_id, on_rollback=on_rollback)
     return steps_of(passage, loaded)
 

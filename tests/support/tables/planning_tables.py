@@ -43,12 +43,12 @@ def snapshot_ids(table: Table) -> list[int]:
 
 def plan_range(table: Table, **options: Any) -> SnapshotRange:
     """The range of a table, as it is now."""
-    return steps.plan_range(LoadedTable.of(table), **options)
+    return steps.plan_range(LoadedTable(table), **options)
 
 
 def plan_scan_tasks(table: Table, of: Sequence[Step], **options: Any) -> ScanPlan:
     """The files that steps of a table read, as it is now."""
-    return scan_tasks.plan_scan_tasks(LoadedTable.of(table), of, **options)
+    return scan_tasks.plan_scan_tasks(LoadedTable(table), of, **options)
 
 
 def live_files(table: Table, snapshot_id: int | None) -> Counter[str]:

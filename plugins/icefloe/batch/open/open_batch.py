@@ -122,7 +122,7 @@ def requested_batch(session: PipelineSession, request: RangeRequest, *, cores: i
     pipeline = session.pipeline
     with with_lines(pipeline):
         refuse_nested_places(pipeline, session.table.location())
-        table = LoadedTable.of(session.table)
+        table = LoadedTable(session.table)
         snapshots = plan_request(
             table,
             request,
@@ -202,7 +202,7 @@ def _claimed(session: PipelineSession, new_id: str | None) -> OwnerRecord:
 
 
 def _next(session: PipelineSession, view: CheckpointView, cores: int | None) -> NextBatch | None:
-    table = LoadedTable.of(session.table)
+    table = LoadedTable(session.table)
     if view.opened is not None and view.opened.move is not None:
         # It delivers nothing, and a reset is there for pipelines and tables that have changed.
         return NextBatch(session=session, table=table, offset=view.opened, is_resumed=True)

@@ -46,7 +46,7 @@ class TableState:
         if snapshot_id is None:
             return cls(session=session, shape=shape, files=ScanPlan(tasks=()))
         step = replace(Step.initial(snapshot_id, timestamp_ms=0), load_part=load_part)
-        return cls(session=session, shape=shape, files=plan_scan_tasks(LoadedTable.of(session.table), [step]))
+        return cls(session=session, shape=shape, files=plan_scan_tasks(LoadedTable(session.table), [step]))
 
     @property
     def record_count(self) -> int:

@@ -1,11 +1,6 @@
 """A table as planning sees it: loaded once, with its history and with its metadata files, which are read once."""
 
-from dataclasses import dataclass
-from typing import Self
-
-from pyiceberg.io import FileIO
 from pyiceberg.table import Table
-from pyiceberg.table.metadata import TableMetadata
 
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.metadata_log import MetadataLog
@@ -15,9 +10,11 @@ from icefloe.iceberg.table import table_name
 __all__ = ["LoadedTable"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedTable:
     """One version of a table's metadata, handed down through planning so that nothing is looked up or read twice.
+
+    Args:
+        table: as loaded; nothing is read yet.
 
     Attributes:
         name: namespace and name, dotted.
@@ -28,21 +25,10 @@ class LoadedTable:
         manifests: reads manifest lists and manifests, and keeps the lists and the entries of delete manifests.
     """
 
-    name: str
-    metadata: TableMetadata
-    io: FileIO
-    history: History
-    log: MetadataLog
-    manifests: ManifestReader
-
-    @classmethod
-    def of(cls, table: Table) -> Self:
-        """The table as it was loaded; reads nothing yet."""
-        return cls(
-            name=table_name(table),
-            metadata=table.metadata,
-            io=table.io,
-            history=History.of(table),
-            log=MetadataLog(table),
-            manifests=ManifestReader(table),
-        )
+    def __init__(self, table: Table) -> None:
+        self.name = table_name(table)
+        self.metadata = table.metadata
+        self.io = table.io
+        self.history = History.of(table)
+        self.log = MetadataLog(table)
+        self.manifests = ManifestReader(table)

@@ -1,6 +1,7 @@
 """Reading a table's manifest lists and manifests, several at a time."""
 
 from collections.abc import Collection, Sequence
+from functools import cached_property
 from threading import Lock
 from typing import Any, Final, TypeVar
 
@@ -42,14 +43,23 @@ class ManifestReader:
 
     def __init__(self, table: Table) -> None:
         self._io = table.io
+        self._schemas = table.metadata.schemas
         self._specs = table.metadata.specs()
         self._table_name = table_name(table)
         self._lists: dict[int, tuple[ManifestFile, ...]] = {}
         self._delete_entries: dict[str, tuple[DeleteEntry, ...]] = {}
         self._lock = Lock()
         self.manifests_read = 0
-        self.key_types: KeyTypes = key_types(table.metadata.schemas)
-        self.partition_types: PartitionTypes = partition_types(self._specs, table.metadata.schemas)
+
+    @cached_property
+    def key_types(self) -> KeyTypes:
+        """Types in which the bounds of key columns are compared, by field id."""
+        return key_types(self._schemas)
+
+    @cached_property
+    def partition_types(self) -> PartitionTypes:
+        """Types of partition values, by spec id."""
+        return partition_types(self._specs, self._schemas)
 
     def manifests(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
         """The manifests of a snapshot, in the order of its manifest list.

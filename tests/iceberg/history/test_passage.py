@@ -1,0 +1,78 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.table import Table
+
+from icefloe.iceberg.history.loaded_table import LoadedTable
+from icefloe.iceberg.history.passage import Landing, Passage, find_passage
+from support.tables.planning_tables import edit_metadata, make_table, rows, snapshot_ids
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    """Three commits."""
+    made = make_table(tmp_path)
+    for number in range(3):
+        made.append(rows(number))
+    return made
+
+
+def passage(table: Table, **options: Any) -> Passage:
+    return find_passage(LoadedTable(table), **options)
+
+
+def commits(found: Passage) -> list[int]:
+    return [snapshot.snapshot_id for snapshot in found.commits]
+
+
+def test_a_passage_has_the_commits_after_its_start_oldest_first_and_the_state_they_come_from(table: Table) -> None:
+    first, second, third = snapshot_ids(table)
+    found = passage(table, after_snapshot_id=first)
+    assert (found.after_snapshot_id, found.up_to_snapshot_id, commits(found)) == (first, third, [second, third])
+    assert found.landing is None
+    assert {child: parent and parent.snapshot_id for child, parent in found.parents.items()} == {
+        second: first,
+        third: second,
+    }
+
+
+def test_without_a_start_the_first_commit_comes_from_nothing(table: Table) -> None:
+    found = passage(table)
+    assert commits(found) == snapshot_ids(table)
+    assert found.before is None
+    assert found.parents[snapshot_ids(table)[0]] is None
+
+
+def test_a_start_that_expired_leaves_the_first_commit_without_a_parent(table: Table) -> None:
+    first, second, third = snapshot_ids(table)
+    edit_metadata(table, snapshots=[s for s in table.metadata.snapshots if s.snapshot_id != first])
+    found = passage(table, after_snapshot_id=first)
+    assert commits(found) == [second, third]
+    assert found.parents[second] is None
+
+
+def test_a_rollback_lands_before_the_commits_since(table: Table) -> None:
+    first, _, third = snapshot_ids(table)
+    table.manage_snapshots().rollback_to_snapshot(first).commit()
+    table.append(rows(9))
+    head = snapshot_ids(table)[-1]
+    found = passage(table, after_snapshot_id=third, on_rollback="compensate")
+    [root] = [snapshot for snapshot in table.metadata.snapshots if snapshot.snapshot_id == first]
+    [*_, back, _] = table.metadata.snapshot_log
+    assert found.landing == Landing(snapshot=root, left_snapshot_id=third, timestamp_ms=back.timestamp_ms)
+    assert (found.before, commits(found)) == (root, [head])
+
+
+def test_a_load_lands_on_the_head_and_has_no_commits(table: Table) -> None:
+    head = table.current_snapshot()
+    assert head is not None
+    found = passage(table, load="full")
+    assert found.landing == Landing(snapshot=head, left_snapshot_id=None, timestamp_ms=head.timestamp_ms)
+    assert (found.after_snapshot_id, found.commits) == (None, ())
+
+
+def test_a_range_that_ends_where_it_begins_has_nothing(table: Table) -> None:
+    head = snapshot_ids(table)[-1]
+    found = passage(table, after_snapshot_id=head)
+    assert (found.up_to_snapshot_id, found.landing, found.commits) == (head, None, ())
