@@ -17,13 +17,12 @@ def test_built_features_pass(write):
         "engine": "local",
         "verify_sample": 0,
     }
-    refuse_unbuilt(load_pipeline(write(**keys, row_lineage="off", pin=False, sink=FILES | {"format": "parquet"})))
+    refuse_unbuilt(load_pipeline(write(**keys, row_lineage="off", pin=True, sink=FILES | {"format": "parquet"})))
 
 
 @pytest.mark.parametrize(
     ("keys", "key"),
     [
-        ({"pin": True}, "pin"),
         ({"checkpoint": "dynamodb://checkpoints"}, "checkpoint"),
         ({"row_lineage": "trust"}, "row_lineage"),
         ({"verify_sample": 0.01}, "verify_sample"),
@@ -46,8 +45,8 @@ def test_a_key_that_is_not_built_is_named_with_file_and_line(write, keys, key):
 
 def test_all_of_them_are_reported_in_line_order(write):
     with pytest.raises(UnbuiltKeysError) as caught:
-        refuse_unbuilt(load_pipeline(write(pin=True, verify_sample=0.5)))
-    assert [problem.key for problem in caught.value.problems] == ["pin", "verify_sample"]
+        refuse_unbuilt(load_pipeline(write(row_lineage="trust", verify_sample=0.5)))
+    assert [problem.key for problem in caught.value.problems] == ["row_lineage", "verify_sample"]
 
 
 def test_a_value_from_the_environment_is_refused_once_it_is_known(write):

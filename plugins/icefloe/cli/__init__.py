@@ -15,6 +15,7 @@ Read in this order:
 - `verify`: replays the delivered changes
 - `sweep`: deletes what dead runs left
 - `abandon`: gives up an open batch
+- `unpin`: lets the pinned snapshots of a pipeline go
 - `consent`: asks before anything is changed for good
 - `checklist`: checks and the exit code they add up to
 - `screen`: tables on standard output

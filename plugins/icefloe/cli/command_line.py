@@ -105,6 +105,10 @@ def _command(name: str) -> Callable[[Namespace, Screen], int]:
             from icefloe.cli.validate import validate
 
             return validate
+        case "unpin":
+            from icefloe.cli.unpin import unpin
+
+            return unpin
         case "sweep":
             from icefloe.cli.sweep import sweep
 

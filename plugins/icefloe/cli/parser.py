@@ -37,6 +37,7 @@ def make_parser() -> ArgumentParser:
     _add_validate(commands)
     _add_sweep(commands)
     _add_abandon(commands)
+    _add_unpin(commands)
     _add_not_built(commands)
     return parser
 
@@ -172,6 +173,19 @@ def _add_abandon(commands: Commands) -> None:
     )
     _add_consent(abandon)
     _add_json(abandon)
+
+
+def _add_unpin(commands: Commands) -> None:
+    unpin = _command(
+        commands,
+        "unpin",
+        "let the pinned snapshots of a pipeline go",
+        "Drops the branch and the tags by which `pin: true` keeps snapshots from expiring, in one commit to the table. "
+        "For a pipeline that is removed. Shows them, and asks.",
+        "icefloe unpin flights_changes --dry-run",
+    )
+    _add_consent(unpin)
+    _add_json(unpin)
 
 
 def _add_not_built(commands: Commands) -> None:

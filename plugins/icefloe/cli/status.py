@@ -5,8 +5,10 @@ from argparse import Namespace
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.open_batch import next_batch
+from icefloe.batch.open.pin import pinned_refs
 from icefloe.batch.plan.plan_of_batch import refuse_unfit
 from icefloe.batch.status.publish_status import load_status
+from icefloe.checkpoint.view import CheckpointView
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session
 from icefloe.cli.screen import Screen
 from icefloe.errors import IcefloeError
@@ -58,6 +60,7 @@ def _document(session: PipelineSession) -> dict[str, object]:
         "trouble": _trouble(session),
         "last_failure": _last_failure(session),
         "cursor_expires_at": _expiry(session, cursor_id),
+        **_pins(session, view),
     }
 
 
@@ -83,6 +86,16 @@ def _expiry(session: PipelineSession, cursor_snapshot_id: int | None) -> str | N
     """Time from which the cursor's snapshot, after which the next batch begins, may expire; None if it is unknown."""
     at_ms = None if cursor_snapshot_id is None else next_expiry_ms(session.table.metadata, cursor_snapshot_id)
     return None if at_ms is None else time_of_us(at_ms * 1000)
+
+
+def _pins(session: PipelineSession, view: CheckpointView) -> dict[str, object]:
+    """Number of snapshots that are pinned, and the last of them; what was committed since is not pinned yet."""
+    pins = pinned_refs(session, view)
+    head_id = None if pins is None else pins.branch_head_id
+    return {
+        "pinned_snapshots": 0 if pins is None else len(pins.tagged),
+        "pinned_up_to_snapshot_id": id_json(head_id),
+    }
 
 
 def _seconds(behind: Lag) -> float | None:

@@ -47,7 +47,6 @@ def _one_of(*values: Any) -> Callable[[Any], bool]:
 
 
 _NOT_BUILT: Final = (
-    _Unbuilt("pin", _one_of(False), "pinning the cursor's snapshot is"),
     _Unbuilt("checkpoint", lambda url: not str(url).startswith("dynamodb:"), "a checkpoint in DynamoDB is"),
     _Unbuilt("row_lineage", _one_of("off"), "trusting row lineage is", "write off"),
     _Unbuilt("verify_sample", _one_of(0), "verifying a sample is", "remove the key or write 0"),

@@ -9,6 +9,7 @@ Read in this order:
 - `occupied_sink`: whether another pipeline writes to the sink
 - `identity_policy`: the columns that make two rows the same row
 - `recorded_pipeline`: how the pipeline of today differs from the recorded one
+- `pin`: keeps snapshots that are not delivered yet from expiring
 - `cores`: how many tasks run at once
 """
 
@@ -17,6 +18,7 @@ __all__ = [
     "identity_policy",
     "occupied_sink",
     "open_batch",
+    "pin",
     "range_request",
     "recorded_pipeline",
 ]

@@ -9,6 +9,7 @@ from icefloe.batch.commit.report import BatchReport, load_report
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.open_batch import NextBatch, next_batch, record_batch, requested_batch
+from icefloe.batch.open.pin import pin_pending
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.plan.write_plan import found_plan, write_plan
 from icefloe.batch.plan_document import Plan
@@ -103,6 +104,8 @@ def _open_next(session: PipelineSession, cores: int | None) -> OpenedBatch:
             logger.info("%s: looking again, another run has moved on since: %s", name, error)
             continue
         if opened is not None:
+            # Only now the checkpoint has an id for certain, by which the pins are named.
+            pin_pending(session)
             return opened
         logger.info("%s: looking again, another run has finished this batch", name)
     raise TransientError(

@@ -15,6 +15,7 @@ Read in this order:
 - `file_io_properties`: the properties that open files, without those of the catalog
 - `file_places`: where a table's files may lie
 - `confined_io`: a FileIO that opens nothing elsewhere
+- `table_refs`: the only commits to a table, of branches and tags
 - `metadata_errors`: errors of metadata files
 - `encryption`: encrypted tables, refused
 - `unknown_types`: types that PyIceberg does not know, refused
@@ -29,4 +30,5 @@ __all__ = [
     "file_places",
     "metadata_errors",
     "pyiceberg_configuration",
+    "table_refs",
 ]

@@ -11,6 +11,7 @@ Read in this order:
 - `tag_moves`: a tag that was moved
 - `snapshot_at`: the snapshot that was current at a time
 - `expiry`: when a snapshot may expire
+- `pins`: branches and tags that keep snapshots from expiring
 - `lag`: the lag of a cursor behind its branch
 - `summaries`: rows as the writers counted them
 """
@@ -22,6 +23,7 @@ __all__ = [
     "loaded_table",
     "metadata_log",
     "passage",
+    "pins",
     "snapshot_at",
     "summaries",
     "tag_moves",

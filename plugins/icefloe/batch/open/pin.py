@@ -1,0 +1,88 @@
+"""``pin: true``: the snapshots that a pipeline has not delivered yet are kept from expiring."""
+
+import logging
+
+from icefloe.batch.context.session import PipelineSession
+from icefloe.checkpoint.records import OffsetRecord
+from icefloe.checkpoint.view import CheckpointView
+from icefloe.errors import IcefloeError
+from icefloe.iceberg.history.history import History
+from icefloe.iceberg.history.pins import PinNames, PinnedRefs, let_go, may_have_pins, pin
+from icefloe.iceberg.step import StepKind
+
+__all__ = ["let_pins_go", "pin_pending", "pinned_refs"]
+
+logger = logging.getLogger(__name__)
+
+
+def pin_pending(session: PipelineSession) -> None:
+    """Pins what a pipeline needs from its cursor, or its open batch, to the head of its branch as it is now.
+
+    If the pipeline no longer has ``pin: true``, its pins are let go. That is only tried: if the catalog refuses it, the
+    pipeline goes on.
+
+    Raises:
+        RefsRefusedError: the catalog does not let icefloe set branches and tags.
+        TransientError: it did not answer, or other commits came first each time.
+    """
+    if not session.pipeline.pin:
+        if may_have_pins(History.of(session.table), session.pipeline.name):
+            _try_to_let_go(session)
+        return
+    view = session.checkpoint.look()
+    if view.checkpoint_id is None or (view.cursor is None and view.opened is None):
+        return
+    names = PinNames.of(session.pipeline.name, view.checkpoint_id)
+    kept = pin(
+        session.table,
+        names,
+        branch=session.pipeline.branch,
+        since_id=_since(view),
+        further=() if view.opened is None else _snapshots_of(view.opened),
+    )
+    logger.info("%s: %d snapshots are pinned up to %s", session.pipeline.name, len(kept.tagged), kept.branch_head_id)
+
+
+def let_pins_go(session: PipelineSession, view: CheckpointView) -> PinnedRefs | None:
+    """Lets the pins of a pipeline go; returns them, or None if there were none.
+
+    Raises:
+        IcefloeError: as `pin_pending`.
+    """
+    found = pinned_refs(session, view)
+    if found:
+        let_go(session.table, PinNames.of(session.pipeline.name, str(view.checkpoint_id)))
+    return found
+
+
+def pinned_refs(session: PipelineSession, view: CheckpointView) -> PinnedRefs | None:
+    """The branch and the tags of a pipeline, as the session's table has them; None if there are none."""
+    if view.checkpoint_id is None:
+        return None
+    found = PinnedRefs.of(History.of(session.table), PinNames.of(session.pipeline.name, view.checkpoint_id))
+    return found or None
+
+
+def _try_to_let_go(session: PipelineSession) -> None:
+    try:
+        let_pins_go(session, session.checkpoint.look())
+    except IcefloeError as error:
+        logger.warning("pin is off, but branch and tags of %s remain: %s", session.pipeline.name, error)
+
+
+def _since(view: CheckpointView) -> int | None:
+    """The oldest snapshot that the pipeline needs; None: all from the start of the history."""
+    opened = view.opened
+    if opened is None:
+        return None if view.cursor is None else view.cursor.snapshot_id
+    # A load reads one snapshot, and `from_now` reads none: the batches behind them begin at their end.
+    is_load = any(step.kind is StepKind.INITIAL for step in opened.steps)
+    is_from_now = not opened.steps and opened.after_snapshot_id is None
+    return opened.up_to_snapshot_id if is_load or is_from_now else opened.after_snapshot_id
+
+
+def _snapshots_of(offset: OffsetRecord) -> list[int]:
+    ends = [offset.after_snapshot_id, offset.up_to_snapshot_id]
+    starts = [step.start_snapshot_id for step in offset.steps]
+    states = [snapshot_id for step in offset.steps for snapshot_id in (step.end_snapshot_id, *step.snapshot_ids)]
+    return [snapshot_id for snapshot_id in (*ends, *starts, *states) if snapshot_id is not None]

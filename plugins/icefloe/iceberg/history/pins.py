@@ -1,0 +1,229 @@
+"""Branches and tags that keep snapshots from expiring until a pipeline has delivered them."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+from pyiceberg.table import Table
+from pyiceberg.table.update.snapshot import ManageSnapshots
+
+from icefloe.iceberg.catalog.table_refs import EVER_MS, commit_refs
+from icefloe.iceberg.history.history import History
+
+__all__ = ["PinNames", "PinnedRefs", "let_go", "may_have_pins", "pin"]
+
+_ID: Final = re.compile(r"[0-9]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinNames:
+    """The names of one pipeline's branch and tags.
+
+    Attributes:
+        branch: the branch; a tag has the id of its snapshot behind that.
+    """
+
+    branch: str
+
+    @classmethod
+    def of(cls, pipeline: str, checkpoint_id: str) -> Self:
+        """The names of a pipeline. Pipelines of the same name have checkpoints with other ids.
+
+        >>> PinNames.of("flights", "0123456789abcdef").tag(42)
+        'icefloe_flights_01234567_42'
+        """
+        return cls(branch=f"icefloe_{pipeline}_{checkpoint_id[:8]}")
+
+    def tag(self, snapshot_id: int) -> str:
+        """The tag of a snapshot."""
+        return f"{self.branch}_{snapshot_id}"
+
+    def is_own(self, name: str) -> bool:
+        """True for the branch and the tags of this pipeline."""
+        rest = name.removeprefix(f"{self.branch}_")
+        return name == self.branch or (rest != name and _ID.fullmatch(rest) is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldSnapshots:
+    """The snapshots that a pipeline still needs.
+
+    Attributes:
+        head_id: head of the pipeline's branch; None if that has no snapshot.
+        lineage: from the head back to where the pipeline goes on, newest first.
+        further: snapshots apart from that, such as a state that the branch was rolled back from.
+    """
+
+    head_id: int | None = None
+    lineage: tuple[int, ...] = ()
+    further: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, history: History, branch: str, *, since_id: int | None, further: Iterable[int] = ()) -> Self:
+        """The snapshots from the place where a pipeline goes on, that one included, to the head of its branch.
+
+        Args:
+            history: of the table.
+            branch: the pipeline's.
+            since_id: the snapshot that is delivered; its files show what later deletes removed. None: from the start.
+            further: snapshots of an open batch.
+
+        Raises:
+            UnknownBranchError: there is no such branch.
+        """
+        head = history.head(branch)
+        if head is None:
+            return cls()
+        # After a rollback the way leads over the newest ancestor that both have.
+        since = None if since_id is None else history.snapshots.get(since_id)
+        delivered = set() if since is None else {each.snapshot_id for each in history.lineage(since.snapshot_id)}
+        lineage = []
+        for snapshot in history.lineage(head.snapshot_id):
+            lineage.append(snapshot.snapshot_id)
+            if snapshot.snapshot_id in delivered:
+                break
+        known = {each for each in (since_id, *further) if each is not None and each in history.snapshots}
+        return cls(head_id=head.snapshot_id, lineage=tuple(lineage), further=tuple(sorted(known - {*lineage})))
+
+    @property
+    def snapshot_ids(self) -> tuple[int, ...]:
+        """All of them."""
+        return (*self.lineage, *self.further)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinnedRefs:
+    """The branches and tags of one pipeline, as a table has them.
+
+    Attributes:
+        branch_head_id: None if there is no branch.
+        kept_snapshots: number of snapshots that the branch keeps, by its ``min-snapshots-to-keep``.
+        tagged: snapshot by tag.
+    """
+
+    branch_head_id: int | None = None
+    kept_snapshots: int = 0
+    tagged: Mapping[str, int]
+
+    @classmethod
+    def of(cls, history: History, names: PinNames) -> Self:
+        """Those in the metadata of a table."""
+        branch = history.refs.get(names.branch)
+        own = {name: ref.snapshot_id for name, ref in history.refs.items() if names.is_own(name)}
+        own.pop(names.branch, None)
+        return cls(
+            branch_head_id=None if branch is None else branch.snapshot_id,
+            kept_snapshots=0 if branch is None else branch.min_snapshots_to_keep or 1,
+            tagged=own,
+        )
+
+    def __bool__(self) -> bool:
+        """True if there is any."""
+        return self.branch_head_id is not None or bool(self.tagged)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The tags."""
+        return sorted(self.tagged)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinMoves:
+    """One commit that moves the branch and the tags of a pipeline.
+
+    Attributes:
+        branch_head_id: snapshot that the branch is to point to; None: there is to be no branch.
+        kept_snapshots: number of snapshots that the branch is to keep.
+        new_tags: snapshot by tag.
+        old_tags: tags to be dropped.
+    """
+
+    branch_head_id: int | None
+    kept_snapshots: int = 0
+    new_tags: Mapping[str, int]
+    old_tags: tuple[str, ...]
+
+
+def pin_moves(found: PinnedRefs, held: HeldSnapshots, names: PinNames) -> PinMoves | None:
+    """The moves that keep the snapshots a pipeline needs; None if they are kept already.
+
+    Each commit to the catalog takes a place in the table's metadata log, in which icefloe finds the snapshots of one
+    commit. So tags that are not needed any more go only with the next move. As long as a pipeline catches up, and
+    as long as nothing is committed to the table, there is none.
+    """
+    if held.head_id is None:
+        return None
+    wanted = {names.tag(snapshot_id): snapshot_id for snapshot_id in held.snapshot_ids}
+    new_tags = {name: snapshot_id for name, snapshot_id in wanted.items() if found.tagged.get(name) != snapshot_id}
+    has_branch = found.branch_head_id == held.head_id and found.kept_snapshots >= len(held.lineage)
+    if has_branch and not new_tags:
+        return None
+    return PinMoves(
+        branch_head_id=held.head_id,
+        kept_snapshots=len(held.lineage),
+        new_tags=new_tags,
+        old_tags=tuple(name for name in found.names if name not in wanted),
+    )
+
+
+def pin(table: Table, names: PinNames, *, branch: str, since_id: int | None, further: Iterable[int] = ()) -> PinnedRefs:
+    """Keeps the snapshots that a pipeline still needs, in at most one commit to the table; returns what is kept then.
+
+    Spark's ``expire_snapshots`` keeps as many ancestors of a branch as the branch says. PyIceberg's keeps nothing but
+    the snapshots that a branch or tag points to. So there are both, and neither ever expires by its age.
+
+    Args:
+        table: names the table; it is loaded again.
+        names: the pipeline's.
+        branch: the pipeline's branch, or tag.
+        since_id: the snapshot that is delivered; None: from the start of the history.
+        further: snapshots of an open batch.
+
+    Raises:
+        RefsRefusedError: the catalog does not allow it.
+        UnknownBranchError: there is no such branch.
+        TransientError: the catalog did not answer, or other commits came first each time.
+    """
+
+    def change(loaded: Table) -> ManageSnapshots | None:
+        history = History.of(loaded)
+        held = HeldSnapshots.of(history, branch, since_id=since_id, further=further)
+        moves = pin_moves(PinnedRefs.of(history, names), held, names)
+        return None if moves is None else _managed(loaded, names, moves)
+
+    return PinnedRefs.of(History.of(commit_refs(table, change)), names)
+
+
+def may_have_pins(history: History, pipeline: str) -> bool:
+    """True if a table has branches or tags of a pipeline of that name, perhaps of another one with the same name."""
+    return any(name.startswith(f"icefloe_{pipeline}_") for name in history.refs)
+
+
+def let_go(table: Table, names: PinNames) -> None:
+    """Drops the branch and the tags of a pipeline in one commit; raises as `pin`."""
+
+    def change(loaded: Table) -> ManageSnapshots | None:
+        found = PinnedRefs.of(History.of(loaded), names)
+        moves = PinMoves(branch_head_id=None, new_tags={}, old_tags=tuple(found.names))
+        return _managed(loaded, names, moves) if found else None
+
+    commit_refs(table, change)
+
+
+def _managed(table: Table, names: PinNames, moves: PinMoves) -> ManageSnapshots:
+    managed = table.manage_snapshots()
+    if moves.branch_head_id is not None:
+        managed.create_branch(
+            moves.branch_head_id,
+            names.branch,
+            max_ref_age_ms=EVER_MS,
+            min_snapshots_to_keep=moves.kept_snapshots,
+        )
+    elif names.branch in table.metadata.refs:
+        managed.remove_branch(names.branch)
+    for name, snapshot_id in moves.new_tags.items():
+        managed.create_tag(snapshot_id, name, max_ref_age_ms=EVER_MS)
+    for name in moves.old_tags:
+        managed.remove_tag(name)
+    return managed

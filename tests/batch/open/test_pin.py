@@ -1,0 +1,235 @@
+"""``pin: true``: expiry takes nothing that a pipeline has seen and not delivered."""
+
+import random
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, ForbiddenError
+from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
+
+from icefloe.batch.open.pin import pinned_refs
+from icefloe.batch.plan.open_and_plan import open_and_plan
+from icefloe.batch.verify.replay_batches import verify_batches
+from icefloe.errors import TransientError
+from icefloe.iceberg.catalog import table_refs
+from icefloe.iceberg.catalog.table_refs import EVER_MS, RefsRefusedError
+from support.pipelines.workshop import Workshop
+from support.tiers import extended
+
+RIGHT = r"pin: true needs the right to commit to table db\.events"
+
+
+@pytest.fixture
+def pinned(workshop: Workshop) -> Workshop:
+    """A pipeline with pins that has delivered batch 0."""
+    workshop.set(pin=True)
+    workshop.append(range(20))
+    workshop.deliver()
+    return workshop
+
+
+def refs(workshop: Workshop) -> dict[str, SnapshotRef]:
+    """The branches and tags but ``main``."""
+    found = dict(workshop.table.refresh().metadata.refs)
+    del found["main"]
+    return found
+
+
+def tagged(workshop: Workshop) -> set[int]:
+    return {ref.snapshot_id for ref in refs(workshop).values() if ref.snapshot_ref_type is SnapshotRefType.TAG}
+
+
+def expire_everything(table: Table) -> None:
+    """PyIceberg's expiry without any mercy."""
+    table.refresh().maintenance.expire_snapshots().older_than(datetime.now(UTC) + timedelta(days=1)).commit()
+
+
+def metadata_files(workshop: Workshop) -> int:
+    return len(workshop.table.refresh().metadata.metadata_log)
+
+
+def test_a_batch_pins_its_snapshots_from_the_cursor_to_the_head(pinned: Workshop) -> None:
+    cursor = pinned.head()
+    later = [pinned.update([number], value=2.0) for number in (1, 2)]
+    names = refs(pinned).keys()
+    pinned.open()
+    [branch] = [ref for ref in refs(pinned).values() if ref.snapshot_ref_type is SnapshotRefType.BRANCH]
+    assert (branch.snapshot_id, branch.max_ref_age_ms) == (later[-1], EVER_MS)
+    assert {cursor, *later} <= tagged(pinned)
+    assert branch.min_snapshots_to_keep == len(tagged(pinned))
+    assert all(ref.max_ref_age_ms == EVER_MS for ref in refs(pinned).values())
+    assert {name[: len("icefloe_events_01234567")] for name in names} == {branch_name(pinned)}
+
+
+def branch_name(workshop: Workshop) -> str:
+    [name] = [name for name, ref in refs(workshop).items() if ref.snapshot_ref_type is SnapshotRefType.BRANCH]
+    return name
+
+
+@pytest.mark.parametrize(("seed", "runs"), [(1, 6), extended(2, 100)])
+def test_expiry_loses_nothing_that_the_last_look_saw(workshop: Workshop, seed: int, runs: int) -> None:
+    chance = random.Random(seed)
+    workshop.set(pin=True, max_steps_per_batch=1)
+    workshop.append(range(20))
+    workshop.deliver()
+    for run in range(runs):
+        for _ in range(chance.randint(0, 2)):
+            number = chance.randint(0, 19)
+            if chance.random() < 0.5:
+                workshop.update([number], value=chance.random())
+            else:
+                workshop.delete([number])
+        workshop.append([10**6 + run])
+        batch = workshop.open()
+        expire_everything(workshop.table)
+        workshop.require_exact(batch.plan, changes_of(workshop, batch))
+        while (report := workshop.deliver()) is not None:
+            assert report.warnings == (), run
+        assert workshop.session().checkpoint.look().cursor.snapshot_id == workshop.head()
+        assert len(tagged(workshop)) < 20, "old tags are dropped"
+    verified = verify_batches(workshop.session())
+    assert (verified.is_equal, verified.batches > runs) == (True, True)
+
+
+def changes_of(workshop: Workshop, batch: Any) -> Any:
+    batch.deliver()
+    return workshop.changes(batch.plan.batch_number)
+
+
+def test_without_pins_the_same_expiry_loses_history(workshop: Workshop) -> None:
+    workshop.append(range(20))
+    workshop.deliver()
+    workshop.append([30])
+    workshop.append([31])
+    expire_everything(workshop.table)
+    with pytest.raises(Exception, match="no longer has the changes since"):
+        workshop.deliver()
+
+
+def test_a_pipeline_that_catches_up_commits_nothing_to_its_table(pinned: Workshop) -> None:
+    pinned.set(max_steps_per_batch=1)
+    for number in range(4):
+        pinned.append([100 + number])
+    pinned.open()
+    before = metadata_files(pinned)
+    while pinned.deliver() is not None:
+        pass
+    assert pinned.session().checkpoint.look().cursor.batch_number == 4
+    assert metadata_files(pinned) == before
+
+
+def test_a_snapshot_that_is_left_by_a_rollback_is_kept_until_the_way_back_is_delivered(pinned: Workshop) -> None:
+    first = pinned.head()
+    pinned.append([30])
+    pinned.deliver()
+    left = pinned.head()
+    pinned.table.manage_snapshots().rollback_to_snapshot(first).commit()
+    pinned.append([40])
+    batch = pinned.open()
+    expire_everything(pinned.table)
+    assert left in tagged(pinned)
+    pinned.require_exact(batch.plan, changes_of(pinned, batch))
+
+
+@pytest.mark.parametrize("initial_load", ["from_earliest", "full", "from_now"])
+def test_a_first_batch_pins_what_it_reads(workshop: Workshop, initial_load: str) -> None:
+    ids = [workshop.append([number]) for number in range(3)]
+    workshop.set(pin=True, initial_load=initial_load, max_steps_per_batch=1)
+    workshop.open()
+    assert tagged(workshop) == (set(ids) if initial_load == "from_earliest" else {ids[-1]})
+    expire_everything(workshop.table)
+    while workshop.deliver() is not None:
+        pass
+    assert workshop.session().checkpoint.look().cursor.snapshot_id == ids[-1]
+
+
+def test_pins_are_let_go_by_the_first_run_without_them(pinned: Workshop) -> None:
+    assert refs(pinned) != {}
+    foreign = pinned.head()
+    pinned.table.manage_snapshots().create_tag(foreign, "icefloe_events_89abcdef_7").commit()
+    pinned.set(pin=None)
+    assert pinned.deliver() is None
+    assert refs(pinned).keys() == {"icefloe_events_89abcdef_7"}
+
+
+def test_two_pipelines_pin_apart(pinned: Workshop) -> None:
+    before = refs(pinned)
+    pinned.set(
+        name="others",
+        storage=f"file://{pinned.folder}/others",
+        sink={"type": "files", "path": f"file://{pinned.folder}/o"},
+    )
+    pinned.deliver()
+    assert before.items() <= refs(pinned).items()
+    assert len(refs(pinned)) == 2 * len(before)
+
+
+@pytest.mark.parametrize("error", [CommitFailedException("moved"), CommitStateUnknownException("no answer")])
+def test_a_commit_of_somebody_else_in_between_is_no_failure(
+    pinned: Workshop, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    monkeypatch.setattr(table_refs, "_PAUSES_SECONDS", (0.0,) * 3)
+    commit, errors = SqlCatalog.commit_table, [error, error]
+
+    def fail_twice(*arguments: Any) -> Any:
+        if errors:
+            raise errors.pop()
+        return commit(*arguments)
+
+    head = pinned.append([30])
+    monkeypatch.setattr(SqlCatalog, "commit_table", fail_twice)
+    pinned.open()
+    assert errors == []
+    assert head in tagged(pinned)
+
+
+def test_other_commits_that_always_come_first_are_worth_another_try(
+    pinned: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_refs, "_PAUSES_SECONDS", (0.0,) * 3)
+    pinned.append([30])
+    refuse(monkeypatch, CommitFailedException("moved"))
+    with pytest.raises(TransientError, match=r"other commits to table db\.events came first 4 times in a row"):
+        pinned.open()
+
+
+@pytest.mark.parametrize("error", [ForbiddenError("not allowed"), PermissionError(13, "denied")])
+def test_a_catalog_that_forbids_it_is_refused_with_the_right_that_is_missing(
+    pinned: Workshop, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    pinned.append([30])
+    with monkeypatch.context() as patched:
+        refuse(patched, error)
+        with pytest.raises(RefsRefusedError, match=RIGHT) as caught:
+            open_and_plan(pinned.session())
+    assert "\n" not in caught.value.sentence
+    assert pinned.open().deliver().counts["insert"] == 1, "the batch is open, and is delivered once the right is there"
+
+
+def test_a_catalog_that_forbids_to_let_go_does_not_stop_the_pipeline(
+    pinned: Workshop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pinned.append([30])
+    pinned.set(pin=None)
+    refuse(monkeypatch, ForbiddenError("not allowed"))
+    assert pinned.deliver() is not None
+    assert "pin is off, but branch and tags of events remain" in caplog.text
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def fail(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(SqlCatalog, "commit_table", fail)
+
+
+def test_the_head_as_a_look_saw_it_is_known(pinned: Workshop) -> None:
+    head = pinned.head()
+    pinned.append([30])
+    session = pinned.session()
+    found = pinned_refs(session, session.checkpoint.look())
+    assert found is not None
+    assert found.branch_head_id == head

@@ -1,0 +1,89 @@
+from collections.abc import Mapping
+
+import pytest
+from pyiceberg.table.refs import SnapshotRef
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
+
+from icefloe.iceberg.history.history import History
+from icefloe.iceberg.history.pins import HeldSnapshots, PinMoves, PinNames, PinnedRefs, pin_moves
+
+NAMES = PinNames.of("flights", "0123456789abcdef")
+
+
+def ref(kind: str, snapshot_id: int, kept: int | None = None) -> SnapshotRef:
+    return SnapshotRef.model_validate({"snapshot-id": snapshot_id, "type": kind, "min-snapshots-to-keep": kept})
+
+
+def history_of(parents: Mapping[int, int | None], head: int, **refs: SnapshotRef) -> History:
+    snapshots = {
+        snapshot_id: Snapshot.model_construct(
+            snapshot_id=snapshot_id,
+            parent_snapshot_id=parent_id,
+            timestamp_ms=snapshot_id,
+            manifest_list="",
+            summary=Summary(Operation.APPEND),
+        )
+        for snapshot_id, parent_id in parents.items()
+    }
+    main = ref("branch", head)
+    return History(table_name="nyc.flights", snapshots=snapshots, refs={"main": main, **refs})
+
+
+LINE = {1: None, 2: 1, 3: 2, 4: 3}
+
+
+@pytest.mark.parametrize(("since_id", "lineage"), [(2, (4, 3, 2)), (4, (4,)), (None, (4, 3, 2, 1)), (99, (4, 3, 2, 1))])
+def test_a_pipeline_needs_the_snapshot_it_goes_on_from_and_all_after_it(
+    since_id: int | None, lineage: tuple[int, ...]
+) -> None:
+    assert HeldSnapshots.of(history_of(LINE, 4), "main", since_id=since_id).snapshot_ids == lineage
+
+
+def test_after_a_rollback_it_needs_the_state_that_was_left_too() -> None:
+    history = history_of({**LINE, 5: 2, 6: 5}, 6)
+    held = HeldSnapshots.of(history, "main", since_id=4)
+    assert (held.lineage, held.further) == ((6, 5, 2), (4,))
+
+
+def test_it_needs_the_snapshots_of_its_open_batch_as_far_as_they_exist() -> None:
+    held = HeldSnapshots.of(history_of({**LINE, 7: None}, 4), "main", since_id=3, further=[7, 3, 98])
+    assert held.snapshot_ids == (4, 3, 7)
+
+
+def test_a_table_without_a_snapshot_has_nothing_to_pin() -> None:
+    empty = History(table_name="nyc.flights", snapshots={}, refs={})
+    held = HeldSnapshots.of(empty, "main", since_id=None)
+    assert pin_moves(PinnedRefs(tagged={}), held, NAMES) is None
+
+
+def test_only_a_new_head_moves_the_pins_and_then_old_tags_go() -> None:
+    found = PinnedRefs(branch_head_id=4, kept_snapshots=3, tagged={NAMES.tag(each): each for each in (2, 3, 4)})
+    for since_id in (2, 3, 4):
+        held = HeldSnapshots.of(history_of(LINE, 4), "main", since_id=since_id)
+        assert pin_moves(found, held, NAMES) is None
+    held = HeldSnapshots.of(history_of({**LINE, 5: 4}, 5), "main", since_id=4)
+    assert pin_moves(found, held, NAMES) == PinMoves(
+        branch_head_id=5, kept_snapshots=2, new_tags={NAMES.tag(5): 5}, old_tags=(NAMES.tag(2), NAMES.tag(3))
+    )
+
+
+@pytest.mark.parametrize("kept", [1, None])
+def test_a_branch_that_keeps_too_few_snapshots_is_set_again(kept: int | None) -> None:
+    tags = {NAMES.tag(each): ref("tag", each) for each in (3, 4)}
+    history = history_of(LINE, 4, **{NAMES.branch: ref("branch", 4, kept)}, **tags)
+    held = HeldSnapshots.of(history, "main", since_id=3)
+    moves = pin_moves(PinnedRefs.of(history, NAMES), held, NAMES)
+    assert moves == PinMoves(branch_head_id=4, kept_snapshots=2, new_tags={}, old_tags=())
+
+
+def test_names_of_others_are_not_its_own() -> None:
+    assert NAMES.is_own("icefloe_flights_01234567")
+    assert NAMES.is_own("icefloe_flights_01234567_42")
+    others = [
+        "main",
+        "icefloe_flights_89abcdef_42",
+        "icefloe_flights_01234567_x",
+        "icefloe_flights_0123456742",
+        "icefloe",
+    ]
+    assert not any(map(NAMES.is_own, others))
