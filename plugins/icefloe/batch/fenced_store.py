@@ -28,6 +28,11 @@ class FencedStore(Store):
         """URL of the store; see `Store`."""
         return self._store.url
 
+    @property
+    def requests_at_once(self) -> int:
+        """Number of requests that are sent at the same time; see `Store`."""
+        return self._store.requests_at_once
+
     def get(self, key: str) -> bytes:
         """The value; see `Store`."""
         return self._store.get(key)

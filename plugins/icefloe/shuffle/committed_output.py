@@ -87,7 +87,7 @@ def read_committed_outputs(
         except CorruptMapOutputError as damage:
             return damage
 
-    results = map_parallel(read, records)
+    results = map_parallel(read, records, at_once=store.requests_at_once)
     whole = [each for each in results if isinstance(each, CommittedOutput)]
     return whole, [each for each in results if isinstance(each, CorruptMapOutputError)]
 

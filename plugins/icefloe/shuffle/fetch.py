@@ -2,7 +2,6 @@
 
 import zlib
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -13,6 +12,7 @@ from icefloe.errors import IcefloeError
 from icefloe.shuffle.blocks import CorruptBlockError, decode_block
 from icefloe.shuffle.extents import Extent, RangeExtents
 from icefloe.shuffle.map_output_record import CorruptMapOutputError
+from icefloe.storage.parallel import map_parallel
 from icefloe.storage.store import Store
 
 __all__ = ["FetchedBlock", "fetch_blocks"]
@@ -60,7 +60,7 @@ def plan_fetch(extents: RangeExtents, *, max_fetch_bytes: int) -> Iterator[Fetch
 
 
 def fetch_blocks(
-    store: Store, extents: RangeExtents, schema: pa.Schema, *, max_fetch_bytes: int, requests_at_once: int = 8
+    store: Store, extents: RangeExtents, schema: pa.Schema, *, max_fetch_bytes: int
 ) -> Iterator[FetchedBlock]:
     """The blocks of a range: all of its first reduce partition, in the order of the extents, then of the next.
 
@@ -69,17 +69,15 @@ def fetch_blocks(
         extents: extents to read.
         schema: schema of the rows in the blocks (`block_schema`).
         max_fetch_bytes: compressed bytes held at once; a single block may exceed it.
-        requests_at_once: number of map outputs that are read at the same time.
 
     Raises:
         CorruptMapOutputError: names the map output to void; the blocks yielded before were proven whole.
         TransientError: the store did not answer.
     """
-    with ThreadPoolExecutor(requests_at_once) as pool:
-        for window in plan_fetch(extents, max_fetch_bytes=max_fetch_bytes):
-            needed = [each for each in window.extents if any(each.block_lengths[window.start : window.stop])]
-            fetched = list(pool.map(partial(_read, store, window), needed))
-            yield from _decoded(extents.start, window, needed, fetched, schema)
+    for window in plan_fetch(extents, max_fetch_bytes=max_fetch_bytes):
+        needed = [each for each in window.extents if any(each.block_lengths[window.start : window.stop])]
+        fetched = map_parallel(partial(_read, store, window), needed, at_once=store.requests_at_once)
+        yield from _decoded(extents.start, window, needed, fetched, schema)
 
 
 def _decoded(

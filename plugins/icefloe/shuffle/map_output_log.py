@@ -72,7 +72,7 @@ class MapOutputLog:
 
     def states(self, map_ids: Sequence[int]) -> list[MapOutputState]:
         """`current` of each map task, several at once, in the order given."""
-        return map_parallel(self.current, map_ids)
+        return map_parallel(self.current, map_ids, at_once=self._store.requests_at_once)
 
     def records(self, map_ids: Sequence[int]) -> list[MapOutputRecord]:
         """The record of each planned map task, in the order given; a missing one is never an empty one.

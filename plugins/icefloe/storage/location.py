@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import unquote
 
 from obstore import store as stores
@@ -22,7 +22,7 @@ from icefloe.storage.requests import Requests
 from icefloe.storage.store import Store
 from icefloe.storage.store_errors import StorePlace
 
-__all__ = ["open_store"]
+__all__ = ["StoreOpener", "open_store"]
 
 _URL: Final = re.compile(r"(file|memory|s3|gs|abfss?)://([^/]*)(/.*)?")
 _EXPECTED: Final = "expected file:///folder, s3://bucket/folder, gs://bucket/folder or abfs://container@account/folder"
@@ -35,6 +35,15 @@ _CLIENT_OPTIONS: Final = frozenset({
 })  # fmt: skip
 _VENDORS: Final = {"s3": "aws_", "gs": "google_", "abfs": "azure_", "abfss": "azure_"}
 _VENDOR: Final = re.compile(r"^(aws|google|azure)_")
+
+
+class StoreOpener(Protocol):
+    """Opens stores as `open_store` does."""
+
+    def __call__(
+        self, url: str, *, options: Mapping[str, str] | None = None, requests: Requests | None = None
+    ) -> Store:
+        """The store at a URL."""
 
 
 def open_store(

@@ -9,12 +9,12 @@ __all__ = ["map_parallel"]
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
-_AT_ONCE: Final = 8
+AT_ONCE: Final = 8
 """A request waits for most of its time; more at once would only fill the queues of small stores."""
 
 
 def map_parallel(
-    call: Callable[[Item], Answer], items: Iterable[Item], *, at_once: int = _AT_ONCE, name: str = "icefloe-requests"
+    call: Callable[[Item], Answer], items: Iterable[Item], *, at_once: int = AT_ONCE, name: str = "icefloe-requests"
 ) -> list[Answer]:
     """The results of a call for each item, in the order of the items; a single item takes no thread.
 

@@ -9,6 +9,7 @@ from typing import Self
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.storage.keys import check_folder, check_key, join_url
+from icefloe.storage.parallel import AT_ONCE
 from icefloe.storage.ranges import ByteRange
 
 __all__ = ["KeyMissingError", "Store", "StoredObject"]
@@ -61,6 +62,11 @@ class Store(ABC):
     @abstractmethod
     def url(self) -> str:
         """URL of the store, without a final slash and without credentials."""
+
+    @property
+    def requests_at_once(self) -> int:
+        """Number of requests that are sent at the same time if they do not depend on each other."""
+        return AT_ONCE
 
     @abstractmethod
     def get(self, key: str) -> bytes:
@@ -136,6 +142,11 @@ class ChildStore(Store):
     def url(self) -> str:
         """URL of this part of the store; see `Store`."""
         return join_url(self._parent.url, self._folder)
+
+    @property
+    def requests_at_once(self) -> int:
+        """Number of requests that are sent at the same time; see `Store`."""
+        return self._parent.requests_at_once
 
     def get(self, key: str) -> bytes:
         """The value; see `Store`."""

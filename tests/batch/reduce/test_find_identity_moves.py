@@ -157,8 +157,8 @@ def test_damage_that_comes_back_is_an_unreliable_store(workshop: Workshop, monke
     batch = edited(workshop).open()
     batch.run(Phase.SHUFFLE_WRITE)
 
-    def written_badly(inputs: MapInputs, map_id: int) -> None:
-        write_map_output(inputs, map_id)
+    def written_badly(inputs: MapInputs, map_id: int, **options: str) -> None:
+        write_map_output(inputs, map_id, **options)
         damaged(batch, map_id)
 
     monkeypatch.setattr("icefloe.batch.reduce.coalesce_map_outputs.write_map_output", written_badly)

@@ -3,6 +3,7 @@
 Read in this order:
 
 - `session`: a pipeline with its table, checkpoint and sink, before there is a batch
+- `surroundings`: stores and tables that a run opens by name, which a simulation replaces
 - `references`: a batch as it travels between processes; opened, it is a running batch
 - `running_batch`: a batch with its folder, checkpoint and sink, for whoever runs or commits it
 - `batch_folder`: its plan and the files between its phases, for tasks that read map outputs

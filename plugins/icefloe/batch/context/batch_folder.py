@@ -1,6 +1,7 @@
 """The folder of a batch: its plan, and the files that its tasks pass to one another."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from icefloe.batch.batch_keys import PLAN, task_key
 from icefloe.batch.plan_document import MapTask, Plan, upgraded_plan
@@ -21,7 +22,7 @@ class PlanMissingError(TerminalError):
     url: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class BatchFolder:
     """All that a task of the shuffle needs, besides the table's files and the sink.
 
@@ -37,7 +38,8 @@ class BatchFolder:
     memory_bytes: int
     filter_text: str | None
 
-    @property
+    # Kept: a task asks for it several times, and it is made from the JSON of the table's schema.
+    @cached_property
     def shape(self) -> RowShape:
         """Shape of the rows that are read, compared and delivered."""
         plan = self.plan

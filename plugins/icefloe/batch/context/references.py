@@ -1,13 +1,14 @@
 """References to a batch, which travel between processes and open it where they arrive. Never stored or shown."""
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from icefloe.batch.batch_keys import split_plan_url
 from icefloe.batch.context.batch_folder import BatchFolder, load_plan
 from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.context.running_batch import RunningBatch
+from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.fenced_store import FencedStore
 from icefloe.batch.plan_document import Plan
@@ -16,7 +17,6 @@ from icefloe.batch.table_access import TableAccess
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import TerminalError
 from icefloe.sinks.open_sink import open_sink
-from icefloe.storage.location import open_store
 from icefloe.storage.requests import Requests
 from icefloe.storage.store import Store
 
@@ -30,6 +30,7 @@ class BatchReference:
     plan_url: str
     credentials: Credentials
     settings: RunSettings
+    surroundings: Surroundings = field(default_factory=Surroundings, repr=False)
 
     def open(self) -> RunningBatch:
         """The batch in this process.
@@ -38,18 +39,19 @@ class BatchReference:
             PlanMissingError: there is no plan.
             TerminalError: the plan was made for other settings than this run has.
         """
-        options, settings, requests = self.credentials.storage_options, self.settings, Requests()
-        store = FencedStore(open_store(split_plan_url(self.plan_url), options=options, requests=requests))
+        settings, requests = self.settings, Requests()
+        store = FencedStore(self._open_store(split_plan_url(self.plan_url), requests))
         plan = load_plan(store)
         _refuse_other_settings(plan, settings)
         return RunningBatch(
             folder=BatchFolder(plan=plan, store=store, memory_bytes=settings.memory_bytes, filter_text=settings.filter),
             written=store,
-            checkpoint=Checkpoint(open_store(settings.checkpoint_url, options=options, requests=requests)),
+            checkpoint=Checkpoint(self._open_store(settings.checkpoint_url, requests)),
             sink=open_sink(
                 {**settings.sink, "target_file_bytes": plan.sink.get("target_file_bytes")},
                 self.credentials.sink_options,
                 requests,
+                open_store=self.surroundings.open_store,
             ),
             settings=settings,
             requests=requests,
@@ -63,18 +65,17 @@ class BatchReference:
     @property
     def folder(self) -> Store:
         """Folder of the files that pass between the phases of the batch; known without its plan."""
-        return open_store(split_plan_url(self.plan_url), options=self.credentials.storage_options)
+        return self._open_store(split_plan_url(self.plan_url))
 
     @property
     def batches(self) -> Store:
         """Parent folder of the batch and of the batches before and after it, by number; known without its plan."""
-        folder = split_plan_url(self.plan_url).rpartition("/")[0]
-        return open_store(folder, options=self.credentials.storage_options)
+        return self._open_store(split_plan_url(self.plan_url).rpartition("/")[0])
 
     @property
     def checkpoint(self) -> Checkpoint:
         """Checkpoint of the batch; known without its plan."""
-        return Checkpoint(open_store(self.settings.checkpoint_url, options=self.credentials.storage_options))
+        return Checkpoint(self._open_store(self.settings.checkpoint_url))
 
     def is_over(self) -> bool:
         """True if the batch is committed; known without its plan, which is gone when it is cleaned up."""
@@ -92,6 +93,9 @@ class BatchReference:
             credentials=Credentials.from_environment(os.environ),
             settings=RunSettings.from_environment(os.environ),
         )
+
+    def _open_store(self, url: str, requests: Requests | None = None) -> Store:
+        return self.surroundings.open_store(url, options=self.credentials.storage_options, requests=requests)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

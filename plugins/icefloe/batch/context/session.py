@@ -7,6 +7,7 @@ from typing import Any, Self
 from icefloe.batch.batch_keys import plan_url
 from icefloe.batch.context.folder_marker import FolderMarker
 from icefloe.batch.context.references import BatchReference
+from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.context.table_files import open_table
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings
@@ -17,7 +18,6 @@ from icefloe.pipeline.model import Pipeline
 from icefloe.sinks.open_sink import open_sink
 from icefloe.sinks.sink import Sink
 from icefloe.storage.keys import join_url
-from icefloe.storage.location import open_store
 from icefloe.storage.requests import Requests
 from icefloe.storage.store import Store
 
@@ -35,6 +35,7 @@ class PipelineSession:
         writer: who runs the pipeline here.
         takes_over: True if the writer becomes the owner of the checkpoint, whoever was the owner.
         requests: requests made to its stores.
+        surroundings: stores and tables around the run.
     """
 
     pipeline: Pipeline
@@ -44,6 +45,7 @@ class PipelineSession:
     writer: Writer = field(default_factory=Writer)
     takes_over: bool = False
     requests: Requests = field(default_factory=Requests, compare=False)
+    surroundings: Surroundings = field(default_factory=Surroundings, repr=False)
 
     @classmethod
     def open(
@@ -54,6 +56,7 @@ class PipelineSession:
         environ: Mapping[str, str],
         writer: Writer | None = None,
         takes_over: bool = False,
+        surroundings: Surroundings | None = None,
     ) -> Self:
         """Loads the table of a pipeline.
 
@@ -62,13 +65,14 @@ class PipelineSession:
             TerminalError: no such catalog or table.
             TransientError: the catalog did not answer.
         """
-        expanded = pipeline.expanded(environ)
+        expanded, surroundings = pipeline.expanded(environ), surroundings or Surroundings()
         return cls(
             pipeline=expanded,
             credentials=credentials,
-            table=_load(expanded, credentials),
+            table=_load(expanded, credentials, surroundings),
             writer=writer or Writer(),
             takes_over=takes_over,
+            surroundings=surroundings,
         )
 
     def with_fresh_table(self) -> Self:
@@ -77,7 +81,7 @@ class PipelineSession:
         Check a cursor only against a table that was loaded after it. An older table lacks snapshots that other runs
         have delivered since, and these would look as if they had expired.
         """
-        return replace(self, table=_load(self.pipeline, self.credentials))
+        return replace(self, table=_load(self.pipeline, self.credentials, self.surroundings))
 
     def for_backfill(self, backfill_id: str) -> Self:
         """The same pipeline with a checkpoint and an output of the backfill's own."""
@@ -106,7 +110,12 @@ class PipelineSession:
     @property
     def sink(self) -> Sink:
         """The sink, opened."""
-        return open_sink(self.sink_settings, self.credentials.sink_options, self.requests)
+        return open_sink(
+            self.sink_settings,
+            self.credentials.sink_options,
+            self.requests,
+            open_store=self.surroundings.open_store,
+        )
 
     def folder_url(self, checkpoint_id: str) -> str:
         """Folder of the files that the batches of a checkpoint pass between their phases."""
@@ -128,12 +137,15 @@ class PipelineSession:
     def reference(self, offset: OffsetRecord) -> BatchReference:
         """The reference that tasks of a batch are given."""
         return BatchReference(
-            plan_url=plan_url(self.batch_url(offset)), credentials=self.credentials, settings=self.settings
+            plan_url=plan_url(self.batch_url(offset)),
+            credentials=self.credentials,
+            settings=self.settings,
+            surroundings=self.surroundings,
         )
 
     def open_storage(self, url: str) -> Store:
         """A place of the pipeline's storage."""
-        return open_store(url, options=self.credentials.storage_options, requests=self.requests)
+        return self.surroundings.open_store(url, options=self.credentials.storage_options, requests=self.requests)
 
 
 def batch_url(pipeline: Pipeline, offset: OffsetRecord, *, backfill_id: str | None) -> str:
@@ -147,7 +159,7 @@ def batch_url(pipeline: Pipeline, offset: OffsetRecord, *, backfill_id: str | No
     return join_url(pipeline.shuffle_url, f"{place}{offset.batch_number}")
 
 
-def _load(pipeline: Pipeline, credentials: Credentials) -> Table:
+def _load(pipeline: Pipeline, credentials: Credentials, surroundings: Surroundings) -> Table:
     """The table of an expanded pipeline."""
     return open_table(
         pipeline.catalog,
@@ -155,4 +167,5 @@ def _load(pipeline: Pipeline, credentials: Credentials) -> Table:
         credentials=credentials,
         environ={},
         allowed_locations=pipeline.allowed_locations,
+        surroundings=surroundings,
     )

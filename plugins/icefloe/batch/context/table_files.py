@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from icefloe.batch.context.references import BatchReference
+from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.table_access import TableAccess
-from icefloe.iceberg.catalog.catalogs import load_table
 from icefloe.iceberg.table import Table
 from icefloe.pipeline.environment import expand
 
@@ -20,6 +20,7 @@ def open_table(
     credentials: Credentials,
     environ: Mapping[str, str],
     allowed_locations: Sequence[str],
+    surroundings: Surroundings | None = None,
 ) -> Table:
     """Opens the table of a pipeline or a plan by the given credentials, or by PyIceberg's own configuration.
 
@@ -30,8 +31,9 @@ def open_table(
         environ: environment of this process.
         allowed_locations: locations that may hold files, in addition to the places of the table and of its catalog;
             ``${ENV}`` in them is expanded here.
+        surroundings: loads the table; None: from its catalog.
     """
-    return load_table(
+    return (surroundings or Surroundings()).load_table(
         expand(catalog, environ),
         table,
         properties=credentials.catalog_properties or None,
@@ -55,5 +57,6 @@ def table_files(plan: Plan, reference: BatchReference, environ: Mapping[str, str
             credentials=reference.credentials,
             environ=environ,
             allowed_locations=reference.settings.allowed_locations,
+            surroundings=reference.surroundings,
         )
     )

@@ -1,7 +1,6 @@
 """Opening a batch: an open batch is resumed; otherwise the next range is decided and recorded before any work."""
 
 import logging
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -239,7 +238,7 @@ def _new(
     offset = OffsetRecord(
         version=format_of(view.cursor),
         batch_number=view.next_number,
-        checkpoint_id=view.checkpoint_id or uuid.uuid4().hex,
+        checkpoint_id=view.checkpoint_id or session.surroundings.new_name(),
         opened_by=session.writer,
         follows=view.cursor,
         spec=_spec(pipeline, snapshots, identity, cores or available_cores(pipeline)),

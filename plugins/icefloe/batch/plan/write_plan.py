@@ -99,5 +99,5 @@ def _write_documents(store: Store, planned_batch: PlannedBatch, offset: OffsetRe
 
     # The plan is created last: whoever finds it finds all its tasks. Their names hold digests, so the tasks of another
     # plan are never read for them.
-    map_parallel(write, planned_batch.tasks)
+    map_parallel(write, planned_batch.tasks, at_once=store.requests_at_once)
     store.create(PLAN, dump_document(plan))

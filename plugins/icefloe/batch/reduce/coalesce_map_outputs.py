@@ -1,7 +1,7 @@
 """The task between the phases: index files in, reduce ranges and their extents out."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from icefloe.batch.batch_keys import COALESCE_PLAN
@@ -15,6 +15,7 @@ from icefloe.documents import load_document
 from icefloe.errors import TerminalError
 from icefloe.shuffle.coalesce import coalesce
 from icefloe.shuffle.committed_output import partition_bytes
+from icefloe.shuffle.map_output import new_attempt
 from icefloe.shuffle.map_output_log import MissingMapOutputError
 from icefloe.shuffle.map_output_record import CorruptMapOutputError
 from icefloe.shuffle.reduce_ranges import CoalescePlan, create_coalesce_plan
@@ -33,7 +34,9 @@ class Coalesced:
     epoch: int
 
 
-def coalesce_map_outputs(inputs: MapInputs, tally: PhaseTally) -> Coalesced:
+def coalesce_map_outputs(
+    inputs: MapInputs, tally: PhaseTally, *, new_name: Callable[[], str] = new_attempt
+) -> Coalesced:
     """Plans the reduce ranges of a batch once. A rerun finds the existing ranges.
 
     A map output whose small files are damaged is made again here: ranges planned without it could skip its rows.
@@ -41,6 +44,7 @@ def coalesce_map_outputs(inputs: MapInputs, tally: PhaseTally) -> Coalesced:
     Args:
         inputs: folder of the batch, and the table's files.
         tally: counts map outputs that are missing or made again.
+        new_name: names an attempt that makes a map output again.
 
     Raises:
         MissingMapOutputError: a planned map task has no valid output.
@@ -51,7 +55,7 @@ def coalesce_map_outputs(inputs: MapInputs, tally: PhaseTally) -> Coalesced:
         tally.map_tasks_run_again += len(map_ids)
         tally.map_outputs_void += len(map_ids)
         for map_id in map_ids:
-            write_map_output(inputs, map_id)
+            write_map_output(inputs, map_id, attempt=new_name())
 
     folder, plan = inputs.folder, inputs.folder.plan
     try:

@@ -69,7 +69,8 @@ def write_identity_moves(folder: BatchFolder, plan: CoalescePlan, epoch: int) ->
             cancelled = _cancelled(slices.of(number))
             cancelled_rows += len(cancelled.weights)
             found.add(cancelled, _range_ids(cancelled.identity_hashes, plan), len(plan.ranges))
-        map_parallel(lambda each: _create(folder, each.range_id, found), plan.ranges)
+        at_once = folder.store.requests_at_once
+        map_parallel(lambda each: _create(folder, each.range_id, found), plan.ranges, at_once=at_once)
     logger.info("batch %d: %d rows changed their identity only", folder.plan.batch_number, cancelled_rows // 2)
 
 
@@ -92,7 +93,9 @@ def load_identity_moves(folder: BatchFolder, range_id: int) -> IdentityMoves:
 
 
 def _is_written(folder: BatchFolder, plan: CoalescePlan) -> bool:
-    sizes = map_parallel(lambda each: folder.store.size(identity_moves_key(each.range_id)), plan.ranges)
+    store = folder.store
+    keys = [identity_moves_key(each.range_id) for each in plan.ranges]
+    sizes = map_parallel(store.size, keys, at_once=store.requests_at_once)
     return all(size is not None for size in sizes)
 
 

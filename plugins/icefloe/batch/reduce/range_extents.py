@@ -26,7 +26,7 @@ def write_extents(folder: BatchFolder, plan: CoalescePlan, outputs: Sequence[Com
     def write(extents: RangeExtents) -> None:
         folder.store.create(extents_key(epoch, extents.range_id), dump_document(extents))
 
-    map_parallel(write, plan_extents(plan.ranges, outputs))
+    map_parallel(write, plan_extents(plan.ranges, outputs), at_once=folder.store.requests_at_once)
     return epoch
 
 

@@ -33,4 +33,4 @@ def run_coalesce(reference: BatchReference, *, environ: Mapping[str, str]) -> Co
         recorded_phase(running.written, FlowTask.COALESCE) as tally,
         tally.counting(running.requests),
     ):
-        return coalesce_map_outputs(inputs, tally)
+        return coalesce_map_outputs(inputs, tally, new_name=reference.surroundings.new_name)

@@ -9,7 +9,6 @@ from icefloe.batch.map.write_part import write_part
 from icefloe.batch.reduce.read_range import read_range
 from icefloe.errors import IcefloeError
 from icefloe.flow import Phase
-from icefloe.shuffle.map_output import new_attempt
 from icefloe.storage.requests import RequestTotals
 
 
@@ -37,7 +36,8 @@ class TaskRun:
 
     def __call__(self, number: int) -> Outcome:
         """Runs the task of a number: a map id, or a range id of shuffle_read."""
-        requests, is_adopted, attempt = RequestTotals(), False, new_attempt()
+        attempt = self.reference.batch.surroundings.new_name()
+        requests, is_adopted = RequestTotals(), False
         try:
             running, inputs = self.reference.open()
             try:

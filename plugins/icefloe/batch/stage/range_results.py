@@ -49,7 +49,7 @@ def load_range_result(store: Store, range_id: int) -> RangeResult | None:
 
 def load_range_results(store: Store, range_ids: Sequence[int]) -> list[RangeResult | None]:
     """`load_range_result` of each range, several at once, in the order given."""
-    return map_parallel(partial(load_range_result, store), range_ids)
+    return map_parallel(partial(load_range_result, store), range_ids, at_once=store.requests_at_once)
 
 
 def create_range_result(store: Store, result: RangeResult) -> RangeResult:

@@ -65,7 +65,7 @@ class SinkFiles:
                 continue
             progress, sink = Progress.of(checkpoint), FilesSink(root)
             judge = partial(self._judge, backfill_id, progress, sink)
-            for leftover, note in map_parallel(judge, sorted(batches.items())):
+            for leftover, note in map_parallel(judge, sorted(batches.items()), at_once=root.requests_at_once):
                 found.extend(filter(None, [leftover]))
                 notes.extend(filter(None, [note]))
         return found, notes

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.sweep.found_checkpoint import CheckpointGoneError, FoundCheckpoint, OpenPlace
@@ -17,7 +18,7 @@ from icefloe.errors import IcefloeError
 from icefloe.pipeline.environment import expand, has_reference
 from icefloe.pipeline.url import url_below
 from icefloe.storage.clock import store_time
-from icefloe.storage.location import open_store
+from icefloe.storage.location import StoreOpener, open_store
 from icefloe.storage.store import Store, StoredObject
 
 __all__ = ["Survey", "survey_storage"]
@@ -58,6 +59,7 @@ def survey_storage(
     takes_forgotten: bool = False,
     credentials: Credentials,
     environ: Mapping[str, str],
+    open_store: StoreOpener = open_store,
 ) -> Survey:
     """Looks for files below ``shuffle/`` of a storage, and at the sinks of its pipelines, that nobody needs.
 
@@ -69,6 +71,7 @@ def survey_storage(
         takes_forgotten: true if the files of a checkpoint that is gone may go as well, once all of them are older.
         credentials: of storage and sinks.
         environ: resolves ``${ENV}`` in the path of a sink.
+        open_store: opens storage, checkpoints and sinks.
 
     Raises:
         TerminalError: the storage cannot be listed, or not be written.
@@ -90,7 +93,14 @@ def survey_storage(
     listing = list_shuffle(shuffle, cutoff)
     look.take_folders(folders, listing)
     # Sinks come first: once the shuffle folder of a backfill is gone, nothing leads to its checkpoint any more.
-    sinks = _sink_files(look.checkpoints, look, age, open_place, credentials, environ)
+    sinks = _sink_files(
+        look.checkpoints,
+        look,
+        age,
+        open_place,
+        partial(open_store, options=credentials.sink_options),
+        environ,
+    )
     at_sinks = [leftover for sink in sinks for leftover in look.take_sink(sink)]
     if listing.foreign_objects:
         look.notes.append(f"{listing.foreign_objects:,} files below {shuffle.url} are not icefloe's: left alone")
@@ -158,7 +168,7 @@ def _sink_files(
     look: _Look,
     age: timedelta,
     open_place: OpenPlace,
-    credentials: Credentials,
+    open_sink_place: OpenPlace,
     environ: Mapping[str, str],
 ) -> list[SinkFiles]:
     """The sink of each pipeline of these checkpoints, once, although backfills of it have checkpoints too."""
@@ -174,7 +184,7 @@ def _sink_files(
                 continue
             below = "" if found.backfill_id is None else f"/{backfill_prefix(found.backfill_id)}"
             url = found.url.removesuffix(below)
-            store = open_store(path, options=credentials.sink_options)
+            store = open_sink_place(path)
             if (path, url) not in sinks and next(iter(store.list("")), None) is not None:
                 sinks[path, url] = SinkFiles(
                     store=store,
