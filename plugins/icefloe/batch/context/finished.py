@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from icefloe.batch.context.references import BatchReference
-from icefloe.errors import IcefloeError
+from icefloe.batch.context.running_batch import BatchCommittedError
+from icefloe.errors import IcefloeError, TerminalError, TransientError
 
 __all__ = ["BatchFinished", "ends_well_if_finished"]
 
@@ -28,21 +29,28 @@ def ends_well_if_finished(reference: BatchReference) -> Iterator[None]:
 
     Raises:
         BatchFinished: there is nothing left to do of the batch.
-        Exception: the original error, if the batch is still open or the checkpoint does not answer.
+        TransientError: an error that is no use to retry may be such a trace, and the checkpoint does not answer.
+        Exception: the original error, if the batch is still open.
     """
     try:
         yield
     except Exception as error:
-        if not _is_over(reference):
+        if not isinstance(error, BatchCommittedError) and not _is_over(reference, error):
             raise
         logger.info("batch %d was finished by another run, this one ends: %s", reference.batch_number, error)
         raise BatchFinished from None
 
 
-def _is_over(reference: BatchReference) -> bool:
+def _is_over(reference: BatchReference, error: Exception) -> bool:
     """True if the batch is committed, as far as the checkpoint answers."""
     try:
         return reference.is_over()
-    except IcefloeError as error:
-        logger.warning("could not find out if batch %d is finished: %s", reference.batch_number, error)
-        return False
+    except TransientError as unanswered:
+        # "There is no plan" ends a run for good, and may only mean that a faster run has cleaned up. The next try asks
+        # again.
+        if isinstance(error, TerminalError):
+            raise unanswered from error
+        logger.warning("could not find out if batch %d is finished: %s", reference.batch_number, unanswered)
+    except IcefloeError as damage:
+        logger.warning("could not find out if batch %d is finished: %s", reference.batch_number, damage)
+    return False

@@ -1,0 +1,50 @@
+"""A run that stumbles over the traces of a faster one, while the checkpoint may or may not answer."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from icefloe.batch.context.finished import BatchFinished, ends_well_if_finished
+from icefloe.batch.context.references import BatchReference
+from icefloe.batch.context.running_batch import BatchCommittedError
+from icefloe.errors import TerminalError, TransientError
+
+GONE = TerminalError("there is no plan")
+LATE = BatchCommittedError("batch 3 is committed already", batch_number=3)
+
+
+def reference(answer: bool | Exception) -> BatchReference:
+    def is_over() -> bool:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return cast("Any", SimpleNamespace(is_over=is_over, batch_number=3))
+
+
+@pytest.mark.parametrize("answer", [True, False, TransientError("no answer"), TerminalError("damaged")])
+def test_a_run_that_saw_the_commit_ends_well_whatever_the_checkpoint_answers_now(answer: bool | Exception) -> None:
+    with pytest.raises(BatchFinished), ends_well_if_finished(reference(answer)):
+        raise LATE
+
+
+def test_an_error_for_good_waits_for_the_checkpoint_because_a_faster_run_may_have_caused_it() -> None:
+    silent = reference(TransientError("no answer"))
+    with pytest.raises(TransientError, match="no answer") as raised, ends_well_if_finished(silent):
+        raise GONE
+    assert raised.value.__cause__ is GONE
+
+
+@pytest.mark.parametrize("error", [GONE, TransientError("503"), KeyError("bug")])
+def test_an_error_stays_if_the_checkpoint_says_that_the_batch_is_open_or_cannot_be_read(error: Exception) -> None:
+    for answer in (False, TerminalError("damaged")):
+        with pytest.raises(type(error)), ends_well_if_finished(reference(answer)):
+            raise error
+
+
+@pytest.mark.parametrize("error", [TransientError("503"), KeyError("bug")])
+def test_any_other_error_stays_if_the_checkpoint_does_not_answer(error: Exception) -> None:
+    with pytest.raises(type(error)) as raised, ends_well_if_finished(reference(TransientError("no answer"))):
+        raise error
+    assert raised.value is error
