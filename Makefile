@@ -1,7 +1,7 @@
 # Everything a developer runs; `make` alone lists it. Needs Python 3.11 to 3.13 and make, nothing else.
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo env secrets stack test extended quick check mutants soak bench screenshots lock audit clean
+.PHONY: help venv demo env secrets stack test extended quick check mutants soak schedules bench screenshots lock audit clean
 .DELETE_ON_ERROR:
 
 VENV := .venv
@@ -26,6 +26,8 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export PYSPARK_PYTHON := $(CURDIR)/$(VENV)/bin/python
 export SPARK_LOCAL_IP := 127.0.0.1
 unexport PYTHONHOME PYTHONPATH SPARK_HOME SPARK_CONF_DIR VIRTUAL_ENV
+
+SIMULATION = PYTHONPATH=plugins:tests $(VENV)/bin/python -m simulation.soak
 
 # Finds Java 17 to 21, or installs one into the environment.
 WITH_JAVA = JAVA_HOME="$$($(VENV)/bin/python -m make.java_home)" && export JAVA_HOME &&
@@ -71,8 +73,13 @@ mutants: $(VENV)/.developer  ## break the library in one place after another and
 	@$(WITH_JAVA) PYTHONPATH=tests $(VENV)/bin/python -m mutations.run
 
 # COUNT histories for each kind of writer, from SEED on; SOAK takes further options, such as "--writers java --thorough".
-soak: $(VENV)/.developer  ## thousands of random histories of tables, held to Iceberg's own reader
+soak: $(VENV)/.developer  ## thousands of random histories of tables, and 100,000 schedules of runs that disturb each other
 	@$(WITH_JAVA) PYTHONPATH=tests $(VENV)/bin/python -m histories.soak $(COUNT:%=--count %) $(SEED:%=--seed %) $(SOAK)
+	@$(SIMULATION) $(SCHEDULES:%=--schedules %) $(SEED:%=--seed %)
+
+# Needs no Java: SCHEDULES of them from SEED on, or the one that REPLAY names by its seed.
+schedules: $(VENV)/.developer  ## 100,000 simulated schedules of runs, zombies, backfills and sweeps over one store
+	@$(SIMULATION) $(SCHEDULES:%=--schedules %) $(SEED:%=--seed %) $(REPLAY:%=--replay %)
 
 bench: $(VENV)/.developer  ## speed on 2 million rows rewritten by Spark, and on as many with delete files
 	@$(WITH_JAVA) PYTHONPATH=tests $(VENV)/bin/python -m benchmarks.run

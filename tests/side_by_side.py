@@ -16,6 +16,7 @@ _LONGEST: Final = (
     "tests/servers/test_spark_cluster.py",
     "tests/servers/",
     "tests/faults/test_stopped_runs.py",
+    "tests/simulation/test_simulation.py",
     "tests/demo/test_run.py",
     "tests/cli/test_kill.py",
     "tests/cli/test_unanswered.py",
@@ -41,8 +42,8 @@ def group_of(node_id: str) -> str:
         return "tests/spark, up to test_m" if file < "tests/spark/test_mo" else "tests/spark, after test_m"
     if file.startswith(_DAEMONS):
         return "daemons"
-    if file == "tests/faults/test_stopped_runs.py":
-        # Each takes seconds, nearly all of which it waits, and shares nothing.
+    if file in ("tests/faults/test_stopped_runs.py", "tests/simulation/test_simulation.py"):
+        # Each takes seconds and shares nothing.
         return node_id
     return file
 

@@ -8,9 +8,10 @@ from mutations.page_rights import PAGE_RIGHTS
 from mutations.promises import PROMISES
 from mutations.protocol import PROTOCOL
 from mutations.rows import ROWS
+from mutations.schedules import SCHEDULES
 from mutations.steps import STEPS
 from mutations.waits import WAITS
 
 __all__ = ["MUTATIONS"]
 
-MUTATIONS: Final = (*DELETES, *STEPS, *ROWS, *PROTOCOL, *GUARDS, *PROMISES, *WAITS, *PAGE_RIGHTS)
+MUTATIONS: Final = (*DELETES, *STEPS, *ROWS, *PROTOCOL, *GUARDS, *PROMISES, *WAITS, *SCHEDULES, *PAGE_RIGHTS)

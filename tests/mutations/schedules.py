@@ -1,0 +1,101 @@
+"""Mutations that the simulation must notice: guards that matter only when runs disturb each other."""
+
+from typing import Final
+
+from mutations.mutation import Mutation
+
+__all__ = ["SCHEDULES"]
+
+_SIMULATION: Final = ("tests/simulation/test_simulation.py::test_no_schedule_breaks_a_promise",)
+
+
+def _seen(name: str, path: str, *, before: str, after: str) -> Mutation:
+    return Mutation(name=f"in some schedule {name}", path=path, before=before, after=after, suite=_SIMULATION)
+
+
+SCHEDULES: Final = (
+    _seen(
+        "a zombie leaves what it wrote",
+        "batch/fenced_store.py",
+        before="if is_over():",
+        after="if False:",
+    ),
+    _seen(
+        "a late run ends with the error that it stumbled over",
+        "batch/context/finished.py",
+        before="if not isinstance(error, BatchCommittedError) and not _is_over(reference, error):",
+        after="if True:",
+    ),
+    _seen(
+        "nobody asks again whether a batch is finished",
+        "batch/context/finished.py",
+        before="if not isinstance(error, BatchCommittedError) and not",
+        after="if not",
+    ),
+    _seen(
+        "records are replaced",
+        "checkpoint/record_store.py",
+        before="if self.store.create(key, data):",
+        after="if not self.store.put(key, data):",
+    ),
+    _seen(
+        "the commit record of a map task is replaced",
+        "shuffle/map_output_log.py",
+        before="if self._store.create(_record_key(",
+        after="if not self._store.put(_record_key(",
+    ),
+    _seen(
+        "a void generation counts",
+        "shuffle/map_output_log.py",
+        before="while self._store.size(_void_key(map_id, generation)) is not None:",
+        after="while False:",
+    ),
+    _seen(
+        "damaged map outputs are not voided",
+        "batch/reduce/repair.py",
+        before="folder.map_outputs.void(damage.map_id, damage.generation, damage.reason)",
+        after="pass",
+    ),
+    _seen(
+        "extents of a damaged map output are read again",
+        "batch/reduce/range_extents.py",
+        before="epoch = sum(output.record.generation for output in outputs)",
+        after="epoch = 0",
+    ),
+    _seen(
+        "the winner deletes its own files",
+        "shuffle/map_output.py",
+        before="if winner.attempt != self._attempt:",
+        after="if True:",
+    ),
+    _seen(
+        "the result of a range is replaced",
+        "batch/stage/range_results.py",
+        before="if store.create(result_key(",
+        after="if not store.put(result_key(",
+    ),
+    _seen(
+        "a manifest names parts that are gone",
+        "sinks/files.py",
+        before="        self._refuse_damaged(summary.batch_number, messages)\n",
+        after="",
+    ),
+    _seen(
+        "cleanup deletes the batch that is open",
+        "batch/commit/cleanup.py",
+        before="return batch.isdecimal() and int(batch) <= number",
+        after="return batch.isdecimal()",
+    ),
+    _seen(
+        "cleanup takes any batch for committed",
+        "batch/commit/cleanup.py",
+        before="    if commit is None:\n",
+        after="    if commit is None and number < 0:\n",
+    ),
+    _seen(
+        "a plan takes its number from a later look",
+        "batch/open/open_batch.py",
+        before="batch_number=view.next_number,\n",
+        after="batch_number=session.checkpoint.look().next_number,\n",
+    ),
+)

@@ -1,0 +1,23 @@
+"""A simulation of the protocol: many processes over one store, one operation at a time, as a seed decides.
+
+The code under test is icefloe's own, from the checkpoint to the sink. Only its surroundings are simulated: the store,
+the catalog and the names that processes make. Each actor is a thread, and one baton goes round: whoever has it runs up
+to its next operation on the store. So a seed decides the whole schedule, and the same seed gives
+the same log of operations.
+
+Read in this order:
+
+- `simulation`: one schedule, from its seed to its verdict
+- `scenario`: the table, the pipeline and the actors of a seed
+- `decisions`: who is stopped where, and which fault strikes
+- `scheduler`: the baton
+- `world`: the objects of the store, its past and its clock
+- `store`: the store as a process sees it, with the faults
+- `table`: a table of a few rows in all its states
+- `stage`: the pipeline and its batches, shared by the actors
+- `runs`: runs, a zombie, a backfill, a cleaner and a writer of the table
+- `promises`: what must hold after every change
+- `delivered`: what must hold at the end
+- `shrinking`: the decisions that matter in a schedule that went wrong
+- `soak`: thousands of schedules, and the replay of one
+"""

@@ -1,0 +1,108 @@
+"""The decisions of a schedule: drawn from a seed, remembered, and taken again from memory."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from random import Random
+from typing import Final
+
+__all__ = ["END", "Decision", "Decisions", "Drawn", "Fault", "Place", "Remembered", "Switch"]
+
+END: Final = -1
+"""In place of the number of an operation: the end of an actor."""
+
+Place = tuple[str, int]
+"""Name of an actor and the number of one of its operations, from 1."""
+
+
+class Fault(StrEnum):
+    """A fault of one operation.
+
+    A fault that makes no sense for an operation, such as a stale answer of a write, strikes it as `REFUSED`.
+    """
+
+    REFUSED = "refused"
+    """503 or 409 until the client gives up: the operation has no effect."""
+    LOST = "lost"
+    """The operation has its effect, and its answer is lost: the client gives up."""
+    RESENT = "resent"
+    """A create has its effect, its answer is lost, and the client sends it again: it finds a value, its own."""
+    DELAYED = "delayed"
+    """The client gives up, and the operation has its effect some operations later."""
+    STALE = "stale"
+    """A listing shows the past."""
+    DAMAGED = "damaged"
+    """The store loses a file of a map output, or a part that no manifest names yet, before the operation."""
+    KILLED = "killed"
+    """The process ends before the operation."""
+    KILLED_AFTER = "killed after"
+    """The process ends after the operation, before it sees the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """The actor is stopped before its operation, and another one goes on."""
+
+    to: str
+
+
+Decision = Switch | Fault
+
+
+class Decisions:
+    """Says what happens at a place; by itself nothing does."""
+
+    def at(self, actor: str, operation: int, others: Sequence[str]) -> Decision | None:  # noqa: ARG002 - for subclasses
+        """The decision at an operation of an actor, or at its `END`.
+
+        Args:
+            actor: name of the actor.
+            operation: number of the operation.
+            others: names of the other actors that have not ended.
+        """
+        return None
+
+
+@dataclass(slots=True, kw_only=True)
+class Drawn(Decisions):
+    """Decisions that are drawn from a seed, each one remembered in ``taken``.
+
+    Attributes:
+        random: source of the decisions.
+        switches: share of the operations at which an actor is stopped.
+        faults: share of the operations that a fault strikes.
+    """
+
+    random: Random
+    switches: float
+    faults: float
+    most_faults: int
+    taken: dict[Place, Decision] = field(default_factory=dict)
+
+    def at(self, actor: str, operation: int, others: Sequence[str]) -> Decision | None:
+        """See `Decisions`."""
+        drawn = self.random.random()
+        decision: Decision | None = None
+        if others and (drawn < self.switches or operation == END):
+            decision = Switch(self.random.choice(others))
+        elif operation != END and 1 - drawn < self.faults and self.most_faults:
+            self.most_faults -= 1
+            decision = self.random.choice(_FAULTS)
+        if decision is not None:
+            self.taken[actor, operation] = decision
+        return decision
+
+
+_FAULTS: Final = (*Fault, Fault.DAMAGED, Fault.DAMAGED)
+
+
+@dataclass(slots=True, frozen=True)
+class Remembered(Decisions):
+    """Decisions of an earlier run, or some of them."""
+
+    taken: Mapping[Place, Decision]
+
+    def at(self, actor: str, operation: int, others: Sequence[str]) -> Decision | None:
+        """See `Decisions`."""
+        decision = self.taken.get((actor, operation))
+        return None if isinstance(decision, Switch) and decision.to not in others else decision

@@ -1,0 +1,150 @@
+"""The sink at the end of a schedule, compared with the table, and the files that are left elsewhere."""
+
+import hashlib
+import io
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from icefloe.changes.row_hash.row_hashes import row_hashes
+from simulation.promises import SHUFFLE, TRIAL, BrokenPromiseError, Places
+from simulation.scenario import PIPELINE
+from simulation.table import TableStates
+from support.spark.row_counts import Row, difference, weights_of
+
+__all__ = ["require_delivered", "require_nothing_late", "require_nothing_left"]
+
+_OF_A_BATCH: Final = re.compile(rf"storage/shuffle/{PIPELINE}/[^/]+/[^/]+/")
+_OURS: Final = 5
+_SIGNS: Final = {"INSERT": 1, "UPDATE_AFTER": 1, "DELETE": -1, "UPDATE_BEFORE": -1}
+
+
+def require_delivered(places: Places, states: TableStates, backfill: str, *, is_load: bool) -> int | None:
+    """Holds every committed batch of a checkpoint to the table; returns the cursor.
+
+    Args:
+        places: the store.
+        states: of the table.
+        backfill: ``backfills/<id>/``; empty: the pipeline.
+        is_load: True if the first batch begins with the rows that the table has.
+
+    Raises:
+        BrokenPromiseError: a row was lost or doubled, or the sums of a batch are not those of its rows.
+    """
+    cursor: int | None = None
+    loaded: Counter[Row] = Counter()
+    for number, commit in enumerate(places.commits(backfill)):
+        manifest = places.manifest(backfill, number)
+        if manifest is None:
+            raise BrokenPromiseError(f"batch {number} is committed and has no manifest")
+        after, up_to = _id(commit["after_snapshot_id"]), _id(commit["up_to_snapshot_id"])
+        delivered = _delivered(places, backfill, number, manifest)
+        part = commit.get("load_part")
+        if part is not None:
+            loaded.update(delivered)
+            expected = delivered if part["stop_file"] < part["num_files"] else None
+            if expected is None and loaded != states.rows[up_to]:
+                raise BrokenPromiseError(f"the load up to batch {number} delivered {loaded}, not the table's rows")
+        elif number == 0 and not is_load and not backfill:
+            if delivered:
+                raise BrokenPromiseError(f"batch 0 of a pipeline from now on delivered {delivered}")
+        elif delivered != (expected := difference(states.rows[after], states.rows[up_to])):
+            raise BrokenPromiseError(f"batch {number} delivered {dict(delivered)}, the table changed {dict(expected)}")
+        cursor = up_to
+    return cursor
+
+
+def require_nothing_late(places: Places) -> None:
+    """Holds runs that came too late to the promise that they take back what they wrote. It holds unless faults strike.
+
+    Raises:
+        BrokenPromiseError: a batch that is over has files in its folder again.
+    """
+    over = {(commit["checkpoint_id"], commit["batch_number"]) for commit in places.all_commits()}
+    for key in places.objects:
+        match = SHUFFLE.fullmatch(key)
+        if match is not None and (match[1], int(match[2])) in over:
+            raise BrokenPromiseError(f"{key} is left of a batch that is over, and nobody takes it back")
+
+
+def require_nothing_left(places: Places) -> None:
+    """Holds the store to the promise that nothing is left but what readers and the next run need.
+
+    Raises:
+        BrokenPromiseError: there is more.
+    """
+    left = [key for key in places.objects if _OF_A_BATCH.match(key) or _is_swept_trial(key)]
+    left += _unnamed(places)
+    if left:
+        raise BrokenPromiseError(f"{len(left)} objects are left, the first: {left[0]}")
+
+
+def _is_swept_trial(key: str) -> bool:
+    # Of a checkpoint that is being begun: its few bytes stay, because a sweep lists no checkpoints.
+    return TRIAL.search(key) is not None and not key.startswith("storage/checkpoints/")
+
+
+def _unnamed(places: Places) -> Iterator[str]:
+    for key in places.objects:
+        folder, _, name = key.rpartition("/")
+        if key.startswith("changes/") and "/batch=" in key and name != "_manifest.json":
+            manifest = places.document(f"{folder}/_manifest.json")
+            if manifest is None or all(name not in part["names"] for part in manifest["parts"]):
+                yield key
+
+
+def _delivered(places: Places, backfill: str, number: int, manifest: dict[str, Any]) -> Counter[Row]:
+    """The changes of a batch as signed counts of rows, after a proof that its sums are those of its files."""
+    folder = f"changes/{backfill and f'_{backfill}'}batch={number}"
+    weights: Counter[Row] = Counter()
+    sums = 0
+    for part in manifest["parts"]:
+        part_sum = 0
+        for name in part["names"]:
+            rows, hash_sum = _content(places.objects.get(f"{folder}/{name}"), f"{folder}/{name}")
+            weights.update(rows)
+            part_sum += hash_sum
+        if part_sum % (1 << 128) != int(part["hash_sum"], 16):
+            raise BrokenPromiseError(f"the sum of {part['names']} of batch {number} is not that of its rows")
+        sums += part_sum
+    if sums % (1 << 128) != int(manifest["batch"]["hash_sum"], 16):
+        raise BrokenPromiseError(f"the sum of batch {number} is not that of its rows")
+    return Counter({row: count for row, count in weights.items() if count})
+
+
+def _content(data: bytes | None, key: str) -> tuple[Counter[Row], int]:
+    try:
+        return _content_of(hashlib.sha256(data or b"").digest(), _Unhashed(data or b""))
+    except pa.ArrowInvalid as cause:
+        raise BrokenPromiseError(f"{key}, which a manifest names, is gone or cut") from cause
+
+
+class _Unhashed:
+    """Bytes that do not count as an argument of a cached function."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return 0
+
+
+@lru_cache(maxsize=10_000)
+def _content_of(_digest: bytes, content: _Unhashed) -> tuple[Counter[Row], int]:
+    """The signed rows of a file and the signed sum of their hashes. Most schedules deliver the same files."""
+    table = pq.read_table(io.BytesIO(content.data)).combine_chunks()
+    signs = np.array([_SIGNS[kind] for kind in table["_change_type"].to_pylist()])
+    return weights_of(table), row_hashes(table.columns[_OURS:]).signed_sum(signs)
+
+
+def _id(text: str | None) -> int | None:
+    return None if text is None else int(text)

@@ -1,0 +1,92 @@
+"""Scenarios: what a seed makes of the table, the pipeline and the actors."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from random import Random
+from typing import Any, Final, Self
+
+import yaml
+
+from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.yaml_file import parse_yaml
+from simulation.world import ROOT
+
+__all__ = ["PIPELINE", "Keys", "Scenario", "pipeline_of"]
+
+PIPELINE: Final = "events"
+Keys = tuple[tuple[str, Any], ...]
+
+_ACTORS: Final = {"second": 0.8, "zombie": 0.5, "backfill": 0.15, "cleaner": 0.3, "sweeper": 0.25}
+"""Actors besides the first run, with the share of scenarios that have them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """The frame of a schedule, drawn from its seed.
+
+    Attributes:
+        delivered_commits: number of commits that were delivered before.
+        first_commits: number of commits that the table has at first.
+        later_commits: number of commits that follow while the actors are at work.
+        keys: keys of the pipeline file, besides those that are always the same.
+        actors: names of the actors in the order in which they begin.
+        switches: share of the operations at which an actor is stopped.
+        faults: share of the operations that a fault strikes.
+    """
+
+    delivered_commits: int
+    first_commits: int
+    later_commits: int
+    keys: Keys
+    actors: tuple[str, ...]
+    switches: float
+    faults: float
+
+    @classmethod
+    def drawn(cls, random: Random) -> Self:
+        """A scenario; most have one batch, because most faults of a protocol need few steps."""
+        delivered = random.choice((0, 0, 1, 1, 2, 3, 3, 4))
+        first = delivered + random.choice((1, 1, 1, 1, 2))
+        later = random.choice((0, 0, 0, 1))
+        keys: list[tuple[str, Any]] = [
+            ("initial_load", random.choice(("full", "full", "from_earliest", "from_now"))),
+            ("max_steps_per_batch", random.choice((1, 100))),
+        ]
+        if random.random() < 0.15:
+            keys.append(("max_bytes_per_batch", 1))
+        if random.random() < 0.15:
+            keys.append(("changes", "net"))
+        others = [name for name, share in _ACTORS.items() if random.random() < share]
+        if "backfill" in others and random.random() < 0.5:
+            others.append("backfill again")
+        actors = ["first", *others, *(["writer"] if later else [])]
+        random.shuffle(actors)
+        return cls(
+            delivered_commits=delivered,
+            first_commits=first,
+            later_commits=later,
+            keys=tuple(keys),
+            actors=tuple(actors),
+            switches=random.choice((0.005, 0.01, 0.03, 0.1, 0.2)),
+            faults=random.choice((0.0, 0.0, 0.01, 0.03)),
+        )
+
+
+@lru_cache(maxsize=256)
+def pipeline_of(keys: Keys) -> Pipeline:
+    """The pipeline of a scenario. It names no variables, so that it need not be expanded, which takes milliseconds."""
+    text = yaml.safe_dump(
+        {
+            "version": 1,
+            "name": PIPELINE,
+            "catalog": "lab",
+            "table": f"db.{PIPELINE}",
+            "identifier_columns": ["id"],
+            "storage": f"{ROOT}/storage",
+            "engine": "local",
+            "shuffle": {"partitions": 3, "map_task_bytes": 5000, "target_size_bytes": 1},
+            "sink": {"type": "files", "path": f"{ROOT}/changes"},
+            **dict(keys),
+        }
+    )
+    return Pipeline.of(parse_yaml(text, path=f"{PIPELINE}.yaml"))

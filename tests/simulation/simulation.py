@@ -1,0 +1,133 @@
+"""One schedule: a scenario, its actors at work, the faults healed, and what is left held to the promises."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from random import Random
+from typing import Final
+
+from simulation.decisions import Decision, Decisions, Drawn, Place, Remembered
+from simulation.delivered import require_delivered, require_nothing_late, require_nothing_left
+from simulation.promises import BrokenPromiseError, Places, Promises
+from simulation.runs import act_of, run, sweep
+from simulation.scenario import Keys, Scenario, pipeline_of
+from simulation.scheduler import Actor, Scheduler
+from simulation.stage import Stage
+from simulation.table import table_states
+from simulation.world import World
+
+__all__ = ["Trial", "simulate"]
+
+_MOST_FAULTS: Final = 6
+_MOST_BATCHES: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """The outcome of a schedule.
+
+    Attributes:
+        seed: gives the same schedule again.
+        scenario: drawn from the seed.
+        decisions: every switch and every fault.
+        error: the promise that was broken, or another error that no schedule may end with; None: all is well.
+        log: one line per operation.
+    """
+
+    seed: int
+    scenario: Scenario
+    decisions: Mapping[Place, Decision]
+    error: Exception | None
+    log: Sequence[str]
+
+    @property
+    def digest(self) -> str:
+        """Short name of the log: equal logs have equal ones."""
+        return hashlib.sha256("\n".join(self.log).encode()).hexdigest()[:16]
+
+
+def simulate(seed: int, decisions: Mapping[Place, Decision] | None = None) -> Trial:
+    """Runs the schedule of a seed.
+
+    Args:
+        seed: decides everything.
+        decisions: taken in place of those that the seed gives; the scenario stays.
+    """
+    random = Random(seed)
+    scenario = Scenario.drawn(random)
+    drawn = Drawn(
+        random=Random(random.getrandbits(64)),
+        switches=scenario.switches,
+        faults=scenario.faults,
+        most_faults=_MOST_FAULTS,
+    )
+    taken = drawn if decisions is None else Remembered(decisions)
+    world = World(scheduler=Scheduler(taken), random=Random(random.getrandbits(64)), commits=scenario.first_commits)
+    error: Exception | None = None
+    try:
+        _play(scenario, world, {name: Random(random.getrandbits(64)) for name in scenario.actors})
+    except Exception as cause:  # noqa: BLE001 - whatever it is, it is a finding
+        error = cause
+    return Trial(
+        seed=seed,
+        scenario=scenario,
+        decisions=drawn.taken if decisions is None else decisions,
+        error=error,
+        log=world.log,
+    )
+
+
+def _play(scenario: Scenario, world: World, randoms: Mapping[str, Random]) -> None:
+    states = table_states()
+    stage, promises = _staged(scenario, world)
+    actors = [Actor(name=name, act=act_of(name, stage, randoms[name])) for name in scenario.actors]
+    world.scheduler.run(actors)
+    if not world.faults:
+        require_nothing_late(promises.places)
+    world.come_due(everything=True)
+    world.scheduler.stop_deciding()
+    world.scheduler.run([Actor(name="last", act=partial(_heal, stage))])
+    is_load = dict(scenario.keys)["initial_load"] != "from_now"
+    cursor = require_delivered(promises.places, states, "", is_load=is_load)
+    head = states.tables[world.commits].current_snapshot()
+    if head is None or cursor != head.snapshot_id:
+        raise BrokenPromiseError(f"the cursor is {cursor} at the end, the table is at {head}")
+    for backfill in stage.backfill_folders():
+        require_delivered(promises.places, states, backfill, is_load=True)
+    require_nothing_left(promises.places)
+
+
+def _staged(scenario: Scenario, world: World) -> tuple[Stage, Promises]:
+    """The stage of the actors, with the batches that were delivered before."""
+    states = table_states()
+    if scenario.delivered_commits:
+        world.begin_with(_delivered_before(scenario.keys, scenario.delivered_commits))
+    promises = Promises(places=Places(objects=world.objects), states=states)
+    world.watchers.append(promises)
+    stage = Stage(
+        world=world,
+        states=states,
+        pipeline=pipeline_of(scenario.keys),
+        last_commits=scenario.first_commits + scenario.later_commits,
+    )
+    return stage, promises
+
+
+@lru_cache(maxsize=256)
+def _delivered_before(keys: Keys, commits: int) -> World:
+    """The world after a run without faults has delivered the first commits of the table."""
+    world = World(scheduler=Scheduler(Decisions()), random=Random(0), commits=commits)
+    stage = Stage(world=world, states=table_states(), pipeline=pipeline_of(keys), last_commits=commits)
+    world.scheduler.run([Actor(name="before", act=partial(_heal, stage))])
+    return world
+
+
+def _heal(stage: Stage, actor: Actor) -> None:
+    """Runs without faults finish what the others left, and a sweep takes the rest."""
+    if not run(stage, actor, batches=_MOST_BATCHES):
+        raise BrokenPromiseError("a run without faults does not come to an end")
+    for request in stage.backfills:
+        if not run(stage, actor, batches=2, request=request):
+            raise BrokenPromiseError("a backfill without faults does not come to an end")
+    sweep(stage, actor, older_than_seconds=0)

@@ -1,0 +1,103 @@
+"""Thousands of schedules. One that breaks a promise is made smaller, and printed with the command that replays it.
+
+make schedules SCHEDULES=100000 SEED=1
+make schedules REPLAY=4711
+"""
+
+import argparse
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Final
+
+from simulation.decisions import Decision, Place
+from simulation.shrinking import shrink_decisions
+from simulation.simulation import Trial, simulate
+
+__all__ = ["failures", "story"]
+
+_AT_ONCE: Final = 50
+_SHOWN: Final = 60
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    logging.disable(logging.CRITICAL)
+    if options.replay is not None:
+        trial = simulate(options.replay)
+        print(story(trial, whole_log=True))
+        return trial.error is not None
+    started, wrong = time.monotonic(), 0
+    for trial in failures(range(options.seed, options.seed + options.schedules), jobs=options.jobs):
+        wrong += 1
+        print(story(trial), flush=True)
+        if wrong == options.most_failures:
+            break
+    seconds = time.monotonic() - started
+    print(f"{options.schedules} schedules from seed {options.seed} in {seconds:.0f} s: {wrong} broke a promise")
+    return wrong > 0
+
+
+def failures(seeds: Sequence[int], *, jobs: int = 1) -> Iterator[Trial]:
+    """The schedules of some seeds that break a promise, in the order of their seeds."""
+    if jobs == 1:
+        yield from _wrong_of(seeds)
+        return
+    pieces = [seeds[start : start + _AT_ONCE] for start in range(0, len(seeds), _AT_ONCE)]
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_quiet) as pool:
+        for seeds_wrong in pool.map(_seeds_wrong, pieces):
+            yield from map(simulate, seeds_wrong)
+
+
+def story(trial: Trial, *, whole_log: bool = False) -> str:
+    """The error of a schedule, the fewest decisions that still lead to it, and the command that replays it."""
+    if trial.error is None:
+        return "\n".join([*trial.log, f"seed {trial.seed} breaks no promise; log {trial.digest}"])
+
+    def is_wrong(decisions: Mapping[Place, Decision]) -> bool:
+        return type(simulate(trial.seed, decisions).error) is type(trial.error)
+
+    smallest = simulate(trial.seed, shrink_decisions(trial.decisions, is_wrong))
+    decided = [f"  {actor} at operation {number}: {what}" for (actor, number), what in smallest.decisions.items()]
+    log = smallest.log if whole_log else smallest.log[-_SHOWN:]
+    return "\n".join(
+        [
+            f"seed {trial.seed}: {type(smallest.error).__name__}: {smallest.error}",
+            f"{smallest.scenario}",
+            f"{len(decided)} of {len(trial.decisions)} decisions are left:",
+            *decided,
+            f"the {'whole log' if whole_log else 'last operations'}:",
+            *(f"  {line}" for line in log),
+            f"replay: PYTHONPATH=plugins:tests .venv/bin/python -m simulation.soak --replay {trial.seed}",
+        ]
+    )
+
+
+def _wrong_of(seeds: Sequence[int]) -> Iterator[Trial]:
+    return (trial for seed in seeds if (trial := simulate(seed)).error is not None)
+
+
+def _seeds_wrong(seeds: Sequence[int]) -> list[int]:
+    return [trial.seed for trial in _wrong_of(seeds)]
+
+
+def _quiet() -> None:
+    logging.disable(logging.CRITICAL)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m simulation.soak", description=__doc__.partition("\n")[0])
+    parser.add_argument("--schedules", type=int, default=100_000, help="number of schedules; default: 100000")
+    parser.add_argument("--seed", type=int, default=1, help="the first seed")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="number of processes")
+    parser.add_argument("--most-failures", type=int, default=3, help="number of failures to stop after")
+    parser.add_argument("--replay", type=int, metavar="SEED", help="run one schedule and print its log")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,208 @@
+"""A store in memory that hands the baton on before each operation, and that faults strike."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from threading import get_ident
+from typing import TypeVar
+
+from icefloe.errors import TransientError
+from icefloe.storage.keys import check_key
+from icefloe.storage.requests import Requests
+from icefloe.storage.store import KeyMissingError, RangeMissingError, Store, StoredObject
+from simulation.decisions import Fault
+from simulation.scheduler import Actor
+from simulation.world import ROOT, World
+
+__all__ = ["Killed", "Process", "SimulatedStore"]
+
+Answer = TypeVar("Answer")
+
+
+class Killed(BaseException):
+    """The process is killed: nothing it does from now on has an effect."""
+
+
+@dataclass(slots=True, eq=False)
+class Process:
+    """One process of an actor; after a kill the actor begins another one.
+
+    Attributes:
+        is_dead: True once it was killed.
+    """
+
+    actor: Actor
+    world: World
+    is_dead: bool = False
+
+    def open_store(
+        self,
+        url: str,
+        *,
+        options: Mapping[str, str] | None = None,  # noqa: ARG002 - nothing is secret here
+        requests: Requests | None = None,  # noqa: ARG002 - nothing is counted
+    ) -> Store:
+        """See `StoreOpener`."""
+        return SimulatedStore(self, url)
+
+    def do(
+        self, operation: str, key: str, effect: Callable[[], Answer], *, past: Callable[[], Answer] | None = None
+    ) -> Answer:
+        """Does an operation when the actor gets the baton, unless a fault strikes.
+
+        Args:
+            operation: name of a method of the store.
+            key: whole key.
+            effect: applies the operation and returns its answer.
+            past: returns a stale answer; None if there is none.
+        """
+        world = self.world
+        if get_ident() != self.actor.thread.ident:
+            # A thread of a library, for which the actor waits: it holds the actor's baton.
+            return effect()
+        if self.is_dead:
+            raise Killed
+        fault = world.scheduler.yield_at(self.actor)
+        world.come_due()
+        if fault is None:
+            answer = effect()
+            world.note(self.actor.name, operation, key, _brief(answer), None)
+            return answer
+        assert isinstance(fault, Fault)
+        return self._struck(fault, operation, key, effect, past)
+
+    def _struck(
+        self, fault: Fault, operation: str, key: str, effect: Callable[[], Answer], past: Callable[[], Answer] | None
+    ) -> Answer:
+        world = self.world
+        if fault is Fault.DAMAGED:
+            world.do_damage()
+            answer = effect()
+        elif fault is Fault.STALE and past is not None:
+            answer = past()
+        elif fault is Fault.RESENT and operation == "create":
+            effect()
+            world.note(self.actor.name, operation, key, False, fault)
+            return False  # type: ignore[return-value]
+        else:
+            world.note(self.actor.name, operation, key, None, fault)
+            if fault in (Fault.LOST, Fault.KILLED_AFTER):
+                effect()
+            if fault in (Fault.KILLED, Fault.KILLED_AFTER):
+                self.is_dead = True
+                raise Killed
+            if fault is Fault.DELAYED and operation in ("put", "create", "delete"):
+                world.delay(effect)
+            raise TransientError(f"the simulated store did not {operation} {key}: {fault}")
+        world.note(self.actor.name, operation, key, _brief(answer), fault)
+        return answer
+
+
+class SimulatedStore(Store):
+    """The part of the world's store below a URL, as one process sees it.
+
+    Args:
+        process: the process.
+        url: of a folder of the store.
+    """
+
+    def __init__(self, process: Process, url: str) -> None:
+        self._process = process
+        self._world = process.world
+        self._url = url
+        self._prefix = url.removeprefix(ROOT).lstrip("/") + "/"
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    @property
+    def requests_at_once(self) -> int:
+        """One, so that a process is one thread."""
+        return 1
+
+    def child(self, prefix: str) -> Store:
+        return SimulatedStore(self._process, f"{self._url}/{prefix.removesuffix('/')}")
+
+    def get(self, key: str) -> bytes:
+        whole = self._whole(key)
+        return self._process.do("get", whole, lambda: self._found(whole))
+
+    def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        whole = self._whole(key)
+
+        def cut() -> list[bytes]:
+            data = self._found(whole)
+            if any(stop > len(data) for _, stop in ranges):
+                raise RangeMissingError(f"{whole} was cut", url=self._url, key=key, size_bytes=len(data))
+            return [data[start:stop] for start, stop in ranges]
+
+        return self._process.do("get_ranges", whole, cut)
+
+    def put(self, key: str, data: bytes | Path) -> None:
+        whole, content, name = self._whole(key), _content(data), self._process.actor.name
+        self._process.do("put", whole, lambda: self._world.write(whole, content, by=name))
+
+    def create(self, key: str, data: bytes | Path) -> bool:
+        whole, content, name = self._whole(key), _content(data), self._process.actor.name
+        return self._process.do("create", whole, lambda: self._world.create(whole, content, by=name))
+
+    def size(self, key: str) -> int | None:
+        whole, objects = self._whole(key), self._world.objects
+        return self._process.do("size", whole, lambda: len(objects[whole]) if whole in objects else None)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Deletes values key by key, so that a kill may leave some."""
+        name = self._process.actor.name
+        for key in keys:
+            whole = self._whole(key)
+            self._process.do("delete", whole, partial(self._remove, whole, name))
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        folder = self._prefix + (prefix.removesuffix("/") + "/" if prefix else "")
+
+        def listed(sizes: Mapping[str, int]) -> list[StoredObject]:
+            self._world.listed.add(folder)
+            return [
+                StoredObject(
+                    key=key.removeprefix(self._prefix),
+                    size_bytes=size_bytes,
+                    modified=self._world.now(self._world.modified[key]),
+                )
+                for key, size_bytes in sizes.items()
+                if key.startswith(folder)
+            ]
+
+        return iter(
+            self._process.do(
+                "list",
+                folder,
+                lambda: listed({key: len(data) for key, data in self._world.objects.items()}),
+                past=lambda: listed(self._world.past_sizes()),
+            )
+        )
+
+    def _found(self, whole: str) -> bytes:
+        data = self._world.objects.get(whole)
+        if data is None:
+            raise KeyMissingError.of(ROOT, whole)
+        return data
+
+    def _remove(self, whole: str, name: str) -> None:
+        if whole in self._world.objects:
+            self._world.write(whole, None, by=name)
+
+    def _whole(self, key: str) -> str:
+        return self._prefix + check_key(key)
+
+
+def _content(data: bytes | Path) -> bytes:
+    return data if isinstance(data, bytes) else data.read_bytes()
+
+
+def _brief(answer: object) -> object:
+    """An answer as the log has it: without content and sizes, which depend on clocks."""
+    if isinstance(answer, bool) or answer is None:
+        return answer
+    return f"{len(answer)} listed" if isinstance(answer, list) else "found"

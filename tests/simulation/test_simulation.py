@@ -1,0 +1,76 @@
+"""No schedule of a seed breaks a promise, and schedules break them as soon as a guard is taken away."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from icefloe.batch.stage.range_results import RangeResult
+from icefloe.checkpoint.record_store import RecordStore
+from icefloe.documents import dump_document
+from icefloe.storage.store import Store
+from simulation.promises import BrokenPromiseError
+from simulation.simulation import simulate
+from simulation.soak import failures, story
+from support.tiers import extended
+
+ROOT = Path(__file__).parents[2]
+AT_ONCE = 100
+
+
+@pytest.mark.parametrize("first", [*range(0, 800, AT_ONCE), *(extended(first) for first in range(800, 2_000, AT_ONCE))])
+def test_no_schedule_breaks_a_promise(first: int) -> None:
+    for trial in failures(range(first, first + AT_ONCE)):
+        pytest.fail(story(trial), pytrace=False)
+
+
+def test_a_seed_gives_the_same_schedule_in_every_process() -> None:
+    digests = [simulate(seed).digest for seed in range(5)]
+    program = "from simulation.simulation import simulate; print([simulate(seed).digest for seed in range(5)])"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(["plugins", "tests"]), "PYTHONHASHSEED": "7"}
+    answer = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, check=True)
+    assert answer.stdout.decode().strip() == str(digests)
+    assert len(set(digests)) == len(digests)
+
+
+def test_the_decisions_of_a_seed_give_its_schedule_again_and_none_of_them_another() -> None:
+    trial = simulate(1)
+    assert trial.decisions
+    assert simulate(1, trial.decisions).log == trial.log
+    assert simulate(1, {}).log != trial.log
+
+
+# These create nothing: they replace what another attempt recorded.
+def put_result(store: Store, result: RangeResult) -> RangeResult:
+    store.put(f"results/{result.range_id:05d}.json", dump_document(result))
+    return result
+
+
+def put_record(records: RecordStore, record: Any, key: str) -> Any:
+    records.store.put(key, dump_document(record))
+    return record
+
+
+@pytest.mark.parametrize(
+    ("guard", "none", "sentence"),
+    [
+        ("icefloe.batch.fenced_store.FencedStore.take_back", lambda _: None, "left of a batch that is over"),
+        ("icefloe.batch.reduce.read_range.create_range_result", put_result, "changed .*results/.* of an open batch"),
+        ("icefloe.sinks.files.FilesSink._refuse_damaged", lambda *_: None, "gone or cut"),
+        ("icefloe.batch.commit.cleanup._is_up_to", lambda _, key: key[0].isdecimal(), "deleted .* of an open batch"),
+        ("icefloe.checkpoint.record_store.RecordStore.create", put_record, "changed the record"),
+    ],
+    ids=["zombie", "result", "damage", "cleanup", "record"],
+)
+def test_a_guard_that_is_taken_away_is_missed(
+    guard: str, none: Callable[..., Any], sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, none)
+    trial = next(failures(range(200)), None)
+    assert trial is not None
+    with pytest.raises(BrokenPromiseError, match=sentence):
+        raise trial.error or AssertionError

@@ -1,0 +1,156 @@
+"""The world of a simulation: one store that all processes share, and a table that moves."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Final, Protocol
+
+from simulation.decisions import Fault
+from simulation.scheduler import Scheduler
+
+__all__ = ["ROOT", "Change", "Watcher", "World"]
+
+ROOT: Final = "memory://lake"
+_INCIDENTAL: Final = re.compile(r"(?<=_probe)-[0-9a-f]{32}|(?<=_clock\.probes)/[0-9a-f]{32}|(?<=/\d{5})-[0-9a-f]{16}")
+"""Parts of keys that another process would choose in another way: random names, and digests of paths of files."""
+_BEGINNING: Final = datetime(2026, 1, 1, tzinfo=UTC)
+_LONGEST_DELAY: Final = 300
+_MOST_DAMAGE: Final = 2
+
+
+class Watcher(Protocol):
+    """Sees every change of the store."""
+
+    def changed(self, change: "Change") -> None:
+        """Called right after a change; raises if it must not be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of one object. ``before`` and ``after`` are None if there is none."""
+
+    key: str
+    before: bytes | None
+    after: bytes | None
+    by: str
+
+
+@dataclass(slots=True, kw_only=True)
+class World:
+    """Everything that processes share.
+
+    Attributes:
+        scheduler: says who goes on.
+        random: source of the choices that the world makes itself, such as which file is damaged.
+        watchers: see every change.
+        objects: content by key, in the order of creation, which is the order of listings.
+        modified: number of operations at the last write, by key: the clock of the store.
+        commits: number of commits that the table has.
+        log: one line per operation.
+        names: number of names that were made.
+        faults: number of operations that a fault struck.
+        damage: number of files that were damaged.
+        listed: folders that were listed at least once.
+    """
+
+    scheduler: Scheduler
+    random: Random
+    watchers: list[Watcher] = field(default_factory=list)
+    objects: dict[str, bytes] = field(default_factory=dict)
+    modified: dict[str, int] = field(default_factory=dict)
+    commits: int = 1
+    log: list[str] = field(default_factory=list)
+    names: int = 0
+    faults: int = 0
+    damage: int = 0
+    listed: set[str] = field(default_factory=set)
+    _late: list[tuple[int, Callable[[], object]]] = field(default_factory=list)
+    _past: list[Change] = field(default_factory=list)
+
+    def begin_with(self, earlier: "World") -> None:
+        """Takes over the objects of an earlier world."""
+        self.objects.update(earlier.objects)
+        self.modified.update(dict.fromkeys(earlier.objects, 0))
+        self.listed.update(earlier.listed)
+        self.names = earlier.names
+
+    def new_name(self) -> str:
+        """A name that nothing else has, of the form that processes make."""
+        self.names += 1
+        return f"{self.names:032x}"
+
+    def now(self, step: int | None = None) -> datetime:
+        """The clock of the store: a second for each operation."""
+        return _BEGINNING + timedelta(seconds=self.scheduler.steps if step is None else step)
+
+    def write(self, key: str, data: bytes | None, *, by: str) -> None:
+        """Stores or deletes a value."""
+        before = self.objects.get(key)
+        if data is None:
+            self.objects.pop(key, None)
+        else:
+            self.objects[key] = data
+            self.modified[key] = self.scheduler.steps
+        change = Change(key, before, data, by)
+        self._past.append(change)
+        for watcher in self.watchers:
+            watcher.changed(change)
+
+    def create(self, key: str, data: bytes, *, by: str) -> bool:
+        """Stores a value if there is none."""
+        if key in self.objects:
+            return False
+        self.write(key, data, by=by)
+        return True
+
+    def past_sizes(self) -> dict[str, int]:
+        """Sizes by key as a listing of some operations ago showed them."""
+        known = dict(self.objects)
+        for change in reversed(self._past[-self.random.randint(1, 20) :]):
+            if change.before is None:
+                known.pop(change.key, None)
+            else:
+                known[change.key] = change.before
+        return {key: len(data) for key, data in known.items()}
+
+    def delay(self, effect: Callable[[], object]) -> None:
+        """Lets an effect come some operations later."""
+        self._late.append((self.scheduler.steps + self.random.randint(1, _LONGEST_DELAY), effect))
+
+    def come_due(self, *, everything: bool = False) -> None:
+        """Lets the effects come that are due."""
+        if not self._late:
+            return
+        due = [effect for step, effect in self._late if everything or step <= self.scheduler.steps]
+        self._late = [] if everything else [each for each in self._late if each[0] > self.scheduler.steps]
+        for effect in due:
+            effect()
+
+    def note(self, actor: str, operation: str, key: str, outcome: object, fault: Fault | None) -> None:
+        """Writes a line of the log."""
+        self.faults += fault is not None
+        line = f"{actor} {operation} {_INCIDENTAL.sub('', key)} -> {outcome}"
+        self.log.append(line if fault is None else f"{line} ({fault})")
+
+    def do_damage(self) -> None:
+        """Loses or cuts a file of a map output, or a part that no manifest names yet; a few times at most."""
+        if self.damage == _MOST_DAMAGE:
+            return
+        victims = [key for key in self.objects if self._may_be_damaged(key)]
+        if not victims:
+            return
+        self.damage += 1
+        key = self.random.choice(victims)
+        data = self.objects[key]
+        damaged = self.random.choice([None, data[: len(data) // 2], data[:-1] + bytes([data[-1] ^ 1])])
+        if "/batch=" in key and damaged is not None:
+            damaged = damaged[: len(data) // 2]  # a part is checked by its size before it counts
+        self.write(key, damaged, by="damage")
+
+    def _may_be_damaged(self, key: str) -> bool:
+        if key.endswith((".data", ".index", ".statistics")):
+            return True
+        # Whoever has listed a folder may be about to write the manifest. Nobody can notice a loss after that look.
+        return key.endswith(".parquet") and f"{key.rpartition('/')[0]}/" not in self.listed
