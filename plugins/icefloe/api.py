@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import pyarrow as pa
 
@@ -34,6 +34,7 @@ from icefloe.iceberg.catalog.encryption import refuse_encrypted
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import Table, table_name
+from icefloe.pipeline.option_values import ChangesOption, CommitGroupsOption
 from icefloe.storage.location import open_store
 
 __all__ = ["read_changes"]
@@ -51,8 +52,8 @@ def read_changes(
     after_timestamp: datetime | None = None,
     up_to_timestamp: datetime | None = None,
     identifier_columns: Sequence[str] | None = None,
-    changes: Literal["each", "net"] = "each",
-    commit_groups: Literal["fuse", "split"] = "fuse",
+    changes: ChangesOption = "each",
+    commit_groups: CommitGroupsOption = "fuse",
     columns: Sequence[str] | None = None,
     filter: str | None = None,  # noqa: A002 - the name is the interface's
     branch: str = "main",

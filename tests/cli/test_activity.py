@@ -19,7 +19,7 @@ def test_a_bar_appears_once_it_is_known_how_much_there_is_to_do() -> None:
     activity = Activity(shown)
     with activity.under_way("shuffle_write [1]"):
         before = text(shown)
-        activity.tell(3, 7)
+        activity.report(3, 7)
     assert "shuffle_write [1]" in before
     assert "/7" not in before
     assert "3/7" in text(shown)
@@ -29,7 +29,7 @@ def test_each_thing_has_a_bar_of_its_own() -> None:
     shown = console(is_terminal=True)
     activity = Activity(shown)
     with activity.under_way("shuffle_write"):
-        activity.tell(7, 7)
+        activity.report(7, 7)
     shown.file = io.StringIO()
     with activity.under_way("coalesce"):
         pass
@@ -41,6 +41,6 @@ def test_nothing_is_shown_without_a_terminal() -> None:
     shown = console(is_terminal=False)
     activity = Activity(shown)
     with activity.under_way("shuffle_write"):
-        activity.tell(3, 7)
-    activity.tell(4, 7)
+        activity.report(3, 7)
+    activity.report(4, 7)
     assert text(shown) == ""

@@ -43,5 +43,5 @@ def test_after_an_exception_no_further_task_is_begun() -> None:
 
 def test_it_shows_the_number_of_done_tasks() -> None:
     told: list[tuple[int, int]] = []
-    LocalEngine(threads=2, tell=lambda done, total: told.append((done, total))).map(str, [5, 6, 7])
+    LocalEngine(threads=2, report_progress=lambda done, total: told.append((done, total))).map(str, [5, 6, 7])
     assert sorted(told) == [(1, 3), (2, 3), (3, 3)]

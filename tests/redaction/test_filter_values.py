@@ -10,7 +10,7 @@ from pyiceberg.types import LongType
 from icefloe.batch.context.job_error import save_job_error
 from icefloe.errors import TerminalError
 from icefloe.orchestration.tasks import calls as use_cases
-from icefloe.orchestration.tasks.failures import clear_failures
+from icefloe.orchestration.tasks.failures import airflow_failures
 from icefloe.pipeline.pipeline_file import load_pipeline
 from redaction.outlets import Outlets, add_files, airflow, run, told_of
 from redaction.traces import traces_of
@@ -61,7 +61,7 @@ def test_no_task_gives_the_value_away(workspace: Workspace, monkeypatch: pytest.
     pipeline = load_pipeline(workspace.pipeline(filter="word != '${TENANT}'"))
 
     def plan() -> object:
-        with clear_failures("plan", pipeline):
+        with airflow_failures("plan", pipeline):
             return use_cases.plan_batch(pipeline, None)
 
     retype(workspace)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from icefloe.orchestration.tasks import calls as use_cases
-from icefloe.orchestration.tasks.failures import clear_failures
+from icefloe.orchestration.tasks.failures import airflow_failures
 from icefloe.orchestration.tasks.pipeline_facts import pipeline_to_mapping
 from icefloe.orchestration.tasks.snapshot_sensor import TableSnapshotSensor
 from icefloe.orchestration.tasks.snapshot_trigger import PipelineSnapshotTrigger
@@ -70,7 +70,7 @@ def tasks(pipeline: Pipeline, prepared: Any) -> dict[str, Callable[[], Any]]:
 
     def in_task(name: str, call: Callable[[], Any]) -> Callable[[], Any]:
         def run_task() -> Any:
-            with clear_failures(name, pipeline):
+            with airflow_failures(name, pipeline):
                 return call()
 
         return run_task

@@ -93,19 +93,19 @@ class Plan:
         checkpoint_id: checkpoint that the batch belongs to; None in format 1, which has no digests either.
         offset_digest: digest of the offset record that the plan was made for.
         settings_digest: digest of ``filter`` and ``sink`` with ``${ENV}`` expanded; see `RunSettings`.
+        catalog: as the pipeline names it, ``${ENV}`` unexpanded.
         sink: settings of the sink, ``${ENV}`` unexpanded.
-        map_task_digests: digests of the map task documents, by map_id. They are part of the documents' names, so that
-            no other plan can replace the documents.
         changes: ``each``: the changes of each step; ``net``: the net changes of the whole batch.
-        map_task_bytes: file bytes of each map task, by map_id, so that engines know the largest tasks.
-        partitions_reason: reason for ``num_partitions``, for people.
-        summary_row_deltas: per ordinal, inserts less deletes by the snapshot summaries; None if they do not say.
-        table_schema: Iceberg's JSON of the table's schema at the batch's last snapshot.
         columns: columns to deliver; None: all.
         filter: Iceberg expression for the rows that count, ``${ENV}`` unexpanded; None: all rows count.
+        summary_row_deltas: per ordinal, inserts less deletes by the snapshot summaries; None if they do not say.
+        table_schema: Iceberg's JSON of the table's schema at the batch's last snapshot.
         equality_schemas: Iceberg's JSON of the key columns of equality delete files, by their field ids joined by
             commas.
-        catalog: as the pipeline names it, ``${ENV}`` unexpanded.
+        map_task_bytes: file bytes of each map task, by map_id, so that engines know the largest tasks.
+        map_task_digests: digests of the map task documents, by map_id. They are part of the documents' names, so that
+            no other plan can replace the documents.
+        partitions_reason: reason for ``num_partitions``, for people.
         allowed_locations: locations that the pipeline allowed when the batch was planned, ``${ENV}`` unexpanded.
     """
 

@@ -4,11 +4,12 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Final, Literal, Self
+from typing import Final, Self
 
 from icefloe.checkpoint.record_keys import backfill_prefix
 from icefloe.checkpoint.records import Writer
 from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.option_values import SummaryMismatchOption
 from icefloe.pipeline.settings import ShuffleSettings, SinkSettings
 
 __all__ = ["RunSettings"]
@@ -40,7 +41,7 @@ class RunSettings:
     filter: str | None = field(default=None, repr=False)
     allowed_locations: tuple[str, ...] = ()
     memory_bytes: int = ShuffleSettings().memory_bytes
-    on_summary_mismatch: Literal["fail", "warn"] = "fail"
+    on_summary_mismatch: SummaryMismatchOption = "fail"
     writer: Writer = field(default_factory=Writer)
 
     @classmethod

@@ -10,6 +10,7 @@ from icefloe.checkpoint.identity import Identity
 from icefloe.documents import STRICT, SnapshotId
 from icefloe.iceberg.load_part import LoadPart
 from icefloe.iceberg.step import Step, refuse_gaps_in_ordinals
+from icefloe.pipeline.option_values import ChangesOption
 
 __all__ = ["PLANNER_VERSION", "BatchSpec"]
 
@@ -45,7 +46,7 @@ class BatchSpec:
     skipped_replace_snapshots: int = 0
     is_reload: bool = False
     identity: Identity
-    changes: Literal["each", "net"] = "each"
+    changes: ChangesOption = "each"
     columns: tuple[str, ...] | None = None
     filter: str | None = None
     partitions: int | Literal["auto"] = "auto"

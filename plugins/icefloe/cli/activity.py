@@ -30,7 +30,7 @@ class Activity:
             finally:
                 self._shown = None
 
-    def tell(self, done: int, total: int) -> None:
+    def report(self, done: int, total: int) -> None:
         """Shows how many tasks of the work under way are done; any thread may call this."""
         if self._shown is None:
             return

@@ -51,7 +51,7 @@ def _deliver(
         activity = Activity(screen.progress)
         phases = phase_runner(session.pipeline, os.environ)
         if isinstance(phases, LocalPhases):
-            phases = replace(phases, tell=activity.tell)
+            phases = replace(phases, report_progress=activity.report)
         done = run_batch(session, request, environ=os.environ, phases=phases, observe=activity.under_way)
     except (UnknownTableError, UnknownBranchError):
         if pipeline.wait_for_table:

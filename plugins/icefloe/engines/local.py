@@ -18,12 +18,14 @@ class LocalEngine:
 
     Args:
         threads: number of tasks that run at once; None: one per core.
-        tell: called after each task, in any thread, with the number of tasks that are done and of all tasks.
+        report_progress: called after each task, in any thread, with the number of tasks that are done and of all tasks.
     """
 
-    def __init__(self, *, threads: int | None = None, tell: Callable[[int, int], None] | None = None) -> None:
+    def __init__(
+        self, *, threads: int | None = None, report_progress: Callable[[int, int], None] | None = None
+    ) -> None:
         self._threads = threads or local_cores()
-        self._tell = tell
+        self._report_progress = report_progress
 
     def map(self, function: Callable[[int], _Result], numbers: Sequence[int]) -> list[_Result]:
         """The results, in the order of ``numbers``; after an exception no further task is begun, and it is raised."""
@@ -39,8 +41,8 @@ class LocalEngine:
             except BaseException:
                 is_over.set()
                 raise
-            if self._tell is not None:
-                self._tell(next(done), len(numbers))
+            if self._report_progress is not None:
+                self._report_progress(next(done), len(numbers))
             return [result]
 
         with ThreadPoolExecutor(self._threads, thread_name_prefix="icefloe") as pool:

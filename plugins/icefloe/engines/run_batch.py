@@ -78,11 +78,11 @@ class LocalPhases:
 
     Attributes:
         environ: resolves ``${ENV}`` in the catalog of a plan.
-        tell: see `LocalEngine`.
+        report_progress: see `LocalEngine`.
     """
 
     environ: Mapping[str, str]
-    tell: Callable[[int, int], None] | None = None
+    report_progress: Callable[[int, int], None] | None = None
 
     @property
     def cores(self) -> int | None:
@@ -97,7 +97,7 @@ class LocalPhases:
 
     def run(self, phase: Phase, reference: BatchReference) -> None:
         """Runs one phase; see `run_phase`."""
-        run_phase(phase, reference, LocalEngine(tell=self.tell), environ=self.environ)
+        run_phase(phase, reference, LocalEngine(report_progress=self.report_progress), environ=self.environ)
 
 
 def phase_runner(pipeline: Pipeline, environ: Mapping[str, str]) -> PhaseRunner:
@@ -134,7 +134,7 @@ def run_batch(
     runner = phases or phase_runner(session.pipeline, environ)
     is_backfill = request is not None
     if not is_backfill:
-        observe = _telling_trouble(session, observe)
+        observe = _recording_trouble(session, observe)
     with observe(FlowTask.PLAN):
         runner.check_engine()
         runner.check_table(session.table.location())
@@ -156,7 +156,7 @@ def run_batch(
     return BatchRun(report=report)
 
 
-def _telling_trouble(session: PipelineSession, observe: Observer) -> Observer:
+def _recording_trouble(session: PipelineSession, observe: Observer) -> Observer:
     """The same observer, which also records a failed task in the pipeline's status."""
 
     @contextmanager
@@ -165,22 +165,24 @@ def _telling_trouble(session: PipelineSession, observe: Observer) -> Observer:
             with observe(phase) as observing:
                 yield observing
         except IcefloeError as error:
-            _tell(session, Trouble.now(error.sentence, phase=phase, is_final=isinstance(error, TerminalError)))
+            _record_trouble(
+                session, Trouble.now(error.sentence, phase=phase, is_final=isinstance(error, TerminalError))
+            )
             raise
 
     return observed
 
 
-def _tell(session: PipelineSession, trouble: Trouble) -> None:
+def _record_trouble(session: PipelineSession, trouble: Trouble) -> None:
     """Records trouble in the status, except for a pipeline that never began: whoever runs it reads the sentence."""
 
-    def tell() -> None:
+    def record() -> None:
         session.checkpoint.refuse_other(session.writer)
         if session.checkpoint.pipeline() is not None:
             publish_trouble(session.checkpoint, session.pipeline, trouble)
 
     with suppress(IcefloeError, TimeoutError):  # perhaps the store failed
-        answer_within(brief_seconds(patience_seconds(os.environ)), tell)
+        answer_within(brief_seconds(patience_seconds(os.environ)), record)
 
 
 def _deliver(

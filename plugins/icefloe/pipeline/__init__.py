@@ -5,6 +5,7 @@ Read in this order:
 - `pipeline_file`: finds, loads and checks a file
 - `model`: a pipeline
 - `settings`: the mappings inside it
+- `option_values`: options that other rooms decide by
 - `validation`: all checks; every fault is reported at once
 - `schema`: the published JSON Schema
 - `problems`: a place and a sentence
@@ -28,6 +29,7 @@ __all__ = [
     "later_keys",
     "lines",
     "model",
+    "option_values",
     "pipeline_file",
     "places",
     "recorded_configuration",

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
+from icefloe.pipeline.option_values import ChangesOption, CommitGroupsOption, RollbackOption, SummaryMismatchOption
 from icefloe.pipeline.settings import (
     AssetSchedule,
     DefaultArgument,
@@ -66,11 +67,11 @@ class Pipeline:
     table: str
     branch: str = "main"
     identifier_columns: tuple[str, ...] | None = None
-    changes: Literal["each", "net"] = "each"
-    commit_groups: Literal["fuse", "split"] = "fuse"
+    changes: ChangesOption = "each"
+    commit_groups: CommitGroupsOption = "fuse"
     initial_load: Literal["full", "from_now", "from_earliest"] = "full"
     on_gap: Literal["fail", "reload"] = "fail"
-    on_rollback: Literal["compensate", "fail"] = "compensate"
+    on_rollback: RollbackOption = "compensate"
     columns: tuple[str, ...] | None = None
     filter: str | None = None
     pin: bool = False
@@ -85,7 +86,7 @@ class Pipeline:
     max_scan_bytes: int | None = None
     row_lineage: Literal["off", "trust"] = "off"
     verify_sample: float = 0.0
-    on_summary_mismatch: Literal["fail", "warn"] = "fail"
+    on_summary_mismatch: SummaryMismatchOption = "fail"
     engine: Literal["spark", "local", "auto"] = "spark"
     spark: SparkSettings = field(default_factory=SparkSettings)
     poll_interval: float = 30.0

@@ -55,11 +55,11 @@ import sys
 from pathlib import Path
 import airflow_environment
 from support.pipelines.pipeline_files import pipeline_from
-from icefloe.orchestration.tasks.failures import clear_failures
+from icefloe.orchestration.tasks.failures import airflow_failures
 from icefloe.orchestration.tasks.snapshot_sensor import TableSnapshotSensor
 pipeline = pipeline_from(Path(sys.argv[1]))
 def plan():
-    with clear_failures("plan", pipeline):
+    with airflow_failures("plan", pipeline):
         from icefloe.orchestration.tasks.calls import plan_batch
         plan_batch(pipeline, None)
 def trigger():

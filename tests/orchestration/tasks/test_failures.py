@@ -10,7 +10,7 @@ from icefloe.batch.status.pipeline_status import Trouble
 from icefloe.batch.status.publish_status import load_status
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import TerminalError, TransientError
-from icefloe.orchestration.tasks.failures import clear_failures
+from icefloe.orchestration.tasks.failures import airflow_failures
 from icefloe.orchestration.tasks.lost_tasks import LostTask
 from icefloe.pipeline.model import Pipeline
 from icefloe.redaction.hidden import hide
@@ -19,7 +19,7 @@ from support.pipelines.pipeline_files import pipeline_from
 
 
 def test_a_final_error_fails_at_once_with_the_tasks_name() -> None:
-    with pytest.raises(AirflowFailException, match=r"^plan: the column is gone$"), clear_failures("plan"):
+    with pytest.raises(AirflowFailException, match=r"^plan: the column is gone$"), airflow_failures("plan"):
         raise TerminalError("the column is gone")
 
 
@@ -27,14 +27,14 @@ def test_the_words_of_the_last_sentence_are_ours() -> None:
     hide({"warehouse": "sales", "token": "xhq8v2-Lk7TnWz3RbYd5"})
     with (
         pytest.raises(AirflowFailException, match=r"^plan: table sales\.orders at \*\*\*$") as failure,
-        clear_failures("plan"),
+        airflow_failures("plan"),
     ):
         raise TerminalError("table sales.orders at xhq8v2-Lk7TnWz3RbYd5") from ValueError("xhq8v2-Lk7TnWz3RbYd5")
     assert failure.value.__cause__ is failure.value.__context__ is None
 
 
 def test_the_sentence_is_the_last_line_and_the_traceback_is_folded_above_it(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level("INFO"), pytest.raises(AirflowFailException) as failure, clear_failures("plan"):
+    with caplog.at_level("INFO"), pytest.raises(AirflowFailException) as failure, airflow_failures("plan"):
         raise TerminalError("the column is gone")
     opened, traceback, closed, sentence = caplog.records
     assert (opened.getMessage()[:9], closed.getMessage()) == ("::group::", "::endgroup::")
@@ -46,14 +46,14 @@ def test_the_sentence_is_the_last_line_and_the_traceback_is_folded_above_it(capl
 
 
 def test_an_error_that_passes_has_its_sentence_on_a_line_of_its_own_too(caplog: pytest.LogCaptureFixture) -> None:
-    with pytest.raises(TransientError), clear_failures("plan"):
+    with pytest.raises(TransientError), airflow_failures("plan"):
         raise TransientError("the store timed out")
     assert caplog.messages == ["plan: the store timed out"]
 
 
 @pytest.mark.parametrize("error", [TransientError("the store timed out"), MemoryError("too small")])
 def test_everything_else_is_left_to_airflows_retries(error: Exception) -> None:
-    with pytest.raises(type(error), match=str(error)), clear_failures("plan"):
+    with pytest.raises(type(error), match=str(error)), airflow_failures("plan"):
         raise error
 
 
@@ -68,7 +68,7 @@ def told(pipeline: Pipeline) -> Trouble | None:
 
 
 def test_a_task_that_is_timed_out_says_so(pipeline: Pipeline) -> None:
-    with pytest.raises(AirflowTaskTimeout), clear_failures("plan", pipeline):
+    with pytest.raises(AirflowTaskTimeout), airflow_failures("plan", pipeline):
         raise AirflowTaskTimeout
     trouble = told(pipeline)
     assert trouble is not None
@@ -92,7 +92,7 @@ def test_an_error_that_a_task_reported_is_not_reported_again(pipeline: Pipeline)
 
 
 def test_the_pipelines_status_says_what_a_task_failed_of(pipeline: Pipeline) -> None:
-    with pytest.raises(AirflowFailException), clear_failures("plan", pipeline):
+    with pytest.raises(AirflowFailException), airflow_failures("plan", pipeline):
         raise TerminalError("the column is gone")
     trouble = told(pipeline)
     assert trouble is not None
@@ -100,7 +100,7 @@ def test_the_pipelines_status_says_what_a_task_failed_of(pipeline: Pipeline) -> 
 
 
 def test_an_error_that_airflow_retries_is_no_final_trouble(pipeline: Pipeline) -> None:
-    with pytest.raises(TransientError), clear_failures("commit", pipeline):
+    with pytest.raises(TransientError), airflow_failures("commit", pipeline):
         raise TransientError("the store timed out")
     trouble = told(pipeline)
     assert trouble is not None
@@ -108,7 +108,7 @@ def test_an_error_that_airflow_retries_is_no_final_trouble(pipeline: Pipeline) -
 
 
 def test_only_the_kind_of_a_foreign_error_is_reported(pipeline: Pipeline) -> None:
-    with pytest.raises(ValueError, match=r"^postgresql://\*\*\*@lake$"), clear_failures("plan", pipeline):
+    with pytest.raises(ValueError, match=r"^postgresql://\*\*\*@lake$"), airflow_failures("plan", pipeline):
         raise ValueError("postgresql://icefloe:s3cret@lake")
     trouble = told(pipeline)
     assert trouble is not None
@@ -116,7 +116,7 @@ def test_only_the_kind_of_a_foreign_error_is_reported(pipeline: Pipeline) -> Non
 
 
 def test_a_skipped_task_is_no_trouble(pipeline: Pipeline) -> None:
-    with pytest.raises(AirflowSkipException), clear_failures("commit", pipeline):
+    with pytest.raises(AirflowSkipException), airflow_failures("commit", pipeline):
         raise AirflowSkipException("no batch")
     assert told(pipeline) is None
 
@@ -124,13 +124,13 @@ def test_a_skipped_task_is_no_trouble(pipeline: Pipeline) -> None:
 def test_a_status_that_cannot_be_written_hides_no_error(tmp_path: Path) -> None:
     (tmp_path / "storage").write_text("a file in the way")
     pipeline = pipeline_from(tmp_path)
-    with pytest.raises(AirflowFailException, match="the column is gone"), clear_failures("plan", pipeline):
+    with pytest.raises(AirflowFailException, match="the column is gone"), airflow_failures("plan", pipeline):
         raise TerminalError("the column is gone")
 
 
 def test_values_masked_in_airflows_logs_are_masked_in_the_status_too(pipeline: Pipeline) -> None:
     mask_secret("hunter2hunter2")
-    with pytest.raises(TransientError), clear_failures("plan", pipeline):
+    with pytest.raises(TransientError), airflow_failures("plan", pipeline):
         raise TransientError("the lake of hunter2hunter2 did not answer")
     trouble = told(pipeline)
     assert trouble is not None

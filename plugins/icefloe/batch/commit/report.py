@@ -17,6 +17,7 @@ from icefloe.checkpoint.records import CommitRecord
 from icefloe.documents import STRICT, Hash128, SnapshotId, dump_document, load_document
 from icefloe.errors import TerminalError
 from icefloe.flow import Route
+from icefloe.pipeline.option_values import ChangesOption
 from icefloe.units import time_text
 
 __all__ = ["BatchReport", "load_report"]
@@ -60,7 +61,7 @@ class BatchReport:
     after_snapshot_id: SnapshotId | None
     up_to_snapshot_id: SnapshotId | None
     steps: int
-    changes: Literal["each", "net"] = "each"
+    changes: ChangesOption = "each"
     skipped_replace_snapshots: int
     counts: Mapping[str, int]
     rows_read: int
@@ -149,7 +150,7 @@ class BatchReport:
 
     @classmethod
     def without_changes(
-        cls, commit: CommitRecord, *, pipeline: str, table: str, changes: Literal["each", "net"], why: str
+        cls, commit: CommitRecord, *, pipeline: str, table: str, changes: ChangesOption, why: str
     ) -> "BatchReport":
         """The report of a batch that delivers nothing. Its one warning says why."""
         return cls(

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from pydantic import ConfigDict
 
 from icefloe.audit.sums import AuditError, Sums
 from icefloe.batch.plan_document import Plan
 from icefloe.documents import STRICT
+from icefloe.pipeline.option_values import SummaryMismatchOption
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +28,7 @@ class SummaryCheck:
 
 
 def check_summaries(
-    plan: Plan, handed_on: Sums, *, on_summary_mismatch: Literal["fail", "warn"]
+    plan: Plan, handed_on: Sums, *, on_summary_mismatch: SummaryMismatchOption
 ) -> tuple[tuple[SummaryCheck, ...], tuple[str, ...]]:
     """Compares inserts less deletes of each step with the summaries of its snapshots.
 

@@ -2,20 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, Literal
+from typing import Final
 
 from icefloe.checkpoint.identity import Identity
 from icefloe.errors import TerminalError
 from icefloe.iceberg.schemas.identifier_columns import resolve_identifier_columns
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import Table
+from icefloe.pipeline.option_values import ChangesOption
 
 __all__ = ["choose_identity", "has_row_ids", "identity_text"]
 
 _ROW_LINEAGE: Final = 3
 
 
-def has_row_ids(table: Table, changes: Literal["each", "net"]) -> bool:
+def has_row_ids(table: Table, changes: ChangesOption) -> bool:
     """True if row ids can identify rows: V3 tables have them, and they are valid within one step only."""
     return table.metadata.format_version >= _ROW_LINEAGE and changes == "each"
 

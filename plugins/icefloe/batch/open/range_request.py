@@ -5,7 +5,6 @@ import json
 from dataclasses import dataclass
 from datetime import datetime
 from numbers import Integral
-from typing import Literal
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.errors import UsageError
@@ -13,6 +12,7 @@ from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.snapshot_at import snapshot_at
 from icefloe.iceberg.steps.steps import SnapshotRange, plan_range
 from icefloe.iceberg.table import table_uuid
+from icefloe.pipeline.option_values import CommitGroupsOption, RollbackOption
 from icefloe.pipeline.recorded_configuration import result_configuration
 
 __all__ = ["RangeRequest", "plan_request"]
@@ -63,8 +63,8 @@ def plan_request(
     request: RangeRequest,
     *,
     branch: str,
-    on_rollback: Literal["compensate", "fail"],
-    commit_groups: Literal["fuse", "split"],
+    on_rollback: RollbackOption,
+    commit_groups: CommitGroupsOption,
 ) -> SnapshotRange:
     """The steps of a requested range; see `plan_range` for its errors."""
     after, up_to = request.after_snapshot_id, request.up_to_snapshot_id

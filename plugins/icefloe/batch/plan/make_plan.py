@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from icefloe.batch.plan.map_tasks import PlannedFile, map_tasks
 from icefloe.batch.plan.partition_count import partition_count
@@ -23,6 +23,7 @@ from icefloe.iceberg.scan.scan_tasks import ScanPlan, plan_scan_tasks
 from icefloe.iceberg.schemas.equality_schema import equality_schemas
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.step import Step
+from icefloe.pipeline.option_values import ChangesOption
 from icefloe.version import VERSION
 
 __all__ = ["PlanLabels", "PlannedBatch", "make_plan"]
@@ -159,7 +160,7 @@ def _may_match(shape: RowShape, table: LoadedTable) -> Callable[[DataEntry], boo
     return FilterPruning(shape.row_filter, table.metadata.specs()).may_match
 
 
-def _route(scan: ScanPlan, *, changes: Literal["each", "net"], steps: int) -> Route:
+def _route(scan: ScanPlan, *, changes: ChangesOption, steps: int) -> Route:
     if not scan.tasks:
         return Route.NOTHING_TO_DO
     # Net changes carry the last step of their identity, so the rows of several steps have to meet.

@@ -11,6 +11,7 @@ from icefloe.iceberg.history.history import MAIN, NotAnAncestorError, UnknownSna
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.rollback import branch_log, landing_after
 from icefloe.iceberg.schemas.table_schema import require_comparable_states
+from icefloe.pipeline.option_values import RollbackOption
 
 __all__ = ["Landing", "Passage", "find_passage"]
 
@@ -62,7 +63,7 @@ def find_passage(
     after_snapshot_id: int | None = None,
     up_to_snapshot_id: int | None = None,
     load: Literal["changes", "full", "from_earliest"] = "changes",
-    on_rollback: Literal["compensate", "fail"] = "fail",
+    on_rollback: RollbackOption = "fail",
 ) -> Passage:
     """The snapshots that lead from one snapshot of a branch to another.
 

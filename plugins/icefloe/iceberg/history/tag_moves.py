@@ -1,13 +1,13 @@
 """The passage of a tag that was moved: a tag names a state of the table, not a history."""
 
 from itertools import takewhile
-from typing import Literal
 
 from icefloe.iceberg.history.history import NotAnAncestorError, is_replace
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.metadata_log import MetadataLog
 from icefloe.iceberg.history.passage import Landing, Passage
 from icefloe.iceberg.schemas.table_schema import require_comparable_states
+from icefloe.pipeline.option_values import RollbackOption
 
 __all__ = ["find_tag_passage"]
 
@@ -17,7 +17,7 @@ def find_tag_passage(
     *,
     tag: str,
     after_snapshot_id: int,
-    on_rollback: Literal["compensate", "fail"],
+    on_rollback: RollbackOption,
 ) -> Passage:
     """A landing on the state that a tag points to now, from the state that it pointed to.
 

@@ -3,11 +3,12 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.iceberg.history.metadata_log import MetadataLog, MetadataVersion
+from icefloe.pipeline.option_values import CommitGroupsOption
 
 
 class Versions(Protocol):
@@ -71,7 +72,7 @@ class CommitGroups:
 
 
 def commit_groups(
-    snapshots: Sequence[Snapshot], log: MetadataLog, *, commit_groups: Literal["fuse", "split"]
+    snapshots: Sequence[Snapshot], log: MetadataLog, *, commit_groups: CommitGroupsOption
 ) -> CommitGroups:
     """The snapshots of a lineage, oldest first, grouped by the commits that published them.
 

@@ -15,6 +15,7 @@ from icefloe.iceberg.step import Step, StepKind
 from icefloe.iceberg.steps.commit_groups import CommitGroups
 from icefloe.iceberg.steps.commit_groups import commit_groups as group_commits
 from icefloe.iceberg.steps.replace_check import check_replaces
+from icefloe.pipeline.option_values import CommitGroupsOption, RollbackOption
 
 __all__ = ["SnapshotRange", "plan_range", "steps_of"]
 
@@ -50,8 +51,8 @@ def plan_range(
     after_snapshot_id: int | None = None,
     up_to_snapshot_id: int | None = None,
     load: Literal["changes", "full", "from_earliest"] = "changes",
-    on_rollback: Literal["compensate", "fail"] = "fail",
-    commit_groups: Literal["fuse", "split"] = "fuse",
+    on_rollback: RollbackOption = "fail",
+    commit_groups: CommitGroupsOption = "fuse",
     max_steps: int | None = None,
 ) -> SnapshotRange:
     """The steps that lead from one snapshot of a branch to another; reads metadata only.
@@ -84,7 +85,7 @@ def steps_of(
     passage: Passage,
     table: LoadedTable,
     *,
-    commit_groups: Literal["fuse", "split"] = "fuse",
+    commit_groups: CommitGroupsOption = "fuse",
     max_steps: int | None = None,
 ) -> SnapshotRange:
     """The steps of a passage; commits that do not fit into ``max_steps`` are left out, never half a commit.
@@ -119,7 +120,7 @@ def steps_of(
 
 
 def _groups(
-    snapshots: Sequence[Snapshot], log: MetadataLog, *, commit_groups: Literal["fuse", "split"], room: int | None
+    snapshots: Sequence[Snapshot], log: MetadataLog, *, commit_groups: CommitGroupsOption, room: int | None
 ) -> CommitGroups:
     """The oldest commits, of which at most ``room`` are steps; finding all of them would read more files."""
     if room is None:

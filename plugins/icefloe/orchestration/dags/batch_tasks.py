@@ -13,7 +13,7 @@ from icefloe.flow import ROUTE_TASKS, FlowTask, Phase, Route, phase_of, route_ed
 from icefloe.orchestration.dags.assets import changes_alias, changes_asset
 from icefloe.orchestration.dags.documentation import TASK_PAGES
 from icefloe.orchestration.tasks.batch_link import BatchLink
-from icefloe.orchestration.tasks.failures import clear_failures
+from icefloe.orchestration.tasks.failures import airflow_failures
 from icefloe.orchestration.tasks.spark_phase_operator import SparkPhaseOperator
 from icefloe.orchestration.tasks.task_results import CommittedBatch, NothingToDo, PlanResult
 from icefloe.pipeline.model import Pipeline
@@ -66,7 +66,7 @@ def _phase(pipeline: Pipeline, phase: Phase) -> BaseOperator:
 def _plan(pipeline: Pipeline, range_of_run: RangeOfRun) -> XComArg:
     @task(multiple_outputs=_MULTIPLE_OUTPUTS, doc_md=TASK_PAGES["plan"])
     def plan() -> PlanResult | NothingToDo:
-        with clear_failures("plan", pipeline):
+        with airflow_failures("plan", pipeline):
             from icefloe.orchestration.tasks.calls import plan_batch
 
             run = get_current_context()["dag_run"]
@@ -86,7 +86,7 @@ def _route(plan: XComArg) -> XComArg:
 def _coalesce(pipeline: Pipeline) -> XComArg:
     @task(multiple_outputs=_MULTIPLE_OUTPUTS, doc_md=TASK_PAGES["coalesce"])
     def coalesce() -> dict[str, object]:
-        with clear_failures("coalesce", pipeline):
+        with airflow_failures("coalesce", pipeline):
             from icefloe.orchestration.tasks.calls import coalesce_batch
 
             return coalesce_batch(pipeline, _plan_result())
@@ -103,7 +103,7 @@ def _commit(pipeline: Pipeline, asset_name: str) -> XComArg:
         doc_md=TASK_PAGES["commit"],
     )
     def commit() -> CommittedBatch:
-        with clear_failures("commit", pipeline):
+        with airflow_failures("commit", pipeline):
             from icefloe.orchestration.tasks.calls import commit as commit_batch
 
             plan_result = _plan_result()
@@ -122,7 +122,7 @@ def _commit(pipeline: Pipeline, asset_name: str) -> XComArg:
 def _cleanup(pipeline: Pipeline) -> XComArg:
     @task(doc_md=TASK_PAGES["cleanup"])
     def cleanup() -> None:
-        with clear_failures("cleanup", pipeline):
+        with airflow_failures("cleanup", pipeline):
             from icefloe.orchestration.tasks.calls import clean_up_batch
 
             clean_up_batch(pipeline, _plan_result())

@@ -7,7 +7,7 @@ from airflow.sdk import DAG, task
 
 from icefloe.errors import TerminalError
 from icefloe.orchestration.dags.documentation import broken_page
-from icefloe.orchestration.tasks.failures import clear_failures
+from icefloe.orchestration.tasks.failures import airflow_failures
 from icefloe.orchestration.tasks.pipeline_facts import broken_document
 
 BROKEN = "broken"
@@ -33,7 +33,7 @@ def broken_dag(dag_id: str, path: Path, sentence: str) -> DAG:
 
         @task(retries=0, doc_md=broken_page(path, sentence), doc_json=broken_document(path, sentence))
         def broken_pipeline_file() -> None:
-            with clear_failures("broken_pipeline_file"):
+            with airflow_failures("broken_pipeline_file"):
                 raise TerminalError(sentence)
 
         broken_pipeline_file()

@@ -187,8 +187,8 @@ def record_trouble(pipeline: Pipeline, trouble: Trouble, *, dag_id: str | None) 
     """Records in the status of a pipeline that a task failed, if its checkpoint can be written at all."""
     try:
         checkpoint, expanded = _checkpoint(pipeline, None), pipeline.expanded(os.environ)
-        tell = partial(publish_trouble, checkpoint, expanded, trouble, dag_id=dag_id)
-        answer_within(brief_seconds(patience_seconds(os.environ)), tell)  # perhaps the store failed
+        publish = partial(publish_trouble, checkpoint, expanded, trouble, dag_id=dag_id)
+        answer_within(brief_seconds(patience_seconds(os.environ)), publish)  # perhaps the store failed
     except Exception as error:  # noqa: BLE001 - the task has failed already, and with a better reason
         logger.warning("the status of %s cannot be written: %s", pipeline.name, one_line(error))
 

@@ -14,7 +14,7 @@ from icefloe.outgoing import outgoing_errors, outgoing_logs, raise_outgoing
 from icefloe.pipeline.model import Pipeline
 from icefloe.redaction.hidden import redacted
 
-__all__ = ["TROUBLE", "clear_failures"]
+__all__ = ["TROUBLE", "airflow_failures"]
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ TROUBLE: Final = "icefloe_trouble"
 
 
 @contextmanager
-def clear_failures(task_id: str, pipeline: Pipeline | None = None) -> Iterator[None]:
+def airflow_failures(task_id: str, pipeline: Pipeline | None = None) -> Iterator[None]:
     """Gives the sentence of an error a line of its own; fails the task at once if retrying cannot help.
 
     Airflow prints the traceback of every error that a task raises, with the sentence cut off on top. So the traceback
@@ -35,7 +35,7 @@ def clear_failures(task_id: str, pipeline: Pipeline | None = None) -> Iterator[N
         pipeline: its status records the failure and the reason.
     """
     try:
-        with outgoing_logs(), outgoing_errors(), _told(task_id, pipeline):
+        with outgoing_logs(), outgoing_errors(), _reported(task_id, pipeline):
             yield
     except TerminalError as error:
         # Out here, because its text is a sentence of ours: only secrets are removed from it.
@@ -43,7 +43,7 @@ def clear_failures(task_id: str, pipeline: Pipeline | None = None) -> Iterator[N
 
 
 @contextmanager
-def _told(task_id: str, pipeline: Pipeline | None) -> Iterator[None]:
+def _reported(task_id: str, pipeline: Pipeline | None) -> Iterator[None]:
     try:
         yield
     except TerminalError as error:
@@ -51,24 +51,24 @@ def _told(task_id: str, pipeline: Pipeline | None) -> Iterator[None]:
         logger.info("traceback", exc_info=error)
         logger.info("::endgroup::")
         logger.error("%s: %s", task_id, error.sentence)  # noqa: TRY400 - the traceback is above
-        _tell(pipeline, task_id, error.sentence, is_final=True)
+        _report(pipeline, task_id, error.sentence, is_final=True)
         raise
     except IcefloeError as error:
         logger.error("%s: %s", task_id, error.sentence)  # noqa: TRY400 - Airflow prints the traceback
-        _tell(pipeline, task_id, error.sentence)
+        _report(pipeline, task_id, error.sentence)
         raise
     except AirflowSkipException:
         raise
     except AirflowTaskTimeout:
-        _tell(pipeline, task_id, f"{task_id} took longer than its execution_timeout; give it more, or see its log")
+        _report(pipeline, task_id, f"{task_id} took longer than its execution_timeout; give it more, or see its log")
         raise
     except Exception as error:
         # Only the kind of an error that is not ours: its text may give away a secret.
-        _tell(pipeline, task_id, f"{task_id} failed with {type(error).__name__}; its log says more")
+        _report(pipeline, task_id, f"{task_id} failed with {type(error).__name__}; its log says more")
         raise
 
 
-def _tell(pipeline: Pipeline | None, task_id: str, sentence: str, *, is_final: bool = False) -> None:
+def _report(pipeline: Pipeline | None, task_id: str, sentence: str, *, is_final: bool = False) -> None:
     """Counts a failure and puts it into the pipeline's status; a failed backfill is no trouble of the pipeline."""
     if pipeline is None:
         return

@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 class LostTask:
     """A callback for failures and retries. It reports only if the task itself could not.
 
-    Airflow calls it in the task's process after any failure, which `clear_failures` has reported already. Airflow also
+    Airflow calls it in the task's process after any failure, which `airflow_failures` has reported already. It also
     calls it in the DAG processor, when the task's heartbeat stayed away or the task was stuck in a queue. Nothing is
     called when a process is killed while its supervisor lives: the page reads that from Airflow's own states.
 

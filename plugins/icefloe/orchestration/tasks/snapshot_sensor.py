@@ -9,7 +9,7 @@ from airflow.sdk import BaseSensorOperator, Context
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.orchestration.tasks.batch_link import BatchLink
-from icefloe.orchestration.tasks.failures import clear_failures
+from icefloe.orchestration.tasks.failures import airflow_failures
 from icefloe.orchestration.tasks.pipeline_facts import pipeline_to_mapping
 from icefloe.pipeline.model import Pipeline
 
@@ -64,7 +64,7 @@ class TableSnapshotSensor(BaseSensorOperator):
 
     def execute(self, context: Context) -> dict[str, object]:
         """Looks, then waits in the triggerer."""
-        with clear_failures("wait_for_snapshot", self.pipeline):
+        with airflow_failures("wait_for_snapshot", self.pipeline):
             if self.check_configuration is not None:
                 self.check_configuration(context["dag_run"].conf or {})
             work = self._look()
@@ -76,7 +76,7 @@ class TableSnapshotSensor(BaseSensorOperator):
 
     def resume(self, context: Context, event: Mapping[str, Any]) -> dict[str, object]:  # noqa: ARG002 - as above
         """Takes the trigger's event."""
-        with clear_failures("wait_for_snapshot", self.pipeline):
+        with airflow_failures("wait_for_snapshot", self.pipeline):
             if "error" in event:
                 raise (TerminalError if event["is_terminal"] else TransientError)(event["error"])
         # A trigger of an earlier release says only a snapshot id.

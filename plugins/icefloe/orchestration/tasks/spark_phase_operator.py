@@ -16,7 +16,7 @@ from icefloe.engines.spark.java import refuse_other_java
 from icefloe.errors import TerminalError
 from icefloe.orchestration.connections.spark_connection import usable_master
 from icefloe.orchestration.tasks.batch_link import BatchLink
-from icefloe.orchestration.tasks.failures import clear_failures
+from icefloe.orchestration.tasks.failures import airflow_failures
 from icefloe.orchestration.tasks.task_results import PlanResult
 from icefloe.pipeline.model import Pipeline
 
@@ -56,7 +56,7 @@ class SparkPhaseOperator(SparkSubmitOperator):
     def execute(self, context: Context) -> None:
         """Runs the phase; an error that retrying cannot fix fails the task at once."""
         plan_result = context["ti"].xcom_pull(task_ids="plan")
-        with clear_failures(self.phase, self.pipeline):
+        with airflow_failures(self.phase, self.pipeline):
             from icefloe.batch.context.finished import BatchFinished
             from icefloe.orchestration.tasks.calls import finished_elsewhere, run_phase_here
 
