@@ -18,6 +18,7 @@ from icefloe.batch.credentials import Credentials
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.run.phases import run_phase
+from icefloe.batch.sweep.survey import survey_storage
 from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.engines.local import LocalEngine
 from icefloe.engines.run_batch import run_batch
@@ -32,6 +33,7 @@ __all__ = ["SCENARIOS", "Place", "Scenario", "Stores", "deliver", "recorded_stat
 
 SHUFFLE = {"partitions": 4, "target_size_bytes": 1, "map_task_bytes": 1}
 """Several map tasks and several ranges, of a few rows each."""
+_WEEK_SECONDS = 7 * 86_400
 
 
 def recorded_states(folder: Path) -> TableStates:
@@ -224,10 +226,28 @@ class Place:
         records = self.stores.folder.glob("*/checkpoint/**/commits/*.json")
         return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in (*files, *records)}
 
-    def require_exact(self) -> None:
-        """Sink and table are equal, `verify` agrees, and nothing is left of what passed between the phases."""
+    def sweep(self) -> None:
+        """Sweeps as `icefloe sweep` does with its usual age; there must be no problem."""
+        survey = survey_storage(
+            f"{self.stores.url}/storage",
+            older_than_seconds=_WEEK_SECONDS,
+            credentials=self.stores.credentials,
+            environ=os.environ,
+        )
+        _, problems = survey.delete()
+        assert problems == ()
+
+    def require_exact(self, *, is_swept: bool = False) -> None:
+        """Sink and table are equal, `verify` agrees, and nothing is left of what passed between the phases.
+
+        Args:
+            is_swept: whether the last cleanup may have failed, so that a sweep comes before the look.
+        """
         for path in self.pipelines:
             self._finish(path)
+        if is_swept:
+            self.sweep()
+        for path in self.pipelines:
             if self.scenario.is_backfill:
                 batches = [found.name for found in self.stores.folder.glob("*/changes/_backfills/*/batch=*")]
                 assert batches == ["batch=0"]

@@ -1,13 +1,11 @@
 """A sweep while a run is stopped, and a sweep that is stopped itself: nothing goes that a batch still needs."""
 
-import os
 from itertools import takewhile
 from pathlib import Path
 
 import pytest
 
-from faults.scenarios import SCENARIOS, Place, recorded_states
-from icefloe.batch.sweep.survey import survey_storage
+from faults.scenarios import SCENARIOS, recorded_states
 from icefloe.errors import TransientError
 from support.fakes.gates import GatedRun, gated_stores
 from support.tables.table_states import TableStates
@@ -15,7 +13,6 @@ from support.tiers import extended, places
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-WEEK_SECONDS = 7 * 86_400
 NEXT_STOPS_BEFORE = 90
 """An operation in the middle of the next batch."""
 
@@ -25,26 +22,15 @@ def states(tmp_path_factory: pytest.TempPathFactory) -> TableStates:
     return recorded_states(tmp_path_factory.mktemp("swept"))
 
 
-def sweep(place: Place) -> None:
-    survey = survey_storage(
-        f"{place.stores.url}/storage",
-        older_than_seconds=WEEK_SECONDS,
-        credentials=place.stores.credentials,
-        environ=os.environ,
-    )
-    _, problems = survey.delete()
-    assert problems == ()
-
-
 def sweep_beside(name: str, number: int, folder: Path, states: TableStates) -> str:
     """Sweeps while the run is stopped, and once more when others have finished its batch and the next one."""
     place = SCENARIOS[name].place(folder / f"{name}{number}", states)
     with gated_stores():
         late = GatedRun(number, place.late_run())
         if late.is_stopped():
-            sweep(place)
+            place.sweep()
             place.others()
-            sweep(place)
+            place.sweep()
         error = late.finish()
     assert isinstance(error, TransientError | None), late.where
     place.require_exact()
@@ -57,7 +43,7 @@ def stop_sweep(number: int, folder: Path, states: TableStates) -> str:
     with gated_stores():
         dead = GatedRun(NEXT_STOPS_BEFORE, place.late_run())
         assert dead.is_stopped()
-        late = GatedRun(number, lambda: sweep(place))
+        late = GatedRun(number, place.sweep)
         late.is_stopped()
         place.deliver(place.pipelines[0])
         place.shown.at(place.scenario.shown[-1])
