@@ -53,7 +53,8 @@ def test_every_command_of_a_list_runs(block: Block, followed: Flights) -> None:
         if program == "make":
             check_target(*arguments)
         else:
-            known = {"ID": backfill, "41": "1", "STORAGE": f"file://{followed.folder}/flights/storage"}
+            head = str(followed.lake.current_snapshot_id())
+            known = {"ID": backfill, "41": "1", "N": head, "STORAGE": f"file://{followed.folder}/flights/storage"}
             done = icefloe(*(known.get(argument, argument) for argument in arguments))
             assert (done.code, done.err) == (0, ""), line
             assert done.out

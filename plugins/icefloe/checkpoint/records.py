@@ -20,7 +20,7 @@ from icefloe.errors import TerminalError
 from icefloe.iceberg.load_part import LoadPart
 from icefloe.iceberg.step import Step
 
-__all__ = ["CommitRecord", "OffsetRecord", "OwnerRecord", "PipelineRecord", "Writer", "format_of"]
+__all__ = ["CommitRecord", "CursorMove", "OffsetRecord", "OwnerRecord", "PipelineRecord", "Writer", "format_of"]
 
 
 Record = TypeVar("Record", "PipelineRecord", "OwnerRecord", "OffsetRecord", "CommitRecord")

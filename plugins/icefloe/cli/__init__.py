@@ -16,6 +16,8 @@ Read in this order:
 - `sweep`: deletes what dead runs left
 - `abandon`: gives up an open batch
 - `unpin`: lets the pinned snapshots of a pipeline go
+- `set_cursor`: moves the cursor
+- `reset`: begins a pipeline again
 - `consent`: asks before anything is changed for good
 - `checklist`: checks and the exit code they add up to
 - `screen`: tables on standard output

@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 
 from icefloe.cli.parser import make_parser
 from icefloe.cli.screen import Screen, log_to_stderr
-from icefloe.errors import IcefloeError, NotBuiltError
+from icefloe.errors import IcefloeError
 from icefloe.outgoing import shown
 from icefloe.patience import has_given_up
 
@@ -101,10 +101,14 @@ def _command(name: str) -> Callable[[Namespace, Screen], int]:
             from icefloe.cli.abandon import abandon
 
             return abandon
-        case "validate":
-            from icefloe.cli.validate import validate
+        case "set-cursor":
+            from icefloe.cli.set_cursor import set_cursor
 
-            return validate
+            return set_cursor
+        case "reset":
+            from icefloe.cli.reset import reset
+
+            return reset
         case "unpin":
             from icefloe.cli.unpin import unpin
 
@@ -113,7 +117,9 @@ def _command(name: str) -> Callable[[Namespace, Screen], int]:
             from icefloe.cli.sweep import sweep
 
             return sweep
-    return _not_built
+    from icefloe.cli.validate import validate
+
+    return validate
 
 
 def _complete(parser: ArgumentParser) -> None:
@@ -123,12 +129,3 @@ def _complete(parser: ArgumentParser) -> None:
     except ImportError:
         return
     argcomplete.autocomplete(parser)
-
-
-def _not_built(arguments: Namespace, screen: Screen) -> int:  # noqa: ARG001 - the signature of a command
-    """Refuses the command.
-
-    Raises:
-        NotBuiltError: always.
-    """
-    raise NotBuiltError(f"icefloe {arguments.command} is not built yet: a later release brings it")

@@ -38,7 +38,8 @@ def make_parser() -> ArgumentParser:
     _add_sweep(commands)
     _add_abandon(commands)
     _add_unpin(commands)
-    _add_not_built(commands)
+    _add_set_cursor(commands)
+    _add_reset(commands)
     return parser
 
 
@@ -188,16 +189,33 @@ def _add_unpin(commands: Commands) -> None:
     _add_json(unpin)
 
 
-def _add_not_built(commands: Commands) -> None:
-    later = "(a later release)"
-    for name, help_text in (
-        ("reset", "begin from scratch"),
-        ("set-cursor", "set the start of the next batch"),
-    ):
-        command = commands.add_parser(name, help=f"{help_text} {later}")
-        _add_pipeline(command)
-        _add_common(command)
-        command.add_argument("--yes", action="store_true", help="do not ask")
+def _add_set_cursor(commands: Commands) -> None:
+    set_cursor = _command(
+        commands,
+        "set-cursor",
+        "begin the next batch after another snapshot",
+        "Moves the cursor to a snapshot of the branch's history. Says how many commits and rows are skipped or "
+        "delivered again, and asks.",
+        "icefloe set-cursor flights_changes --snapshot-id 5781947118336215154 --dry-run",
+    )
+    set_cursor.add_argument(
+        "--snapshot-id", type=int, metavar="N", required=True, help="the next batch begins after it"
+    )
+    _add_consent(set_cursor)
+    _add_json(set_cursor)
+
+
+def _add_reset(commands: Commands) -> None:
+    reset = _command(
+        commands,
+        "reset",
+        "begin from scratch",
+        "Gives up the cursor, so that the next batch begins as initial_load says, with the configuration and the table "
+        "as they are now. Batch numbers go on.",
+        "icefloe reset flights_changes --dry-run\n  icefloe reset flights_changes --yes",
+    )
+    _add_consent(reset)
+    _add_json(reset)
 
 
 def _command(commands: Commands, name: str, help_text: str, description: str, example: str) -> ArgumentParser:

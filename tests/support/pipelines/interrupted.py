@@ -99,14 +99,14 @@ class Paused:
     `is_reached` says whether the run came to the place at all.
     """
 
-    def __init__(self, run: Callable[[], object], *, place: int) -> None:
+    def __init__(self, run: Callable[..., object], *arguments: object, place: int) -> None:
         self.error: BaseException | None = None
         self.answer: Any = None
         self.where = ""
         self.is_reached = False
         self._place, self._seen, self._lock = place, 0, threading.Lock()
         self._told, self._go_on = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(run,), daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(run, *arguments), daemon=True)
         self._patched = pytest.MonkeyPatch()
 
     def __enter__(self) -> "Paused":
@@ -122,9 +122,9 @@ class Paused:
         self._patched.undo()
         assert not self._thread.is_alive()
 
-    def _run(self, run: Callable[[], object]) -> None:
+    def _run(self, run: Callable[..., object], *arguments: object) -> None:
         try:
-            self.answer = run()
+            self.answer = run(*arguments)
         except BaseException as error:  # noqa: BLE001 - the test looks at it
             self.error = error
         finally:

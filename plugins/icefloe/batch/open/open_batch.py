@@ -27,7 +27,7 @@ from icefloe.pipeline.recorded_configuration import result_configuration
 from icefloe.units import now_text
 from icefloe.version import VERSION
 
-__all__ = ["NextBatch", "Work", "find_work", "next_batch", "record_batch", "requested_batch"]
+__all__ = ["NextBatch", "Work", "claim_places", "find_work", "next_batch", "record_batch", "requested_batch"]
 
 logger = logging.getLogger(__name__)
 

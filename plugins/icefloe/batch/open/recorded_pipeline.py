@@ -11,7 +11,7 @@ from icefloe.iceberg.table import table_uuid
 from icefloe.pipeline.recorded_configuration import compare, result_configuration, tuning_configuration
 from icefloe.version import VERSION
 
-__all__ = ["refuse_other_meaning"]
+__all__ = ["ConfigurationChangedError", "pipeline_record", "refuse_other_meaning"]
 
 
 class ConfigurationChangedError(TerminalError):
@@ -47,8 +47,8 @@ def refuse_other_meaning(session: PipelineSession, recorded: PipelineRecord) -> 
     if differences:
         raise ConfigurationChangedError(
             f"pipeline {session.pipeline.name} ({session.pipeline.path}) changed settings that affect its output after "
-            f"its first batch: {_pairs(differences)}; restore the keys, or give the pipeline another name and "
-            "sink.path to start over",
+            f"its first batch: {_pairs(differences)}; restore the keys, or reset the pipeline to start "
+            f"over (icefloe reset {session.pipeline.name})",
             differences=tuple(differences),
         )
 
@@ -75,8 +75,8 @@ def _refuse_other_table(session: PipelineSession, recorded: PipelineRecord) -> N
     if was != now:
         raise ConfigurationChangedError(
             f"pipeline {session.pipeline.name} follows the table {recorded.table} with {what} {was}, but the table of "
-            f"that name now has {what} {now}: it was dropped and created again; give the pipeline another name "
-            "and sink.path to start over",
+            f"that name now has {what} {now}: it was dropped and created again; icefloe reset "
+            f"{session.pipeline.name} starts over with the new table",
             recorded=was,
             current=now,
         )

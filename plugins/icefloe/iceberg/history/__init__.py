@@ -13,10 +13,12 @@ Read in this order:
 - `expiry`: when a snapshot may expire
 - `pins`: branches and tags that keep snapshots from expiring
 - `lag`: the lag of a cursor behind its branch
+- `cursor_distance`: the commits that a move of the cursor skips or repeats
 - `summaries`: rows as the writers counted them
 """
 
 __all__ = [
+    "cursor_distance",
     "expiry",
     "history",
     "lag",

@@ -56,7 +56,7 @@ def lag(history: History, *, branch: str = MAIN, cursor_snapshot_id: int | None,
     if is_loading:
         return _loading(pending, history.snapshots.get(cursor_snapshot_id or -1))
     changing = [snapshot for snapshot in pending if not is_replace(snapshot)]
-    counts = [_touched_records(snapshot) for snapshot in changing]
+    counts = [touched_records(snapshot) for snapshot in changing]
     return Lag(
         snapshots=len(changing),
         rows=None if None in counts else sum(count for count in counts if count is not None),
@@ -69,6 +69,7 @@ def _loading(pending: list[Snapshot], loaded: Snapshot | None) -> Lag:
     return Lag(snapshots=1 + len(behind), rows=None, since_timestamp_ms=None if loaded is None else loaded.timestamp_ms)
 
 
-def _touched_records(snapshot: Snapshot) -> int | None:
+def touched_records(snapshot: Snapshot) -> int | None:
+    """Records in the files that a snapshot added and deleted; None if its summary does not say."""
     records = changed_records(snapshot)
     return None if records is None else sum(records) + deletes_added(snapshot)

@@ -7,7 +7,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.iceberg.step import Step, StepKind
 
-__all__ = ["file_bytes_bound", "summary_row_delta"]
+__all__ = ["file_bytes_bound", "summary_row_delta", "total_records"]
 
 _ADDED: Final = ("added-records", "added-data-files")
 _DELETED: Final = ("deleted-records", "deleted-data-files")

@@ -1,0 +1,157 @@
+"""A move of the cursor: looked up, shown, then made as a batch that delivers nothing.
+
+The batch is recorded first. Any run that finds it open completes it, so the move survives a kill at any place.
+"""
+
+import uuid
+from dataclasses import dataclass, replace
+
+from icefloe.batch.commit.empty_end import EmptyEnd, end_without_changes, unfinished_end
+from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.open.identity_policy import choose_identity, has_row_ids
+from icefloe.batch.open.open_batch import claim_places
+from icefloe.batch.open.recorded_pipeline import pipeline_record, refuse_other_meaning
+from icefloe.batch.status.publish_status import publish_status
+from icefloe.checkpoint.batch_spec import BatchSpec
+from icefloe.checkpoint.cursor import BatchOutcome
+from icefloe.checkpoint.identity import Identity
+from icefloe.checkpoint.records import CommitRecord, CursorMove, OffsetRecord, format_of
+from icefloe.checkpoint.view import CheckpointView
+from icefloe.errors import TerminalError, TransientError
+from icefloe.iceberg.history.history import head
+from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.pipeline.places import refuse_nested_places
+from icefloe.pipeline.recorded_configuration import result_configuration
+from icefloe.units import now_text
+from icefloe.version import VERSION
+
+__all__ = ["complete_unfinished", "make_move"]
+
+
+class BatchOpenError(TerminalError):
+    """The cursor cannot be moved while a batch is open."""
+
+    batch_number: int
+
+
+class MoveOvertakenError(TransientError):
+    """Another run has used the number of the move."""
+
+    batch_number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineView:
+    """A pipeline, its checkpoint and its table, looked at in this order, with no batch open."""
+
+    session: PipelineSession
+    view: CheckpointView
+
+    @classmethod
+    def of(cls, session: PipelineSession) -> "PipelineView":
+        """A look at a pipeline.
+
+        Raises:
+            BatchOpenError: a batch is open.
+        """
+        view = session.checkpoint.look()
+        if view.opened is not None:
+            number, name = view.opened.batch_number, session.pipeline.name
+            raise BatchOpenError(
+                f"batch {number} of {name} is open, so the cursor cannot be moved: icefloe run {name} finishes the "
+                f"batch, icefloe abandon {name} gives it up",
+                batch_number=number,
+            )
+        fresh = session.with_fresh_table()
+        refuse_nested_places(fresh.pipeline, fresh.table.location())
+        return cls(session=fresh, view=view)
+
+    def chosen_identity(self, snapshot_id: int | None) -> Identity:
+        """The identity of a pipeline that begins now."""
+        pipeline, table = self.session.pipeline, self.session.table
+        return choose_identity(
+            pipeline.identifier_columns,
+            TableSchema.at(table.metadata, snapshot_id),
+            table=pipeline.table,
+            has_row_ids=has_row_ids(table, pipeline.changes),
+        )
+
+    def head_id(self) -> int | None:
+        """The snapshot that the pipeline's branch points to."""
+        newest = head(self.session.table, self.session.pipeline.branch)
+        return None if newest is None else newest.snapshot_id
+
+    def offset(self, move: CursorMove, snapshot_id: int | None, identity: Identity) -> OffsetRecord:
+        """The record of a batch that moves the cursor to a snapshot."""
+        view, pipeline = self.view, self.session.pipeline
+        return OffsetRecord(
+            version=format_of(view.cursor, is_move=True),
+            batch_number=view.next_number,
+            checkpoint_id=view.checkpoint_id or uuid.uuid4().hex,
+            opened_by=self.session.writer,
+            follows=view.cursor,
+            spec=BatchSpec(
+                after_snapshot_id=snapshot_id,
+                up_to_snapshot_id=snapshot_id,
+                steps=(),
+                identity=identity,
+                changes=pipeline.changes,
+                columns=pipeline.columns,
+                filter=pipeline.as_written.filter,
+                cores=1,
+            ),
+            result_configuration=result_configuration(pipeline),
+            opened_at=now_text(),
+            icefloe_version=VERSION,
+            move=move,
+        )
+
+
+def complete_unfinished(session: PipelineSession) -> CommitRecord | None:
+    """Completes a move or an abandon that was killed; returns its commit record, or None if there was none."""
+    end = unfinished_end(
+        session.checkpoint.look(), session.sink, pipeline=session.pipeline.name, table=session.pipeline.table
+    )
+    return None if end is None else _end(session, end)
+
+
+def make_move(session: PipelineSession, offset: OffsetRecord) -> CommitRecord:
+    """Records a move and completes it; returns the commit record that counts.
+
+    Raises:
+        MoveOvertakenError: another run used the number first.
+        OtherOwnerError: the checkpoint belongs to another owner.
+        PathClaimedError: the sink's path belongs to another checkpoint.
+        PathInUseError: the sink already holds a batch of this number.
+    """
+    pipeline, checkpoint, number = session.pipeline, session.checkpoint, offset.batch_number
+    session.sink.check()
+    # Before the record: a move that no sink takes could never be completed, and would stop the pipeline.
+    session.sink.refuse_other_batch(
+        pipeline=pipeline.name,
+        table=pipeline.table,
+        batch_number=number,
+        after_snapshot_id=offset.after_snapshot_id,
+        up_to_snapshot_id=offset.up_to_snapshot_id,
+    )
+    owner = claim_places(session, offset.checkpoint_id)
+    if offset.move is not None and offset.move.outcome is BatchOutcome.CURSOR_SET:
+        recorded = checkpoint.create_pipeline(
+            pipeline_record(session, offset.spec.identity, checkpoint_id=owner.checkpoint_id), offset.follows
+        )
+        refuse_other_meaning(session, recorded)
+    found = checkpoint.create_offset(replace(offset, checkpoint_id=owner.checkpoint_id))
+    end = EmptyEnd.of_move(found, pipeline=pipeline.name, table=pipeline.table)
+    if end is None or (found.move, found.up_to_snapshot_id) != (offset.move, offset.up_to_snapshot_id):
+        raise MoveOvertakenError(
+            f"another run of {pipeline.name} opened batch {number} meanwhile, so the cursor was not moved: look again, "
+            "and pause the pipeline before you move its cursor",
+            batch_number=number,
+        )
+    return _end(session, end)
+
+
+def _end(session: PipelineSession, end: EmptyEnd) -> CommitRecord:
+    done = end_without_changes(end, checkpoint=session.checkpoint, sink=session.sink, writer=session.writer)
+    publish_status(session, phase="cleanup")
+    return done

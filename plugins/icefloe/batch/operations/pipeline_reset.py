@@ -1,0 +1,67 @@
+"""Beginning a pipeline again: with its initial load, its present configuration and its present table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError, pipeline_record, refuse_other_meaning
+from icefloe.batch.operations.cursor_move import PipelineView
+from icefloe.checkpoint.cursor import BatchOutcome, Cursor
+from icefloe.checkpoint.records import CursorMove, OffsetRecord, PipelineRecord
+from icefloe.iceberg.history.history import head
+from icefloe.iceberg.history.summaries import total_records
+
+__all__ = ["PipelineReset", "plan_reset"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineReset:
+    """A reset that was not made yet.
+
+    Attributes:
+        cursor: present cursor, which the reset gives up.
+        differences: key, recorded value and present value of each difference from the recorded pipeline.
+        rows: rows of the table now, by the summary of its head; None if it does not say.
+        offset: record of the batch that resets the pipeline.
+    """
+
+    cursor: Cursor | None
+    differences: Sequence[tuple[str, object, object]]
+    rows: int | None
+    offset: OffsetRecord
+
+
+def plan_reset(session: PipelineSession) -> PipelineReset | None:
+    """The reset of a pipeline; None if it begins with its next batch anyway. Changes nothing.
+
+    Raises:
+        BatchOpenError: a batch is open.
+        TerminalError: the identifier columns do not fit the table.
+    """
+    found = PipelineView.of(session)
+    view, fresh = found.view, found.session
+    if view.pipeline is None:
+        return None
+    identity = found.chosen_identity(found.head_id())
+    differences = _differences(fresh, view.pipeline)
+    if identity != view.pipeline.identity:
+        differences = [*differences, ("identity", list(view.pipeline.identity.columns), list(identity.columns))]
+    if not differences and (view.cursor is None or view.cursor.is_beginning):
+        return None
+    record = pipeline_record(fresh, identity, checkpoint_id=view.checkpoint_id or "") if differences else None
+    move = CursorMove(outcome=BatchOutcome.RESET, pipeline=record)
+    return PipelineReset(
+        cursor=view.cursor,
+        differences=differences,
+        rows=total_records(head(fresh.table, fresh.pipeline.branch)),
+        offset=found.offset(move, None, identity),
+    )
+
+
+def _differences(session: PipelineSession, recorded: PipelineRecord) -> list[tuple[str, object, object]]:
+    """The differences that would stop the next batch of the pipeline: another table, keys that were edited."""
+    try:
+        refuse_other_meaning(session, recorded)
+    except ConfigurationChangedError as error:
+        return [*error.differences] or [("table", error.recorded, error.current)]
+    return []

@@ -1,0 +1,106 @@
+"""``icefloe reset``: a pipeline begins again, with its present table and configuration, and its numbers go on."""
+
+from typing import Any
+
+import pytest
+
+from support.catalogs import open_sql_catalog
+from support.pipelines.interrupted import killed_everywhere
+from support.pipelines.operated import Operated
+from support.pipelines.workshop import SCHEMA, rows
+from support.tiers import extended
+
+
+def reset(operated: Operated, *options: str) -> dict[str, Any]:
+    done = operated.command("reset", "--json", *(options or ("--yes",)))
+    assert done.code == 0, done.err
+    return done.document
+
+
+def test_a_reset_pipeline_is_loaded_again_under_the_next_numbers(operated: Operated) -> None:
+    operated.append(range(30, 35))
+    operated.run()
+    before = operated.stored_objects()
+    looked = operated.command("reset", "--dry-run")
+    assert (looked.code, operated.stored_objects() == before) == (0, True)
+    assert "must drop the rows of all batches before 2" in looked.out
+    assert reset(operated)["outcome"] == "reset"
+    assert operated.manifest(2)["after_snapshot_id"] is None
+    document = operated.run()
+    assert (document["batch"], document["after_snapshot_id"], document["insert"]) == (3, None, 25)
+    assert operated.record("commits/3.json")["version"] == 2, "nothing changed, so an older release can go on"
+    operated.require_consistent()
+    assert reset(operated)["batch"] == 4
+    assert reset(operated)["batch"] is None, "the next batch begins from scratch already"
+
+
+def test_a_changed_configuration_counts_from_the_reset_on(operated: Operated) -> None:
+    operated.set(filter="id < 10")
+    operated.append(range(30, 35))
+    assert "restore the keys, or reset the pipeline" in operated.command("run").sentence
+    document = reset(operated)
+    assert document["changed"] == ["filter"]
+    assert operated.run()["insert"] == 10
+    assert operated.command("verify").code == 0
+    operated.append([5])
+    assert operated.run()["insert"] == 1
+    assert operated.record("commits/3.json")["pipeline_since"] == 1
+    assert operated.command("verify").code == 0
+    operated.set(filter=None)
+    assert "filter was" in operated.command("run").sentence
+    assert reset(operated)["outcome"] == "reset"
+    operated.require_consistent()
+
+
+def test_a_table_that_was_dropped_and_created_again_is_loaded_after_a_reset(operated: Operated) -> None:
+    catalog = open_sql_catalog("lab", operated.folder)
+    catalog.drop_table("db.events")
+    catalog.create_table("db.events", SCHEMA).append(rows(range(3)))
+    stopped = operated.command("run")
+    assert (stopped.code, "icefloe reset events" in stopped.sentence) == (65, True), stopped.err
+    assert reset(operated)["changed"] == ["table"]
+    assert operated.run()["insert"] == 3
+    assert operated.command("verify").code == 0
+
+
+def test_a_pipeline_whose_history_is_gone_is_loaded_after_a_reset(operated: Operated) -> None:
+    expired = operated.head()
+    operated.append(range(30, 35))
+    operated.append(range(35, 40))
+    operated.table.maintenance.expire_snapshots().by_ids([expired, operated.snapshot_ids()[-2]]).commit()
+    assert operated.command("run").code == 65
+    reset(operated)
+    operated.require_consistent()
+
+
+def test_a_pipeline_that_never_began_needs_no_reset(tmp_path) -> None:
+    new = Operated.create(tmp_path / "new")
+    new.append([1])
+    assert reset(new)["batch"] is None
+    new.require_consistent()
+
+
+def test_a_new_sink_is_refused_before_the_reset_if_it_is_another_pipelines(operated: Operated) -> None:
+    other = Operated.create(operated.folder.parent / "other")
+    other.append([1])
+    other.run()
+    operated.set(sink={"type": "files", "path": f"file://{other.sink}"})
+    refused = operated.command("reset", "--yes")
+    assert refused.code == 65
+    assert not (operated.storage / "checkpoints/events/offsets/1.json").exists()
+
+
+@pytest.mark.parametrize("finish", ["reset", extended("run")])
+def test_a_reset_that_is_killed_at_any_write_is_completed_by_the_next_command(operated: Operated, finish: str) -> None:
+    operated.append(range(30, 35))
+    operated.set(changes="net")
+    seen = set()
+    for killed in killed_everywhere(operated, lambda: operated.command("reset", "--yes")):
+        is_open = (operated.storage / "checkpoints/events/offsets/1.json").exists()
+        seen.add(is_open)
+        if finish == "reset" or not is_open:
+            reset(operated)
+        document = operated.run()
+        assert (document["batch"], document["insert"]) == (2, 25), killed
+        operated.require_consistent()
+    assert seen == {False, True}

@@ -1,0 +1,127 @@
+"""``icefloe set-cursor``: the next batch begins after another snapshot, however the command ends."""
+
+from typing import Any
+
+import pytest
+
+from support.pipelines.interrupted import Paused, killed_everywhere
+from support.pipelines.operated import Operated
+from support.tiers import extended
+
+
+def set_cursor(operated: Operated, snapshot_id: int, *options: str) -> dict[str, Any]:
+    done = operated.command("set-cursor", "--snapshot-id", snapshot_id, "--json", *(options or ("--yes",)))
+    assert done.code == 0, done.err
+    return done.document
+
+
+def test_commits_are_skipped_and_the_next_batch_begins_behind_them(operated: Operated) -> None:
+    operated.append(range(100, 107))
+    skipped = operated.append(range(200, 203))
+    operated.update([1], value=2.0)
+    before = operated.stored_objects()
+    looked = operated.command("set-cursor", "--snapshot-id", skipped, "--dry-run")
+    assert (looked.code, operated.stored_objects() == before) == (0, True)
+    assert "skipped     2 commits, 10 rows in their files" in looked.out
+    assert "repeated    nothing" in looked.out
+    document = set_cursor(operated, skipped)
+    assert (document["batch"], document["outcome"]) == (1, "cursor_set")
+    assert (document["skipped"], document["repeated"]["snapshots"]) == ({"snapshots": 2, "rows": 10}, 0)
+    assert operated.manifest(1)["after_snapshot_id"] == str(skipped), "a reader sees that the chain is broken"
+    document = operated.run()
+    assert (document["batch"], document["after_snapshot_id"], document["update_after"]) == (2, str(skipped), 1)
+    assert operated.command("verify").code == 0
+    states = [each["state"] for each in operated.command("batches", "--json").document["batches"]]
+    assert states == ["committed", "cursor set", "committed"]
+
+
+def test_commits_are_delivered_again_from_an_earlier_snapshot(operated: Operated) -> None:
+    first = operated.head()
+    operated.append(range(100, 107))
+    operated.run()
+    document = set_cursor(operated, first)
+    assert (document["skipped"]["snapshots"], document["repeated"]) == (0, {"snapshots": 1, "rows": 7})
+    assert operated.run()["insert"] == 7
+    assert operated.command("verify").code == 0
+    assert set_cursor(operated, operated.head())["outcome"] is None, "it is there already"
+
+
+def test_a_new_pipeline_can_begin_at_a_snapshot_without_a_load(tmp_path) -> None:
+    new = Operated.create(tmp_path / "new")
+    first = new.append(range(5))
+    new.append(range(5, 7))
+    assert set_cursor(new, first)["batch"] == 0
+    document = new.run()
+    assert (document["batch"], document["after_snapshot_id"], document["insert"]) == (1, str(first), 2)
+    assert new.command("verify").code == 0
+
+
+def test_the_rest_of_a_load_that_is_skipped_is_said(tmp_path) -> None:
+    new = Operated.create(tmp_path / "new").set(max_bytes_per_batch=1)
+    for start in (0, 10):
+        new.append(range(start, start + 10))
+    new.run()
+    head = new.append(range(20, 30))
+    assert "rest of the load  skipped: only" in new.command("set-cursor", "--snapshot-id", head, "--dry-run").out
+    set_cursor(new, head)
+    assert new.run()["batch"] is None
+    assert new.command("verify").code == 0
+
+
+@pytest.mark.parametrize("words", ["is not in the history of branch 'main'"])
+def test_a_snapshot_that_is_not_of_the_branch_is_refused(operated: Operated, words: str) -> None:
+    operated.append([50])
+    other = operated.head()
+    first = operated.snapshot_ids()[0]
+    operated.table.manage_snapshots().rollback_to_snapshot(first).commit()
+    for snapshot_id in (other, 4711):
+        refused = operated.command("set-cursor", "--snapshot-id", snapshot_id, "--yes")
+        assert (refused.code, words in refused.sentence) == (65, True), refused.err
+
+
+def test_the_cursor_is_not_moved_under_an_open_batch(operated: Operated) -> None:
+    operated.append([50])
+    operated.open()
+    refused = operated.command("set-cursor", "--snapshot-id", operated.head(), "--yes")
+    assert (refused.code, "icefloe abandon events gives it up" in refused.sentence) == (65, True)
+    assert operated.abandon().code == 0
+    assert set_cursor(operated, operated.head())["batch"] == 2
+
+
+@pytest.mark.parametrize("finish", ["set-cursor", extended("run")])
+def test_a_move_that_is_killed_at_any_write_is_completed_by_the_next_command(operated: Operated, finish: str) -> None:
+    skipped = operated.append(range(100, 107))
+    operated.update([1], value=2.0)
+
+    def move() -> None:
+        operated.command("set-cursor", "--snapshot-id", skipped, "--yes")
+
+    seen = set()
+    for killed in killed_everywhere(operated, move):
+        is_open = (operated.storage / "checkpoints/events/offsets/1.json").exists()
+        seen.add(is_open)
+        if finish == "set-cursor":
+            move()
+        document = operated.run()
+        is_moved = is_open or finish == "set-cursor"
+        assert document["insert"] == (0 if is_moved else 7), killed
+        assert (document["update_after"], document["batch"]) == (1, 2 if is_moved else 1), killed
+        assert operated.command("verify").code == 0, killed
+    assert seen == {False, True}
+
+
+def test_a_move_and_a_run_at_once_give_one_cursor(operated: Operated) -> None:
+    for place in range(1, 30, 4):
+        first = operated.append([1000 + place])
+        operated.append([2000 + place])
+        with Paused(
+            lambda target: operated.command("set-cursor", "--snapshot-id", target, "--yes"), first, place=place
+        ) as late:
+            assert operated.command("run", "--json").code == 0
+        assert late.error is None
+        if not late.is_reached:
+            break
+        assert late.answer.code in (0, 65, 75), late.answer.err
+        while operated.run()["batch"] is not None:
+            pass
+        assert operated.command("verify").code == 0, late.where
