@@ -17,7 +17,7 @@ from simulation.stage import Stage
 from simulation.table import table_states
 from simulation.world import World
 
-__all__ = ["Trial", "simulate"]
+__all__ = ["Trial", "delivered_before", "simulate"]
 
 _MOST_FAULTS: Final = 6
 _MOST_BATCHES: Final = 20
@@ -102,7 +102,7 @@ def _staged(scenario: Scenario, world: World) -> tuple[Stage, Promises]:
     """The stage of the actors, with the batches that were delivered before."""
     states = table_states()
     if scenario.delivered_commits:
-        world.begin_with(_delivered_before(scenario.keys, scenario.delivered_commits))
+        world.begin_with(delivered_before(scenario.keys, scenario.delivered_commits))
     promises = Promises(places=Places(objects=world.objects), states=states)
     world.watchers.append(promises)
     stage = Stage(
@@ -115,7 +115,7 @@ def _staged(scenario: Scenario, world: World) -> tuple[Stage, Promises]:
 
 
 @lru_cache(maxsize=256)
-def _delivered_before(keys: Keys, commits: int) -> World:
+def delivered_before(keys: Keys, commits: int) -> World:
     """The world after a run without faults has delivered the first commits of the table."""
     world = World(scheduler=Scheduler(Decisions()), random=Random(0), commits=commits)
     stage = Stage(world=world, states=table_states(), pipeline=pipeline_of(keys), last_commits=commits)

@@ -1,0 +1,168 @@
+"""Each promise is seen when it is broken: what three delivered batches left is changed in one place."""
+
+import json
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from simulation.delivered import require_delivered, require_nothing_late, require_nothing_left
+from simulation.promises import BrokenPromiseError, Places, Promises
+from simulation.simulation import delivered_before
+from simulation.table import table_states
+from simulation.world import Change
+
+KEYS = (("initial_load", "from_earliest"), ("max_steps_per_batch", 1))
+CHECKPOINT = "storage/checkpoints/events"
+FOLDER = "storage/shuffle/events/c1/3"
+OPEN = {("c1", 3): ""}
+RECORD = json.dumps({"attempt": "a" * 32}).encode()
+
+Objects = dict[str, bytes]
+
+
+@pytest.fixture
+def objects() -> Objects:
+    """Batches 0 to 2 of a pipeline that delivered each commit by itself."""
+    return dict(delivered_before(KEYS, 3).objects)
+
+
+def document(objects: Objects, key: str) -> dict[str, Any]:
+    return json.loads(objects[key])
+
+
+def edited(objects: Objects, key: str, **values: Any) -> bytes:
+    return json.dumps({**document(objects, key), **values}).encode()
+
+
+def see(objects: Objects, key: str, after: bytes | None) -> None:
+    """Makes a change before the eyes of the promises, while batch 3 of checkpoint c1 is open."""
+    promises = Promises(places=Places(objects=objects), states=table_states(), open=dict(OPEN))
+    before = objects.get(key)
+    if after is None:
+        del objects[key]
+    else:
+        objects[key] = after
+    promises.changed(Change(key, before, after, "somebody"))
+
+
+def commit_after(objects: Objects, **values: Any) -> bytes:
+    """A commit record of batch 3."""
+    return edited(objects, f"{CHECKPOINT}/commits/2.json", batch_number=3, checkpoint_id="c1", **values)
+
+
+@pytest.mark.parametrize("name", ["pipeline.json", "offsets/1.json", "commits/0.json", "owners/0.json"])
+def test_a_record_that_changes_or_goes_breaks_a_promise(objects: Objects, name: str) -> None:
+    for after in (b"{}", None):
+        with pytest.raises(BrokenPromiseError, match="changed the record"):
+            see(dict(objects), f"{CHECKPOINT}/{name}", after)
+
+
+def test_a_batch_that_does_not_go_on_where_the_one_before_ended_breaks_a_promise(objects: Objects) -> None:
+    commits = [document(objects, f"{CHECKPOINT}/commits/{number}.json") for number in range(3)]
+    first, last = commits[0]["up_to_snapshot_id"], commits[2]["up_to_snapshot_id"]
+    key = f"{CHECKPOINT}/commits/3.json"
+    with pytest.raises(BrokenPromiseError, match="begins after"):
+        see(objects, key, commit_after(objects, after_snapshot_id=first))
+    del objects[key]
+    with pytest.raises(BrokenPromiseError, match="backwards"):
+        see(objects, key, commit_after(objects, after_snapshot_id=last, up_to_snapshot_id=first))
+    del objects[key]
+    with pytest.raises(BrokenPromiseError, match="no manifest"):
+        see(objects, key, commit_after(objects, after_snapshot_id=last, up_to_snapshot_id=last))
+    with pytest.raises(BrokenPromiseError, match="which was not open"):
+        see(objects, f"{CHECKPOINT}/commits/4.json", commit_after(objects, after_snapshot_id=last))
+
+
+@pytest.mark.parametrize(
+    "name", ["plan.json", "tasks/00000-ab.json", "ranges.json", "0.0", "0.0.void", "results/0.json"]
+)
+def test_a_file_that_an_open_batch_needs_may_neither_change_nor_go(objects: Objects, name: str) -> None:
+    objects[f"{FOLDER}/{name}"] = RECORD
+    for after in (None, b"other"):
+        with pytest.raises(BrokenPromiseError, match="of an open batch"):
+            see(dict(objects), f"{FOLDER}/{name}", after)
+    see(objects, f"{FOLDER}/{name}", RECORD)
+
+
+def test_only_the_attempt_that_counts_needs_its_files(objects: Objects) -> None:
+    objects[f"{FOLDER}/0.0"] = RECORD
+    for attempt in ("a" * 32, "b" * 32):
+        objects[f"{FOLDER}/0.0.{attempt}.data"] = b"rows"
+    see(objects, f"{FOLDER}/0.0.{'b' * 32}.data", None)
+    with pytest.raises(BrokenPromiseError, match="of an open batch"):
+        see(objects, f"{FOLDER}/0.0.{'a' * 32}.data", None)
+
+
+def test_a_manifest_and_what_it_names_stay(objects: Objects) -> None:
+    manifest = "changes/batch=1/_manifest.json"
+    [part, *_] = document(objects, manifest)["parts"]
+    named = f"changes/batch=1/{part['names'][0]}"
+    with pytest.raises(BrokenPromiseError, match="which a manifest names"):
+        see(dict(objects), named, None)
+    with pytest.raises(BrokenPromiseError, match="changed the manifest"):
+        see(dict(objects), manifest, b"{}")
+    content = objects.pop(manifest)
+    objects[named] = objects[named][:-1]
+    with pytest.raises(BrokenPromiseError, match="gone or cut"):
+        see(objects, manifest, content)
+
+
+def lose_a_part(manifest: dict[str, Any]) -> None:
+    manifest["batch"]["hash_sum"] = "0" * 32
+    manifest["parts"] = []
+
+
+def double_a_part(manifest: dict[str, Any]) -> None:
+    [part, *_] = manifest["parts"]
+    manifest["parts"].append(part)
+    sums = (int(each["hash_sum"], 16) for each in manifest["parts"])
+    manifest["batch"]["hash_sum"] = f"{sum(sums) % (1 << 128):032x}"
+
+
+def wrong_sum(manifest: dict[str, Any]) -> None:
+    manifest["batch"]["hash_sum"] = "1" * 32
+
+
+def wrong_sum_of_a_part(manifest: dict[str, Any]) -> None:
+    manifest["parts"][0]["hash_sum"] = "1" * 32
+
+
+@pytest.mark.parametrize(
+    ("edit", "sentence"),
+    [
+        (lose_a_part, "batch 1 delivered {}"),
+        (double_a_part, "batch 1 delivered"),
+        (wrong_sum, "the sum of batch 1"),
+        (wrong_sum_of_a_part, "the sum of .* of batch 1"),
+    ],
+)
+def test_rows_and_sums_of_a_batch_are_those_of_the_table(
+    objects: Objects, edit: Callable[[dict[str, Any]], None], sentence: str
+) -> None:
+    states, key = table_states(), "changes/batch=1/_manifest.json"
+    cursor = require_delivered(Places(objects=objects), states, "", is_load=True)
+    assert states.places[cursor] == 3
+    manifest = deepcopy(document(objects, key))
+    edit(manifest)
+    objects[key] = json.dumps(manifest).encode()
+    with pytest.raises(BrokenPromiseError, match=sentence):
+        require_delivered(Places(objects=objects), states, "", is_load=True)
+
+
+@pytest.mark.parametrize("key", [f"{FOLDER}/plan.json", "changes/batch=1/part-9.parquet", "changes/_probe-0"])
+def test_files_that_are_left_are_seen(objects: Objects, key: str) -> None:
+    require_nothing_left(Places(objects=objects))
+    objects[key] = b""
+    with pytest.raises(BrokenPromiseError, match="1 objects are left"):
+        require_nothing_left(Places(objects=objects))
+
+
+def test_files_that_a_late_run_leaves_of_a_batch_that_is_over_are_seen(objects: Objects) -> None:
+    checkpoint_id = document(objects, f"{CHECKPOINT}/commits/1.json")["checkpoint_id"]
+    objects[f"storage/shuffle/events/{checkpoint_id}/3/plan.json"] = b""
+    require_nothing_late(Places(objects=objects))
+    objects[f"storage/shuffle/events/{checkpoint_id}/1/plan.json"] = b""
+    with pytest.raises(BrokenPromiseError, match="nobody takes it back"):
+        require_nothing_late(Places(objects=objects))
