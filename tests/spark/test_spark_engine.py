@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from icefloe.batch.context.folder_marker import MARKER
+from icefloe.batch.run.task_run import Outcome
 from icefloe.engines.spark.engine import SparkEngine
 from icefloe.engines.spark.package_zip import build_package_zip
 from icefloe.errors import TransientError
@@ -68,12 +70,12 @@ def test_workers_know_their_local_disks(engine: SparkEngine) -> None:
 
 
 def test_an_error_of_ours_comes_back_from_a_worker_with_its_class_and_facts(engine: SparkEngine) -> None:
-    def fail(number: int) -> int:
-        raise CorruptMapOutputError.of(number, 2, "its index file is gone")
+    def fail(number: int) -> Outcome:
+        return Outcome(error=CorruptMapOutputError.of(number, 2, "its index file is gone"))
 
-    with pytest.raises(CorruptMapOutputError) as failed:
-        engine.map(fail, [7])
-    assert (failed.value.map_id, failed.value.generation, failed.value.reason) == (7, 2, "its index file is gone")
+    [outcome] = engine.map(fail, [7])
+    assert isinstance(outcome.error, CorruptMapOutputError)
+    assert (outcome.error.map_id, outcome.error.generation, outcome.error.reason) == (7, 2, "its index file is gone")
 
 
 def test_a_task_that_dies_is_one_sentence(engine: SparkEngine) -> None:
@@ -102,7 +104,8 @@ def test_a_batch_whose_python_worker_is_killed_in_each_phase_is_delivered_once(
     batch.commit()
     workshop.require_exact(batch.plan, workshop.changes(1))
     batch.clean_up()
-    assert not list((workshop.folder / "storage/shuffle").rglob("*.*"))
+    # The marker leads from the folder to its checkpoint, and stays for the next batch.
+    assert {file.name for file in (workshop.folder / "storage/shuffle").rglob("*.*")} == {MARKER}
 
 
 class KillingEngine:

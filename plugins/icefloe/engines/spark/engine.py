@@ -1,9 +1,9 @@
 """The Spark engine: one Spark task per number; the function travels with its secrets inside the closure."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from icefloe.errors import IcefloeError, TransientError
+from icefloe.errors import TransientError
 from icefloe.outgoing import outgoing_errors
 from icefloe.redaction.hidden import redacted_foreign
 
@@ -12,18 +12,6 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 _Result = TypeVar("_Result")
-
-
-class _Done(NamedTuple, Generic[_Result]):
-    """The result of a task."""
-
-    result: _Result
-
-
-class _Failed(NamedTuple):
-    """The error of a task. Raised in a worker, it would come back as text, after Spark had tried again."""
-
-    error: IcefloeError
 
 
 class SparkEngine:
@@ -39,8 +27,12 @@ class SparkEngine:
     def map(self, function: Callable[[int], _Result], numbers: Sequence[int]) -> list[_Result]:
         """The results, in the order of ``numbers``; Spark starts its tasks in that order.
 
+        Args:
+            function: returns an error that has to come back as it is; see `Outcome`. Raised in a worker, it would come
+                back as text, after Spark had tried again.
+            numbers: to call it with.
+
         Raises:
-            IcefloeError: of a function that raised it, of the same class and with the same facts.
             TransientError: Spark gave up: executors were lost, or a task failed as often as it may.
         """
         from py4j.protocol import Py4JJavaError
@@ -48,24 +40,17 @@ class SparkEngine:
         if not numbers:
             return []
 
-        def apply(partition: Iterable[int]) -> Iterator[_Done[_Result] | _Failed]:
+        def apply(partition: Iterable[int]) -> Iterator[_Result]:
             # The executor's log and the driver get an error from here with all its causes.
             with outgoing_errors():
                 for number in partition:
-                    try:
-                        yield _Done(function(number))
-                    except IcefloeError as error:
-                        yield _Failed(error)
+                    yield function(number)
 
         try:
             # A partition per number: Spark repeats whole partitions, and no number that is done should be done again.
-            answers = self._spark.parallelize(numbers, len(numbers)).mapPartitions(apply).collect()
+            return self._spark.parallelize(numbers, len(numbers)).mapPartitions(apply).collect()
         except Py4JJavaError as cause:
             raise TransientError(f"Spark gave up on {len(numbers)} tasks: {_last_words(cause)}") from cause
-        for answer in answers:
-            if isinstance(answer, _Failed):
-                raise answer.error
-        return [answer.result for answer in answers]
 
 
 def _last_words(error: "Py4JJavaError") -> str:
