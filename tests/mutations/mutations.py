@@ -10,8 +10,11 @@ from mutations.protocol import PROTOCOL
 from mutations.rows import ROWS
 from mutations.schedules import SCHEDULES
 from mutations.steps import STEPS
+from mutations.upkeep import UPKEEP
 from mutations.waits import WAITS
 
 __all__ = ["MUTATIONS"]
 
-MUTATIONS: Final = (*DELETES, *STEPS, *ROWS, *PROTOCOL, *GUARDS, *PROMISES, *WAITS, *SCHEDULES, *PAGE_RIGHTS)
+MUTATIONS: Final = (
+    *DELETES, *STEPS, *ROWS, *PROTOCOL, *GUARDS, *UPKEEP, *PROMISES, *WAITS, *SCHEDULES, *PAGE_RIGHTS,
+)  # fmt: skip

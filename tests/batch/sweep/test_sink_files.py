@@ -42,6 +42,12 @@ def test_files_that_no_manifest_of_an_ended_batch_names_go_at_once(workshop: Wor
     workshop.require_exact(batch.plan, workshop.changes(1))
 
 
+def test_files_of_an_open_batch_stay_however_old_they_are(workshop: Workshop, batch: OpenBatch) -> None:
+    stray(workshop.folder / "changes/batch=1")
+    aged(workshop.folder / "changes/batch=1", days=400)
+    assert survey_of(workshop.storage, older_than_seconds=0.0).leftovers == ()
+
+
 def test_files_of_a_batch_that_was_never_opened_go_when_they_are_old_unless_it_has_a_manifest(
     workshop: Workshop, batch: OpenBatch
 ) -> None:

@@ -1,0 +1,99 @@
+"""Mutations of sweep and pins: each deletes what somebody needs, or keeps what nobody does."""
+
+from typing import Final
+
+from mutations.mutation import Mutation
+
+__all__ = ["UPKEEP"]
+
+SURVEY: Final = ("tests/batch/sweep/test_survey.py",)
+SINKS: Final = ("tests/batch/sweep/test_sink_files.py",)
+FORMAT_1: Final = ("tests/batch/sweep/test_format_1.py",)
+PINS: Final = ("tests/batch/open/test_pin.py", "tests/iceberg/history/test_pins.py")
+
+UPKEEP: Final = (
+    Mutation(
+        name="a sweep takes the files of an open batch",
+        path="batch/sweep/progress.py",
+        before="return BatchState.OPEN if self.is_open and",
+        after="return BatchState.OPEN if False and",
+        suite=SURVEY,
+    ),
+    Mutation(
+        name="a sweep takes young files of a number above the latest",
+        path="batch/sweep/shuffle_folders.py",
+        before="return stored.modified < self.cutoff",
+        after="return True",
+        suite=SURVEY,
+    ),
+    Mutation(
+        name="a sweep does not ask again whether a batch was opened since",
+        path="batch/sweep/leftover.py",
+        before="if self.is_open is not None and self.is_open():",
+        after="if False:",
+        suite=SURVEY,
+    ),
+    Mutation(
+        name="a folder is swept by a checkpoint with another id",
+        path="batch/sweep/found_checkpoint.py",
+        before="if _id_of(candidate.checkpoint) == folder.checkpoint_id:",
+        after="if _id_of(candidate.checkpoint) is not None:",
+        suite=SURVEY,
+    ),
+    Mutation(
+        name="the marker of a checkpoint that was moved keeps the old place",
+        path="batch/context/folder_marker.py",
+        before="is_marked = store.get(MARKER) == data",
+        after="is_marked = bool(store.get(MARKER))",
+        suite=("tests/batch/context/test_folder_marker.py",),
+    ),
+    Mutation(
+        name="a sink that another checkpoint claims is swept",
+        path="batch/sweep/sink_files.py",
+        before="claim.owner == owner.checkpoint_id",
+        after="True",
+        suite=SINKS,
+    ),
+    Mutation(
+        name="files of an open batch at the sink are taken for strays",
+        path="batch/sweep/sink_files.py",
+        before="if state is BatchState.OPEN or has_manifest or not old:",
+        after="if has_manifest or not old:",
+        suite=SINKS,
+    ),
+    Mutation(
+        name="a batch of format 1 goes at once although nothing but a name leads to its checkpoint",
+        path="batch/sweep/shuffle_folders.py",
+        before="if is_here and has_ended and found.is_named:",
+        after="if is_here and has_ended:",
+        suite=FORMAT_1,
+    ),
+    Mutation(
+        name="pins have no tags",
+        path="iceberg/history/pins.py",
+        before="for name, snapshot_id in moves.new_tags.items():",
+        after="for name, snapshot_id in ():",
+        suite=PINS,
+    ),
+    Mutation(
+        name="the snapshot that a pipeline goes on from is not pinned",
+        path="iceberg/history/pins.py",
+        before="return (*self.lineage, *self.further)",
+        after="return (*self.lineage[:-1], *self.further)",
+        suite=PINS,
+    ),
+    Mutation(
+        name="pins expire by the age of branches",
+        path="iceberg/history/pins.py",
+        before="            max_ref_age_ms=EVER_MS,\n            min_snapshots_to_keep",
+        after="            max_ref_age_ms=1,\n            min_snapshots_to_keep",
+        suite=PINS,
+    ),
+    Mutation(
+        name="each run commits pins to the table",
+        path="iceberg/history/pins.py",
+        before="if has_branch and not new_tags:",
+        after="if False:",
+        suite=PINS,
+    ),
+)
