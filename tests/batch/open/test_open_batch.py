@@ -93,7 +93,7 @@ def test_an_edit_of_what_the_changes_mean_is_refused_with_both_values(
         batch.deliver()
     with pytest.raises(ConfigurationChangedError, match=sentence) as refused:
         workshop.set(**keys).prepare()
-    assert "restore the keys, or give the pipeline another name" in str(refused.value)
+    assert "restore the keys, or reset the pipeline" in str(refused.value)
     assert refused.value.exit_code == 65
 
 

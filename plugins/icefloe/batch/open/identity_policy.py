@@ -84,7 +84,7 @@ def kept_identity(
     except TerminalError as cause:
         raise cause.restated(
             f"pipeline {pipeline} has identified rows of table {table} by {_named(recorded.columns)} since its first "
-            f"batch, but {cause.sentence}; restore the column's name, or give the pipeline another name to start over",
+            f"batch, but {cause.sentence}; restore the column's name, or start over by icefloe reset {pipeline}",
             table=table,
         ) from cause
     if recorded.policy == "pipeline" or recorded.columns == schema.identifier_columns:

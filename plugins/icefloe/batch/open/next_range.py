@@ -74,8 +74,8 @@ def _across(gap: ExpiredHistoryError, table: LoadedTable, pipeline: Pipeline) ->
     """A full load of the table after a gap in its history, if the pipeline asks for that; otherwise it stops."""
     if pipeline.on_gap == "fail":
         raise gap.restated(
-            f"{gap.sentence}; set on_gap: reload to deliver every row again, or give the pipeline another name to "
-            "start over",
+            f"{gap.sentence}; set on_gap: reload to deliver every row again, or start over by icefloe reset "
+            f"{pipeline.name}",
         ) from gap
     warning = (
         f"{gap.sentence}; the table was loaded again (on_gap: reload): every row is an INSERT, and rows deleted since "

@@ -1,5 +1,8 @@
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from icefloe.orchestration.page.document_cache import Found
 from icefloe.orchestration.page.views.dag_state import DagState, RunState, TaskState
@@ -36,3 +39,21 @@ def test_snapshot_ids_stay_strings(tmp_path: Path) -> None:
 def test_a_checkpoint_that_does_not_answer_is_reported(tmp_path: Path) -> None:
     [row] = overview_document([dag(tmp_path, "a")], {"a": Found(sentence="access is denied")}, {}, now=NOW)["pipelines"]
     assert row["checkpoint_sentence"] == "access is denied"
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "command"),
+    [
+        ("failed", {"open_batch": 5, "cursor_snapshot_id": "7"}, "icefloe abandon a"),
+        ("failed", {"cursor_snapshot_id": "7"}, "icefloe reset a"),
+        ("failed", {"cursor_snapshot_id": "7", "lag_snapshots": 3}, None),
+        ("failed", {}, None),
+        ("success", {"open_batch": 5, "cursor_snapshot_id": "7"}, None),
+    ],
+)
+def test_a_stuck_pipeline_shows_the_command_that_leads_out(
+    tmp_path: Path, state: str, status: dict[str, Any], command: str | None
+) -> None:
+    found = {"a": Found(value=status)}
+    [row] = overview_document([dag(tmp_path, "a", state)], found, {}, now=NOW)["pipelines"]
+    assert [way["command"] for way in row["ways_out"]] == ([] if command is None else [command])

@@ -110,6 +110,7 @@ export function saying(row) {
     const text = `Snapshot ${row.expiry.snapshot_id}, where the next batch begins, may expire ${until(row.expiry.at)}: the changes since then would be lost.`;
     said.push(h("p", { class: "sentence" }, h("b", {}, "expiry: "), text));
   }
+  for (const way of row.ways_out ?? []) said.push(h("p", { class: "sentence quiet" }, `${way.text} `, h("code", { class: "command" }, way.command)));
   const links = said.length && row.state !== "paused" ? actions(row) : [];
   return links.length ? [...said, h("p", { class: "actions" }, links)] : said;
 }

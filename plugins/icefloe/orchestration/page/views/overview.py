@@ -77,7 +77,20 @@ def pipeline_row(dag: DagState, found: Found, look: Found | None, *, now: dateti
         "owner": status.get("owner"),
         "expiry": status.get("next_expiry"),
         "recent": status.get("recent") or [],
+        "ways_out": _ways_out(health, status, dag.dag_id if pipeline is None else pipeline.name),
     }
+
+
+def _ways_out(health: Health, status: StatusDocument, name: str) -> list[dict[str, str]]:
+    """The commands for an operator whose pipeline is stuck. Each shows what it would do, and asks."""
+    number = status.get("open_batch")
+    if health.state is not State.FAILED:
+        return []
+    if number is not None:
+        return [{"text": f"If batch {number} cannot be repaired, give it up:", "command": f"icefloe abandon {name}"}]
+    if status.get("lag_snapshots") is None and status.get("cursor_snapshot_id") is not None:
+        return [{"text": "If the history is gone, begin from scratch:", "command": f"icefloe reset {name}"}]
+    return []
 
 
 def _health(health: Health) -> dict[str, Any]:
