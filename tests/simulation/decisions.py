@@ -45,6 +45,10 @@ class Switch:
 
     to: str
 
+    def __str__(self) -> str:
+        """The decision in words, for people."""
+        return f"stopped, {self.to} goes on"
+
 
 Decision = Switch | Fault
 
@@ -83,7 +87,9 @@ class Drawn(Decisions):
         """See `Decisions`."""
         drawn = self.random.random()
         decision: Decision | None = None
-        if others and (drawn < self.switches or operation == END):
+        # A run that is stopped as it begins comes back with an old view of everything.
+        switches = _EARLY * self.switches if operation <= _EARLY else self.switches
+        if others and (drawn < switches or operation == END):
             decision = Switch(self.random.choice(others))
         elif operation != END and 1 - drawn < self.faults and self.most_faults:
             self.most_faults -= 1
@@ -93,6 +99,7 @@ class Drawn(Decisions):
         return decision
 
 
+_EARLY: Final = 4
 _FAULTS: Final = (*Fault, Fault.DAMAGED, Fault.DAMAGED)
 
 

@@ -56,6 +56,8 @@ class Scenario:
             keys.append(("max_bytes_per_batch", 1))
         if random.random() < 0.15:
             keys.append(("changes", "net"))
+        if random.random() < 0.15:
+            keys.append(("on_gap", "reload"))
         others = [name for name, share in _ACTORS.items() if random.random() < share]
         if "backfill" in others and random.random() < 0.5:
             others.append("backfill again")

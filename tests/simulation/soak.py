@@ -72,7 +72,7 @@ def story(trial: Trial, *, whole_log: bool = False) -> str:
             *decided,
             f"the {'whole log' if whole_log else 'last operations'}:",
             *(f"  {line}" for line in log),
-            f"replay: PYTHONPATH=plugins:tests .venv/bin/python -m simulation.soak --replay {trial.seed}",
+            f"replay: make schedules REPLAY={trial.seed}",
         ]
     )
 

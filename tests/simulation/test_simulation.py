@@ -1,6 +1,7 @@
 """No schedule of a seed breaks a promise, and schedules break them as soon as a guard is taken away."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -48,6 +49,17 @@ def test_the_decisions_of_a_seed_give_its_schedule_again_and_none_of_them_anothe
 def put_result(store: Store, result: RangeResult) -> RangeResult:
     store.put(f"results/{result.range_id:05d}.json", dump_document(result))
     return result
+
+
+def test_a_failure_comes_with_the_fewest_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("icefloe.batch.fenced_store.FencedStore.take_back", lambda _: None)
+    trial = next(failures(range(200)))
+    text = story(trial)
+    assert f"make schedules REPLAY={trial.seed}" in text
+    [kept] = re.findall(r"(\d+) of \d+ decisions are left", text)
+    # Somebody has to stop the run that comes too late, and no schedule needs all that its seed decided.
+    assert 1 <= int(kept) < len(trial.decisions)
+    assert "goes on" in text
 
 
 def put_record(records: RecordStore, record: Any, key: str) -> Any:
