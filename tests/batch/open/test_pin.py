@@ -1,6 +1,7 @@
 """``pin: true``: expiry takes nothing that a pipeline has seen and not delivered."""
 
 import random
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,7 +14,8 @@ from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from icefloe.batch.open.pin import pinned_refs
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.verify.replay_batches import verify_batches
-from icefloe.errors import TransientError
+from icefloe.checkpoint.records import Writer
+from icefloe.errors import TerminalError, TransientError
 from icefloe.iceberg.catalog import table_refs
 from icefloe.iceberg.catalog.table_refs import EVER_MS, RefsRefusedError
 from support.pipelines.workshop import Workshop
@@ -144,6 +146,27 @@ def test_a_first_batch_pins_what_it_reads(workshop: Workshop, initial_load: str)
     while workshop.deliver() is not None:
         pass
     assert workshop.session().checkpoint.look().cursor.snapshot_id == ids[-1]
+
+
+def test_a_pipeline_that_cannot_plan_keeps_what_it_needs_until_it_is_repaired(pinned: Workshop) -> None:
+    pinned.set(changes="net")
+    head = pinned.append([30])
+    with pytest.raises(TerminalError, match="changed settings that affect its output"):
+        pinned.open()
+    assert head in tagged(pinned)
+    expire_everything(pinned.table)
+    assert pinned.set(changes=None).open().deliver().counts["insert"] == 1
+
+
+def test_another_deployment_pins_nothing_for_a_checkpoint_that_is_not_its_own(pinned: Workshop) -> None:
+    owned = replace(pinned.session(), writer=Writer(owner="us"))
+    pinned.append([30])
+    open_and_plan(owned)
+    before = refs(pinned)
+    pinned.append([31])
+    with pytest.raises(TerminalError, match="belongs to owner us"):
+        open_and_plan(replace(pinned.session(), writer=Writer(owner="them")))
+    assert refs(pinned) == before
 
 
 def test_pins_are_let_go_by_the_first_run_without_them(pinned: Workshop) -> None:

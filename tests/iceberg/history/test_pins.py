@@ -32,11 +32,24 @@ def history_of(parents: Mapping[int, int | None], head: int, **refs: SnapshotRef
 LINE = {1: None, 2: 1, 3: 2, 4: 3}
 
 
-@pytest.mark.parametrize(("since_id", "lineage"), [(2, (4, 3, 2)), (4, (4,)), (None, (4, 3, 2, 1)), (99, (4, 3, 2, 1))])
+@pytest.mark.parametrize(("since_id", "lineage"), [(2, (4, 3, 2)), (4, (4,)), (None, (4, 3, 2, 1))])
 def test_a_pipeline_needs_the_snapshot_it_goes_on_from_and_all_after_it(
     since_id: int | None, lineage: tuple[int, ...]
 ) -> None:
     assert HeldSnapshots.of(history_of(LINE, 4), "main", since_id=since_id).snapshot_ids == lineage
+
+
+def test_a_snapshot_that_expired_alone_leaves_those_after_it_to_pin() -> None:
+    history = history_of({1: 99, 2: 1, 3: 2}, 3)
+    assert HeldSnapshots.of(history, "main", since_id=99).snapshot_ids == (3, 2, 1)
+
+
+@pytest.mark.parametrize("oldest_parent", [None, 98])
+def test_behind_a_gap_nothing_is_pinned_any_more(oldest_parent: int | None) -> None:
+    history = history_of({1: oldest_parent, 2: 1, 3: 2}, 3)
+    held = HeldSnapshots.of(history, "main", since_id=99)
+    assert held.snapshot_ids == ()
+    assert pin_moves(PinnedRefs(tagged={NAMES.tag(7): 7}), held, NAMES) is None
 
 
 def test_after_a_rollback_it_needs_the_state_that_was_left_too() -> None:

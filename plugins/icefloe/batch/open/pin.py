@@ -10,7 +10,7 @@ from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.pins import PinNames, PinnedRefs, let_go, may_have_pins, pin
 from icefloe.iceberg.step import StepKind
 
-__all__ = ["let_pins_go", "pin_pending", "pinned_refs"]
+__all__ = ["let_pins_go", "pin_pending", "pinned_refs", "try_to_pin"]
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +41,17 @@ def pin_pending(session: PipelineSession) -> None:
         further=() if view.opened is None else _snapshots_of(view.opened),
     )
     logger.info("%s: %d snapshots are pinned up to %s", session.pipeline.name, len(kept.tagged), kept.branch_head_id)
+
+
+def try_to_pin(session: PipelineSession) -> None:
+    """Pins as `pin_pending`, if the pipeline asks for it and the catalog lets it; for a run that fails anyway."""
+    if not session.pipeline.pin:
+        return
+    try:
+        session.checkpoint.refuse_other(session.writer)
+        pin_pending(session)
+    except IcefloeError as error:
+        logger.warning("the snapshots that %s needs are not pinned: %s", session.pipeline.name, error)
 
 
 def let_pins_go(session: PipelineSession, view: CheckpointView) -> PinnedRefs | None:

@@ -9,7 +9,7 @@ from icefloe.batch.commit.report import BatchReport, load_report
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.open_batch import NextBatch, next_batch, record_batch, requested_batch
-from icefloe.batch.open.pin import pin_pending
+from icefloe.batch.open.pin import pin_pending, try_to_pin
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.plan.write_plan import found_plan, write_plan
 from icefloe.batch.plan_document import Plan
@@ -100,6 +100,8 @@ def _open_next(session: PipelineSession, cores: int | None) -> OpenedBatch:
         except IcefloeError as error:
             # An error of an outdated view is no error of the pipeline: a plan that is gone, a batch that is closed.
             if checkpoint.look().position == view.position:
+                # A pipeline that cannot go on needs its history until it is repaired.
+                try_to_pin(session)
                 raise
             logger.info("%s: looking again, another run has moved on since: %s", name, error)
             continue

@@ -63,6 +63,8 @@ class HeldSnapshots:
     def of(cls, history: History, branch: str, *, since_id: int | None, further: Iterable[int] = ()) -> Self:
         """The snapshots from the place where a pipeline goes on, that one included, to the head of its branch.
 
+        None of them if there is a gap between the two: a pipeline that cannot go on must not hold up expiry for ever.
+
         Args:
             history: of the table.
             branch: the pipeline's.
@@ -81,8 +83,11 @@ class HeldSnapshots:
         lineage = []
         for snapshot in history.lineage(head.snapshot_id):
             lineage.append(snapshot.snapshot_id)
-            if snapshot.snapshot_id in delivered:
+            if snapshot.snapshot_id in delivered or (since is None and snapshot.parent_snapshot_id == since_id):
                 break
+        else:
+            if since is None and since_id is not None:
+                return cls()
         known = {each for each in (since_id, *further) if each is not None and each in history.snapshots}
         return cls(head_id=head.snapshot_id, lineage=tuple(lineage), further=tuple(sorted(known - {*lineage})))
 
