@@ -127,6 +127,18 @@ def test_a_backfill_that_was_delivered_before_gives_its_report(workspace: Worksp
     assert first.report == second.report
 
 
+def test_a_backfill_that_died_before_its_cleanup_is_cleaned_up_when_it_is_started_again(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = RangeRequest(up_to_snapshot_id=workspace.head())
+    with monkeypatch.context() as dying:
+        dying.setattr("icefloe.engines.run_batch._clean_up", lambda _: None)
+        run_batch(session_of(workspace), request, environ={})
+    assert left_in_shuffle(workspace.storage()) != []
+    assert run_batch(session_of(workspace), request, environ={}).was_committed_before
+    assert left_in_shuffle(workspace.storage()) == []
+
+
 def test_the_engine_of_the_pipeline_runs_the_phases(workspace: Workspace) -> None:
     local = load_pipeline(workspace.pipeline(), environ={})
     spark = load_pipeline(workspace.pipeline(engine="spark", spark={"conf": {"spark.master": "local[3]"}}), environ={})

@@ -192,6 +192,13 @@ GUARDS: Final = (
         suite=("tests/shuffle/test_reduce_ranges.py",),
     ),
     Mutation(
+        name="a backfill that was killed before its cleanup leaves its files",
+        path="engines/run_batch.py",
+        before="            _clean_up(opened.reference)\n",
+        after="            pass\n",
+        suite=("tests/engines/test_run_batch.py",),
+    ),
+    Mutation(
         name="a batch may be opened over an open one",
         path="checkpoint/log.py",
         before="                self._refuse_another_beginning(record, self._committed_before(number))",

@@ -11,6 +11,7 @@ import pytest
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.storage import unfinished
 from icefloe.storage.location import open_store
+from icefloe.storage.store import KeyMissingError
 from support.missing import require_program
 from support.pipelines.workspace import ROOT
 
@@ -194,6 +195,19 @@ def test_a_folder_that_was_removed_since_the_last_write_is_made_again(folder, st
     shutil.rmtree(folder)
     store.put("a/b", b"2")
     assert store.get("a/b") == b"2"
+
+
+@pytest.mark.parametrize(
+    "read", [lambda store: store.get("a/b"), lambda store: store.get_ranges("a/b", [(0, 1)])], ids=["get", "get_ranges"]
+)
+def test_a_folder_that_goes_as_it_is_read_holds_no_value(folder, store, monkeypatch, read):
+    store.put("a/b", b"1")
+    opened = store._opened()
+    shutil.rmtree(folder)
+    monkeypatch.setattr(store, "_connect", lambda: opened)
+    with pytest.raises(KeyMissingError):
+        read(store)
+    assert store.size("a/b") is None
 
 
 def test_a_deleted_value_does_not_come_back_after_a_loss_of_power(folder, store, monkeypatch):

@@ -142,6 +142,9 @@ def run_batch(
     if not is_backfill:
         publish_status(session, phase="plan" if opened.plan else "cleanup")
     if opened.plan is None or opened.reference is None:
+        if opened.reference is not None:
+            # A backfill that was committed. Nobody else cleans up what a killed run of it left: it has no next batch.
+            _clean_up(opened.reference)
         return BatchRun(report=opened.report, was_committed_before=opened.is_committed)
     reference = opened.reference
     try:

@@ -8,10 +8,11 @@ from pathlib import Path
 from obstore import exceptions
 from obstore import store as stores
 
-from icefloe.errors import TransientError
+from icefloe.errors import TerminalError, TransientError
 from icefloe.storage.keys import join_url
 from icefloe.storage.object_store import ObjectStore
-from icefloe.storage.requests import Requests
+from icefloe.storage.requests import RequestKind, Requests
+from icefloe.storage.store import KeyMissingError
 from icefloe.storage.store_errors import StorePlace
 from icefloe.storage.synced_files import make_synced_folder, sync_folder, synced_file
 from icefloe.storage.unfinished import remove_unfinished
@@ -78,6 +79,19 @@ class LocalStore(ObjectStore):
         for folder in folders:
             with suppress(FileNotFoundError):
                 sync_folder(folder)
+
+    @contextmanager
+    def _asked(
+        self, kind: RequestKind, action: str, key: str, *, number: int = 1, is_look: bool = True
+    ) -> Iterator[None]:
+        try:
+            with super()._asked(kind, action, key, number=number, is_look=is_look):
+                yield
+        except TerminalError as error:
+            # Somebody may remove the folder after obstore opened it. Then there is no value, whatever obstore says.
+            if action == "read" and not self._folder.is_dir():
+                raise KeyMissingError.of(self.url, key) from error
+            raise
 
     @contextmanager
     def _written(self, key: str, data: bytes | Path, size_bytes: int) -> Iterator[Path]:

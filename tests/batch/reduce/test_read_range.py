@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from icefloe.audit.sums import AuditError
-from icefloe.batch.batch_keys import extents_key
+from icefloe.batch.batch_keys import COALESCE_PLAN, extents_key
 from icefloe.batch.context.running_batch import BatchCommittedError
 from icefloe.batch.reduce import range_rows
 from icefloe.batch.reduce import read_range as read_range_module
@@ -15,8 +15,10 @@ from icefloe.batch.reduce.range_extents import load_extents
 from icefloe.batch.reduce.read_range import read_range
 from icefloe.batch.stage.range_results import RangeResult
 from icefloe.documents import dump_document
+from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase
 from icefloe.storage.requests import Requests
+from support.fakes.stores import flip_byte
 from support.pipelines.workshop import InOrder, OpenBatch, Workshop, rows
 
 
@@ -138,6 +140,23 @@ def test_rows_that_do_not_add_up_to_the_map_records_reach_no_sink(workshop: Work
     with pytest.raises(AuditError, match="range 0 of batch 1 does not add up in change ordinal 0"):
         read(batch)
     assert parts(workshop) == {}
+
+
+def test_extents_that_are_gone_are_written_by_the_next_try(workshop: Workshop) -> None:
+    batch = up_to_shuffle_read(updated(workshop, 20))
+    batch.store.delete([extents_key(0, 0)])
+    with pytest.raises(TransientError, match=r"the extents .* are gone, which coalesce had written: run again"):
+        read(batch)
+    batch.run(Phase.SHUFFLE_READ)
+    assert parts(workshop)
+
+
+@pytest.mark.parametrize("key", [extents_key(0, 0), COALESCE_PLAN])
+def test_a_damaged_document_of_the_folder_names_what_to_delete(workshop: Workshop, key: str) -> None:
+    batch = up_to_shuffle_read(updated(workshop, 20))
+    flip_byte(batch.store, key, 30)
+    with pytest.raises(TerminalError, match=rf"{key} cannot be read .*delete everything below .* and run again"):
+        batch.run(Phase.SHUFFLE_READ)
 
 
 def test_a_zombie_stops_when_its_batch_is_committed(workshop: Workshop) -> None:

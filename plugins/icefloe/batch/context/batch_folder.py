@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 from icefloe.batch.batch_keys import PLAN, task_key
 from icefloe.batch.plan_document import MapTask, Plan, upgraded_plan
@@ -13,7 +14,9 @@ from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.shuffle.map_output_log import MapOutputLog
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["BatchFolder", "load_plan"]
+__all__ = ["BatchFolder", "load_batch_document", "load_plan"]
+
+Document = TypeVar("Document")
 
 
 class PlanMissingError(TerminalError):
@@ -104,6 +107,21 @@ def load_plan(store: Store) -> Plan:
     try:
         return load_document(Plan, upgraded_plan(data), what=f"the plan {store.url}/{PLAN}")
     except TornDocumentError:
+        raise
+    except TerminalError as cause:
+        raise cause.restated(f"{cause.sentence}; use that release, or {_remedy(store)}") from cause
+
+
+def load_batch_document(kind: type[Document], store: Store, key: str, *, what: str) -> Document:
+    """A document that tasks of a batch pass to one another.
+
+    Raises:
+        KeyMissingError: there is none.
+        TerminalError: it was written by another release, or is damaged.
+    """
+    try:
+        return load_document(kind, store.get(key), what=f"{what} {store.url}/{key}")
+    except (KeyMissingError, TornDocumentError):
         raise
     except TerminalError as cause:
         raise cause.restated(f"{cause.sentence}; use that release, or {_remedy(store)}") from cause

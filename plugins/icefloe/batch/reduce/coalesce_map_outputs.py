@@ -5,13 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from icefloe.batch.batch_keys import COALESCE_PLAN
-from icefloe.batch.context.batch_folder import BatchFolder
+from icefloe.batch.context.batch_folder import BatchFolder, load_batch_document
 from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.phase_record import PhaseTally
 from icefloe.batch.reduce.find_identity_moves import write_identity_moves
 from icefloe.batch.reduce.repair import until_readable, void_damaged, whole_outputs
-from icefloe.documents import load_document
 from icefloe.errors import TerminalError
 from icefloe.shuffle.coalesce import coalesce
 from icefloe.shuffle.committed_output import partition_bytes
@@ -94,8 +93,9 @@ def load_coalesce_plan(folder: BatchFolder) -> CoalescePlan:
     Raises:
         TerminalError: there are none yet.
     """
-    what = f"the coalesce plan {folder.store.url}/{COALESCE_PLAN}"
     try:
-        return load_document(CoalescePlan, folder.store.get(COALESCE_PLAN), what=what)
+        return load_batch_document(CoalescePlan, folder.store, COALESCE_PLAN, what="the coalesce plan")
     except KeyMissingError as cause:
-        raise TerminalError(f"{what} is missing: run coalesce first", url=folder.store.url) from cause
+        raise TerminalError(
+            f"the coalesce plan {folder.store.url}/{COALESCE_PLAN} is missing: run coalesce first", url=folder.store.url
+        ) from cause

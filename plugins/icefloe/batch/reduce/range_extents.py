@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 
 from icefloe.batch.batch_keys import extents_key
-from icefloe.batch.context.batch_folder import BatchFolder
-from icefloe.documents import dump_document, load_document
+from icefloe.batch.context.batch_folder import BatchFolder, load_batch_document
+from icefloe.documents import dump_document
+from icefloe.errors import TransientError
 from icefloe.shuffle.committed_output import CommittedOutput
 from icefloe.shuffle.extents import RangeExtents, plan_extents
 from icefloe.shuffle.reduce_ranges import CoalescePlan
 from icefloe.storage.parallel import map_parallel
+from icefloe.storage.store import KeyMissingError
 
 __all__ = ["load_extents"]
 
@@ -31,6 +33,19 @@ def write_extents(folder: BatchFolder, plan: CoalescePlan, outputs: Sequence[Com
 
 
 def load_extents(folder: BatchFolder, range_id: int, epoch: int) -> RangeExtents:
-    """The extents that a range fetches in an epoch."""
+    """The extents that a range fetches in an epoch.
+
+    Raises:
+        TransientError: they are gone.
+        TerminalError: they were written by another release, or are damaged.
+    """
     key = extents_key(epoch, range_id)
-    return load_document(RangeExtents, folder.store.get(key), what=f"the extents {folder.store.url}/{key}")
+    try:
+        return load_batch_document(RangeExtents, folder.store, key, what="the extents")
+    except KeyMissingError as cause:
+        raise TransientError(
+            f"the extents {folder.store.url}/{key} are gone, which coalesce had written: run again, the next try of "
+            "this task writes them once more",
+            url=folder.store.url,
+            key=key,
+        ) from cause

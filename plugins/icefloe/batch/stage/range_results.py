@@ -8,7 +8,8 @@ from typing import ClassVar, Literal
 from pydantic import ConfigDict
 
 from icefloe.batch.batch_keys import result_key
-from icefloe.documents import STRICT, dump_document, load_document
+from icefloe.batch.context.batch_folder import load_batch_document
+from icefloe.documents import STRICT, dump_document
 from icefloe.shuffle.ordinal_sums import OrdinalSums
 from icefloe.sinks.sink import CommitMessage
 from icefloe.storage.parallel import map_parallel
@@ -42,7 +43,7 @@ def load_range_result(store: Store, range_id: int) -> RangeResult | None:
     """The result of a range; None if there is none yet."""
     key = result_key(range_id)
     try:
-        return load_document(RangeResult, store.get(key), what=f"the range result {store.url}/{key}")
+        return load_batch_document(RangeResult, store, key, what="the range result")
     except KeyMissingError:
         return None
 
