@@ -1,0 +1,103 @@
+"""Files of an open batch that vanish or change while its run is at any document: an error, never wrong rows."""
+
+import random
+import re
+import shutil
+from collections.abc import Callable
+from itertools import takewhile
+from pathlib import Path
+
+import pytest
+
+from faults.scenarios import SCENARIOS, Place, recorded_states
+from icefloe.errors import IcefloeError, TerminalError
+from support.fakes.gates import GatedRun, gated_stores
+from support.tables.table_states import TableStates
+from support.tiers import places
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+MOST_RUNS = 4
+
+
+@pytest.fixture(scope="module")
+def states(tmp_path_factory: pytest.TempPathFactory) -> TableStates:
+    return recorded_states(tmp_path_factory.mktemp("damaged"))
+
+
+def delete_all(shuffle: Path, chosen: Path) -> None:
+    shutil.rmtree(shuffle)
+
+
+def delete(shuffle: Path, chosen: Path) -> None:
+    chosen.unlink()
+
+
+def empty(shuffle: Path, chosen: Path) -> None:
+    chosen.write_bytes(b"")
+
+
+def cut(shuffle: Path, chosen: Path) -> None:
+    chosen.write_bytes(chosen.read_bytes()[:-3])
+
+
+def flip(shuffle: Path, chosen: Path) -> None:
+    content = bytearray(chosen.read_bytes())
+    if content:
+        content[len(content) // 2] ^= 0xFF
+    chosen.write_bytes(content)
+
+
+DAMAGES = [delete_all, delete, empty, cut, flip]
+
+
+def damage_at(name: str, number: int, damage: Callable[[Path, Path], None], folder: Path, states: TableStates) -> str:
+    """The operation before which the folder of the batch was damaged."""
+    place = SCENARIOS[name].place(folder / f"{name}{number}", states)
+    shuffle = place.folder / "storage/shuffle"
+    with gated_stores():
+        late = GatedRun(number, place.late_run())
+        is_stopped = late.is_stopped()
+        files = sorted(path for path in shuffle.rglob("*") if path.is_file()) if is_stopped else []
+        chosen = random.Random(number).choice(files) if files else None
+        if chosen is not None:
+            damage(shuffle, chosen)
+        error = late.finish()
+    assert isinstance(error, IcefloeError | None), (late.where, chosen, error)
+    follow_advice(place, error)
+    place.require_exact(is_swept=True)
+    return late.where
+
+
+def follow_advice(place: Place, error: IcefloeError | None) -> None:
+    """Runs again, and does what a final error says: which task to run, or what to delete."""
+    for _ in range(MOST_RUNS):
+        if isinstance(error, TerminalError) and not re.search("run (the plan task|coalesce)", error.sentence):
+            assert re.search("delete everything below|section on empty or cut documents", error.sentence), (
+                error.sentence
+            )
+            shutil.rmtree(place.folder / "storage/shuffle", ignore_errors=True)
+        try:
+            place.deliver(place.pipelines[0])
+        except IcefloeError as again:
+            error = again
+        else:
+            return
+    pytest.fail(f"it goes on to fail: {error}")
+
+
+@pytest.mark.parametrize(("damage", "number"), list(zip(DAMAGES, (150, 75, 110, 130, 170), strict=True)))
+def test_a_folder_that_is_damaged_at_some_document_costs_a_run_at_most(
+    damage: Callable[[Path, Path], None], number: int, tmp_path: Path, states: TableStates
+) -> None:
+    damage_at("changes", number, damage, tmp_path, states)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("name", ["load", "changes", "moves"])
+def test_a_folder_that_is_damaged_at_any_document_costs_a_run_at_most(
+    name: str, damage: Callable[[Path, Path], None], tmp_path: Path, states: TableStates
+) -> None:
+    stopped = list(takewhile(bool, (damage_at(name, place, damage, tmp_path, states) for place in places(7))))
+    assert len(stopped) > 3
