@@ -73,6 +73,8 @@ def _show(name: str, done: BatchRun, screen: Screen) -> None:
     if report is None:
         screen.say(f"{name}: nothing to do")
         return
+    if done.was_abandoned:
+        screen.say(f"{name}: batch {report.batch_number} was abandoned meanwhile: run again for the next one")
     if done.was_committed_before:
         screen.say(f"{name}: this range was delivered before, at {report.committed_at}")
     screen.facts(

@@ -19,6 +19,7 @@ from icefloe.batch.run.phases import run_phase
 from icefloe.batch.run.run_coalesce import run_coalesce
 from icefloe.batch.status.pipeline_status import Trouble
 from icefloe.batch.status.publish_status import publish_status, publish_trouble
+from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.engines.local import LocalEngine
 from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.errors import IcefloeError, TerminalError
@@ -66,10 +67,12 @@ class BatchRun:
     Attributes:
         report: of the batch; None when there was nothing to do.
         was_committed_before: the run only found the report of a backfill that was done already.
+        was_abandoned: somebody gave the batch up while the run worked on it.
     """
 
     report: BatchReport | None = None
     was_committed_before: bool = False
+    was_abandoned: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +154,12 @@ def run_batch(
         report = _deliver(opened.route, reference, runner, environ, observe)
     except BatchFinished:
         _clean_up(reference)
-        return BatchRun(report=load_report(reference.checkpoint, reference.batch_number), was_committed_before=True)
+        checkpoint, number = reference.checkpoint, reference.batch_number
+        commit = checkpoint.committed(number)
+        was_abandoned = commit is not None and commit.outcome is BatchOutcome.ABANDONED
+        return BatchRun(
+            report=load_report(checkpoint, number), was_committed_before=not was_abandoned, was_abandoned=was_abandoned
+        )
     if not is_backfill:
         publish_status(session, phase="commit", report=report, is_stale=True)
     with observe(FlowTask.CLEANUP):

@@ -98,8 +98,8 @@ class WholeBatch:
         batch = self.manifest.batch
         if batch.steps == 0 and batch.after_snapshot_id == batch.up_to_snapshot_id:
             return PathInUseError(
-                f"{self.url} holds batch {batch.batch_number} of pipeline {batch.pipeline} without changes: icefloe "
-                "abandon ended it, and this run came too late; run again to go on with the next batch",
+                f"{self.url} holds batch {batch.batch_number} of pipeline {batch.pipeline} without changes: it was "
+                "abandoned or moved the cursor, and this run came too late; run again to go on with the next batch",
                 url=self.url,
                 batch_number=batch.batch_number,
             )

@@ -123,7 +123,7 @@ def test_a_sink_that_holds_the_abandoned_batch_takes_no_other_one_of_its_number(
     with killed_at(2), pytest.raises(Killed):
         operated.abandon()
     assert operated.record("offsets/1.json")
-    with pytest.raises(TerminalError, match="icefloe abandon ended it, and this run came too late"):
+    with pytest.raises(TerminalError, match="it was abandoned or moved the cursor, and this run came too late"):
         type(batch).commit(batch)
     assert committing.checkpoint.committed(1) is None
     sink = FilesSink(open_store(f"file://{operated.sink}"))

@@ -23,10 +23,10 @@ def change(operated: Operated, route: str, place: int) -> None:
 def test_a_run_that_was_stopped_anywhere_while_its_batch_was_abandoned_delivers_nothing_of_it(
     operated: Operated, route: str, step: int
 ) -> None:
-    outcomes = set()
+    outcomes, said_so = set(), set()
     for place in range(1, 1000, step):
         change(operated, route, place)
-        with Paused(lambda: operated.command("run", "--json"), place=place) as late:
+        with Paused(operated.command, "run", place=place) as late:
             abandoned = operated.abandon("--yes", "--json")
             others = operated.command("run", "--json")
         assert late.error is None, late.where
@@ -36,8 +36,10 @@ def test_a_run_that_was_stopped_anywhere_while_its_batch_was_abandoned_delivers_
         assert others.code == 0, (late.where, others.err)
         assert abandoned.code in (0, 65), abandoned.err
         outcomes.add(abandoned.code or abandoned.document["outcome"])
+        said_so.add("was abandoned meanwhile: run again" in late.answer.out)
         operated.require_consistent()
     assert "abandoned" in outcomes
+    assert True in said_so
     assert step > 1 or 65 in outcomes, "no place is between manifest and commit record"
 
 

@@ -125,3 +125,21 @@ def test_a_move_and_a_run_at_once_give_one_cursor(operated: Operated) -> None:
         while operated.run()["batch"] is not None:
             pass
         assert operated.command("verify").code == 0, late.where
+
+
+def test_of_two_moves_at_once_one_counts_and_the_other_says_so(operated: Operated) -> None:
+    codes = set()
+    for place in range(1, 20, 2):
+        one, other = operated.append([1000 + place]), operated.append([2000 + place])
+        with Paused(operated.command, "set-cursor", "--snapshot-id", one, "--yes", place=place) as late:
+            set_cursor(operated, other)
+        assert late.error is None
+        if not late.is_reached:
+            break
+        codes.add(late.answer.code)
+        cursor = operated.command("status", "--json").document["cursor_snapshot_id"]
+        if late.answer.code:
+            assert "another run" in late.answer.sentence, late.where
+            assert cursor == str(other), late.where
+    assert 75 in codes
+    assert codes <= {0, 75}
