@@ -47,6 +47,21 @@ def test_commits_of_spark_through_the_catalog_are_delivered_to_s3(
     assert icefloe(flights, "run", pipeline).document["batch"] is None
 
 
+def test_pins_go_through_a_rest_catalog(spark: SparkWriter, tmp_path: Path) -> None:
+    flights = Flights.create("flightspinned", spark, format_version=2)
+    sink = {"type": "files", "path": f"s3://{flights.name}/changes"}
+    pipeline = flights.write_pipeline(tmp_path, storage_conn_id=None, sink=sink, pin=True, engine="local")
+    assert icefloe(flights, "run", pipeline).code == 0
+    flights.merge()
+    done = icefloe(flights, "run", pipeline)
+    assert (done.code, done.err) == (0, "")
+    pinned = icefloe(flights, "status", pipeline, "--json").document
+    assert (pinned["pinned_snapshots"], pinned["pinned_up_to_snapshot_id"]) == (2, pinned["head_snapshot_id"])
+    assert len(flights.load().metadata.refs) == 4
+    assert icefloe(flights, "unpin", pipeline, "--yes").code == 0
+    assert flights.load().metadata.refs.keys() == {"main"}
+
+
 def icefloe(flights: Flights, *arguments: object) -> Outcome:
     """The command line with the documented variables of PyIceberg and of S3's own tools."""
     given = {name: value for name, value in flights.variables().items() if not name.startswith("AIRFLOW")}

@@ -77,6 +77,7 @@ def remove_orphans(lab: SparkLab, table: SparkTable) -> None:
     actions.deleteOrphanFiles(table.java_table()).olderThan(4_102_444_800_000).execute()
 
 
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("seed", "runs"), [(1, 3), extended(2, 100)])
 def test_spark_deletes_nothing_that_the_last_look_saw(
     spark_lab: SparkLab, create_table: CreateTable, tmp_path: Path, seed: int, runs: int

@@ -71,6 +71,7 @@ def branch_name(workshop: Workshop) -> str:
     return name
 
 
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("seed", "runs"), [(1, 6), extended(2, 100)])
 def test_expiry_loses_nothing_that_the_last_look_saw(workshop: Workshop, seed: int, runs: int) -> None:
     chance = random.Random(seed)
