@@ -13,9 +13,8 @@ from support.pipelines.workspace import ROOT, Outcome
 from support.servers.faketime import faketime_library
 from support.servers.server_process import ServerUnavailableError
 from support.tables.table_states import TableStates
-from support.tiers import extended
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.extended]
 
 STOPS_BEFORE = {"load": 9, "changes": 60}
 """The operation on a store before which the first run is killed."""
@@ -51,9 +50,9 @@ def run_at(time: str, library: Path, place: Place, stops_before: int = 0) -> Out
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [("+2h", "-2h"), extended("-2h", "+2h"), extended("-2d", "+0 x600"), extended("@2020-01-01 00:00:00", "+1d")],
+    [("+2h", "-2h"), ("-2h", "+2h"), ("-2d", "+0 x600"), ("@2020-01-01 00:00:00", "+1d")],
 )
-@pytest.mark.parametrize("name", ["changes", extended("load")])
+@pytest.mark.parametrize("name", ["changes", "load"])
 def test_runs_whose_clocks_are_hours_apart_finish_one_batch(
     name: str, first: str, second: str, tmp_path: Path, states: TableStates, library: Path
 ) -> None:
