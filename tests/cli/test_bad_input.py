@@ -35,8 +35,8 @@ def test_an_unknown_key_names_line_and_nearest_key(workspace: Workspace) -> None
 
 
 def test_a_key_that_is_not_built_yet_is_refused(workspace: Workspace) -> None:
-    sentence = refused(workspace, workspace.pipeline(pin=True))
-    assert "pin is true, but pinning the cursor's snapshot is not built yet" in sentence
+    sentence = refused(workspace, workspace.pipeline(verify_sample=0.5))
+    assert "verify_sample is 0.5, but verifying a sample is not built yet" in sentence
 
 
 def test_a_missing_variable_of_the_environment(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,8 +62,8 @@ def test_cores_of_the_master_make_the_partitions(workshop: Workshop) -> None:
 
 def test_a_key_that_is_not_built_is_refused_before_anything_is_written(workshop: Workshop) -> None:
     workshop.append(range(10))
-    with pytest.raises(NotBuiltError, match=r"events\.yaml.*pin is true, but .* is not built yet"):
-        workshop.set(pin=True).prepare()
+    with pytest.raises(NotBuiltError, match=r"events\.yaml.*verify_sample is 0.5, but .* is not built yet"):
+        workshop.set(verify_sample=0.5).prepare()
     assert workshop.stored_objects() == {}
 
 

@@ -142,10 +142,10 @@ def test_a_schedule_that_airflow_refuses_breaks_its_own_file_only(tmp_path: Path
 
 
 def test_a_file_with_a_key_that_is_not_built_is_a_broken_dag(tmp_path: Path) -> None:
-    write_pipeline(tmp_path, pin=True)
+    write_pipeline(tmp_path, verify_sample=0.5)
     dags = make_dags(tmp_path)
     assert set(dags) == {"flights"}
-    assert "pin is true" in dags["flights"].doc_md
+    assert "verify\\_sample is 0.5" in dags["flights"].doc_md
 
 
 def test_a_name_that_is_taken_breaks_the_second_file(tmp_path: Path) -> None:
