@@ -115,6 +115,7 @@ class FilesSink(Sink):
         Raises:
             DamagedPartsError: files of parts are missing, or are not as large as they were written.
             PathInUseError: the existing manifest is of other changes.
+            GivenUpBatchError: the existing manifest is of a batch that was ended without changes.
             MixedPartsError: the existing manifest is of the same changes, and files that it names are damaged or
                 replaced.
         """

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from icefloe.errors import TerminalError
+from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.sinks.manifest import Manifest, Part, batch_prefix, parts_of
 from icefloe.sinks.same_rows import holds_same_rows
 from icefloe.sinks.sink import BatchSummary, CommitMessage, Written
@@ -21,6 +21,13 @@ from icefloe.storage.store import Store
 
 class PathInUseError(TerminalError):
     """The sink's path holds a batch of the same number with other changes, which would be overwritten."""
+
+    url: str
+    batch_number: int
+
+
+class GivenUpBatchError(TransientError):
+    """The batch was ended without changes, and the checkpoint may not say so yet; another try finds out."""
 
     url: str
     batch_number: int
@@ -78,6 +85,7 @@ class WholeBatch:
 
         Raises:
             PathInUseError: the manifest is of other changes.
+            GivenUpBatchError: the manifest is of a batch that was ended without changes.
             MixedPartsError: files that it names are missing, cut or replaced.
         """
         if self.manifest.batch != summary:
@@ -93,11 +101,11 @@ class WholeBatch:
                 url=self.url,
             )
 
-    def in_use(self) -> PathInUseError:
+    def in_use(self) -> IcefloeError:
         """The error that the batch holds other changes, or that it was ended without any."""
         batch = self.manifest.batch
         if batch.steps == 0 and batch.after_snapshot_id == batch.up_to_snapshot_id:
-            return PathInUseError(
+            return GivenUpBatchError(
                 f"{self.url} holds batch {batch.batch_number} of pipeline {batch.pipeline} without changes: it was "
                 "abandoned or moved the cursor, and this run came too late; run again to go on with the next batch",
                 url=self.url,

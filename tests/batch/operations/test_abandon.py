@@ -7,7 +7,7 @@ import pytest
 
 from icefloe.batch.context.finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.context.running_batch import BatchCommittedError
-from icefloe.errors import TerminalError
+from icefloe.errors import TransientError
 from icefloe.flow import Phase
 from icefloe.sinks.files import FilesSink
 from icefloe.storage.location import open_store
@@ -123,7 +123,7 @@ def test_a_sink_that_holds_the_abandoned_batch_takes_no_other_one_of_its_number(
     with killed_at(2), pytest.raises(Killed):
         operated.abandon()
     assert operated.record("offsets/1.json")
-    with pytest.raises(TerminalError, match="it was abandoned or moved the cursor, and this run came too late"):
+    with pytest.raises(TransientError, match="it was abandoned or moved the cursor, and this run came too late"):
         type(batch).commit(batch)
     assert committing.checkpoint.committed(1) is None
     sink = FilesSink(open_store(f"file://{operated.sink}"))

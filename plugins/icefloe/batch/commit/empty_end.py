@@ -163,7 +163,7 @@ def _make_whole(end: EmptyEnd, sink: Sink) -> None:
     number, summary = end.offset.batch_number, end.summary
     try:
         sink.commit(summary, ())
-    except TerminalError:
+    except IcefloeError:
         if sink.whole(number) in (None, summary):
             raise
         raise DeliveredError(

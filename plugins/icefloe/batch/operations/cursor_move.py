@@ -17,7 +17,7 @@ from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.records import CommitRecord, CursorMove, OffsetRecord, format_of
 from icefloe.checkpoint.view import CheckpointView
-from icefloe.errors import TerminalError, TransientError
+from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.iceberg.history.history import head
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.pipeline.places import refuse_nested_places
@@ -158,7 +158,7 @@ def _refuse_occupied_sink(session: PipelineSession, offset: OffsetRecord) -> Non
             after_snapshot_id=offset.after_snapshot_id,
             up_to_snapshot_id=offset.up_to_snapshot_id,
         )
-    except TerminalError:
+    except IcefloeError:
         if session.checkpoint.offset(number) is None:
             raise
         raise _overtaken(session, number) from None
