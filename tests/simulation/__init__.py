@@ -15,7 +15,7 @@ Read in this order:
 - `store`: the store as a process sees it, with the faults
 - `table`: a table of a few rows in all its states
 - `stage`: the pipeline and its batches, shared by the actors
-- `runs`: runs, a zombie, a backfill, a cleaner and a writer of the table
+- `runs`: runs, a zombie, backfills, a sweep, an abandon, and a writer of the table
 - `promises`: what must hold after every change
 - `delivered`: what must hold at the end
 - `shrinking`: the decisions that matter in a schedule that went wrong

@@ -39,6 +39,7 @@ def require_delivered(places: Places, states: TableStates, backfill: str, *, is_
     """
     cursor: int | None = None
     loaded: Counter[Row] = Counter()
+    has_begun = False
     for number, commit in enumerate(places.commits(backfill)):
         manifest = places.manifest(backfill, number)
         if manifest is None:
@@ -46,14 +47,19 @@ def require_delivered(places: Places, states: TableStates, backfill: str, *, is_
         after, up_to = _id(commit["after_snapshot_id"]), _id(commit["up_to_snapshot_id"])
         delivered = _delivered(places, backfill, number, manifest)
         part = commit.get("load_part")
+        if commit["route"] == "abandoned":
+            if delivered:
+                raise BrokenPromiseError(f"batch {number} was abandoned and delivered {dict(delivered)}")
+            continue
+        has_begun, is_first = True, not has_begun
         if part is not None:
             loaded.update(delivered)
             expected = delivered if part["stop_file"] < part["num_files"] else None
             if expected is None and loaded != states.rows[up_to]:
                 raise BrokenPromiseError(f"the load up to batch {number} delivered {loaded}, not the table's rows")
-        elif number == 0 and not is_load and not backfill:
+        elif is_first and not is_load and not backfill:
             if delivered:
-                raise BrokenPromiseError(f"batch 0 of a pipeline from now on delivered {delivered}")
+                raise BrokenPromiseError(f"batch {number} of a pipeline from now on delivered {delivered}")
         elif delivered != (expected := difference(states.rows[after], states.rows[up_to])):
             raise BrokenPromiseError(f"batch {number} delivered {dict(delivered)}, the table changed {dict(expected)}")
         cursor = up_to

@@ -1,6 +1,7 @@
-"""The actors: runs of a pipeline as Airflow makes them, a zombie, backfills, a cleaner, and a writer of the table."""
+"""The actors: runs as Airflow makes them, a zombie, backfills, people who clean up or abandon, and a writer."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
@@ -9,13 +10,16 @@ from typing import Final
 from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.commit.commit_batch import commit_batch
 from icefloe.batch.commit.delivered_batch import UndeliveredError
+from icefloe.batch.commit.empty_end import DeliveredError
 from icefloe.batch.context.finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.operations.abandoned_batch import AbandonablePipeline
 from icefloe.batch.plan.open_and_plan import OpenedBatch, open_and_plan
 from icefloe.batch.run.phases import run_phase
 from icefloe.batch.run.run_coalesce import run_coalesce
 from icefloe.batch.sweep.survey import survey_storage
+from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import ROUTE_TASKS, FlowTask, phase_of
 from simulation.scheduler import Actor
@@ -44,6 +48,8 @@ def act_of(name: str, stage: Stage, random: Random) -> Callable[[Actor], object]
             return partial(_repeat_tasks, stage, random)
         case "backfill" | "backfill again":
             return partial(_backfill, stage, random)
+        case "operator":
+            return partial(_abandon_now_and_then, stage)
         case "sweeper":
             return partial(_sweep_now_and_then, stage)
         case "cleaner":
@@ -175,6 +181,27 @@ def _sweep_now_and_then(stage: Stage, actor: Actor) -> None:
             sweep(stage, actor, older_than_seconds=_LONG)
         except GivenUpError:
             return
+
+
+def _abandon_now_and_then(stage: Stage, actor: Actor) -> None:
+    """Somebody gives up the batch that is open, whatever its runs are doing."""
+    for _ in range(6):
+        _wait(stage, actor)
+        try:
+            stage.tried(actor, partial(_abandon, stage))
+        except GivenUpError:
+            return
+
+
+def _abandon(stage: Stage, process: Process) -> None:
+    place = AbandonablePipeline(
+        pipeline=stage.pipeline, credentials=Credentials(), writer=Writer(), surroundings=stage.surroundings(process)
+    )
+    # A batch that readers see is not given up.
+    with suppress(DeliveredError):
+        end = place.find()
+        if end is not None:
+            place.abandon(end)
 
 
 def _clean(stage: Stage, random: Random, actor: Actor) -> None:

@@ -82,7 +82,7 @@ class Stage:
 
     def session(self, process: Process) -> PipelineSession:
         """The pipeline as a process opens it."""
-        surroundings = self._surroundings(process)
+        surroundings = self.surroundings(process)
         return PipelineSession(
             pipeline=self.pipeline,
             credentials=Credentials(),
@@ -92,7 +92,7 @@ class Stage:
 
     def reference(self, begun: Begun, process: Process) -> BatchReference:
         """The reference to a batch as a process has it."""
-        return replace(begun.reference, surroundings=self._surroundings(process))
+        return replace(begun.reference, surroundings=self.surroundings(process))
 
     def commit_to_table(self, process: Process) -> None:
         """Adds a commit to the table."""
@@ -102,7 +102,9 @@ class Stage:
 
         process.do("commit", "table", add)
 
-    def _surroundings(self, process: Process) -> Surroundings:
+    def surroundings(self, process: Process) -> Surroundings:
+        """The surroundings of a process."""
+
         def load(
             catalog: str | Mapping[str, str],
             table: str,

@@ -23,5 +23,6 @@ __all__ = [
     "references",
     "running_batch",
     "session",
+    "surroundings",
     "table_files",
 ]

@@ -9,6 +9,8 @@ from icefloe.iceberg.table import Table
 from icefloe.shuffle.map_output import new_attempt
 from icefloe.storage.location import StoreOpener, open_store
 
+__all__ = ["Surroundings"]
+
 
 class TableLoader(Protocol):
     """Loads tables as `load_table` does."""

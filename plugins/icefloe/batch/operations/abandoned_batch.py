@@ -1,13 +1,14 @@
 """Giving up an open batch of which no reader has seen anything."""
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from icefloe.batch.batch_keys import plan_url
 from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.commit.empty_end import DeliveredError, EmptyEnd, end_without_changes
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import batch_url
+from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.status.publish_status import publish_empty_end
@@ -18,7 +19,6 @@ from icefloe.errors import IcefloeError, TerminalError
 from icefloe.pipeline.model import Pipeline
 from icefloe.sinks.open_sink import open_sink
 from icefloe.sinks.sink import Sink
-from icefloe.storage.location import open_store
 
 __all__ = ["AbandonablePipeline"]
 
@@ -38,16 +38,19 @@ class AbandonablePipeline:
     Attributes:
         pipeline: with ``${ENV}`` expanded.
         writer: who gives the batch up.
+        surroundings: stores around the pipeline.
     """
 
     pipeline: Pipeline
     credentials: Credentials
     writer: Writer
+    surroundings: Surroundings = field(default_factory=Surroundings, repr=False)
 
     @property
     def checkpoint(self) -> Checkpoint:
         """The checkpoint of the pipeline."""
-        return Checkpoint(open_store(self.pipeline.checkpoint_url, options=self.credentials.storage_options))
+        store = self.surroundings.open_store(self.pipeline.checkpoint_url, options=self.credentials.storage_options)
+        return Checkpoint(store)
 
     def find(self) -> EmptyEnd | None:
         """The end of the open batch, if it is given up; None if no batch is open. Changes nothing.
@@ -96,7 +99,7 @@ class AbandonablePipeline:
 
     @property
     def _sink(self) -> Sink:
-        return open_sink(self._settings.sink, self.credentials.sink_options)
+        return open_sink(self._settings.sink, self.credentials.sink_options, open_store=self.surroundings.open_store)
 
     @property
     def _settings(self) -> RunSettings:
@@ -106,6 +109,13 @@ class AbandonablePipeline:
         """Deletes the shuffle files of the batch. The cleanup of the next batch takes what remains."""
         url = plan_url(batch_url(self.pipeline, end.offset, backfill_id=None))
         try:
-            clean_up_finished(BatchReference(plan_url=url, credentials=self.credentials, settings=self._settings))
+            clean_up_finished(
+                BatchReference(
+                    plan_url=url,
+                    credentials=self.credentials,
+                    settings=self._settings,
+                    surroundings=self.surroundings,
+                )
+            )
         except IcefloeError as error:
             logger.warning("the batch is abandoned, but its shuffle files remain: %s", error)
