@@ -214,10 +214,12 @@ def _clean(stage: Stage, random: Random, actor: Actor) -> None:
 
 
 def _clean_up_any(delivery: _Delivery, process: Process) -> None:
+    # Asked first: a batch that is refused because it is open may be over by the time that anybody asks again.
+    was_over = delivery.stage.reference(delivery.begun, process).is_over()
     try:
         delivery.clean_up(process)
     except TerminalError:
-        if delivery.stage.reference(delivery.begun, process).is_over():
+        if was_over:
             raise
 
 
