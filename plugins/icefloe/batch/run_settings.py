@@ -47,12 +47,11 @@ class RunSettings:
     @classmethod
     def of(cls, pipeline: Pipeline, *, backfill_id: str | None = None, writer: Writer | None = None) -> Self:
         """The settings of an expanded pipeline, or of a backfill of it, whose places are its own."""
-        checkpoint_url, sink = pipeline.checkpoint_url, asdict(pipeline.sink)
+        sink = asdict(pipeline.sink)
         if backfill_id is not None:
-            checkpoint_url = f"{checkpoint_url}/{backfill_prefix(backfill_id)}"
             sink["path"] = f"{sink['path']}/_backfills/{backfill_id}"
         return cls(
-            checkpoint_url=checkpoint_url,
+            checkpoint_url=checkpoint_url_of(pipeline, backfill_id),
             sink=sink,
             filter=pipeline.filter,
             allowed_locations=tuple(pipeline.allowed_locations or ()),
@@ -83,3 +82,9 @@ class RunSettings:
         given = json.loads(environ[SETTINGS_VARIABLE])
         written = {"writer": Writer(**given["writer"]), "allowed_locations": tuple(given["allowed_locations"])}
         return cls(**{**given, **written})
+
+
+def checkpoint_url_of(pipeline: Pipeline, backfill_id: str | None) -> str:
+    """URL of the checkpoint of a pipeline or of a backfill of it, with ``${ENV}`` as the pipeline has it."""
+    below = () if backfill_id is None else (backfill_prefix(backfill_id),)
+    return "/".join((pipeline.checkpoint_url, *below))

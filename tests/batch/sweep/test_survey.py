@@ -178,3 +178,18 @@ def test_a_storage_without_shuffle_files_is_left_as_it_is(tmp_path: Path) -> Non
     assert survey.notes == (f"there are no files below file://{tmp_path}/none/shuffle",)
     assert survey.delete() == (0, ())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_checkpoint_whose_url_names_a_variable_is_found_where_that_variable_is_set(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLACE", f"{workshop.folder}/elsewhere")
+    workshop.set(checkpoint="file://${PLACE}/checkpoint")
+    workshop.append(range(20))
+    workshop.open().run_route().commit()
+    assert "elsewhere" not in next(workshop.storage.rglob(MARKER)).read_text()
+    left = survey_of(workshop.storage, takes_forgotten=True)
+    assert left.leftovers == ()
+    [problem] = left.problems
+    assert "a checkpoint at file://${PLACE}/checkpoint, and that variable is not set here" in problem.sentence
+    assert swept(workshop.storage, environ={"PLACE": f"{workshop.folder}/elsewhere"}) > 0

@@ -23,7 +23,7 @@ class FolderMarker:
 
     Attributes:
         checkpoint_id: the name of the folder too.
-        checkpoint_url: URL of the checkpoint.
+        checkpoint_url: URL of the checkpoint, ``${ENV}`` unexpanded.
         pipeline: its name, for people.
         backfill_id: the backfill that the checkpoint is of; None for the pipeline itself.
     """

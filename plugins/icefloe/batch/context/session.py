@@ -10,7 +10,7 @@ from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.context.table_files import open_table
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.run_settings import RunSettings
+from icefloe.batch.run_settings import RunSettings, checkpoint_url_of
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import OffsetRecord, Writer
 from icefloe.iceberg.table import Table
@@ -125,7 +125,7 @@ class PipelineSession:
         """The marker of that folder."""
         return FolderMarker(
             checkpoint_id=checkpoint_id,
-            checkpoint_url=self.checkpoint_url,
+            checkpoint_url=checkpoint_url_of(self.pipeline.as_written, self.backfill_id),
             pipeline=self.pipeline.name,
             backfill_id=self.backfill_id,
         )

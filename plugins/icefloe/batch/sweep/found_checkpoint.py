@@ -1,16 +1,17 @@
 """From the files of a checkpoint's batches to the checkpoint, wherever it is."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from icefloe.batch.batch_keys import PLAN
-from icefloe.batch.context.folder_marker import load_marker
+from icefloe.batch.context.folder_marker import FolderMarker, load_marker
 from icefloe.batch.sweep.shuffle_listing import Folder
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.record_keys import backfill_prefix
 from icefloe.errors import TerminalError
+from icefloe.pipeline.environment import expand, has_reference
 from icefloe.pipeline.url import url_below
 from icefloe.storage.keys import join_url
 from icefloe.storage.store import KeyMissingError, Store
@@ -41,19 +42,23 @@ class FoundCheckpoint:
     is_named: bool = True
 
 
-def find_checkpoint(folder: Folder, *, shuffle: Store, storage_url: str, open_place: OpenPlace) -> FoundCheckpoint:
+def find_checkpoint(
+    folder: Folder, *, shuffle: Store, storage_url: str, open_place: OpenPlace, environ: Mapping[str, str]
+) -> FoundCheckpoint:
     """The checkpoint of a folder of format 2, by the folder's marker.
 
     A folder of an earlier release has no marker. Its checkpoint is looked for at the place that it has by default.
 
     Raises:
         CheckpointGoneError: there is none with the id of the folder.
+        TerminalError: its URL needs a variable of the environment that is not set.
         IcefloeError: it cannot be read.
     """
     marker = load_marker(shuffle.child(folder.key))
     usual_url = url_below(storage_url, "checkpoints", folder.pipeline)
     if marker is not None:
-        url, found = marker.checkpoint_url, Checkpoint(open_place(marker.checkpoint_url))
+        url = _expanded(marker, join_url(shuffle.url, folder.key), environ)
+        found = Checkpoint(open_place(url))
         candidates = iter([FoundCheckpoint(url=url, checkpoint=found, backfill_id=marker.backfill_id)])
     else:
         url, candidates = usual_url, _usual(usual_url, open_place)
@@ -94,6 +99,17 @@ def checkpoint_of_format_1(
     return FoundCheckpoint(
         url=url, checkpoint=checkpoint, backfill_id=folder.backfill_id, is_named=named_url is not None
     )
+
+
+def _expanded(marker: FolderMarker, folder_url: str, environ: Mapping[str, str]) -> str:
+    url = str(expand(marker.checkpoint_url, environ))
+    if has_reference(url):
+        raise TerminalError(
+            f"the files below {folder_url} belong to a checkpoint at {url}, and that variable is not set here: they "
+            f"are left alone; give the command the environment of the tasks of {marker.pipeline}",
+            url=folder_url,
+        )
+    return url
 
 
 def _usual(url: str, open_place: OpenPlace) -> Iterator[FoundCheckpoint]:

@@ -27,6 +27,7 @@ class ShuffleFolders:
     Attributes:
         shuffle: the folder ``shuffle/``.
         storage_url: the storage that it is in.
+        environ: resolves ``${ENV}`` in the URL of a checkpoint.
         cutoff: a time of the store's clock; files that were written before it are old.
         takes_forgotten: true if files whose checkpoint is gone may go when they are old.
     """
@@ -34,12 +35,19 @@ class ShuffleFolders:
     shuffle: Store
     storage_url: str
     open_place: OpenPlace
+    environ: Mapping[str, str]
     cutoff: datetime
     takes_forgotten: bool = False
 
     def find(self, folder: Folder) -> FoundCheckpoint:
         """The checkpoint of a folder of format 2; see `find_checkpoint`."""
-        return find_checkpoint(folder, shuffle=self.shuffle, storage_url=self.storage_url, open_place=self.open_place)
+        return find_checkpoint(
+            folder,
+            shuffle=self.shuffle,
+            storage_url=self.storage_url,
+            open_place=self.open_place,
+            environ=self.environ,
+        )
 
     def leftovers(self, folder: Folder, found: FoundCheckpoint, names: Mapping[str, Counted]) -> Iterator[Leftover]:
         """The leftovers in a folder of format 2.

@@ -70,7 +70,7 @@ def survey_storage(
         older_than_seconds: files of no known batch may go if they are older.
         takes_forgotten: true if the files of a checkpoint that is gone may go as well, once all of them are older.
         credentials: of storage and sinks.
-        environ: resolves ``${ENV}`` in the path of a sink.
+        environ: resolves ``${ENV}`` in the URLs of checkpoints and sinks.
         open_store: opens storage, checkpoints and sinks.
 
     Raises:
@@ -87,7 +87,12 @@ def survey_storage(
     age = timedelta(seconds=older_than_seconds)
     cutoff = store_time(shuffle) - age
     folders = ShuffleFolders(
-        shuffle=shuffle, storage_url=storage_url, open_place=open_place, cutoff=cutoff, takes_forgotten=takes_forgotten
+        shuffle=shuffle,
+        storage_url=storage_url,
+        open_place=open_place,
+        environ=environ,
+        cutoff=cutoff,
+        takes_forgotten=takes_forgotten,
     )
     look = _Look(problems=_Problems())
     listing = list_shuffle(shuffle, cutoff)
