@@ -9,7 +9,7 @@ from icefloe.documents import STRICT, dump_document, load_document
 from icefloe.storage.keys import join_url
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["MARKER", "load_marker", "mark_folder"]
+__all__ = ["MARKER", "FolderMarker", "load_marker", "mark_folder"]
 
 MARKER: Final = "_checkpoint.json"
 """Key of the marker in the folder. The batches next to it have numbers for names."""
