@@ -14,7 +14,7 @@ from icefloe.batch.commit.empty_end import DeliveredError
 from icefloe.batch.context.finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.open.range_request import RangeRequest
-from icefloe.batch.operations.abandoned_batch import AbandonablePipeline
+from icefloe.batch.operations.abandoned_batch import AbandonablePipeline, DeliveredEnd
 from icefloe.batch.plan.open_and_plan import OpenedBatch, open_and_plan
 from icefloe.batch.run.phases import run_phase
 from icefloe.batch.run.run_coalesce import run_coalesce
@@ -197,10 +197,12 @@ def _abandon(stage: Stage, process: Process) -> None:
     place = AbandonablePipeline(
         pipeline=stage.pipeline, credentials=Credentials(), writer=Writer(), surroundings=stage.surroundings(process)
     )
-    # A batch that readers see is not given up.
-    with suppress(DeliveredError):
-        end = place.find()
-        if end is not None:
+    end = place.find()
+    if isinstance(end, DeliveredEnd):
+        place.record_as_done(end)
+    elif end is not None:
+        # A run may make it whole at this moment.
+        with suppress(DeliveredError):
             place.abandon(end)
 
 

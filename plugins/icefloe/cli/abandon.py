@@ -1,11 +1,11 @@
-"""``icefloe abandon``: give up an open batch."""
+"""``icefloe abandon``: give up an open batch, or record it as done if readers see it."""
 
 import os
 from argparse import Namespace
 
 from icefloe.batch.commit.empty_end import EmptyEnd
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.operations.abandoned_batch import AbandonablePipeline
+from icefloe.batch.operations.abandoned_batch import AbandonablePipeline, DeliveredEnd
 from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.cli.consent import is_agreed
 from icefloe.cli.pipeline_session import load_named_pipeline, writer_here
@@ -15,7 +15,7 @@ from icefloe.units import id_json
 
 
 def abandon(arguments: Namespace, screen: Screen) -> int:
-    """Ends the open batch without changes; its number is never used again."""
+    """Ends the open batch; if nothing of it was delivered, its number is never used again."""
     place = AbandonablePipeline(
         pipeline=load_named_pipeline(arguments),
         credentials=Credentials.from_environment(os.environ),
@@ -29,10 +29,8 @@ def abandon(arguments: Namespace, screen: Screen) -> int:
         screen.say(f"{name}: no batch is open")
     else:
         screen.facts(_facts(end))
-        question = f"Abandon batch {end.offset.batch_number} of {name}?"
-        if not arguments.dry_run and is_agreed(question, yes=arguments.yes):
-            found = place.abandon(end)
-            outcome = found.outcome
+        if not arguments.dry_run and is_agreed(_question(name, end), yes=arguments.yes):
+            outcome = _ended(place, end)
         screen.say("nothing was changed" if outcome is None else _done_text(name, end, outcome))
     if arguments.json:
         screen.json(
@@ -40,16 +38,40 @@ def abandon(arguments: Namespace, screen: Screen) -> int:
                 "pipeline": name,
                 "batch": None if end is None else end.offset.batch_number,
                 "outcome": outcome,
-                "cursor_snapshot_id": None if end is None else id_json(end.cursor.snapshot_id),
+                "cursor_snapshot_id": None if end is None else id_json(_cursor_id(end)),
             }
         )
     return 0
 
 
-def _facts(end: EmptyEnd) -> list[tuple[str, str]]:
+def _ended(place: AbandonablePipeline, end: EmptyEnd | DeliveredEnd) -> BatchOutcome:
+    """Ends the batch, and returns how it ended: a run may have been faster."""
+    if isinstance(end, EmptyEnd):
+        return place.abandon(end).outcome
+    place.record_as_done(end)
+    return BatchOutcome.DELIVERED
+
+
+def _question(name: str, end: EmptyEnd | DeliveredEnd) -> str:
+    number = end.offset.batch_number
+    if isinstance(end, EmptyEnd):
+        return f"Abandon batch {number} of {name}?"
+    return f"Batch {number} of {name} cannot be abandoned, because readers see it. Record it as done?"
+
+
+def _cursor_id(end: EmptyEnd | DeliveredEnd) -> int | None:
+    return end.cursor.snapshot_id if isinstance(end, EmptyEnd) else end.summary.up_to_snapshot_id
+
+
+def _facts(end: EmptyEnd | DeliveredEnd) -> list[tuple[str, str]]:
     opened = end.offset
-    begins = "as the pipeline began" if end.cursor.is_beginning else f"after snapshot {id_text(end.cursor.snapshot_id)}"
-    part = "" if end.cursor.load_part is None else f", {end.cursor.load_part} of its load delivered"
+    if isinstance(end, EmptyEnd):
+        begins = "as the pipeline began" if end.cursor.is_beginning else f"after snapshot {id_text(_cursor_id(end))}"
+        part = "" if end.cursor.load_part is None else f", {end.cursor.load_part} of its load delivered"
+        delivered = "nothing"
+    else:
+        begins, part = f"after snapshot {id_text(_cursor_id(end))}", ""
+        delivered = f"all {end.summary.rows:,} changes; only the record of it is missing"
     return [
         ("pipeline", end.pipeline),
         ("open batch", str(opened.batch_number)),
@@ -58,13 +80,15 @@ def _facts(end: EmptyEnd) -> list[tuple[str, str]]:
         ("steps", f"{len(opened.steps):,}"),
         ("opened at", opened.opened_at),
         ("opened by", "-" if opened.opened_by is None else str(opened.opened_by)),
-        ("delivered of it", "nothing"),
+        ("delivered of it", delivered),
         ("next batch", f"{opened.batch_number + 1}, which begins {begins}{part}"),
     ]
 
 
-def _done_text(name: str, end: EmptyEnd, outcome: BatchOutcome) -> str:
+def _done_text(name: str, end: EmptyEnd | DeliveredEnd, outcome: BatchOutcome) -> str:
     number = end.offset.batch_number
+    if isinstance(end, DeliveredEnd):
+        return f"{name}: batch {number} is recorded as done"
     if outcome is BatchOutcome.ABANDONED:
         return f"{name}: batch {number} is abandoned; tasks of it that still run stop by themselves"
     return f"{name}: batch {number} was not abandoned, because a run ended it first ({outcome})"

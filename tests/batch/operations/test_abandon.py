@@ -11,9 +11,10 @@ from icefloe.errors import TransientError
 from icefloe.flow import Phase
 from icefloe.sinks.files import FilesSink
 from icefloe.storage.location import open_store
+from support.catalogs import open_sql_catalog
 from support.pipelines.interrupted import Killed, killed_at, killed_everywhere
 from support.pipelines.operated import Operated
-from support.pipelines.workshop import OpenBatch
+from support.pipelines.workshop import SCHEMA, OpenBatch, rows
 
 
 @pytest.fixture
@@ -69,15 +70,49 @@ def test_abandoning_again_finds_nothing_open(operated: Operated, batch: OpenBatc
     assert operated.stored_objects() == after
 
 
-def test_a_batch_that_readers_see_cannot_be_abandoned(operated: Operated, batch: OpenBatch) -> None:
-    with killed_at(2), pytest.raises(Killed):  # right after the manifest
+@pytest.fixture
+def delivered(batch: OpenBatch) -> OpenBatch:
+    """Batch 1, whose commit was killed right after the manifest."""
+    with killed_at(2), pytest.raises(Killed):
         batch.commit()
+    return batch
+
+
+def test_a_batch_that_readers_see_is_recorded_as_done_instead(operated: Operated, delivered: OpenBatch) -> None:
     before = operated.stored_objects()
-    refused = operated.abandon()
-    assert (refused.code, "readers see its changes" in refused.sentence) == (65, True)
+    looked = operated.abandon("--dry-run")
+    assert (looked.code, "all 2 changes; only the record of it is missing" in looked.out) == (0, True)
     assert operated.stored_objects() == before
-    assert operated.run()["batch"] == 1
+    done = operated.abandon("--yes", "--json").document
+    assert (done["batch"], done["outcome"]) == (1, "delivered")
+    assert done["cursor_snapshot_id"] == str(delivered.plan.up_to_snapshot_id)
+    assert operated.abandon("--yes", "--json").document["batch"] is None
     operated.require_consistent()
+
+
+def test_a_delivered_batch_whose_table_was_created_again_is_ended_and_the_pipeline_is_reset(
+    operated: Operated, delivered: OpenBatch
+) -> None:
+    catalog = open_sql_catalog("lab", operated.folder)
+    catalog.drop_table("db.events")
+    catalog.create_table("db.events", SCHEMA).append(rows(range(50, 53)))
+    stopped, refused = operated.command("run"), operated.command("reset", "--yes")
+    assert (stopped.code, refused.code) == (65, 65)
+    assert "icefloe abandon events" in refused.sentence
+    assert operated.abandon().code == 0
+    assert operated.record("commits/1.json")["counts"]["update_after"] == 1
+    assert operated.command("reset", "--yes").code == 0
+    assert operated.run()["insert"] == 3
+    assert operated.command("verify").code == 0
+    assert operated.between_phases() == []
+
+
+def test_recording_a_delivered_batch_may_be_killed_at_any_write(operated: Operated, delivered: OpenBatch) -> None:
+    for restored in killed_everywhere(operated, operated.abandon):
+        assert operated.abandon().code == 0, restored
+        # The cleanup of the next batch takes what the killed one left.
+        operated.update([2], value=float(restored.place))
+        operated.require_consistent()
 
 
 def test_a_first_batch_that_is_abandoned_leaves_the_pipeline_at_its_beginning(new: Operated) -> None:

@@ -24,7 +24,7 @@ from icefloe.errors import IcefloeError, TerminalError
 from icefloe.sinks.sink import BatchSummary, Sink
 from icefloe.units import now_text
 
-__all__ = ["DeliveredError", "EmptyEnd", "end_without_changes", "unfinished_end"]
+__all__ = ["EmptyEnd", "end_without_changes", "unfinished_end"]
 
 logger = logging.getLogger(__name__)
 
@@ -168,7 +168,7 @@ def _make_whole(end: EmptyEnd, sink: Sink) -> None:
             raise
         raise DeliveredError(
             f"batch {number} of {end.pipeline} was delivered by a run meanwhile, so readers see its changes: nothing "
-            f"was abandoned; icefloe run {end.pipeline} records it as done",
+            f"was abandoned; repeat icefloe abandon {end.pipeline}, or run it, and the batch is recorded as done",
             batch_number=number,
         ) from None
 

@@ -1,26 +1,27 @@
-"""Giving up an open batch of which no reader has seen anything."""
+"""Ending an open batch by hand: given up if no reader has seen anything of it, else recorded as done."""
 
 import logging
 from dataclasses import dataclass, field
 
 from icefloe.batch.batch_keys import plan_url
 from icefloe.batch.commit.cleanup import clean_up_finished
-from icefloe.batch.commit.empty_end import DeliveredError, EmptyEnd, end_without_changes
+from icefloe.batch.commit.commit_batch import commit_batch
+from icefloe.batch.commit.empty_end import EmptyEnd, end_without_changes
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import batch_url
 from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings
-from icefloe.batch.status.publish_status import publish_empty_end
+from icefloe.batch.status.publish_status import publish_end
 from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.log import Checkpoint
-from icefloe.checkpoint.records import CommitRecord, Writer
+from icefloe.checkpoint.records import CommitRecord, OffsetRecord, Writer
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.pipeline.model import Pipeline
 from icefloe.sinks.open_sink import open_sink
-from icefloe.sinks.sink import Sink
+from icefloe.sinks.sink import BatchSummary, Sink
 
-__all__ = ["AbandonablePipeline"]
+__all__ = ["AbandonablePipeline", "DeliveredEnd"]
 
 logger = logging.getLogger(__name__)
 
@@ -32,8 +33,23 @@ class CursorMoveOpenError(TerminalError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveredEnd:
+    """An open batch that is whole at the sink, because its run was killed right before its record.
+
+    Attributes:
+        pipeline: name of the pipeline.
+        offset: the batch.
+        summary: what readers see.
+    """
+
+    pipeline: str
+    offset: OffsetRecord
+    summary: BatchSummary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AbandonablePipeline:
-    """A pipeline whose open batch may be given up. Neither its catalog nor its table is asked, as they may be down.
+    """A pipeline whose open batch may be ended. Neither its catalog nor its table is asked, as they may be down.
 
     Attributes:
         pipeline: with ``${ENV}`` expanded.
@@ -52,12 +68,11 @@ class AbandonablePipeline:
         store = self.surroundings.open_store(self.pipeline.checkpoint_url, options=self.credentials.storage_options)
         return Checkpoint(store)
 
-    def find(self) -> EmptyEnd | None:
-        """The end of the open batch, if it is given up; None if no batch is open. Changes nothing.
+    def find(self) -> EmptyEnd | DeliveredEnd | None:
+        """The end that the open batch can have; None if no batch is open. Changes nothing.
 
         Raises:
             CursorMoveOpenError: the open batch only moves the cursor.
-            DeliveredError: readers see the changes of the batch.
         """
         view, pipeline = self.checkpoint.look(), self.pipeline
         opened = view.opened
@@ -72,13 +87,9 @@ class AbandonablePipeline:
             )
         end = EmptyEnd.of_abandoned(opened, view.cursor, pipeline=pipeline.name, table=pipeline.table)
         whole = self._sink.whole(number)
-        if whole not in (None, end.summary):
-            raise DeliveredError(
-                f"batch {number} of {pipeline.name} cannot be abandoned: it is whole at the sink, so readers see its "
-                f"changes; icefloe run {pipeline.name} records it as done",
-                batch_number=number,
-            )
-        return end
+        if whole is None or whole == end.summary:
+            return end
+        return DeliveredEnd(pipeline=pipeline.name, offset=opened, summary=whole)
 
     def abandon(self, end: EmptyEnd) -> CommitRecord:
         """Gives up the batch that `find` found; repeating it completes what was begun.
@@ -93,9 +104,31 @@ class AbandonablePipeline:
         checkpoint = self.checkpoint
         found = end_without_changes(end, checkpoint=checkpoint, sink=self._sink, writer=self.writer)
         if found.outcome is BatchOutcome.ABANDONED:
-            self._clean_up(end)
-            publish_empty_end(checkpoint, self.pipeline, found)
+            self._clean_up(end.offset)
+            publish_end(checkpoint, self.pipeline, found)
         return found
+
+    def record_as_done(self, end: DeliveredEnd) -> None:
+        """Writes the records of a batch that `find` found at the sink; repeating it completes what was begun.
+
+        A run does that too, but a run stops before it if the table was replaced or keys were edited since.
+
+        Raises:
+            PlanMissingError: the files that the batch passed between its phases are gone.
+            AuditError: they do not add up.
+            OtherOwnerError: the checkpoint belongs to another owner.
+        """
+        checkpoint, number = self.checkpoint, end.offset.batch_number
+        try:
+            commit_batch(self._reference(end.offset).open())
+        except IcefloeError:
+            # A run that was faster has cleaned up.
+            if checkpoint.committed(number) is None:
+                raise
+        self._clean_up(end.offset)
+        found = checkpoint.committed(number)
+        if found is not None:
+            publish_end(checkpoint, self.pipeline, found)
 
     @property
     def _sink(self) -> Sink:
@@ -105,17 +138,15 @@ class AbandonablePipeline:
     def _settings(self) -> RunSettings:
         return RunSettings.of(self.pipeline, writer=self.writer)
 
-    def _clean_up(self, end: EmptyEnd) -> None:
+    def _reference(self, offset: OffsetRecord) -> BatchReference:
+        url = plan_url(batch_url(self.pipeline, offset, backfill_id=None))
+        return BatchReference(
+            plan_url=url, credentials=self.credentials, settings=self._settings, surroundings=self.surroundings
+        )
+
+    def _clean_up(self, offset: OffsetRecord) -> None:
         """Deletes the shuffle files of the batch. The cleanup of the next batch takes what remains."""
-        url = plan_url(batch_url(self.pipeline, end.offset, backfill_id=None))
         try:
-            clean_up_finished(
-                BatchReference(
-                    plan_url=url,
-                    credentials=self.credentials,
-                    settings=self._settings,
-                    surroundings=self.surroundings,
-                )
-            )
+            clean_up_finished(self._reference(offset))
         except IcefloeError as error:
-            logger.warning("the batch is abandoned, but its shuffle files remain: %s", error)
+            logger.warning("the batch has ended, but its shuffle files remain: %s", error)

@@ -18,7 +18,7 @@ from icefloe.iceberg.catalog.catalogs import reload_table
 from icefloe.pipeline.model import Pipeline
 from icefloe.units import now_text
 
-__all__ = ["load_status", "publish_empty_end", "publish_status", "publish_trouble"]
+__all__ = ["load_status", "publish_end", "publish_status", "publish_trouble"]
 
 logger = logging.getLogger(__name__)
 
@@ -61,8 +61,8 @@ def publish_trouble(checkpoint: Checkpoint, pipeline: Pipeline, trouble: Trouble
         checkpoint.put_status(dump_document(before.with_trouble(trouble)))
 
 
-def publish_empty_end(checkpoint: Checkpoint, pipeline: Pipeline, commit: CommitRecord) -> None:
-    """Says in the status that the open batch ended without changes. The rest of it waits for the next plan."""
+def publish_end(checkpoint: Checkpoint, pipeline: Pipeline, commit: CommitRecord) -> None:
+    """Says in the status that the open batch was ended by hand. The rest of it waits for the next plan."""
     with _best_effort(pipeline):
         before = load_status(checkpoint)
         if before is not None:
