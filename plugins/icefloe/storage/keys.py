@@ -12,6 +12,12 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _RESERVED_END: Final = re.compile(r"#\d+\Z")
 
 
+class InvalidKeyError(TerminalError):
+    """Not every kind of store can hold a value under the key."""
+
+    key: str
+
+
 def check_key(key: str) -> str:
     """The key, if every kind of store can hold it.
 
@@ -19,10 +25,10 @@ def check_key(key: str) -> str:
     'offsets/7.json'
 
     Raises:
-        TerminalError: `check_folder` refuses it, or it ends with ``#`` and digits.
+        InvalidKeyError: `check_folder` refuses it, or it ends with ``#`` and digits.
     """
     if _RESERVED_END.search(key):
-        raise TerminalError(
+        raise InvalidKeyError(
             f"{key!r} cannot be the key of a stored object: '#' and digits at the end mark an unfinished write",
             key=key,
         )
@@ -33,10 +39,10 @@ def check_folder(folder: str) -> str:
     """The folder, if every kind of store can hold keys below it.
 
     Raises:
-        TerminalError: an empty, ``.`` or ``..`` segment, or a control character.
+        InvalidKeyError: an empty, ``.`` or ``..`` segment, or a control character.
     """
     if _CONTROL.search(folder) or any(segment in ("", ".", "..") for segment in folder.split("/")):
-        raise TerminalError(
+        raise InvalidKeyError(
             f"{folder!r} cannot be the key of a stored object or a folder of them: expected segments joined by single "
             "slashes, none of them '.' or '..', and no control characters",
             key=folder,

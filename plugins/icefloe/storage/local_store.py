@@ -9,7 +9,7 @@ from obstore import exceptions
 from obstore import store as stores
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.storage.keys import join_url
+from icefloe.storage.keys import InvalidKeyError, join_url
 from icefloe.storage.object_store import ObjectStore
 from icefloe.storage.requests import RequestKind, Requests
 from icefloe.storage.store import KeyMissingError
@@ -87,6 +87,8 @@ class LocalStore(ObjectStore):
         try:
             with super()._asked(kind, action, key, number=number, is_look=is_look):
                 yield
+        except InvalidKeyError:
+            raise
         except TerminalError as error:
             # Somebody may remove the folder after obstore opened it. Then there is no value, whatever obstore says.
             if action == "read" and not self._folder.is_dir():
