@@ -57,6 +57,8 @@ def recorded_states(folder: Path) -> TableStates:
     states.go_back("deleted")
     _compact(table)
     states.keep("compacted")
+    table.append(*range(60, 70))
+    states.keep("refilled")
     return states
 
 
@@ -106,7 +108,7 @@ SCENARIOS = {
         Scenario(name="net", shown=["loaded", "deleted", "compacted"], keys={"changes": "net"}),
         Scenario(name="moves", shown=["loaded", "updated", "deleted"], keys={"columns": ["value", "word"]}),
         Scenario(name="inserts", shown=["updated", "appended", "deleted"]),
-        Scenario(name="nothing", shown=["deleted", "compacted", "compacted"]),
+        Scenario(name="nothing", shown=["deleted", "compacted", "refilled"]),
         Scenario(name="reload", shown=["loaded", "expired", "last"], keys={"on_gap": "reload"}),
         Scenario(name="damaged", shown=["loaded", "updated", "appended"], is_damaged=True),
         Scenario(name="backfill", shown=["loaded", "updated", "updated"], is_backfill=True),
