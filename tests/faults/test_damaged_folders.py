@@ -26,7 +26,8 @@ def states(tmp_path_factory: pytest.TempPathFactory) -> TableStates:
 
 
 def delete_all(shuffle: Path, chosen: Path) -> None:
-    shutil.rmtree(shuffle)
+    # Threads of the run write meanwhile.
+    shutil.rmtree(shuffle, ignore_errors=True)
 
 
 def delete(shuffle: Path, chosen: Path) -> None:
@@ -95,7 +96,7 @@ def test_a_folder_that_is_damaged_at_some_document_costs_a_run_at_most(
 
 @pytest.mark.extended
 @pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("name", ["load", "changes", "moves"])
+@pytest.mark.parametrize("name", ["load", "changes"])
 def test_a_folder_that_is_damaged_at_any_document_costs_a_run_at_most(
     name: str, damage: Callable[[Path, Path], None], tmp_path: Path, states: TableStates
 ) -> None:
