@@ -169,7 +169,8 @@ def _add_abandon(commands: Commands) -> None:
         "abandon",
         "give up an open batch",
         "Ends the open batch without changes, if readers have seen nothing of it. Its number is not used again, and "
-        "the next batch begins where it began. Asks neither catalog nor table.",
+        "the next batch begins where it began. A batch that readers see is recorded as done instead. Asks neither "
+        "catalog nor table.",
         "icefloe abandon flights_changes --dry-run\n  icefloe abandon flights_changes --yes",
     )
     _add_consent(abandon)
