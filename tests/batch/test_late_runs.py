@@ -12,15 +12,16 @@ from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.context.finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.context.running_batch import BatchCommittedError, RunningBatch
 from icefloe.batch.map.write_map_output import write_map_output
-from icefloe.batch.open.open_batch import next_batch, record_batch
+from icefloe.batch.open.open_batch import next_batch
 from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.open.record_batch import record_batch
 from icefloe.batch.open.recorded_pipeline import pipeline_record
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.status.publish_status import publish_status
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.identity import Identity
-from icefloe.checkpoint.log import BatchNotOpenError
+from icefloe.checkpoint.order import BatchNotOpenError
 from icefloe.checkpoint.ownership import OtherOwnerError
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError

@@ -201,7 +201,7 @@ GUARDS: Final = (
     Mutation(
         name="a batch may be opened over an open one",
         path="checkpoint/log.py",
-        before="                self._refuse_another_beginning(record, self._committed_before(number))",
+        before="                refuse_another_beginning(record, self._committed_before(number), url=self.url)",
         after="                pass",
         suite=_CHECKPOINT,
     ),
@@ -214,9 +214,9 @@ GUARDS: Final = (
     ),
     Mutation(
         name="a run commits a batch of a checkpoint that was deleted",
-        path="checkpoint/log.py",
-        before="        if offset is not None and offset.checkpoint_id != record.checkpoint_id:",
-        after="        if False:",
+        path="checkpoint/order.py",
+        before="    if offset is not None and offset.checkpoint_id != record.checkpoint_id:",
+        after="    if False:",
         suite=("tests/batch/test_late_runs.py",),
     ),
     Mutation(

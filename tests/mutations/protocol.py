@@ -11,7 +11,7 @@ _STOPPED: Final = ("tests/faults/test_stopped_runs.py",)
 PROTOCOL: Final = (
     Mutation(
         name="a batch may follow another end than that of the batch before",
-        path="checkpoint/log.py",
+        path="checkpoint/order.py",
         before="if record.follows != ended:",
         after="if False:",
         suite=("tests/checkpoint/test_log.py",),
@@ -84,7 +84,7 @@ PROTOCOL: Final = (
         path="batch/open/open_batch.py",
         before="batch_number=view.next_number,\n",
         after="batch_number=session.checkpoint.look().next_number,\n",
-        further=(Edit(path="checkpoint/log.py", before="if record.follows != ended:", after="if False:"),),
+        further=(Edit(path="checkpoint/order.py", before="if record.follows != ended:", after="if False:"),),
         suite=_STOPPED,
     ),
     Mutation(

@@ -62,9 +62,8 @@ def test_no_groups_are_no_file(folder):
 
 
 def test_a_local_disk_that_fails_is_named(tmp_path):
-    with pytest.raises(TransientError, match=r"cannot keep the changes of a task in .*/gone .*TMPDIR to") as caught:
+    with pytest.raises(TransientError, match=r"cannot keep the changes of a task in .*/gone .*TMPDIR to a"):
         write_parquet_files(tmp_path / "gone", SCHEMA, groups(10), target_file_bytes=None)
-    assert caught.value.path == str(tmp_path / "gone")
 
 
 @pytest.mark.filterwarnings("error")

@@ -4,45 +4,22 @@ from dataclasses import replace
 from typing import Final
 
 from icefloe.checkpoint.cursor import Cursor
+from icefloe.checkpoint.order import OpenBatchError, refuse_another_beginning, refuse_another_range
 from icefloe.checkpoint.ownership import Ownership
 from icefloe.checkpoint.record_keys import PIPELINE, STATUS, backfill_prefix, commit_key, offset_key, report_key
 from icefloe.checkpoint.record_store import CheckpointGapError, RecordStore, last_present
 from icefloe.checkpoint.records import CommitRecord, OffsetRecord, OwnerRecord, PipelineRecord, Writer
 from icefloe.checkpoint.view import CheckpointView
-from icefloe.errors import TerminalError, TransientError
+from icefloe.errors import TerminalError
 from icefloe.storage.store import KeyMissingError, Store
 
 __all__ = ["Checkpoint"]
 
 _MOST_BATCHES: Final = 2**32
-
-
 _RESTORE: Final = (
     "restore it from the store's versions or a backup and let no rule expire its objects, or start again under "
     "another name and sink.path"
 )
-
-
-class OpenBatchError(TransientError):
-    """A batch cannot be opened while another is open."""
-
-    url: str
-    batch_number: int
-    open_batch_number: int
-
-
-class BatchNotOpenError(TerminalError):
-    """A batch that was not opened, or was opened differently, cannot be committed."""
-
-    url: str
-    batch_number: int
-
-
-class CursorMovedError(TransientError):
-    """A batch does not begin at the end of the batch before it."""
-
-    url: str
-    batch_number: int
 
 
 class Checkpoint:
@@ -150,7 +127,7 @@ class Checkpoint:
         if not self._is_opened(number):
             self._refuse_reopening(number)
             if number > 0:
-                self._refuse_another_beginning(record, self._committed_before(number))
+                refuse_another_beginning(record, self._committed_before(number), url=self.url)
             self.refuse_other(record.opened_by or Writer())
         return self._records.create(record, offset_key(number))
 
@@ -167,26 +144,11 @@ class Checkpoint:
         """
         number = record.batch_number
         offset = self.offset(number)
-        # Batch 3 of the checkpoint that was deleted is not batch 3 of the one that was made since under the same URL.
-        if offset is not None and offset.checkpoint_id != record.checkpoint_id:
-            raise BatchNotOpenError(
-                f"batch {number} of {self.url} was opened with the checkpoint {offset.checkpoint_id}, and this run "
-                f"delivered it with {record.checkpoint_id}: the checkpoint was deleted and made again meanwhile, so "
-                "this run has nothing to commit; start the pipeline again",
-                url=self.url,
-                batch_number=number,
-            )
-        if offset is None or _range(offset) != _range(record):
-            opened = "it was never opened" if offset is None else f"it was opened {_range(offset)}"
-            raise BatchNotOpenError(
-                f"batch {number} of {self.url} cannot be committed {_range(record)}: {opened} "
-                f"({self._records.url_of(offset_key(number))}); see whether two releases or checkpoints were mixed",
-                url=self.url,
-                batch_number=number,
-            )
+        refuse_another_range(record, offset, url=self.url, offset_url=self._records.url_of(offset_key(number)))
         # What a reset recorded counts until the next reset, so each commit behind it names it.
-        if offset.follows is not None and offset.follows.pipeline_since is not None:
-            record = replace(record, version=3, pipeline_since=offset.follows.pipeline_since)
+        follows = None if offset is None else offset.follows
+        if follows is not None and follows.pipeline_since is not None:
+            record = replace(record, version=3, pipeline_since=follows.pipeline_since)
         return self._close(record)
 
     def create_empty_commit(self, record: CommitRecord) -> CommitRecord:
@@ -279,17 +241,6 @@ class Checkpoint:
             key=key,
         )
 
-    def _refuse_another_beginning(self, record: OffsetRecord, before: CommitRecord) -> None:
-        """Stops a batch that was not decided from the end of the batch before."""
-        ended = before.end
-        if record.follows != ended:
-            raise CursorMovedError(
-                f"batch {record.batch_number} of {self.url} was planned to follow {_end(record.follows)}, but batch "
-                f"{before.batch_number} ended at {_end(ended)}: another run was faster; run again",
-                url=self.url,
-                batch_number=record.batch_number,
-            )
-
     def _refuse_reopening(self, number: int) -> None:
         """Stops a new beginning if somebody, or a rule that expires old objects, removed the first records."""
         # A checkpoint without offsets/0.json looks like one that never began, and the whole table would be delivered
@@ -304,16 +255,3 @@ class Checkpoint:
                 url=self.url,
                 key=key,
             )
-
-
-def _range(record: OffsetRecord | CommitRecord) -> str:
-    part = record.spec.load_part if isinstance(record, OffsetRecord) else record.load_part
-    files = "" if part is None else f", {part}"
-    return f"after {record.after_snapshot_id} up to {record.up_to_snapshot_id}{files}"
-
-
-def _end(cursor: Cursor | None) -> str:
-    if cursor is None:
-        return "nothing"
-    part = "" if cursor.load_part is None else f", {cursor.load_part} of its load"
-    return f"snapshot {cursor.snapshot_id}{part}"

@@ -8,8 +8,7 @@ import io
 import tempfile
 import uuid
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -20,17 +19,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
-from icefloe.errors import TransientError, one_line
 from icefloe.shuffle.block_file import BlockFile, BlockFileWriter, SpilledRun, merge_runs, write_rows
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.index_file import encode_index
 from icefloe.shuffle.map_output_log import MapOutputLog
 from icefloe.shuffle.map_output_record import MapOutputRecord, StoredFile, schema_fingerprint
 from icefloe.shuffle.statistics_file import PartitionStatistics, encode_statistics
+from icefloe.storage.local_folders import on_local_disk
 from icefloe.storage.store import Store
 
 __all__ = ["MapOutputWriter", "MapTaskCounts", "new_attempt"]
 
+_CANNOT_KEEP: Final = "the spill files of a map task cannot be written"
 _LARGEST_BUFFER_BYTES: Final = 1 << 30
 """Arrow's strings take 32-bit offsets: what is buffered must fit into one batch."""
 _ENTRIES_MERGED_AT: Final = 1 << 18
@@ -193,7 +193,7 @@ class MapOutputWriter:
         else:
             self._spill()
             path = self._next_folder() / "output.blocks"
-            with _local_disk(), path.open("wb") as file:
+            with on_local_disk(_CANNOT_KEEP), path.open("wb") as file:
                 writer = BlockFileWriter(file, self._num_partitions)
                 merge_runs(writer, self._runs)
                 block_file = writer.finish()
@@ -206,7 +206,7 @@ class MapOutputWriter:
 
     def _spill(self) -> None:
         path = self._next_folder() / "runs.blocks"
-        with _local_disk(), path.open("ab") as file:
+        with on_local_disk(_CANNOT_KEEP), path.open("ab") as file:
             start = file.tell()
             self._runs.append(SpilledRun(path=path, start=start, blocks=self._write_buffered(file, is_spill=True)))
 
@@ -226,18 +226,7 @@ class MapOutputWriter:
     def _next_folder(self) -> Path:
         """The next spill folder in turn."""
         if len(self._folders) < len(self._spill_folders):
-            with _local_disk():
+            with on_local_disk(_CANNOT_KEEP):
                 parent = self._spill_folders[len(self._folders)]
                 self._folders.append(tempfile.TemporaryDirectory(prefix="icefloe-", dir=parent))
         return Path(self._folders[len(self._runs) % len(self._folders)].name)
-
-
-@contextmanager
-def _local_disk() -> Iterator[None]:
-    """Turns errors of the local disk into an error that may go away on retry."""
-    try:
-        yield
-    except OSError as cause:
-        raise TransientError(
-            f"the spill files of a map task cannot be written: {one_line(cause)}; free local disk"
-        ) from cause

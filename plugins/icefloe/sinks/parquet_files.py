@@ -7,9 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from icefloe.errors import TerminalError, TransientError, one_line
+from icefloe.errors import TerminalError
 from icefloe.sinks.row_groups import GROUP_ROWS
 from icefloe.storage.keys import join_url
+from icefloe.storage.local_folders import on_local_disk
 from icefloe.storage.store import KeyMissingError, Store
 
 
@@ -29,13 +30,8 @@ def write_parquet_files(
     Raises:
         TransientError: the local disk is full or fails.
     """
-    try:
+    with on_local_disk(f"cannot keep the changes of a task in {folder} until they are whole"):
         return _write_files(folder, schema, groups, target_file_bytes)
-    except OSError as cause:
-        raise TransientError(
-            f"cannot keep the changes of a task in {folder} until they are whole: {one_line(cause)}; free space there, "
-            "or set SPARK_LOCAL_DIRS or TMPDIR to a larger disk", path=str(folder),
-        ) from cause  # fmt: skip
 
 
 def read_parquet(store: Store, key: str) -> Iterator[pa.RecordBatch]:

@@ -4,7 +4,7 @@ import pytest
 from pyiceberg.table import Table
 
 from icefloe.batch.commit.report import BatchReport
-from icefloe.batch.open.open_batch import find_work
+from icefloe.batch.open.find_work import find_work
 from icefloe.batch.status.publish_status import load_status, publish_status
 from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.errors import TerminalError

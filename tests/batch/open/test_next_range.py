@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pyiceberg.table import Table
 
-from icefloe.batch.open.open_batch import find_work
+from icefloe.batch.open.find_work import find_work
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.flow import Route

@@ -8,8 +8,10 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType, StructType
 
-from icefloe.batch.open.open_batch import find_work, next_batch, record_batch
+from icefloe.batch.open.find_work import find_work
+from icefloe.batch.open.open_batch import next_batch
 from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.open.record_batch import record_batch
 from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
 from icefloe.errors import TerminalError
 from icefloe.flow import Route

@@ -2,7 +2,9 @@
 
 Read in this order:
 
-- `open_batch`: resumes the open batch, or decides the next range and records it
+- `find_work`: a look for work, which the sensor asks for again and again
+- `open_batch`: the open batch, or a new one with the next range
+- `record_batch`: records the batch before any work on it, and whose its places are
 - `next_range`: the snapshots of a pipeline's next batch
 - `batch_bounds`: as many steps as fit into a batch, or a part of a load
 - `range_request`: a range that somebody requests
@@ -15,10 +17,12 @@ Read in this order:
 
 __all__ = [
     "cores",
+    "find_work",
     "identity_policy",
     "occupied_sink",
     "open_batch",
     "pin",
     "range_request",
+    "record_batch",
     "recorded_pipeline",
 ]

@@ -1,22 +1,20 @@
-"""Opening a batch: an open batch is resumed; otherwise the next range is decided and recorded before any work."""
+"""The batch to work on: the open one, or a new one with the next range. Nothing is written here."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from icefloe.batch.context.folder_marker import mark_folder
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.cores import available_cores
 from icefloe.batch.open.identity_policy import choose_identity, has_row_ids, kept_identity
 from icefloe.batch.open.next_range import next_range
 from icefloe.batch.open.range_request import RangeRequest, backfill_id, plan_request
-from icefloe.batch.open.recorded_pipeline import pipeline_record, refuse_other_meaning, tuning_warnings
+from icefloe.batch.open.recorded_pipeline import refuse_other_meaning, tuning_warnings
 from icefloe.checkpoint.batch_spec import PLANNER_VERSION, BatchSpec
 from icefloe.checkpoint.identity import Identity
-from icefloe.checkpoint.records import OffsetRecord, OwnerRecord, format_of
+from icefloe.checkpoint.records import OffsetRecord, format_of
 from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import TerminalError
-from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.steps.steps import SnapshotRange
@@ -27,23 +25,9 @@ from icefloe.pipeline.recorded_configuration import result_configuration
 from icefloe.units import now_text
 from icefloe.version import VERSION
 
-__all__ = ["NextBatch", "Work", "claim_places", "find_work", "next_batch", "record_batch", "requested_batch"]
+__all__ = ["NextBatch", "next_batch", "requested_batch"]
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """The work that a pipeline has to do, for the sensor."""
-
-    has_open_batch: bool
-    has_new_snapshot: bool
-    head_snapshot_id: int | None
-
-    @property
-    def is_due(self) -> bool:
-        """True if a batch can be opened or resumed."""
-        return self.has_open_batch or self.has_new_snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,24 +46,6 @@ class NextBatch:
     offset: OffsetRecord
     is_resumed: bool
     warnings: tuple[str, ...] = ()
-
-
-def find_work(session: PipelineSession) -> Work:
-    """Looks for work: an open batch, an incomplete load, or a branch that has moved since the cursor.
-
-    This takes a few look-ups in the checkpoint.
-    """
-    head = History.of(session.table).head(session.pipeline.branch)
-    head_id = None if head is None else head.snapshot_id
-    view = session.checkpoint.look()
-    cursor = view.cursor
-    if cursor is None or cursor.is_beginning:
-        # Under from_now an empty table is work too: a batch without rows places the cursor before its first snapshot.
-        # Otherwise the first run after that snapshot would place it behind the first rows.
-        has_new = head_id is not None or session.pipeline.initial_load == "from_now"
-    else:
-        has_new = head_id != cursor.snapshot_id or cursor.load_part is not None
-    return Work(has_open_batch=view.opened is not None, has_new_snapshot=has_new, head_snapshot_id=head_id)
 
 
 def next_batch(
@@ -138,66 +104,6 @@ def requested_batch(session: PipelineSession, request: RangeRequest, *, cores: i
         # A backfill is one batch, whatever was delivered meanwhile: it follows nothing, so its number is always 0.
         view = replace(backfill.checkpoint.look(), cursor=None, opened=None)
         return _new(backfill, table, view, snapshots, cores)
-
-
-def record_batch(batch: NextBatch, *, digest_of: Callable[[BatchSpec], str] | None = None) -> OffsetRecord:
-    """Records a batch before any work on it. If another run was first, the record of that run counts.
-
-    Args:
-        batch: to open or to resume.
-        digest_of: returns the digest of the plan for a specification. The recorded specification may have another
-            identity than the batch, if another run was first to record the pipeline.
-
-    Raises:
-        OtherOwnerError: the checkpoint belongs to another owner.
-        PathClaimedError: the sink's path belongs to another checkpoint.
-        ConfigurationChangedError: another run was first, with keys that change the result.
-    """
-    session, checkpoint = batch.session, batch.session.checkpoint
-    # The order counts: whoever owns the checkpoint marks its shuffle folder and claims the sink, then records what the
-    # pipeline is, then the batch. A run that is killed in between leaves only what its own next try finds again. The
-    # first file of a batch comes after its record, so that nobody takes it for a file without a batch.
-    owner = claim_places(session, batch.offset.checkpoint_id)
-    if batch.is_resumed:
-        return batch.offset
-    recorded = checkpoint.create_pipeline(
-        pipeline_record(session, batch.offset.spec.identity, checkpoint_id=owner.checkpoint_id), batch.offset.follows
-    )
-    refuse_other_meaning(session, recorded)
-    spec = replace(batch.offset.spec, identity=recorded.identity.named_as(batch.offset.spec.identity))
-    plan_digest = None if digest_of is None else digest_of(spec)
-    return checkpoint.create_offset(
-        replace(batch.offset, checkpoint_id=owner.checkpoint_id, spec=spec, plan_digest=plan_digest)
-    )
-
-
-def claim_places(session: PipelineSession, new_id: str | None) -> OwnerRecord:
-    """Makes the checkpoint, its shuffle folder and the sink the pipeline's own; returns the owner's record.
-
-    Args:
-        session: session of the pipeline.
-        new_id: id of the checkpoint, if it has none yet.
-
-    Raises:
-        OtherOwnerError: the checkpoint belongs to another owner.
-        PathClaimedError: the sink's path belongs to another checkpoint.
-    """
-    owner = _claimed(session, new_id)
-    mark_folder(session.open_storage(session.folder_url(owner.checkpoint_id)), session.marker(owner.checkpoint_id))
-    session.sink.claim(owner=owner.checkpoint_id, pipeline=session.pipeline.name, table=session.pipeline.table)
-    return owner
-
-
-def _claimed(session: PipelineSession, new_id: str | None) -> OwnerRecord:
-    """The owner's record; a backfill belongs to the owner of its pipeline, whoever began it."""
-    takes_over = session.takes_over
-    if session.backfill_id is not None:
-        pipeline = replace(session, backfill_id=None).checkpoint
-        if not takes_over:
-            pipeline.refuse_other(session.writer)
-        owner = pipeline.owner()
-        takes_over = takes_over or (owner is not None and owner.writer.owner == session.writer.owner)
-    return session.checkpoint.claim_for(session.writer, takes_over=takes_over, new_id=new_id)
 
 
 def _next(session: PipelineSession, view: CheckpointView, cores: int | None) -> NextBatch | None:

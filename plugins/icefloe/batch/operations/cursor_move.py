@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from icefloe.batch.commit.empty_end import EmptyEnd, end_without_changes, unfinished_end
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.identity_policy import choose_identity, has_row_ids
-from icefloe.batch.open.open_batch import claim_places
+from icefloe.batch.open.record_batch import claim_places
 from icefloe.batch.open.recorded_pipeline import pipeline_record, refuse_other_meaning
 from icefloe.batch.status.publish_status import publish_status
 from icefloe.checkpoint.batch_spec import BatchSpec

@@ -8,9 +8,10 @@ from icefloe.batch.commit.empty_end import end_without_changes, unfinished_end
 from icefloe.batch.commit.report import BatchReport, load_report
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.open.open_batch import NextBatch, next_batch, record_batch, requested_batch
+from icefloe.batch.open.open_batch import NextBatch, next_batch, requested_batch
 from icefloe.batch.open.pin import pin_pending, try_to_pin
 from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.open.record_batch import record_batch
 from icefloe.batch.plan.write_plan import found_plan, write_plan
 from icefloe.batch.plan_document import Plan
 from icefloe.checkpoint.view import CheckpointView

@@ -8,7 +8,8 @@ from icefloe.batch.context.batch_folder import load_plan
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.fenced_store import FencedStore, taken_back_if_over
 from icefloe.batch.open.occupied_sink import refuse_occupied_sink
-from icefloe.batch.open.open_batch import NextBatch, record_batch
+from icefloe.batch.open.open_batch import NextBatch
+from icefloe.batch.open.record_batch import record_batch
 from icefloe.batch.phase_record import PhaseTally, record_phase
 from icefloe.batch.plan.make_plan import PlannedBatch
 from icefloe.batch.plan.plan_of_batch import plan_of, refuse_excessive_scan

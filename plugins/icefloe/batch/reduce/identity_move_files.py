@@ -1,8 +1,7 @@
 """Rows whose selected columns stayed the same but whose identity changed: hashed, spilled, split by range."""
 
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -13,10 +12,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
-from icefloe.errors import TransientError, one_line
 from icefloe.shuffle.blocks import decode_block, encode_block
 from icefloe.shuffle.reduce_ids import order_by_reduce_id, reduce_ids
+from icefloe.storage.local_folders import on_local_disk
 
+_CANNOT_KEEP: Final = "coalesce cannot keep the rows that it compares on local disk"
 _MAX_BYTES: Final = 1 << 31
 _SCHEMA: Final = pa.schema(
     [
@@ -131,7 +131,7 @@ class IdentityMoveFiles:
     """
 
     def __init__(self, folder: Path | None) -> None:
-        with _local_disk():
+        with on_local_disk(_CANNOT_KEEP):
             self._folder = tempfile.TemporaryDirectory(prefix="icefloe-", dir=folder)
 
     def __enter__(self) -> Self:
@@ -145,7 +145,7 @@ class IdentityMoveFiles:
 
     def add(self, rows: IdentityMoves, numbers: NDArray[np.int32], count: int) -> None:
         """Adds rows under the number that each has, below ``count``."""
-        with _local_disk():
+        with on_local_disk(_CANNOT_KEEP):
             for number, part in rows.split(numbers, count).items():
                 part.append_to(self._path(number))
 
@@ -156,14 +156,3 @@ class IdentityMoveFiles:
 
     def _path(self, number: int) -> Path:
         return Path(self._folder.name) / str(number)
-
-
-@contextmanager
-def _local_disk() -> Iterator[None]:
-    """Turns errors of the local disk into an error that may go away on retry."""
-    try:
-        yield
-    except OSError as cause:
-        raise TransientError(
-            f"coalesce cannot keep the rows that it compares on local disk: {one_line(cause)}; free space there"
-        ) from cause

@@ -15,7 +15,7 @@ from icefloe.batch.context.finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.context.job_error import JobError, load_job_error
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.open.open_batch import Work, find_work
+from icefloe.batch.open.find_work import Work, find_work
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.plan.open_and_plan import OpenedBatch, open_and_plan
 from icefloe.batch.run.phases import run_phase

@@ -14,7 +14,7 @@ from icefloe.orchestration.tasks.pipeline_facts import pipeline_to_mapping
 from icefloe.pipeline.model import Pipeline
 
 if TYPE_CHECKING:
-    from icefloe.batch.open.open_batch import Work
+    from icefloe.batch.open.find_work import Work
 
 __all__ = ["TableSnapshotSensor"]
 

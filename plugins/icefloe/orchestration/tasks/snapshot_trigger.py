@@ -21,7 +21,7 @@ from icefloe.outgoing import filter_root_logs, outgoing_errors
 from icefloe.pipeline.model import Pipeline
 
 if TYPE_CHECKING:
-    from icefloe.batch.open.open_batch import Work
+    from icefloe.batch.open.find_work import Work
 
 _MAX_FAILED_POLLS: Final = 10
 _LOOKS_AT_ONCE: Final = 8

@@ -1,0 +1,40 @@
+"""A look for work, without a plan: the sensor asks for it again and again."""
+
+from dataclasses import dataclass
+
+from icefloe.batch.context.session import PipelineSession
+from icefloe.iceberg.history.history import History
+
+__all__ = ["Work", "find_work"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """The work that a pipeline has to do, for the sensor."""
+
+    has_open_batch: bool
+    has_new_snapshot: bool
+    head_snapshot_id: int | None
+
+    @property
+    def is_due(self) -> bool:
+        """True if a batch can be opened or resumed."""
+        return self.has_open_batch or self.has_new_snapshot
+
+
+def find_work(session: PipelineSession) -> Work:
+    """Looks for work: an open batch, an incomplete load, or a branch that has moved since the cursor.
+
+    This takes a few look-ups in the checkpoint.
+    """
+    head = History.of(session.table).head(session.pipeline.branch)
+    head_id = None if head is None else head.snapshot_id
+    view = session.checkpoint.look()
+    cursor = view.cursor
+    if cursor is None or cursor.is_beginning:
+        # Under from_now an empty table is work too: a batch without rows places the cursor before its first snapshot.
+        # Otherwise the first run after that snapshot would place it behind the first rows.
+        has_new = head_id is not None or session.pipeline.initial_load == "from_now"
+    else:
+        has_new = head_id != cursor.snapshot_id or cursor.load_part is not None
+    return Work(has_open_batch=view.opened is not None, has_new_snapshot=has_new, head_snapshot_id=head_id)
