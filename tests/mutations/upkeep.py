@@ -10,6 +10,7 @@ SURVEY: Final = ("tests/batch/sweep/test_survey.py",)
 SINKS: Final = ("tests/batch/sweep/test_sink_files.py",)
 FORMAT_1: Final = ("tests/batch/sweep/test_format_1.py",)
 PINS: Final = ("tests/batch/open/test_pin.py", "tests/iceberg/history/test_pins.py")
+GAPS: Final = ("tests/batch/open/test_pins_before_a_gap.py",)
 
 UPKEEP: Final = (
     Mutation(
@@ -77,7 +78,7 @@ UPKEEP: Final = (
     ),
     Mutation(
         name="the snapshot that a pipeline goes on from is not pinned",
-        path="iceberg/history/pins.py",
+        path="iceberg/history/held_snapshots.py",
         before="return (*self.lineage, *self.further)",
         after="return (*self.lineage[:-1], *self.further)",
         suite=PINS,
@@ -95,5 +96,26 @@ UPKEEP: Final = (
         before="if has_branch and not new_tags:",
         after="if False:",
         suite=PINS,
+    ),
+    Mutation(
+        name="what is pinned before a gap is not delivered",
+        path="batch/open/next_range.py",
+        before="return _before_gap(table, pipeline, cursor, pins) or",
+        after="return",
+        suite=GAPS,
+    ),
+    Mutation(
+        name="pins behind the cursor lead back to the past",
+        path="iceberg/history/pins.py",
+        before="return end_id if is_ahead else None",
+        after="return end_id",
+        suite=("tests/iceberg/history/test_pins.py",),
+    ),
+    Mutation(
+        name="pins move on behind a gap",
+        path="iceberg/history/held_snapshots.py",
+        before="if pinned_end_id is not None:",
+        after="if False:",
+        suite=GAPS,
     ),
 )

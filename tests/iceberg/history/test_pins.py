@@ -4,8 +4,9 @@ import pytest
 from pyiceberg.table.refs import SnapshotRef
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
+from icefloe.iceberg.history.held_snapshots import HeldSnapshots
 from icefloe.iceberg.history.history import History
-from icefloe.iceberg.history.pins import HeldSnapshots, PinMoves, PinNames, PinnedRefs, pin_moves
+from icefloe.iceberg.history.pins import PinMoves, PinNames, PinnedRefs, pin_moves
 
 NAMES = PinNames.of("flights", "0123456789abcdef")
 
@@ -50,6 +51,23 @@ def test_behind_a_gap_nothing_is_pinned_any_more(oldest_parent: int | None) -> N
     held = HeldSnapshots.of(history, "main", since_id=99)
     assert held.snapshot_ids == ()
     assert pin_moves(PinnedRefs(tagged={NAMES.tag(7): 7}), held, NAMES) is None
+
+
+def test_behind_a_gap_the_way_to_the_last_pin_is_held_with_what_is_there_after_it() -> None:
+    history = history_of({**LINE, 6: None, 7: 6}, 7)
+    held = HeldSnapshots.of(history, "main", since_id=2, further=[3], pinned_end_id=4)
+    assert (held.head_id, held.lineage, held.further) == (4, (4, 3, 2), (6, 7))
+
+
+@pytest.mark.parametrize(("delivered", "end"), [(1, 3), (2, 3), (3, None), (4, None), (7, 3)])
+def test_pins_lead_on_from_what_they_were_set_for(delivered: int, end: int | None) -> None:
+    tags = {NAMES.tag(each): each for each in (2, 3, 7)}
+    found = PinnedRefs(branch_head_id=3, kept_snapshots=2, tagged=tags)
+    assert found.end_after(delivered, history_of({**LINE, 7: 1}, 4)) == end
+
+
+def test_pins_without_a_branch_lead_nowhere() -> None:
+    assert PinnedRefs(tagged={NAMES.tag(2): 2}).end_after(2, history_of(LINE, 4)) is None
 
 
 def test_after_a_rollback_it_needs_the_state_that_was_left_too() -> None:

@@ -6,10 +6,11 @@ from typing import Final, Literal
 
 from icefloe.batch.open.batch_bounds import first_within, next_part
 from icefloe.checkpoint.cursor import Cursor
-from icefloe.iceberg.history.history import ExpiredHistoryError
+from icefloe.iceberg.history.history import ExpiredHistoryError, NotAnAncestorError
 from icefloe.iceberg.history.lag import lag
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.passage import Passage, find_passage
+from icefloe.iceberg.history.pins import PinnedRefs
 from icefloe.iceberg.history.tag_moves import find_tag_passage
 from icefloe.iceberg.steps.steps import SnapshotRange
 from icefloe.pipeline.model import Pipeline
@@ -20,20 +21,24 @@ _CONTINUOUS: Final = "@continuous"
 _LOADS: Final[dict[str, Literal["full", "from_earliest"]]] = {"full": "full", "from_earliest": "from_earliest"}
 
 
-def next_range(table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None) -> SnapshotRange | None:
+def next_range(
+    table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None, *, pins: PinnedRefs | None = None
+) -> SnapshotRange | None:
     """The range after the cursor, or the range of the initial load; None if the branch or tag has not moved.
 
     The range ends when a bound of a batch is reached, but never inside a commit. The first commit is taken whatever its
     size. A load is cut between data files. The next batches go on with it, at its snapshot, until it is complete.
+    Before a gap in the history, the range goes as far as the pins hold it. ``on_gap`` decides about the gap itself.
 
     Args:
         table: as loaded.
         pipeline: its ``initial_load``, ``on_gap``, ``on_rollback`` and bounds of a batch decide.
         cursor: None before the first batch. A cursor at the beginning leads to the initial load too.
+        pins: branch and tags by which the pipeline keeps snapshots; None: it has none.
 
     Raises:
         ExpiredHistoryError: ``on_gap`` is ``fail``, and the cursor's snapshot expired, or the snapshot of a load
-            expired before the load was complete.
+            expired before the load was complete. No pins lead further.
         TerminalError: see `find_passage`.
     """
     if cursor is not None and cursor.is_beginning:
@@ -49,7 +54,7 @@ def next_range(table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None) ->
             return _with_rest(snapshots, table, pipeline)
         passage = _passage(table, pipeline, cursor)
     except ExpiredHistoryError as gap:
-        return _across(gap, table, pipeline)
+        return _before_gap(table, pipeline, cursor, pins) or _across(gap, table, pipeline)
     if passage.up_to_snapshot_id == (None if cursor is None else cursor.snapshot_id):
         return None
     return _with_rest(first_within(passage, table, pipeline), table, pipeline)
@@ -68,6 +73,36 @@ def _passage(table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None) -> P
     return find_passage(
         table, branch=pipeline.branch, after_snapshot_id=cursor.snapshot_id, on_rollback=pipeline.on_rollback
     )
+
+
+def _before_gap(
+    table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None, pins: PinnedRefs | None
+) -> SnapshotRange | None:
+    """The range from the cursor to a gap, as far as pins hold it; None if there are none, or if it is delivered."""
+    # A tag is a state without a history, and a load reads one snapshot: pins that hold their start hold all of it.
+    if pins is None or cursor is None or cursor.snapshot_id is None or cursor.load_part is not None:
+        return None
+    end_id = None if table.history.is_tag(pipeline.branch) else pins.end_after(cursor.snapshot_id, table.history)
+    if end_id is None:
+        return None
+    try:
+        passage = find_passage(
+            table,
+            branch=pipeline.branch,
+            after_snapshot_id=cursor.snapshot_id,
+            up_to_snapshot_id=end_id,
+            was_head=True,
+            on_rollback=pipeline.on_rollback,
+        )
+    except (ExpiredHistoryError, NotAnAncestorError):
+        return None
+    warning = (
+        f"table {table.name} has lost changes after snapshot {end_id}, the last one that is pinned: they expired "
+        f"before a run saw them; batches go on up to it, and then on_gap: {pipeline.on_gap} decides"
+    )
+    logger.warning("%s: %s", pipeline.name, warning)
+    held = first_within(passage, table, pipeline)
+    return replace(held, warnings=(warning, *held.warnings))
 
 
 def _across(gap: ExpiredHistoryError, table: LoadedTable, pipeline: Pipeline) -> SnapshotRange:

@@ -8,6 +8,7 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.cores import available_cores
 from icefloe.batch.open.identity_policy import choose_identity, has_row_ids, kept_identity
 from icefloe.batch.open.next_range import next_range
+from icefloe.batch.open.pin import pinned_refs
 from icefloe.batch.open.range_request import RangeRequest, backfill_id, plan_request
 from icefloe.batch.open.recorded_pipeline import refuse_other_meaning, tuning_warnings
 from icefloe.checkpoint.batch_spec import PLANNER_VERSION, BatchSpec
@@ -115,7 +116,8 @@ def _next(session: PipelineSession, view: CheckpointView, cores: int | None) -> 
         refuse_other_meaning(session, view.pipeline)
     if view.opened is not None:
         return _resumed(session, table, view.opened)
-    snapshots = next_range(table, session.pipeline, view.cursor)
+    pins = pinned_refs(session, view) if session.pipeline.pin else None
+    snapshots = next_range(table, session.pipeline, view.cursor, pins=pins)
     return None if snapshots is None else _new(session, table, view, snapshots, cores)
 
 

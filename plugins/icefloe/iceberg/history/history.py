@@ -15,6 +15,7 @@ __all__ = [
     "MAIN",
     "ExpiredHistoryError",
     "History",
+    "NotAnAncestorError",
     "UnknownBranchError",
     "head",
     "is_replace",

@@ -62,6 +62,7 @@ def find_passage(
     branch: str = MAIN,
     after_snapshot_id: int | None = None,
     up_to_snapshot_id: int | None = None,
+    was_head: bool = False,
     load: Literal["changes", "full", "from_earliest"] = "changes",
     on_rollback: RollbackOption = "fail",
 ) -> Passage:
@@ -75,6 +76,8 @@ def find_passage(
         after_snapshot_id: exclusive; None: from the start of the table's history. It may have expired if it is still
             the parent of an existing snapshot, and the files that this snapshot removed still exist.
         up_to_snapshot_id: inclusive; None: the head of the branch.
+        was_head: the caller knows that the end was the branch's head once. It need not be proven by the history, which
+            expiry may have cut behind it.
         load: ``changes``: the commits of the range. ``full``: a landing at the end. ``from_earliest``: the commits
             since the oldest existing snapshot. Its state comes first as a landing, unless history starts with it. The
             last two need ``after_snapshot_id`` to be None.
@@ -93,7 +96,7 @@ def find_passage(
     if load != "changes" and after_snapshot_id is not None:
         raise ValueError(f"load={load!r} starts without a snapshot, found after_snapshot_id={after_snapshot_id}")
     finder = _Finder(table=table, branch=branch)
-    end = finder.end(up_to_snapshot_id)
+    end = table.history.snapshot(up_to_snapshot_id) if was_head and up_to_snapshot_id else finder.end(up_to_snapshot_id)
     if end is None:
         return finder.nowhere(after_snapshot_id)
     if load == "full":

@@ -9,6 +9,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.update.snapshot import ManageSnapshots
 
 from icefloe.iceberg.catalog.table_refs import EVER_MS, commit_refs
+from icefloe.iceberg.history.held_snapshots import HeldSnapshots
 from icefloe.iceberg.history.history import History
 
 __all__ = ["PinNames", "PinnedRefs", "let_go", "may_have_pins", "pin"]
@@ -46,58 +47,6 @@ class PinNames:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldSnapshots:
-    """The snapshots that a pipeline still needs.
-
-    Attributes:
-        head_id: head of the pipeline's branch; None if that has no snapshot.
-        lineage: from the head back to where the pipeline goes on, newest first.
-        further: snapshots apart from that, such as a state that the branch was rolled back from.
-    """
-
-    head_id: int | None = None
-    lineage: tuple[int, ...] = ()
-    further: tuple[int, ...] = ()
-
-    @classmethod
-    def of(cls, history: History, branch: str, *, since_id: int | None, further: Iterable[int] = ()) -> Self:
-        """The snapshots from the place where a pipeline goes on, that one included, to the head of its branch.
-
-        None of them if there is a gap between the two: a pipeline that cannot go on must not hold up expiry for ever.
-
-        Args:
-            history: of the table.
-            branch: the pipeline's.
-            since_id: the snapshot that is delivered; its files show what later deletes removed. None: from the start.
-            further: snapshots of an open batch.
-
-        Raises:
-            UnknownBranchError: there is no such branch.
-        """
-        head = history.head(branch)
-        if head is None:
-            return cls()
-        # After a rollback the way leads over the newest ancestor that both have.
-        since = None if since_id is None else history.snapshots.get(since_id)
-        delivered = set() if since is None else {each.snapshot_id for each in history.lineage(since.snapshot_id)}
-        lineage = []
-        for snapshot in history.lineage(head.snapshot_id):
-            lineage.append(snapshot.snapshot_id)
-            if snapshot.snapshot_id in delivered or (since is None and snapshot.parent_snapshot_id == since_id):
-                break
-        else:
-            if since is None and since_id is not None:
-                return cls()
-        known = {each for each in (since_id, *further) if each is not None and each in history.snapshots}
-        return cls(head_id=head.snapshot_id, lineage=tuple(lineage), further=tuple(sorted(known - {*lineage})))
-
-    @property
-    def snapshot_ids(self) -> tuple[int, ...]:
-        """All of them."""
-        return (*self.lineage, *self.further)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedRefs:
     """The branches and tags of one pipeline, as a table has them.
 
@@ -131,6 +80,21 @@ class PinnedRefs:
     def names(self) -> Sequence[str]:
         """The tags."""
         return sorted(self.tagged)
+
+    def end_after(self, snapshot_id: int, history: History) -> int | None:
+        """The last snapshot to which these lead from the one that is delivered; None if they lead no further.
+
+        Args:
+            snapshot_id: the snapshot that is delivered.
+            history: of the table.
+        """
+        end_id = self.branch_head_id
+        if end_id is None or end_id == snapshot_id:
+            return None
+        # The pins may be older than the cursor, if a run was killed before it moved them. A tag tells them apart: the
+        # last move left tags only on what was not delivered then. It also covers a cursor that a rollback left behind.
+        is_ahead = snapshot_id in self.tagged.values() or history.is_ancestor(snapshot_id, end_id)
+        return end_id if is_ahead else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,8 +157,10 @@ def pin(table: Table, names: PinNames, *, branch: str, since_id: int | None, fur
 
     def change(loaded: Table) -> ManageSnapshots | None:
         history = History.of(loaded)
-        held = HeldSnapshots.of(history, branch, since_id=since_id, further=further)
-        moves = pin_moves(PinnedRefs.of(history, names), held, names)
+        found = PinnedRefs.of(history, names)
+        pinned_end_id = None if since_id is None else found.end_after(since_id, history)
+        held = HeldSnapshots.of(history, branch, since_id=since_id, further=further, pinned_end_id=pinned_end_id)
+        moves = pin_moves(found, held, names)
         return None if moves is None else _managed(loaded, names, moves)
 
     return PinnedRefs.of(History.of(commit_refs(table, change)), names)
