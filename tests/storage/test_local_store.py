@@ -4,7 +4,9 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -254,3 +256,22 @@ def test_a_fault_of_the_kernel_is_one_sentence_and_leaves_nothing(tmp_path, fold
     assert done.returncode != 0
     assert said in done.stderr.splitlines()[-1]
     assert names(folder) == ["ready"]
+
+
+def test_a_value_that_is_cut_while_it_is_read_gives_what_is_left(folder, store):
+    store.put("key", bytes(100))
+    is_over = Event()
+
+    def cut_and_fill():
+        while not is_over.is_set():
+            for size_bytes in (0, 100, 10, 100):
+                os.truncate(folder / "key", size_bytes)
+
+    with ThreadPoolExecutor() as pool:
+        cutting = pool.submit(cut_and_fill)
+        try:
+            found = {len(store.get("key")) for _ in range(2_000)}
+        finally:
+            is_over.set()
+        cutting.result()
+    assert found <= {0, 10, 100}

@@ -64,12 +64,12 @@ class ObjectStore(Store):
     def get(self, key: str) -> bytes:
         """The value; see `Store`."""
         with self._asked("get", "read", key):
-            answer = obstore.get(self._present(key), key)
-            # A large value is asked for again, by a client that waits longer. It still counts as one request.
-            if self._clients is None or answer.meta["size"] <= _MOST_AT_A_LOOK_BYTES:
-                return bytes(answer.bytes())
+            value = self._look_at(key)
+            if value is not None:
+                return value
+        # It is asked for again, by a client that waits longer. It still counts as one request.
         with self._asked("get", "read", key, number=0, is_look=False):
-            return bytes(obstore.get(self._clients.downloads, key).bytes())
+            return bytes(obstore.get(self._downloads(key), key).bytes())
 
     def get_ranges(self, key: str, ranges: Sequence[ByteRange]) -> list[bytes]:
         """Parts of the value; see `Store`."""
@@ -151,6 +151,12 @@ class ObjectStore(Store):
                 for each in chunk:
                     yield StoredObject(key=each["path"], size_bytes=each["size"], modified=each["last_modified"])
 
+    def _look_at(self, key: str) -> bytes | None:
+        """The value; None if it is too large to be read by the client that looks."""
+        answer = obstore.get(self._present(key), key)
+        is_large = self._clients is not None and answer.meta["size"] > _MOST_AT_A_LOOK_BYTES
+        return None if is_large else bytes(answer.bytes())
+
     def _replace(self, key: str, data: bytes | Path, size_bytes: int) -> None:
         part_bytes = max(_PART_BYTES, size_bytes // _MOST_PARTS)
         target = self._present(key)
@@ -179,9 +185,7 @@ class ObjectStore(Store):
         starts, stops = [start for start, _ in ranges], [stop for _, stop in ranges]
         with self._asked("get_ranges", "read", key, number=len(ranges), is_look=False):
             # obstore must not coalesce: if a value ends inside a merged range, it panics instead of answering short.
-            present = self._present(key)
-            target = present if self._clients is None else self._clients.downloads
-            parts = obstore.get_ranges(target, key, starts=starts, ends=stops, coalesce=0)
+            parts = obstore.get_ranges(self._downloads(key), key, starts=starts, ends=stops, coalesce=0)
         return [memoryview(part) for part in parts]
 
     def _refuse_end_before(self, key: str, stop: int) -> None:
@@ -226,6 +230,10 @@ class ObjectStore(Store):
         heard = nullcontext() if self._clients is None else self._clients.heard(is_look=is_look)
         with heard, self._requests.counted(kind, number), self._place.faults(action, key):
             yield
+
+    def _downloads(self, key: str) -> stores.ObjectStore:
+        present = self._present(key)
+        return present if self._clients is None else self._clients.downloads
 
     def _present(self, key: str) -> stores.ObjectStore:
         check_key(key)
