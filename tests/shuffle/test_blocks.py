@@ -29,9 +29,11 @@ def test_rows_come_back_from_a_block():
     assert pa.Table.from_batches(decoded).equals(pa.Table.from_batches(batches))
 
 
-def test_no_rows_are_no_bytes():
-    assert encode_block([]) == b""
-    assert encode_block([small_batch(0)]) == b""
+def test_a_block_without_rows_is_not_empty_as_a_lost_one_is():
+    none = small_batch(0)
+    assert pa.Table.from_batches(decode_block(encode_block([none]), none.schema, max_bytes=MAX_BYTES)).num_rows == 0
+    with pytest.raises(CorruptBlockError):
+        decode_block(b"", none.schema, max_bytes=MAX_BYTES)
 
 
 def test_every_arrow_type_of_a_table_survives():

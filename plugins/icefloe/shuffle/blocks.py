@@ -3,7 +3,7 @@
 The byte format is in docs/formats.md, section "Data file".
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, Self
 
 import lz4.frame
@@ -65,8 +65,8 @@ class BlockRows(NamedTuple):
         return cls(piece.select(range(piece.num_columns - 2)), weights, ordinals)
 
 
-def encode_block(batches: Iterable[pa.RecordBatch]) -> bytes:
-    """One block of the rows of all batches, which share one schema; no bytes if there are no rows.
+def encode_block(batches: Sequence[pa.RecordBatch]) -> bytes:
+    """One block of the rows of all batches, at least one batch, which share one schema.
 
     Raises:
         TerminalError: a dictionary type, or a row too large for one message.
@@ -75,9 +75,8 @@ def encode_block(batches: Iterable[pa.RecordBatch]) -> bytes:
     for batch in batches:
         _refuse_dictionaries(batch.schema)
         pieces += split_batch(batch)
-    if not pieces:
-        return b""
-    messages = [piece.serialize() for piece in pieces]
+    # Without rows there is still a message: no bytes at all are a block that was lost.
+    messages = [piece.serialize() for piece in pieces or batches[:1]]
     return b"".join(compress_block(messages, content_bytes=sum(message.size for message in messages)))
 
 

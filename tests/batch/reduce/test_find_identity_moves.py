@@ -11,6 +11,7 @@ from pyiceberg.expressions import In
 
 from icefloe.batch.batch_keys import identity_moves_key
 from icefloe.batch.commit.report import BatchReport
+from icefloe.batch.context.batch_folder import BatchFileMissingError
 from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.reduce.find_identity_moves import load_identity_moves
@@ -184,7 +185,10 @@ def test_coalesce_can_be_run_again_and_completes_what_is_missing(workshop: Works
     require_selected(workshop, batch)
 
 
-def test_a_damaged_document_of_a_range_is_named(workshop: Workshop) -> None:
+@pytest.mark.parametrize("damage", [flip, lambda _: b"", lambda content: content[:-1]], ids=["flip", "empty", "cut"])
+def test_a_damaged_document_of_a_range_is_named_and_made_again(
+    workshop: Workshop, damage: Callable[[bytes], bytes]
+) -> None:
     batch = edited(workshop).open()
     batch.run(Phase.SHUFFLE_WRITE)
     plan = batch.coalesce().plan
@@ -192,10 +196,9 @@ def test_a_damaged_document_of_a_range_is_named(workshop: Workshop) -> None:
         each.range_id for each in plan.ranges if len(load_identity_moves(batch.batch_folder, each.range_id).weights)
     ]
     key = identity_moves_key(held)
-    batch.store.put(key, flip(batch.store.get(key)))
-    with pytest.raises(TerminalError, match=rf"{key}, with the rows .* is damaged: delete it and run coalesce again$"):
+    batch.store.put(key, damage(batch.store.get(key)))
+    with pytest.raises(BatchFileMissingError, match=rf"{key}, with the rows .* is damaged: run coalesce again$"):
         batch.run(Phase.SHUFFLE_READ)
-    batch.store.delete([key])
     batch.coalesce()
     batch.run(Phase.SHUFFLE_READ)
     batch.commit()

@@ -14,15 +14,22 @@ from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.shuffle.map_output_log import MapOutputLog
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["BatchFolder", "load_batch_document", "load_plan"]
+__all__ = ["BatchFileMissingError", "BatchFolder", "load_batch_document", "load_plan"]
 
 Document = TypeVar("Document")
 
 
-class PlanMissingError(TerminalError):
-    """A batch's folder lacks its plan or a part of it: it was not planned yet, is cleaned up, or was deleted."""
+class BatchFileMissingError(TerminalError):
+    """A file in a batch's folder is gone or damaged, and an earlier task of the batch makes it again.
+
+    It is no use to retry the task that needs the file. A run of the whole batch finds what is there and makes the rest.
+    """
 
     url: str
+
+
+class PlanMissingError(BatchFileMissingError):
+    """A batch's folder lacks its plan or a part of it: it was not planned yet, is cleaned up, or was deleted."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,13 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from icefloe.batch.batch_keys import COALESCE_PLAN
-from icefloe.batch.context.batch_folder import BatchFolder, load_batch_document
+from icefloe.batch.context.batch_folder import BatchFileMissingError, BatchFolder, load_batch_document
 from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.phase_record import PhaseTally
 from icefloe.batch.reduce.find_identity_moves import write_identity_moves
 from icefloe.batch.reduce.repair import until_readable, void_damaged, whole_outputs
-from icefloe.errors import TerminalError
 from icefloe.shuffle.coalesce import coalesce
 from icefloe.shuffle.committed_output import partition_bytes
 from icefloe.shuffle.map_output import new_attempt
@@ -91,11 +90,12 @@ def load_coalesce_plan(folder: BatchFolder) -> CoalescePlan:
     """The reduce ranges of a batch.
 
     Raises:
-        TerminalError: there are none yet.
+        BatchFileMissingError: there are none yet, or no longer.
+        TerminalError: they were written by another release, or are damaged.
     """
     try:
         return load_batch_document(CoalescePlan, folder.store, COALESCE_PLAN, what="the coalesce plan")
     except KeyMissingError as cause:
-        raise TerminalError(
+        raise BatchFileMissingError(
             f"the coalesce plan {folder.store.url}/{COALESCE_PLAN} is missing: run coalesce first", url=folder.store.url
         ) from cause

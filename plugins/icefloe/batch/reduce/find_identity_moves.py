@@ -16,14 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icefloe.batch.batch_keys import identity_moves_key
-from icefloe.batch.context.batch_folder import BatchFolder
+from icefloe.batch.context.batch_folder import BatchFileMissingError, BatchFolder
 from icefloe.batch.reduce.identity_move_files import IdentityMoveFiles, IdentityMoves
 from icefloe.batch.reduce.range_extents import load_extents
 from icefloe.batch.reduce.range_rows import RangeRows
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.identity_moves import cancelled_elsewhere, combined_hashes
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
-from icefloe.errors import TerminalError
 from icefloe.shuffle.blocks import BlockRows, CorruptBlockError
 from icefloe.shuffle.extents import RangeExtents
 from icefloe.shuffle.reduce_ids import reduce_ids
@@ -52,8 +51,10 @@ def write_identity_moves(folder: BatchFolder, plan: CoalescePlan, epoch: int) ->
     Raises:
         CorruptMapOutputError: names the map output to make again.
     """
-    # Files of an earlier attempt count, whichever epoch it read: every attempt chooses the same rows.
-    if _is_written(folder, plan):
+    # Files of an earlier attempt count, whichever epoch it read: every attempt chooses the same rows. So a damaged file
+    # may also be replaced while somebody reads it.
+    missing = _missing(folder, plan)
+    if not missing:
         return
     extents = [load_extents(folder, each.range_id, epoch) for each in plan.ranges]
     rows = sum(extent.rows for each in extents for extent in each.extents)
@@ -70,7 +71,7 @@ def write_identity_moves(folder: BatchFolder, plan: CoalescePlan, epoch: int) ->
             cancelled_rows += len(cancelled.weights)
             found.add(cancelled, _range_ids(cancelled.identity_hashes, plan), len(plan.ranges))
         at_once = folder.store.requests_at_once
-        map_parallel(lambda each: _create(folder, each.range_id, found), plan.ranges, at_once=at_once)
+        map_parallel(lambda range_id: _write(folder, range_id, found), missing, at_once=at_once)
     logger.info("batch %d: %d rows changed their identity only", folder.plan.batch_number, cancelled_rows // 2)
 
 
@@ -78,29 +79,35 @@ def load_identity_moves(folder: BatchFolder, range_id: int) -> IdentityMoves:
     """The rows of a range that are cancelled elsewhere.
 
     Raises:
-        TerminalError: their file is gone or damaged.
+        BatchFileMissingError: their file is gone or damaged.
     """
     key = identity_moves_key(range_id)
     what = f"{folder.store.url}/{key}, with the rows that range {range_id} has in common with other ranges,"
     try:
         return IdentityMoves.from_bytes(folder.store.get(key))
     except KeyMissingError as cause:
-        raise TerminalError(f"{what} is missing: run coalesce again", url=folder.store.url, key=key) from cause
+        raise BatchFileMissingError(f"{what} is missing: run coalesce again", url=folder.store.url, key=key) from cause
     except CorruptBlockError as cause:
-        raise TerminalError(
-            f"{what} is damaged: delete it and run coalesce again", url=folder.store.url, key=key
-        ) from cause
+        raise BatchFileMissingError(f"{what} is damaged: run coalesce again", url=folder.store.url, key=key) from cause
 
 
-def _is_written(folder: BatchFolder, plan: CoalescePlan) -> bool:
-    store = folder.store
-    keys = [identity_moves_key(each.range_id) for each in plan.ranges]
-    sizes = map_parallel(store.size, keys, at_once=store.requests_at_once)
-    return all(size is not None for size in sizes)
+def _missing(folder: BatchFolder, plan: CoalescePlan) -> list[int]:
+    """The ranges whose file is missing or damaged."""
+
+    def is_missing(range_id: int) -> bool:
+        try:
+            load_identity_moves(folder, range_id)
+        except BatchFileMissingError:
+            return True
+        return False
+
+    range_ids = [each.range_id for each in plan.ranges]
+    found = map_parallel(is_missing, range_ids, at_once=folder.store.requests_at_once)
+    return [range_id for range_id, is_needed in zip(range_ids, found, strict=True) if is_needed]
 
 
-def _create(folder: BatchFolder, range_id: int, found: IdentityMoveFiles) -> None:
-    folder.store.create(identity_moves_key(range_id), found.of(range_id).to_bytes())
+def _write(folder: BatchFolder, range_id: int, found: IdentityMoveFiles) -> None:
+    folder.store.put(identity_moves_key(range_id), found.of(range_id).to_bytes())
 
 
 def _cancelled(rows: IdentityMoves) -> IdentityMoves:

@@ -77,9 +77,9 @@ class IdentityMoves:
         return self.split(reduce_ids(self.identity_hashes, num_partitions), num_partitions)
 
     def to_bytes(self) -> bytes:
-        """The rows as one shuffle block, with its checksum."""
-        columns = [pa.array(values) for values in self._columns()]
-        return encode_block([pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)])
+        """The rows as one shuffle block, with its checksum; never empty, because a file that lost its bytes is."""
+        rows = pa.RecordBatch.from_arrays([pa.array(values) for values in self._columns()], schema=_SCHEMA)
+        return encode_block([rows])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -88,7 +88,7 @@ class IdentityMoves:
         Raises:
             CorruptBlockError: the bytes are not a result of ``to_bytes``.
         """
-        rows = pa.Table.from_batches(decode_block(data, _SCHEMA, max_bytes=_MAX_BYTES) if data else [], _SCHEMA)
+        rows = pa.Table.from_batches(decode_block(data, _SCHEMA, max_bytes=_MAX_BYTES), _SCHEMA)
         return cls._from_columns([column.to_numpy() for column in rows.columns])
 
     def append_to(self, path: Path) -> None:
