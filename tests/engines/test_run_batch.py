@@ -1,15 +1,18 @@
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from icefloe.batch.context.batch_folder import BatchFileMissingError
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.status.publish_status import load_status
+from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.engines.run_batch import LocalPhases, phase_runner, run_batch
 from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.errors import TerminalError, TransientError
@@ -53,6 +56,29 @@ class Recorder:
         self.events.append(f"-{name}")
 
 
+class Deleter:
+    """Deletes files of the open batch as a task starts.
+
+    Args:
+        task: as this task starts.
+        files: pattern below the folder of the batch.
+        times: at most so often.
+    """
+
+    def __init__(self, folder: Path, task: str, files: str, *, times: int = 1) -> None:
+        self._shuffle, self._task, self._files, self._left = folder, task, files, times
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        if name == self._task and self._left:
+            self._left -= 1
+            found = list(self._shuffle.glob(f"shuffle/events/*/1/{self._files}"))
+            assert found
+            for path in found:
+                path.unlink() if path.is_file() else shutil.rmtree(path)
+        yield
+
+
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
     made = Workspace.create(tmp_path)
@@ -90,6 +116,35 @@ def test_a_batch_whose_phase_failed_is_resumed(workspace: Workspace, phase: Phas
     done = run_batch(session_of(workspace), environ={}, phases=phases)
     assert done.report is not None
     assert (done.report.batch_number, done.report.counts["insert"], done.report.counts["update_after"]) == (1, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("task", "files"),
+    [(task, "*") for task in ("shuffle_write", "coalesce", "shuffle_read", "commit")]
+    + [("shuffle_read", "ranges.json")],
+)
+def test_files_of_the_batch_that_are_deleted_in_the_middle_are_made_again_by_the_same_run(
+    workspace: Workspace, task: str, files: str
+) -> None:
+    run_batch(session_of(workspace), environ={})
+    workspace.update(1, value=2.0)
+    done = run_batch(session_of(workspace), environ={}, observe=Deleter(workspace.storage(), task, files))
+    assert done.report is not None
+    assert (done.report.batch_number, done.report.counts["update_after"]) == (1, 1)
+    status = load_status(session_of(workspace).checkpoint)
+    assert status is not None
+    assert status.trouble is None
+    assert verify_batches(session_of(workspace)).is_equal
+    assert left_in_shuffle(workspace.storage()) == []
+
+
+def test_files_of_the_batch_that_are_deleted_again_and_again_end_the_run(workspace: Workspace) -> None:
+    run_batch(session_of(workspace), environ={})
+    workspace.update(1, value=2.0)
+    deleter = Deleter(workspace.storage(), "shuffle_read", "ranges.json", times=2)
+    with pytest.raises(BatchFileMissingError, match=r"ranges\.json is missing: run coalesce first"):
+        run_batch(session_of(workspace), environ={}, observe=deleter)
+    assert run_batch(session_of(workspace), environ={}, observe=deleter).report is not None
 
 
 def test_phases_that_cannot_read_the_table_are_refused_before_a_batch_is_opened(workspace: Workspace) -> None:

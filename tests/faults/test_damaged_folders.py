@@ -96,7 +96,7 @@ def test_a_folder_that_is_damaged_at_some_document_costs_a_run_at_most(
 
 @pytest.mark.extended
 @pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("name", ["load", "changes"])
+@pytest.mark.parametrize("name", ["load", "changes", "moves"])
 def test_a_folder_that_is_damaged_at_any_document_costs_a_run_at_most(
     name: str, damage: Callable[[Path, Path], None], tmp_path: Path, states: TableStates
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Protocol, TypeAlias
 from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.commit.commit_batch import commit_batch
 from icefloe.batch.commit.report import BatchReport, load_report
+from icefloe.batch.context.batch_folder import BatchFileMissingError
 from icefloe.batch.context.finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
@@ -135,9 +136,25 @@ def run_batch(
         IcefloeError: of the first task that failed; the next run resumes the batch.
     """
     runner = phases or phase_runner(session.pipeline, environ)
-    is_backfill = request is not None
-    if not is_backfill:
+    if request is None:
         observe = _recording_trouble(session, observe)
+    try:
+        return _run(session, request, environ=environ, runner=runner, observe=observe)
+    except BatchFileMissingError as missing:
+        # Somebody deletes files of the open batch. From its plan on, every task finds what is left and makes the rest.
+        logger.warning("the batch is run once more from its plan on: %s", missing)
+    return _run(session, request, environ=environ, runner=runner, observe=observe)
+
+
+def _run(
+    session: PipelineSession,
+    request: RangeRequest | None,
+    *,
+    environ: Mapping[str, str],
+    runner: PhaseRunner,
+    observe: Observer,
+) -> BatchRun:
+    is_backfill = request is not None
     with observe(FlowTask.PLAN):
         runner.check_engine()
         runner.check_table(session.table.location())
