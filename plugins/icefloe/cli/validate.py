@@ -10,6 +10,7 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.open.identity_policy import choose_identity, has_row_ids, identity_text
 from icefloe.batch.open.open_batch import NextBatch, next_batch
+from icefloe.batch.open.pin import may_pin
 from icefloe.batch.plan.plan_of_batch import refuse_unfit
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.changes.columns import refuse_reserved_columns
@@ -130,6 +131,8 @@ def _check_table(session: PipelineSession, checks: Checklist) -> None:
     )
     if schema is not None:
         _check_columns(session, schema, checks)
+    if session.pipeline.pin:
+        checks.run("pin", lambda: may_pin(session), partial(_pin_text, session))
     checks.run("checkpoint", lambda: (_plannable(session),), lambda found: _next_text(found[0]))
 
 
@@ -184,6 +187,13 @@ def _shape(pipeline: Pipeline, schema: TableSchema) -> RowShape:
 def _columns_text(shape: RowShape) -> str:
     delivered = f"{len(shape.delivered.arrow)} are delivered"
     return delivered if shape.row_filter is None else f"{delivered}, of the rows where {shape.row_filter.text}"
+
+
+def _pin_text(session: PipelineSession, may_pin: bool) -> str:
+    if may_pin:
+        return f"branches and tags of {session.pipeline.table} may be set"
+    catalog = session.table.catalog.name
+    return f"whether catalog {catalog!r} lets icefloe set branches and tags shows at the first run"
 
 
 def _plannable(session: PipelineSession) -> NextBatch | None:

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
 from threading import Thread
 
 __all__ = ["Answer", "answering_server"]
 
 Answer = Callable[[BaseHTTPRequestHandler], tuple[int, dict[str, str], bytes]]
-"""Gives status, headers and body of a request."""
+"""Gives status, headers and body of the answer to a request, whose own body is ``request.rfile``."""
 
 
 @contextmanager
@@ -21,8 +22,11 @@ def answering_server(answer: Answer) -> Iterator[tuple[str, list[str]]]:
 
         def handle_any(self) -> None:
             asked.append(self.command)
-            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            # Read to its end whatever the answer does, or the connection could not be used again.
+            connection, sent = self.rfile, self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            self.rfile = BytesIO(sent)
             status, headers, body = answer(self)
+            self.rfile = connection
             self.send_response(status)
             for name, value in {"Content-Length": str(len(body)), **headers}.items():
                 self.send_header(name, value)

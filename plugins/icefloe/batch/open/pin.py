@@ -6,11 +6,12 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import IcefloeError
+from icefloe.iceberg.catalog.table_refs import try_refs
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.pins import PinNames, PinnedRefs, let_go, may_have_pins, pin
 from icefloe.iceberg.step import StepKind
 
-__all__ = ["let_pins_go", "pin_pending", "pinned_refs", "try_to_pin"]
+__all__ = ["let_pins_go", "may_pin", "pin_pending", "pinned_refs", "try_to_pin"]
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +53,16 @@ def try_to_pin(session: PipelineSession) -> None:
         pin_pending(session)
     except IcefloeError as error:
         logger.warning("the snapshots that %s needs are not pinned: %s", session.pipeline.name, error)
+
+
+def may_pin(session: PipelineSession) -> bool:
+    """True if the catalog lets icefloe set branches and tags; false if only the first run can know. Changes nothing.
+
+    Raises:
+        RefsRefusedError: the catalog does not allow it.
+        TransientError: it did not answer.
+    """
+    return try_refs(session.table, f"icefloe_{session.pipeline.name}_validate")
 
 
 def let_pins_go(session: PipelineSession, view: CheckpointView) -> PinnedRefs | None:

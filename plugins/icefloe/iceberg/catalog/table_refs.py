@@ -5,9 +5,19 @@ import os
 import time
 from collections.abc import Callable
 from typing import Final
+from uuid import uuid4
 
-from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    ForbiddenError,
+    RESTError,
+    UnauthorizedError,
+)
 from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, SetSnapshotRefUpdate
 from pyiceberg.table.update.snapshot import ManageSnapshots
 
 from icefloe.errors import TerminalError, TransientError
@@ -15,7 +25,7 @@ from icefloe.iceberg.catalog.catalog_errors import catalog_errors
 from icefloe.iceberg.table import table_name
 from icefloe.patience import Patience
 
-__all__ = ["EVER_MS", "commit_refs"]
+__all__ = ["EVER_MS", "commit_refs", "try_refs"]
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +69,8 @@ def commit_refs(table: Table, change: Callable[[Table], ManageSnapshots | None])
             return None
         except PermissionError as cause:
             raise _refused(catalog.name, name, f"the metadata folder of table {name} may not be written") from cause
+        except NotImplementedError as cause:
+            raise _refused(catalog.name, name, f"catalog {catalog.name!r} takes no commits") from cause
         return loaded
 
     for pause_seconds in (0.0, *_PAUSES_SECONDS):
@@ -77,6 +89,58 @@ def commit_refs(table: Table, change: Callable[[Table], ManageSnapshots | None])
         "could not be pinned; try again",
         table=name,
     )
+
+
+def try_refs(table: Table, name: str) -> bool:
+    """Asks a catalog whether branches and tags of a table may be set. Nothing is changed.
+
+    A REST catalog looks at the rights of a commit before it looks at its requirements. So it is sent a commit whose
+    requirements never hold: it answers that the right is missing, or that the requirements do not hold. Other catalogs
+    check the requirements here, and would not be asked.
+
+    Args:
+        table: as loaded.
+        name: begins the names of the branch and the tag in that commit; the table has none of such a name.
+
+    Returns:
+        False if only a real commit would show it: of another catalog, or of a table without a snapshot.
+
+    Raises:
+        RefsRefusedError: the catalog does not allow it.
+        TransientError: it did not answer.
+    """
+    catalog, head = table.catalog, table.current_snapshot()
+    if head is None or not isinstance(catalog, RestCatalog):
+        return False
+    patience = Patience.of(os.environ, place=f"catalog {catalog.name!r}: branches of {table_name(table)}")
+    updates = tuple(
+        SetSnapshotRefUpdate(
+            ref_name=f"{name}_{kind}",
+            type=kind,
+            snapshot_id=head.snapshot_id,
+            max_ref_age_ms=EVER_MS,
+            max_snapshot_age_ms=None,
+            min_snapshots_to_keep=None,
+        )
+        for kind in (SnapshotRefType.BRANCH, SnapshotRefType.TAG)
+    )
+    # No table has this UUID, and the branch is not there.
+    never = (AssertTableUUID(uuid=uuid4()), AssertRefSnapshotId(ref=updates[0].ref_name, snapshot_id=head.snapshot_id))
+
+    def answer() -> bool:
+        try:
+            catalog.commit_table(table, never, updates)
+        except CommitFailedException:
+            return True
+        except (ForbiddenError, NotImplementedError, UnauthorizedError) as cause:
+            reason = f"catalog {catalog.name!r} refused to set branches and tags of table {table_name(table)}"
+            raise _refused(catalog.name, table_name(table), reason) from cause
+        except RESTError as cause:
+            logger.info("whether branches and tags may be set is not known: %s", type(cause).__name__)
+        return False
+
+    with catalog_errors(catalog.name, f"ask about branches and tags of table {table_name(table)}"):
+        return patience.wait_for(answer, "commit")
 
 
 def _refused(catalog: str, table: str, reason: str) -> RefsRefusedError:
