@@ -14,6 +14,7 @@ Read in this order:
 - `world`: the objects of the store, its past and its clock
 - `store`: the store as a process sees it, with the faults
 - `table`: a table of a few rows in all its states
+- `kept_work`: reading, planning and parsing that gives every schedule the same, done once
 - `stage`: the pipeline and its batches, shared by the actors
 - `runs`: runs, a zombie, backfills, a sweep, an abandon, and a writer of the table
 - `promises`: what must hold after every change

@@ -47,6 +47,7 @@ class Scheduler:
     def __init__(self, decisions: Decisions) -> None:
         self._decisions = decisions
         self._alive: list[Actor] = []
+        self._others: dict[str, tuple[str, ...]] = {}
         self._done = Lock()
         self._error: BaseException | None = None
         self.steps = 0
@@ -57,7 +58,8 @@ class Scheduler:
         Raises:
             BaseException: the first exception that an actor did not catch.
         """
-        self._alive, self._error = list(actors), None
+        self._error = None
+        self._let_live(actors)
         self._done.acquire()
         for actor in actors:
             actor.baton.acquire()
@@ -86,14 +88,16 @@ class Scheduler:
         actor.operations += 1
         if self.steps > _MOST_STEPS:
             raise EndlessScheduleError(f"no end after {_MOST_STEPS} operations")
-        decided = self._decisions.at(actor.name, actor.operations, self._others(actor))
+        decided = self._decisions.at(actor.name, actor.operations, self._others[actor.name])
         if isinstance(decided, Switch):
             self._hand_to(decided.to, actor)
             return None
         return decided
 
-    def _others(self, actor: Actor) -> list[str]:
-        return [each.name for each in self._alive if each is not actor]
+    def _let_live(self, actors: Sequence[Actor]) -> None:
+        self._alive = list(actors)
+        names = [actor.name for actor in actors]
+        self._others = {name: tuple(other for other in names if other != name) for name in names}
 
     def _hand_to(self, name: str, giver: Actor) -> None:
         taker = next((each for each in self._alive if each.name == name), giver)
@@ -112,10 +116,11 @@ class Scheduler:
             pass
         except BaseException as error:  # noqa: BLE001 - whatever it is, the caller of the simulation gets it
             self._error = self._error or error
-        self._alive.remove(actor)
+        others = self._others[actor.name]
+        self._let_live([each for each in self._alive if each is not actor])
         if not self._alive:
             self._done.release()
             return
-        decided = self._decisions.at(actor.name, END, self._others(actor))
+        decided = self._decisions.at(actor.name, END, others)
         chosen = decided.to if isinstance(decided, Switch) else ""
         next((each for each in self._alive if each.name == chosen), self._alive[0]).baton.release()

@@ -9,6 +9,7 @@ from typing import Final
 
 from simulation.decisions import Decision, Decisions, Drawn, Place, Remembered
 from simulation.delivered import require_delivered, require_nothing_late, require_nothing_left
+from simulation.kept_work import with_kept_work
 from simulation.promises import BrokenPromiseError, Places, Promises
 from simulation.runs import act_of, run, sweep
 from simulation.scenario import Keys, Scenario, pipeline_of
@@ -32,14 +33,19 @@ class Trial:
         scenario: drawn from the seed.
         decisions: every switch and every fault.
         error: the promise that was broken, or another error that no schedule may end with; None: all is well.
-        log: one line per operation.
+        world: as the schedule left it.
     """
 
     seed: int
     scenario: Scenario
     decisions: Mapping[Place, Decision]
     error: Exception | None
-    log: Sequence[str]
+    world: World
+
+    @property
+    def log(self) -> Sequence[str]:
+        """One line per operation."""
+        return self.world.log
 
     @property
     def digest(self) -> str:
@@ -66,7 +72,8 @@ def simulate(seed: int, decisions: Mapping[Place, Decision] | None = None) -> Tr
     world = World(scheduler=Scheduler(taken), random=Random(random.getrandbits(64)), commits=scenario.first_commits)
     error: Exception | None = None
     try:
-        _play(scenario, world, {name: Random(random.getrandbits(64)) for name in scenario.actors})
+        with with_kept_work():
+            _play(scenario, world, {name: Random(random.getrandbits(64)) for name in scenario.actors})
     except Exception as cause:  # noqa: BLE001 - whatever it is, it is a finding
         error = cause
     return Trial(
@@ -74,7 +81,7 @@ def simulate(seed: int, decisions: Mapping[Place, Decision] | None = None) -> Tr
         scenario=scenario,
         decisions=drawn.taken if decisions is None else decisions,
         error=error,
-        log=world.log,
+        world=world,
     )
 
 

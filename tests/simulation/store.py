@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from threading import get_ident
 from typing import TypeVar
@@ -194,7 +194,10 @@ class SimulatedStore(Store):
             self._world.write(whole, None, by=name)
 
     def _whole(self, key: str) -> str:
-        return self._prefix + check_key(key)
+        return self._prefix + _checked(key)
+
+
+_checked = lru_cache(maxsize=50_000)(check_key)
 
 
 def _content(data: bytes | Path) -> bytes:

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,14 @@ from icefloe.checkpoint.record_store import RecordStore
 from icefloe.documents import dump_document
 from icefloe.storage.store import Store
 from simulation.promises import BrokenPromiseError
-from simulation.simulation import simulate
+from simulation.simulation import Trial, simulate
 from simulation.soak import failures, story
-from support.tiers import extended
 
 ROOT = Path(__file__).parents[2]
 AT_ONCE = 100
 
 
-@pytest.mark.parametrize("first", [*range(0, 800, AT_ONCE), *(extended(first) for first in range(800, 2_000, AT_ONCE))])
+@pytest.mark.parametrize("first", range(0, 2_000, AT_ONCE))
 def test_no_schedule_breaks_a_promise(first: int) -> None:
     for trial in failures(range(first, first + AT_ONCE)):
         pytest.fail(story(trial), pytrace=False)
@@ -36,6 +36,19 @@ def test_a_seed_gives_the_same_schedule_in_every_process() -> None:
     answer = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, check=True)
     assert answer.stdout.decode().strip() == str(digests)
     assert len(set(digests)) == len(digests)
+
+
+def test_work_that_is_kept_gives_the_same_schedules_and_the_same_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = [simulate(seed) for seed in range(20)]
+    monkeypatch.setattr("simulation.simulation.with_kept_work", nullcontext)
+    for trial in kept:
+        done = simulate(trial.seed)
+        assert done.log == trial.log
+        assert delivered_files(done) == delivered_files(trial) != {}
+
+
+def delivered_files(trial: Trial) -> dict[str, bytes]:
+    return {key: data for key, data in trial.world.objects.items() if key.endswith((".parquet", ".data", ".index"))}
 
 
 def test_the_decisions_of_a_seed_give_its_schedule_again_and_none_of_them_another() -> None:

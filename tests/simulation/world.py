@@ -48,7 +48,6 @@ class World:
         objects: content by key, in the order of creation, which is the order of listings.
         modified: number of operations at the last write, by key: the clock of the store.
         commits: number of commits that the table has.
-        log: one line per operation.
         names: number of names that were made.
         faults: number of operations that a fault struck.
         damage: number of files that were damaged.
@@ -61,11 +60,11 @@ class World:
     objects: dict[str, bytes] = field(default_factory=dict)
     modified: dict[str, int] = field(default_factory=dict)
     commits: int = 1
-    log: list[str] = field(default_factory=list)
     names: int = 0
     faults: int = 0
     damage: int = 0
     listed: set[str] = field(default_factory=set)
+    _log: list[tuple[str, str, str, object, Fault | None]] = field(default_factory=list)
     _late: list[tuple[int, Callable[[], object]]] = field(default_factory=list)
     _past: list[Change] = field(default_factory=list)
 
@@ -129,10 +128,17 @@ class World:
             effect()
 
     def note(self, actor: str, operation: str, key: str, outcome: object, fault: Fault | None) -> None:
-        """Writes a line of the log."""
+        """Takes down an operation for the log."""
         self.faults += fault is not None
-        line = f"{actor} {operation} {_INCIDENTAL.sub('', key)} -> {outcome}"
-        self.log.append(line if fault is None else f"{line} ({fault})")
+        self._log.append((actor, operation, key, outcome, fault))
+
+    @property
+    def log(self) -> list[str]:
+        """One line per operation."""
+        return [
+            f"{actor} {operation} {_INCIDENTAL.sub('', key)} -> {outcome}" + ("" if fault is None else f" ({fault})")
+            for actor, operation, key, outcome, fault in self._log
+        ]
 
     def do_damage(self) -> None:
         """Loses or cuts a file of a map output, or a part that no manifest names yet; a few times at most."""

@@ -16,6 +16,7 @@ __all__ = ["RunSettings"]
 
 SETTINGS_VARIABLE: Final = "ICEFLOE_RUN_SETTINGS"
 """The environment variable that carries these settings to a driver that a task starts."""
+_SINK_DEFAULTS: Final = asdict(SinkSettings(type=""))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +65,9 @@ class RunSettings:
     def digest(self) -> str:
         """Hash of the settings that decide rows and their destination. A plan holds it instead of the values."""
         # Without defaults, so that a later release with more keys computes the same hash.
-        defaults = asdict(SinkSettings(type=""))
         apart = ("conn_id", "target_file_bytes")
         destination = {
-            key: value for key, value in self.sink.items() if key not in apart and value != defaults.get(key)
+            key: value for key, value in self.sink.items() if key not in apart and value != _SINK_DEFAULTS.get(key)
         }
         text = json.dumps([self.filter, destination], sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()

@@ -34,8 +34,8 @@ def refuse_nested_places(pipeline: Pipeline, table_location: str | None = None) 
     Raises:
         NestedPlacesError: about the first two places of which one is inside the other.
     """
-    for (a, (a_key, a_url)), (b, (b_key, b_url)) in combinations(_places(pipeline, table_location).items(), 2):
-        one, other = place_parts(a_url), place_parts(b_url)
+    places = [(*place, place_parts(place[2])) for place in _places(pipeline, table_location)]
+    for (a, a_key, a_url, one), (b, b_key, b_url, other) in combinations(places, 2):
         if one[: len(other)] == other:
             raise _error(a, a_url, b, b_url, key=a_key or b_key)
         if other[: len(one)] == one:
@@ -60,16 +60,16 @@ def place_parts(url: str) -> tuple[str, ...]:
     return (scheme, authority.partition(".")[0] if scheme == "abfs" else authority, *_segments(path))
 
 
-def _places(pipeline: Pipeline, table_location: str | None) -> dict[str, tuple[str | None, str]]:
-    """URLs by name, each with the key of the pipeline file that sets it."""
+def _places(pipeline: Pipeline, table_location: str | None) -> Iterator[tuple[str, str | None, str]]:
+    """The name of each place, the key of the pipeline file that sets it, and its URL."""
     storage_key = "storage"
-    places: dict[str, tuple[str | None, str]] = {
-        "sink.path": ("sink", pipeline.sink.path or ""),
-        "the checkpoint": ("checkpoint" if pipeline.checkpoint else storage_key, pipeline.checkpoint_url),
-        "the shuffle folder": (storage_key, url_below(pipeline.storage, "shuffle")),
-        f"the location of table {pipeline.table}": (None, table_location or ""),
-    }
-    return {name: (key, url) for name, (key, url) in places.items() if url and not url.startswith("dynamodb://")}
+    places = (
+        ("sink.path", "sink", pipeline.sink.path or ""),
+        ("the checkpoint", "checkpoint" if pipeline.checkpoint else storage_key, pipeline.checkpoint_url),
+        ("the shuffle folder", storage_key, url_below(pipeline.storage, "shuffle")),
+        (f"the location of table {pipeline.table}", None, table_location or ""),
+    )
+    return (place for place in places if place[2] and not place[2].startswith("dynamodb://"))
 
 
 def _segments(path: str) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Self
 
 from icefloe.batch.batch_keys import plan_url
@@ -24,7 +25,7 @@ from icefloe.storage.store import Store
 __all__ = ["PipelineSession", "batch_url"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PipelineSession:
     """An opened pipeline, from which batches are planned. A session of a backfill differs only in its places.
 
@@ -87,7 +88,8 @@ class PipelineSession:
         """The same pipeline with a checkpoint and an output of the backfill's own."""
         return replace(self, backfill_id=backfill_id)
 
-    @property
+    # Kept: every place of the session is looked up in them.
+    @cached_property
     def settings(self) -> RunSettings:
         """Settings that tasks of this run take from the pipeline file."""
         return RunSettings.of(self.pipeline, backfill_id=self.backfill_id, writer=self.writer)
