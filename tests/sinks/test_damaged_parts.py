@@ -54,6 +54,16 @@ def test_a_late_attempt_restores_a_file_of_a_whole_batch_that_is_gone(sink, fold
     assert contents(folder) == first
 
 
+def test_an_attempt_restores_a_part_that_goes_while_it_is_compared(store, folder):
+    write(FilesSink(store), 0, [changes(60)])
+    first = contents(folder)
+    part = folder / "batch=3" / "part-00000.parquet"
+    going = FaultyStore(store, Fault(operation="get_ranges", key="*/part-*", action=part.unlink))
+    write(FilesSink(going), 0, [changes(60)])
+    assert going.struck
+    assert contents(folder) == first
+
+
 def test_existing_results_are_seen_by_one_listing(sink, store):
     messages = [message(number, 5, write(sink, number, [changes(5)])) for number in range(20)]
     counting = CountingStore(store)

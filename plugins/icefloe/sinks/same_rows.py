@@ -22,11 +22,12 @@ def holds_same_rows(store: Store, key: str, file: Path) -> bool:
     Raises:
         TransientError: the store did not answer.
     """
-    if store.size(key) == file.stat().st_size and _have_equal_bytes(store, key, file):
-        return True
     try:
+        if store.size(key) == file.stat().st_size and _have_equal_bytes(store, key, file):
+            return True
         return _are_equal(read_parquet(store, key), pq.ParquetFile(file).iter_batches())
     except TerminalError:
+        # Damaged, or deleted between two looks, as by an operator who ends the batch at this moment.
         return False
 
 
