@@ -70,7 +70,7 @@ WAITS: Final = (
     Mutation(
         name="a request to a REST catalog has no timeout",
         path="iceberg/catalog/bounded_rest.py",
-        before="session.request = partial(session.request, timeout=self._timeout)  # type: ignore[method-assign]",
+        before="session.request = partial(session.request, **settings)  # type: ignore[method-assign]",
         after="pass",
         suite=_REST,
     ),

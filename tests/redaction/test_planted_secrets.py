@@ -65,7 +65,10 @@ def test_no_command_gives_away_the_values_of_pyicebergs_configuration(
 
 WITHOUT_AIRFLOW = [
     Case(name="a token with a line break", catalog={"type": "rest", "uri": "{server}/401", "token": f"{SECRET}\n"}),
-    Case(name="a store with a line break", storage={"access_key_id": f"{SECRET}\nx", "endpoint": "{closed}"}),
+    Case(
+        name="a store with a line break",
+        storage={"access_key_id": f"{SECRET}\nx", "endpoint": "{closed}", "allow_http": "true"},
+    ),
     Case(name="a store without a scheme", storage={"session_token": SECRET, "endpoint": "s3.example.com"}),
     Case(
         name="a database that refuses", catalog={"type": "sql", "uri": f"postgresql://me:{SECRET}@{{closed_host}}/db"}

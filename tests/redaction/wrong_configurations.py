@@ -48,6 +48,7 @@ def s3(name: str, *, secrets: Sequence[str] = (SECRET,), **options: str) -> Case
         "secret_access_key": "none-of-it",
         "region": "us-east-1",
         "endpoint": "{closed}",
+        "allow_http": "true",
     }
     return Case(name=name, storage={**good, **options}, secrets=secrets)
 

@@ -1,6 +1,9 @@
-"""Batches on a store behind a proxy that spoils answers: each run ends well or may be tried again, and all is exact."""
+"""Batches on a store behind a proxy that spoils answers: each run ends well or may be tried again, and all is exact.
 
-from collections.abc import Callable
+The proxy speaks TLS with a certificate of a private authority, which the options of the store name.
+"""
+
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -8,6 +11,7 @@ import pytest
 from faults.scenarios import SCENARIOS, Stores, recorded_states
 from icefloe.errors import TransientError
 from support.fakes.faulty_proxy import FAULTS, every, faulty_proxy, is_read, is_write
+from support.servers.private_authority import PrivateAuthority
 from support.servers.versitygw import Versitygw
 from support.tables.table_states import TableStates
 from support.tiers import extended
@@ -21,6 +25,11 @@ MOST_RUNS = 12
 @pytest.fixture(scope="module")
 def states(tmp_path_factory: pytest.TempPathFactory) -> TableStates:
     return recorded_states(tmp_path_factory.mktemp("network"))
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> PrivateAuthority:
+    return PrivateAuthority.create(tmp_path_factory.mktemp("authority") / "files")
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +56,16 @@ def test_answers_that_are_lost_on_the_way_change_nothing(
     states: TableStates,
     bucket: Path,
     versitygw: Versitygw,
+    authority: PrivateAuthority,
 ) -> None:
     key = tmp_path.name
-    with faulty_proxy(versitygw.port, FAULTS[fault], is_struck=every(nth), concerns=concerns) as proxy:
+    with faulty_proxy(
+        versitygw.port, FAULTS[fault], is_struck=every(nth), concerns=concerns, tls=authority.serving()
+    ) as proxy:
         proxy.is_struck = lambda _: False
-        options = {**versitygw.options, "endpoint": f"http://127.0.0.1:{proxy.port}"}
+        options = without_plain(versitygw.options) | {
+            "endpoint": f"https://127.0.0.1:{proxy.port}", "root_certificate": str(authority.bundle),
+        }  # fmt: skip
         stores = Stores(folder=bucket / key, url=f"s3://{BUCKET}/{key}", options=options)
         place = SCENARIOS[name].place(tmp_path / "place", states, stores)
         proxy.is_struck = every(nth)
@@ -61,6 +75,11 @@ def test_answers_that_are_lost_on_the_way_change_nothing(
         assert len(proxy.struck) > 3
         proxy.is_struck = lambda _: False
         place.require_exact(is_swept=True)
+
+
+def without_plain(options: Mapping[str, str]) -> dict[str, str]:
+    """The options without the key that allows connections without TLS."""
+    return {key: value for key, value in options.items() if key != "allow_http"}
 
 
 def delivers(run: Callable[[], object]) -> bool:

@@ -65,7 +65,7 @@ def test_pins_go_through_a_rest_catalog(spark: SparkWriter, tmp_path: Path) -> N
 def icefloe(flights: Flights, *arguments: object) -> Outcome:
     """The command line with the documented variables of PyIceberg and of S3's own tools."""
     given = {name: value for name, value in flights.variables().items() if not name.startswith("AIRFLOW")}
-    return icefloe_process(*arguments, AWS_ALLOW_HTTP="true", **given)
+    return icefloe_process(*arguments, **given)
 
 
 def counts(delivered: Counter[tuple[str, int, str]]) -> Counter[str]:

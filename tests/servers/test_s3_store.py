@@ -83,7 +83,10 @@ def test_a_stopped_attempt_replaces_no_file_of_more_than_64_mib_of_a_whole_batch
 
 def test_a_service_that_ignores_if_none_match_is_refused_by_the_probe(careless):
     endpoint, objects = careless
-    options = {"endpoint": endpoint, "region": "us-east-1", "access_key_id": "any", "secret_access_key": "any"}
+    options = {
+        "endpoint": endpoint, "region": "us-east-1", "access_key_id": "any", "secret_access_key": "any",
+        "allow_http": "true",
+    }  # fmt: skip
     store = open_store("s3://lake/icefloe", options=options)
     store.put("kept", b"value")
     assert store.get("kept") == b"value"

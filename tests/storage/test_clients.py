@@ -21,12 +21,15 @@ PAUSE_SECONDS = 0.1
 
 
 def store_at(port: int, *, patience: float) -> Store:
-    options = {"endpoint": f"http://127.0.0.1:{port}", "access_key_id": "a", "secret_access_key": "s", "region": "x"}
+    options = {
+        "endpoint": f"http://127.0.0.1:{port}", "access_key_id": "a", "secret_access_key": "s", "region": "x",
+        "allow_http": "true",
+    }  # fmt: skip
     return open_store("s3://lake/icefloe", options=options, patience=patience)
 
 
 def silence_at(port: int) -> Silence:
-    return silence_of("s3://lake", (f"http://127.0.0.1:{port}",))
+    return silence_of("s3://lake", (f"http://127.0.0.1:{port}", ""))
 
 
 CALLS: dict[str, Callable[[Store], object]] = {

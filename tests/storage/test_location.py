@@ -1,11 +1,13 @@
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import certifi
 import pytest
 from obstore import store as stores
 
 from icefloe.errors import TerminalError
-from icefloe.storage.location import open_store
+from icefloe.storage.location import open_store, plain_endpoint
 from support.fakes.answering_server import answering_server
 
 
@@ -97,6 +99,7 @@ def test_memory_is_shared_by_name_within_the_process():
 @pytest.fixture
 def opened(monkeypatch):
     """The arguments of obstore's from_url, which is called as well."""
+    monkeypatch.delenv("AWS_CA_BUNDLE", raising=False)
     calls = []
     from_url = stores.from_url
 
@@ -133,9 +136,44 @@ def test_the_options_of_the_client_are_kept_apart(opened):
     assert set(kwargs["config"]) == {"access_key_id", "secret_access_key", "region"}
 
 
-def test_an_endpoint_without_tls_is_allowed_by_naming_it(opened):
-    open_store("s3://lake", options={**OPTIONS, "endpoint": "http://127.0.0.1:9000"})
-    assert opened[0][1]["client_options"] == {**TIMEOUTS, "allow_http": "true"}
+def test_an_endpoint_without_tls_needs_a_key_of_its_own(opened, monkeypatch):
+    plain = {**OPTIONS, "endpoint": "http://127.0.0.1:9000/path"}
+    for options, variable in ((plain, "UNRELATED"), (OPTIONS, "AWS_ENDPOINT_URL"), (OPTIONS, "AWS_ENDPOINT_URL_S3")):
+        with monkeypatch.context() as environment:
+            environment.setenv(variable, "HTTP://127.0.0.1:9000/path")
+            with pytest.raises(TerminalError, match=r"the endpoint http://127\.0\.0\.1:9000 of s3://lake is not encr.*"
+                               r"set allow_http to true.*or AWS_ALLOW_HTTP") as caught:  # fmt: skip
+                open_store("s3://lake/x", options=options)
+            assert caught.value.option == "allow_http"
+            assert plain_endpoint("s3://lake/x", options) == "http://127.0.0.1:9000"
+    assert opened == []
+    open_store("s3://lake", options={**plain, "allow_http": "TRUE"})
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    open_store("s3://lake", options=plain)
+    assert [each[1]["client_options"]["allow_http"] for each in opened] == ["TRUE", "true"]
+
+
+def test_an_encrypted_endpoint_and_a_vendors_own_are_not_plain(monkeypatch):
+    assert plain_endpoint("s3://lake", {**OPTIONS, "endpoint": "https://s3.example.com"}) == ""
+    assert plain_endpoint("s3://lake", OPTIONS) == plain_endpoint("file:///data", {}) == ""
+    # The options' own endpoint counts, whatever the environment says.
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9000")
+    assert plain_endpoint("s3://lake", {**OPTIONS, "endpoint": "https://s3.example.com"}) == ""
+
+
+def test_the_certificates_of_an_authority_are_a_text_or_a_file(opened, monkeypatch, tmp_path):
+    pem = Path(certifi.where()).read_text().partition("-----END")[0] + "-----END CERTIFICATE-----\n"
+    bundle = tmp_path / "authority.pem"
+    bundle.write_text(pem)
+    open_store("s3://lake", options={**OPTIONS, "root_certificate": pem})
+    open_store("s3://lake", options={**OPTIONS, "root_certificate": str(bundle)})
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(bundle))
+    open_store("s3://lake", options=OPTIONS)
+    open_store("gs://lake")
+    assert [each[1]["client_options"].get("root_certificate") for each in opened] == [pem, pem, pem, None]
+    for wrong in (str(tmp_path), "nowhere.pem", "no certificate"):
+        with pytest.raises(TerminalError, match="names no file of certificates on this machine: write the path of"):
+            open_store("s3://lake", options={**OPTIONS, "root_certificate": wrong})
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
+from typing import Final
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
@@ -33,8 +34,12 @@ from icefloe.pipeline.model import Pipeline, SinkSettings
 from icefloe.pipeline.pipeline_file import find_pipeline, load_pipeline, refuse_taken_name
 from icefloe.pipeline.places import refuse_nested_places
 from icefloe.sinks.open_sink import open_sink
-from icefloe.storage.location import open_store
+from icefloe.storage.location import open_store, plain_endpoint
+from icefloe.storage.options import plain_address
 from icefloe.storage.probe import probe
+
+_ADDRESSES: Final = ("uri", "s3.endpoint")
+"""The properties of a catalog with the address of a service."""
 
 
 def validate(arguments: Namespace, screen: Screen) -> int:
@@ -48,7 +53,7 @@ def validate(arguments: Namespace, screen: Screen) -> int:
         checks.run("release", partial(refuse_unbuilt, pipeline), lambda _: "every key is built")
         checks.run("places", partial(_compare_places, pipeline), lambda _: "no place of the file is inside another")
         runner = _check_places(pipeline, credentials, checks)
-        catalog = checks.run("catalog", lambda: _catalog_name(pipeline, credentials), str)
+        catalog = checks.run("catalog", lambda: _catalog_text(pipeline, credentials), str)
         if catalog is not None:
             for session in checks.run("table", lambda: _opened(pipeline, runner), partial(_table_text, pipeline)) or ():
                 _check_table(session, checks)
@@ -63,7 +68,7 @@ def _check_places(pipeline: Pipeline, credentials: Credentials, checks: Checklis
     for url in filter(None, (pipeline.storage, pipeline.checkpoint)):
         checks.run("storage", partial(_probe, url, credentials), str)
     sink = pipeline.sink
-    checks.run("sink", partial(_try_sink, sink, credentials), lambda _: f"{sink.type} {sink.path}")
+    checks.run("sink", partial(_try_sink, sink, credentials), lambda plain: f"{sink.type} {sink.path}{_advice(plain)}")
     return runner
 
 
@@ -88,16 +93,24 @@ def _engine_text(pipeline: Pipeline, runner: PhaseRunner) -> str:
 
 def _probe(url: str, credentials: Credentials) -> str:
     probe(open_store(url, options=credentials.storage_options))
-    return url
+    return url + _advice(plain_endpoint(url, credentials.storage_options))
 
 
-def _try_sink(sink: SinkSettings, credentials: Credentials) -> None:
+def _try_sink(sink: SinkSettings, credentials: Credentials) -> str:
+    """Tries the sink; returns its endpoint if that is not encrypted."""
     open_sink(asdict(sink), credentials.sink_options).check()
+    return plain_endpoint(sink.path, credentials.sink_options)
 
 
-def _catalog_name(pipeline: Pipeline, credentials: Credentials) -> str:
+def _catalog_text(pipeline: Pipeline, credentials: Credentials) -> str:
     with without_airflow():
-        return load_catalog(pipeline.catalog, properties=credentials.catalog_properties or None).name
+        catalog = load_catalog(pipeline.catalog, properties=credentials.catalog_properties or None)
+    plain = {plain_address(str(catalog.properties.get(key, ""))) for key in _ADDRESSES} - {""}
+    return catalog.name + "".join(map(_advice, sorted(plain)))
+
+
+def _advice(plain: str) -> str:
+    return f"; {plain} is not encrypted: others on the network can read its credentials and rows" if plain else ""
 
 
 def _opened(pipeline: Pipeline, runner: PhaseRunner | None) -> Sequence[PipelineSession]:

@@ -8,6 +8,7 @@ Read in this order:
 - `object_store`: stores on obstore
 - `clients`: obstore's clients of one store
 - `options`: options, checked before obstore takes them
+- `certificates`: authorities of one's own, and certificates that are refused
 - `store_errors`: obstore's errors as ours
 - `silence`: stores that did not answer
 - `local_store`: local disk
@@ -23,10 +24,12 @@ Read in this order:
 """
 
 __all__ = [
+    "certificates",
     "clock",
     "keys",
     "local_folders",
     "location",
+    "options",
     "parallel",
     "probe",
     "ranges",

@@ -7,11 +7,13 @@ from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
+import obstore
 from obstore import store as stores
-from obstore.exceptions import AlreadyExistsError
+from obstore.exceptions import AlreadyExistsError, BaseError
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.patience import brief_seconds
+from icefloe.storage.certificates import certificate_fault
 from icefloe.storage.silence import silence_of
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ _UPLOAD_BYTES: Final = 64 * 2**20
 """Bytes that must go within the time of one upload; a larger value in one request gets a multiple of that time."""
 _LONGEST_CONNECT_SECONDS: Final = 5.0
 _LONGEST_DOWNLOAD: Final = "1h"
+_ANY_KEY: Final = "_probe-certificate"
 
 
 class RemoteClients:
@@ -42,10 +45,16 @@ class RemoteClients:
         config: credentials and the like.
         client_options: given options win.
         patience_seconds: until a store that does not answer is given up.
+        endpoint: of a service of one's own; empty for the vendor's.
     """
 
     def __init__(
-        self, url: str, config: Mapping[str, str], client_options: Mapping[str, str], patience_seconds: float
+        self,
+        url: str,
+        config: Mapping[str, str],
+        client_options: Mapping[str, str],
+        patience_seconds: float,
+        endpoint: str = "",
     ) -> None:
         self._url = url
         self._config: Any = dict(config)
@@ -55,7 +64,8 @@ class RemoteClients:
         """Time after which one request for a look is given up."""
         self._looks = self._client("looks")
         self._uploads: dict[int, stores.ObjectStore] = {}
-        self._silence = silence_of(url, tuple(value for key, value in sorted(config.items()) if "endpoint" in key))
+        self._is_private = endpoint.startswith("https://")
+        self._silence = silence_of(url, (endpoint, client_options.get("root_certificate", "")))
 
     @property
     def looks(self) -> stores.ObjectStore:
@@ -79,6 +89,24 @@ class RemoteClients:
         if times not in self._uploads:
             self._uploads[times] = self._client("uploads", times=times)
         return self._uploads[times]
+
+    def meet(self) -> None:
+        """Tries the certificate of a service of one's own before its first request in this process.
+
+        Obstore tries a refused certificate again until the patience is used up, and another try cannot help.
+
+        Raises:
+            BaseError: the certificate is refused.
+        """
+        if not self._is_private or self._silence.was_met:
+            return
+        try:
+            obstore.head(self._briefly, _ANY_KEY)
+        except (BaseError, FileNotFoundError, PermissionError) as cause:
+            # Whatever else is wrong, the request itself will say.
+            if certificate_fault(cause) is not None:
+                raise
+        self._silence.was_met = True
 
     @contextmanager
     def heard(self, *, is_look: bool = True) -> Iterator[None]:

@@ -13,16 +13,17 @@ from obstore import store as stores
 from icefloe.errors import TerminalError
 from icefloe.patience import patience_seconds
 from icefloe.redaction.hidden import hide, hide_environment
+from icefloe.storage.certificates import ROOT_CERTIFICATE, with_certificates
 from icefloe.storage.clients import RemoteClients
 from icefloe.storage.keys import check_folder
 from icefloe.storage.local_store import LocalStore
 from icefloe.storage.object_store import ObjectStore
-from icefloe.storage.options import usable_options
+from icefloe.storage.options import endpoint_of, plain_address, refuse_plain, usable_options
 from icefloe.storage.requests import Requests
 from icefloe.storage.store import Store
 from icefloe.storage.store_errors import StorePlace
 
-__all__ = ["StoreOpener", "open_store"]
+__all__ = ["StoreOpener", "open_store", "plain_endpoint"]
 
 _URL: Final = re.compile(r"(file|memory|s3|gs|abfss?)://([^/]*)(/.*)?")
 _EXPECTED: Final = "expected file:///folder, s3://bucket/folder, gs://bucket/folder or abfs://container@account/folder"
@@ -86,6 +87,19 @@ def open_store(
     return root.child(path) if path else root
 
 
+def plain_endpoint(url: str, options: Mapping[str, str]) -> str:
+    """Scheme, host and port of a store's endpoint that is not encrypted; empty if it is, or if there is none.
+
+    Args:
+        url: as for `open_store`.
+        options: as for `open_store`.
+    """
+    scheme = url.partition("://")[0]
+    if scheme not in _VENDORS:
+        return ""
+    return plain_address(endpoint_of(scheme, usable_options(scheme, options, os.environ), os.environ))
+
+
 def _local(path: str, requests: Requests | None) -> LocalStore:
     decoded = unquote(path, errors="surrogateescape")
     folder = Path("/") / (check_folder(decoded) if decoded else "")
@@ -108,21 +122,27 @@ def _remote(url: str, options: Mapping[str, str], requests: Requests | None, pat
     # Before anything can fail: errors of the client may quote any option, and any variable that it reads.
     hide(options)
     hide_environment(os.environ)
-    options = usable_options(url.partition("://")[0], options, os.environ)
+    scheme = url.partition("://")[0]
+    options = usable_options(scheme, options, os.environ)
+    endpoint = endpoint_of(scheme, options, os.environ)
     place = StorePlace(url=url, is_local=False)
-    client: Any = {**_client_options(url, os.environ), **_picked(options, _CLIENT_OPTIONS)}
-    if any("endpoint" in key and value.startswith("http://") for key, value in options.items()):
-        client.setdefault("allow_http", "true")
+    client = with_certificates({**_client_options(url, os.environ), **_picked(options, _CLIENT_OPTIONS)})
+    refuse_plain(url, endpoint, client)
     config: Any = {key: value for key, value in options.items() if key not in _CLIENT_OPTIONS}
     with place.faults("open", ""):
-        clients = RemoteClients(url, config, client, patience)
+        clients = RemoteClients(url, config, client, patience, endpoint)
     return ObjectStore(place, lambda: clients.looks, requests, clients)
 
 
 def _client_options(url: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """The client options of the environment, which obstore reads only if it is given none."""
+    """The client options of the environment, which obstore reads only if it is given none.
+
+    ``AWS_CA_BUNDLE`` is the name that S3's own tools know, and obstore does not.
+    """
     prefix = _VENDORS[url.partition("://")[0]]
-    return _picked({name.lower().removeprefix(prefix): value for name, value in environ.items()
+    bundle = environ.get("AWS_CA_BUNDLE", "") if prefix == "aws_" else ""
+    given = {ROOT_CERTIFICATE: bundle} if bundle else {}
+    return given | _picked({name.lower().removeprefix(prefix): value for name, value in environ.items()
                     if name.lower().startswith(prefix)}, _CLIENT_OPTIONS)  # fmt: skip
 
 

@@ -6,6 +6,8 @@ from typing import Final
 
 from icefloe.errors import TerminalError
 
+__all__ = ["plain_address"]
+
 _VENDORS: Final = {"s3": "aws", "gs": "google", "abfs": "azure", "abfss": "azure"}
 _VENDOR: Final = re.compile(r"^(aws|google|azure)_")
 # Keys and certificates have several lines.
@@ -13,6 +15,8 @@ _OF_LINES: Final = re.compile("certificate|private_key|service_account|service_a
 _HEADER: Final = re.compile(r"[\x20-\x7e]*")
 _ENDPOINT: Final = re.compile(r"https?://[^\s/?#@]+(/[^\s?#@]*)?", re.IGNORECASE)
 _BREAKS: Final = "\r\n"
+_TRUE: Final = frozenset({"1", "true", "on", "yes", "y"})
+"""As obstore reads its switches, in any case."""
 
 
 def usable_options(scheme: str, options: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
@@ -37,6 +41,46 @@ def usable_options(scheme: str, options: Mapping[str, str], environ: Mapping[str
         if value != environ[name]:
             usable[key] = value
     return usable
+
+
+def endpoint_of(scheme: str, options: Mapping[str, str], environ: Mapping[str, str]) -> str:
+    """The address of a service of one's own, from the options or else the environment; empty for the vendor's.
+
+    Args:
+        scheme: of the store's URL.
+        options: as `usable_options` gives them.
+        environ: of this process.
+    """
+    given = [value for key, value in options.items() if key.startswith("endpoint")]
+    given += [environ[name] for key, name in _variables(scheme, environ) if key.startswith("endpoint")]
+    return next((address.strip() for address in given if address.strip()), "")
+
+
+def refuse_plain(url: str, endpoint: str, client_options: Mapping[str, str]) -> None:
+    """Raise if an endpoint is not encrypted and nobody has said that it may be so.
+
+    Raises:
+        TerminalError: with the endpoint and the key to set.
+    """
+    is_allowed = client_options.get("allow_http", "").strip().lower() in _TRUE
+    if endpoint.lower().startswith("http://") and not is_allowed:
+        raise TerminalError(
+            f"the endpoint {plain_address(endpoint)} of {url} is not encrypted, so credentials and rows would cross "
+            "the network readable: use https://, or set allow_http to true in the options of this store or "
+            f"{_VENDORS.get(url.partition('://')[0], 'aws').upper()}_ALLOW_HTTP in the environment",
+            url=url,
+            option="allow_http",
+        )
+
+
+def plain_address(endpoint: str) -> str:
+    """Scheme, host and port of an endpoint that is not encrypted; empty if it is encrypted or there is none.
+
+    >>> plain_address("http://127.0.0.1:9000/s3"), plain_address("https://s3.example.com")
+    ('http://127.0.0.1:9000', '')
+    """
+    scheme, _, rest = endpoint.partition("://")
+    return f"http://{rest.partition('/')[0]}" if scheme.lower() == "http" else ""
 
 
 def _variables(scheme: str, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:

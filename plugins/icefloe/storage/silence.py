@@ -5,9 +5,14 @@ from time import monotonic
 
 
 class Silence:
-    """Begins when a store was waited for in vain, ends when it answers or after a while; for all threads."""
+    """Begins when a store was waited for in vain, ends when it answers or after a while; for all threads.
+
+    Attributes:
+        was_met: the store's certificate was tried by a request of its own.
+    """
 
     def __init__(self) -> None:
+        self.was_met = False
         self._until = 0.0
 
     @property

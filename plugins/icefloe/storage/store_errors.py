@@ -13,6 +13,7 @@ from obstore import exceptions
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.outgoing import raise_outgoing
 from icefloe.redaction.hidden import redacted_foreign
+from icefloe.storage.certificates import certificate_fault
 from icefloe.storage.keys import join_url
 from icefloe.storage.store import KeyMissingError
 
@@ -27,6 +28,8 @@ _PASSING: Final = frozenset({
     errno.ENOSPC, errno.ESTALE, errno.ETIMEDOUT,
 })  # fmt: skip
 """Faults of a local disk that may be over at the next try, when others have freed the resource."""
+# The store's answer in the printed form of obstore's error, which has one type for all of them.
+_NOT_IMPLEMENTED: Final = re.compile(r"\binner: Status \{\s*status: 501,")
 _LONGEST_REASON: Final = 300
 _PANIC: Final = "PanicException"
 """Class of panics in every extension that is made with PyO3; none exports it."""
@@ -88,6 +91,13 @@ class StorePlace:
             sentence = f"{what}: access is denied; check the credentials and the permissions of this place"
         elif not isinstance(cause, _UNNAMED) or action == "open":
             sentence = f"{what}: {reason}; correct the URL or the options of this store"
+        elif not self.is_local and (fault := certificate_fault(cause)) is not None:
+            sentence = f"{what}: the certificate of {fault.endpoint} is refused: {fault.reason}; {fault.way_out}"
+        elif not self.is_local and _NOT_IMPLEMENTED.search(str(cause)):
+            sentence = (
+                f"{what}: the service does not implement this request (status 501); use S3, GCS, Azure, local disk "
+                "or a service whose conditional puts work"
+            )
         elif self.is_local and _errno(cause) in _PASSING:
             kind = TransientError
             sentence = f"{what}: {reason}; try again, and check this machine's disk and its limits if it goes on"

@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 from airflow.sdk import Connection
@@ -58,3 +59,17 @@ def test_a_generic_connection_opens_a_store_by_its_options_alone() -> None:
 def test_another_type_is_refused() -> None:
     with pytest.raises(TerminalError, match="'pg' is of type 'postgres', which names no object store"):
         object_store_options(Connection(conn_id="pg", conn_type="postgres"))
+
+
+def test_a_file_of_authorities_is_read_where_the_connection_is(tmp_path: Path) -> None:
+    bundle = tmp_path / "authority.pem"
+    bundle.write_text("-----BEGIN CERTIFICATE-----\n")
+    for extra in (
+        {"verify": str(bundle), "allow_http": True},
+        {"object_store_options": {"root_certificate": str(bundle)}},
+    ):
+        found = object_store_options(Connection(conn_id="s", conn_type="aws", extra=json.dumps(extra)))
+        assert found["root_certificate"] == bundle.read_text()
+        assert found.get("allow_http", "True") == "True"
+    # For Airflow's own hooks this means: check nothing. It names no file.
+    assert object_store_options(Connection(conn_id="s", conn_type="aws", extra='{"verify": false}')) == {}

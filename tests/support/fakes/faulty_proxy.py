@@ -4,10 +4,12 @@
         ...                       # proxy.port speaks for the store
 
 It works on bytes and knows no HTTP beyond the first line of a request: what the store says in one go is an answer.
+With a certificate it speaks TLS to its clients, and to the store as the store speaks.
 """
 
 import selectors
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Iterator
@@ -100,22 +102,31 @@ class FaultyProxy:
 
     Attributes:
         port: on 127.0.0.1.
+        tls: the side of a server that speaks TLS; None for plain connections.
         struck: the first lines of the requests whose answers were spoiled.
+        connections: how many clients have made.
     """
 
     target: int
     fault: Fault
     is_struck: Callable[[int], bool]
     concerns: Callable[[bytes], bool]
+    tls: ssl.SSLContext | None = None
     port: int = 0
     struck: list[str] = field(default_factory=list)
+    connections: int = 0
     _seen: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def serve(self, client: socket.socket) -> None:
         """Serves one connection to its end."""
-        with suppress(OSError), client, socket.create_connection(("127.0.0.1", self.target)) as store:
-            self._relay(client, store)
+        store_address = ("127.0.0.1", self.target)
+        with suppress(OSError), self._secured(client) as asking, socket.create_connection(store_address) as store:
+            self._relay(asking, store)
+
+    def _secured(self, client: socket.socket) -> socket.socket:
+        # A client that does not like the certificate ends the connection here.
+        return client if self.tls is None else self.tls.wrap_socket(client, server_side=True)
 
     def _relay(self, client: socket.socket, store: socket.socket) -> None:
         waiting = selectors.DefaultSelector()
@@ -125,10 +136,11 @@ class FaultyProxy:
         is_answered = True
         while True:
             for key, _ in waiting.select():
-                data = key.fileobj.recv(_AT_ONCE)
+                side = client if key.fileobj is client else store
+                data = _received(side)
                 if not data:
                     return
-                if key.fileobj is client:
+                if side is client:
                     if is_answered and not data.startswith(b"\r\n"):
                         request, is_answered = data, False
                     store.sendall(data)
@@ -152,12 +164,25 @@ class FaultyProxy:
         return is_due
 
 
+def _received(side: socket.socket) -> bytes:
+    """All that has come: TLS may have decrypted more than was asked for, and no selector sees that."""
+    data = side.recv(_AT_ONCE)
+    while data and isinstance(side, ssl.SSLSocket) and side.pending():
+        data += side.recv(_AT_ONCE)
+    return data
+
+
 @contextmanager
 def faulty_proxy(
-    target: int, fault: Fault, *, is_struck: Callable[[int], bool], concerns: Callable[[bytes], bool] = lambda _: True
+    target: int,
+    fault: Fault,
+    *,
+    is_struck: Callable[[int], bool],
+    concerns: Callable[[bytes], bool] = lambda _: True,
+    tls: ssl.SSLContext | None = None,
 ) -> Iterator[FaultyProxy]:
     """A proxy before the server on a port of this machine."""
-    proxy = FaultyProxy(target=target, fault=fault, is_struck=is_struck, concerns=concerns)
+    proxy = FaultyProxy(target=target, fault=fault, is_struck=is_struck, concerns=concerns, tls=tls)
     listening = socket.create_server(("127.0.0.1", 0), backlog=128)
     proxy.port = listening.getsockname()[1]
 
@@ -165,6 +190,7 @@ def faulty_proxy(
         with suppress(OSError):
             while True:
                 client, _ = listening.accept()
+                proxy.connections += 1
                 threading.Thread(target=proxy.serve, args=(client,), daemon=True).start()
 
     threading.Thread(target=accept, daemon=True).start()

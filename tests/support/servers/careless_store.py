@@ -1,26 +1,41 @@
-"""An S3 store that answers like one and ignores ``If-None-Match``, as `rclone serve s3` 1.75 does."""
+"""An S3 store that answers like one and ignores ``If-None-Match``, as `rclone serve s3` 1.75 does, or refuses it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from urllib.parse import parse_qs
 
 __all__ = ["careless_store"]
 
 
 @contextmanager
-def careless_store() -> Iterator[tuple[str, dict[str, bytes]]]:
-    """Serves until left; gives the endpoint and the objects by path, bucket included."""
+def careless_store(status_of_condition: int = 200) -> Iterator[tuple[str, dict[str, bytes]]]:
+    """Serves until left; gives the endpoint and the objects by path, bucket included.
+
+    Args:
+        status_of_condition: answer to a put with a condition: 200 if it is ignored, 501 if the service does not know
+            conditions. 412 makes it a good store, which refuses what is there.
+    """
     objects: dict[str, bytes] = {}
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_PUT(self) -> None:
-            objects[self.path] = self.rfile.read(int(self.headers["Content-Length"]))
-            self.answer(200)
+            data = self.rfile.read(int(self.headers["Content-Length"]))
+            status = status_of_condition if "If-None-Match" in self.headers else 200
+            if status == 412 and self.path not in objects:
+                status = 200
+            if status == 200:
+                objects[self.path] = data
+            self.answer(status)
 
         def do_GET(self) -> None:
+            path, _, query = self.path.partition("?")
+            if "list-type" in query:
+                self.answer(200, self.listed(path, parse_qs(query).get("prefix", [""])[0]))
+                return
             self.answer(200 if self.path in objects else 404, objects.get(self.path, b""))
 
         do_HEAD = do_GET  # noqa: N815 - the base class calls it so
@@ -38,6 +53,16 @@ def careless_store() -> Iterator[tuple[str, dict[str, bytes]]]:
                 objects.pop(f"{bucket}/{key}", None)
             deleted = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys)
             self.answer(200, f"<DeleteResult>{deleted}</DeleteResult>".encode())
+
+        def listed(self, bucket: str, prefix: str) -> bytes:
+            """All of it on one page."""
+            keys = [path.removeprefix(f"{bucket}/") for path in objects]
+            found = "".join(
+                f"<Contents><Key>{key}</Key><Size>{len(objects[f'{bucket}/{key}'])}</Size>"
+                "<LastModified>2026-11-21T07:00:00.000Z</LastModified></Contents>"
+                for key in sorted(keys) if key.startswith(prefix)
+            )  # fmt: skip
+            return f"<ListBucketResult><IsTruncated>false</IsTruncated>{found}</ListBucketResult>".encode()
 
         def answer(self, status: int, body: bytes = b"") -> None:
             self.send_response(status)

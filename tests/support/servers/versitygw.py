@@ -95,7 +95,7 @@ class Versitygw:
         """The options that open a store on it; see `icefloe.storage.location.open_store`."""
         return {
             "access_key_id": self.access_key, "secret_access_key": self.secret_key,
-            "endpoint": self.endpoint, "region": REGION,
+            "endpoint": self.endpoint, "region": REGION, "allow_http": "true",
         }  # fmt: skip
 
     @property
@@ -109,7 +109,7 @@ class Versitygw:
     @property
     def airflow_connection(self) -> Mapping[str, Any]:
         """An Airflow connection of type aws."""
-        extra = {"endpoint_url": self.endpoint, "region_name": REGION}
+        extra = {"endpoint_url": self.endpoint, "region_name": REGION, "allow_http": True}
         return {"conn_type": "aws", "login": self.access_key, "password": self.secret_key, "extra": extra}
 
     def make_bucket(self, name: str) -> S3Store:

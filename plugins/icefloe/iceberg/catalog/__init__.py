@@ -17,6 +17,7 @@ Read in this order:
 - `confined_io`: a FileIO that opens nothing elsewhere
 - `table_refs`: the only commits to a table, of branches and tags
 - `metadata_errors`: errors of metadata files
+- `refused_certificate`: certificates of servers that a client refused
 - `encryption`: encrypted tables, refused
 - `unknown_types`: types that PyIceberg does not know, refused
 """

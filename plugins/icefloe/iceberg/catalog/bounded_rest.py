@@ -1,9 +1,9 @@
-"""PyIceberg's REST catalog with a timeout on each request: its session has none."""
+"""PyIceberg's REST catalog with a timeout on each request: its session has none. Its own authorities always count."""
 
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.catalog.rest import CA_BUNDLE, SSL, RestCatalog
 from requests import Session
 
 _LONGEST_CONNECT_SECONDS: Final = 10.0
@@ -24,5 +24,9 @@ class BoundedRestCatalog(RestCatalog):
 
     def _config_headers(self, session: Session) -> None:
         # PyIceberg calls this with each new session before it asks for a token with that session.
-        session.request = partial(session.request, timeout=self._timeout)  # type: ignore[method-assign]
+        settings: dict[str, Any] = {"timeout": self._timeout}
+        # PyIceberg sets this for the session, and there requests prefers REQUESTS_CA_BUNDLE to it.
+        if (bundle := (self.properties.get(SSL) or {}).get(CA_BUNDLE)) is not None:
+            settings["verify"] = bundle
+        session.request = partial(session.request, **settings)  # type: ignore[method-assign]
         super()._config_headers(session)

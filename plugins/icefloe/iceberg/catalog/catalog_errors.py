@@ -17,6 +17,7 @@ from pyiceberg.exceptions import (
 )
 
 from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.iceberg.catalog.refused_certificate import refused_certificate
 from icefloe.outgoing import raise_outgoing
 from icefloe.patience import PATIENCE_VARIABLE
 from icefloe.redaction.hidden import redacted_foreign
@@ -59,6 +60,8 @@ def catalog_errors(catalog_name: str, doing: str) -> Iterator[None]:
     except IcefloeError:
         raise
     except Exception as cause:
+        if (refused := refused_certificate(cause)) is not None:
+            raise_outgoing(_untrusted(catalog_name, doing, refused), cause)
         # The more exact types come first: requests' errors are OSErrors, some of them ValueErrors too.
         if isinstance(cause, (*_TRANSIENT, *_imported(_TRANSIENT_BY_MODULE))):
             raise_outgoing(_unanswered(catalog_name, doing, cause), cause)
@@ -68,6 +71,14 @@ def catalog_errors(catalog_name: str, doing: str) -> Iterator[None]:
         if isinstance(cause, OSError):
             raise_outgoing(_unanswered(catalog_name, doing, cause), cause)
         raise
+
+
+def _untrusted(catalog_name: str, doing: str, refused: str) -> TerminalError:
+    sentence = (
+        f"catalog {catalog_name!r} shows a certificate that is refused ({refused}), so icefloe cannot {doing}; name "
+        "the authority's file in `ssl: {cabundle: FILE}` of the catalog or in REQUESTS_CA_BUNDLE, or renew it"
+    )
+    return TerminalError(sentence, catalog=catalog_name)
 
 
 def _unanswered(catalog_name: str, doing: str, cause: Exception) -> TransientError:

@@ -22,6 +22,7 @@ from icefloe.iceberg.catalog.confined_io import allowed_locations_of, confine
 from icefloe.iceberg.catalog.encryption import refuse_encrypted
 from icefloe.iceberg.catalog.private_catalog import own_file_io, withhold_table_properties
 from icefloe.iceberg.catalog.pyiceberg_configuration import read_configuration
+from icefloe.iceberg.catalog.refused_certificate import refuse_untrusted
 from icefloe.iceberg.catalog.unknown_types import unknown_column_type
 from icefloe.iceberg.table import table_name
 from icefloe.patience import Patience
@@ -208,6 +209,7 @@ def _load(catalog: Catalog, table: str) -> Table:
         # Clients of catalogs raise their own types; code that reads files raises the plain one.
         if type(cause) is not OSError:
             raise
+        refuse_untrusted(cause, f"the metadata file of table {table} of catalog {catalog.name!r}", table=table)
         raise TransientError(
             f"catalog {catalog.name!r} names a metadata file of table {table} whose storage does not answer: "
             f"{one_line(cause)}",

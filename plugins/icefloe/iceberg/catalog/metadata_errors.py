@@ -7,6 +7,7 @@ from typing import Final
 from pyiceberg.exceptions import ResolveError
 
 from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
+from icefloe.iceberg.catalog.refused_certificate import refuse_untrusted
 from icefloe.iceberg.unreadable import UndecodableError
 
 __all__ = ["MissingMetadataError", "reading_metadata"]
@@ -48,6 +49,7 @@ def reading_metadata(table_name: str, what: str, path: str) -> Iterator[None]:
             path=path,
         ) from cause
     except OSError as cause:
+        refuse_untrusted(cause, f"the {what} of table {table_name}, {path}", path=path, table=table_name)
         raise TransientError(
             f"cannot read the {what} of table {table_name}, {path}: {one_line(cause)}", table=table_name, path=path
         ) from cause

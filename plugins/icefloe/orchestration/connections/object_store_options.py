@@ -5,8 +5,12 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from icefloe.errors import TerminalError
+from icefloe.storage.certificates import ROOT_CERTIFICATE, with_certificates
 
-_AWS: Final = {"aws_session_token": "session_token", "region_name": "region", "endpoint_url": "endpoint"}
+_AWS: Final = {
+    "aws_session_token": "session_token", "region_name": "region", "endpoint_url": "endpoint",
+    "allow_http": "allow_http",
+}  # fmt: skip
 _AZURE: Final = {"sas_token": "sas_token", "tenant_id": "tenant_id"}
 
 
@@ -30,7 +34,8 @@ def object_store_options(connection: StoreConnection) -> dict[str, str]:
     ======================  =======================================================================
     type                    used fields
     ======================  =======================================================================
-    aws, s3                 login, password; extra: aws_session_token, region_name, endpoint_url
+    aws, s3                 login, password; extra: aws_session_token, region_name, endpoint_url,
+                            allow_http, verify (file of the authorities' certificates)
     google_cloud_platform   extra: key_path, keyfile_dict
     wasb, adls, azure       login, password (account and key; client and secret with a tenant_id);
                             host (https://ACCOUNT...); extra: sas_token, tenant_id, account_name
@@ -40,7 +45,7 @@ def object_store_options(connection: StoreConnection) -> dict[str, str]:
     ``object_store_options`` in the extra, a mapping, is added to the options of any type as it is.
 
     Raises:
-        TerminalError: another type of connection.
+        TerminalError: another type of connection, or a file of certificates that cannot be read.
     """
     extra = connection.extra_dejson
     match connection.conn_type:
@@ -59,11 +64,15 @@ def object_store_options(connection: StoreConnection) -> dict[str, str]:
                 conn_id=connection.conn_id,
             )
     options |= extra.get("object_store_options", {})
-    return {name: str(value) for name, value in options.items() if value}
+    # The workers of Spark get the certificates themselves: they may lack the file.
+    return with_certificates({name: str(value) for name, value in options.items() if value})
 
 
 def _aws(connection: StoreConnection, extra: Mapping[str, object]) -> dict[str, object]:
     options = {option: extra.get(key) for key, option in _AWS.items()}
+    # Airflow's own hooks take false for "check nothing", which is no file.
+    bundle = extra.get("verify")
+    options[ROOT_CERTIFICATE] = bundle if isinstance(bundle, str) else None
     return options | {"access_key_id": connection.login, "secret_access_key": connection.password}
 
 

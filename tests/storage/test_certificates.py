@@ -1,0 +1,137 @@
+"""Stores whose certificate is refused: one sentence, without trying it again and again."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+
+import pytest
+from cryptography.x509 import DNSName, GeneralName
+
+from icefloe.errors import TerminalError, TransientError
+from icefloe.storage.location import open_store
+from icefloe.storage.probe import probe
+from icefloe.storage.store import Store
+from support.fakes.answering_server import answering_server
+from support.fakes.faulty_proxy import FAULTS, FaultyProxy, every, faulty_proxy
+from support.servers.private_authority import HERE, PrivateAuthority
+
+DATE = "Sat, 21 Nov 2026 07:00:00 GMT"
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> PrivateAuthority:
+    return PrivateAuthority.create(tmp_path_factory.mktemp("authority") / "files")
+
+
+@contextmanager
+def serving(
+    authority: PrivateAuthority, name: GeneralName = HERE, ends_in: timedelta = timedelta(days=1)
+) -> Iterator[FaultyProxy]:
+    """A store of one value behind TLS."""
+
+    def answer(request: BaseHTTPRequestHandler) -> tuple[int, dict[str, str], bytes]:
+        is_there = request.path == "/lake/key" and request.command in ("GET", "HEAD")
+        body = b"value" if is_there else b""
+        return 200 if is_there else 404, {"ETag": '"1"', "Last-Modified": DATE}, body
+
+    with answering_server(answer) as (endpoint, _):
+        port = int(endpoint.rpartition(":")[2])
+        tls = authority.serving(name, ends_in=ends_in)
+        with faulty_proxy(port, FAULTS["reset"], is_struck=lambda _: False, tls=tls) as proxy:
+            yield proxy
+
+
+def store_at(proxy: FaultyProxy, root_certificate: Path | str) -> Store:
+    options = {
+        "endpoint": f"https://127.0.0.1:{proxy.port}", "access_key_id": "a", "secret_access_key": "s", "region": "x",
+        "root_certificate": str(root_certificate),
+    }  # fmt: skip
+    return open_store("s3://lake", options=options)
+
+
+@pytest.mark.parametrize("is_file", [True, False])
+def test_a_store_with_a_certificate_of_a_named_authority_is_read(authority: PrivateAuthority, is_file: bool) -> None:
+    with serving(authority) as proxy:
+        given = authority.bundle if is_file else authority.bundle.read_text()
+        assert store_at(proxy, given).get("key") == b"value"
+
+
+@pytest.mark.parametrize("name", ["Another authority", "A private authority"])
+def test_a_certificate_of_another_authority_is_refused_at_once(
+    authority: PrivateAuthority, tmp_path: Path, name: str
+) -> None:
+    other = PrivateAuthority.create(tmp_path / "other", name)
+    with serving(other) as proxy:
+        for call in (probe, lambda store: store.get("key"), lambda store: list(store.list(""))):
+            with pytest.raises(TerminalError) as caught:
+                call(store_at(proxy, authority.bundle))
+            assert f"the certificate of https://127.0.0.1:{proxy.port} is refused: no authority that is trusted" in (
+                str(caught.value)
+            )
+            assert "name the authority's file in 'root_certificate' of this store or in SSL_CERT_FILE" in (
+                str(caught.value)
+            )
+        # Obstore would have tried each of the requests eleven times. The probe has three: it looks and tidies up.
+        assert proxy.connections == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "ends_in", "reason"),
+    [
+        (HERE, timedelta(hours=-1), "is refused: it has expired; renew it, or set this machine's clock"),
+        (DNSName("s3.example.com"), timedelta(days=1), "is refused: it was issued for another name; correct the end"),
+    ],
+)
+def test_a_certificate_with_a_fault_is_refused_at_once(
+    authority: PrivateAuthority, name: GeneralName, ends_in: timedelta, reason: str
+) -> None:
+    with serving(authority, name, ends_in) as proxy:
+        with pytest.raises(
+            TerminalError, match=r"cannot read s3://lake/key: the certificate of https://127.*"
+        ) as caught:
+            store_at(proxy, authority.bundle).get("key")
+        assert reason in str(caught.value)
+        assert proxy.connections == 1
+
+
+def test_the_own_certificate_of_an_authority_has_its_own_reason(authority: PrivateAuthority, tmp_path: Path) -> None:
+    own = tmp_path / "own.pem"
+    own.write_bytes(authority.bundle.read_bytes() + authority.secret())
+    context = authority.serving()
+    context.load_cert_chain(own)
+    with (
+        answering_server(lambda _: (404, {}, b"")) as (endpoint, _),
+        faulty_proxy(int(endpoint.rpartition(":")[2]), FAULTS["reset"], is_struck=every(1), tls=context) as proxy,
+        pytest.raises(TerminalError, match="it is an authority's own certificate; let the authority issue one"),
+    ):
+        store_at(proxy, authority.bundle).get("key")
+
+
+def test_a_store_that_answers_once_is_not_asked_for_its_certificate_again(authority: PrivateAuthority) -> None:
+    with serving(authority) as proxy:
+        store_at(proxy, authority.bundle).get("key")
+        proxy.is_struck = lambda _: True
+        proxy.concerns = lambda request: b"_probe-certificate" in request
+        store_at(proxy, authority.bundle).get("key")
+        assert proxy.struck == []
+
+
+def test_a_lost_answer_about_the_certificate_leaves_the_request_to_decide(authority: PrivateAuthority) -> None:
+    with serving(authority) as proxy:
+        proxy.is_struck = lambda _: True
+        proxy.concerns = lambda request: b"_probe-certificate" in request
+        assert store_at(proxy, authority.bundle).get("key") == b"value"
+        assert proxy.struck == ["HEAD /lake/_probe-certificate HTTP/1.1"]
+
+
+def test_a_refused_connection_is_no_fault_of_a_certificate(authority: PrivateAuthority) -> None:
+    with serving(authority) as proxy:
+        pass
+    with pytest.raises(TransientError, match="check the endpoint and the network"):
+        open_store(
+            "s3://lake",
+            options={"endpoint": f"https://127.0.0.1:{proxy.port}", "region": "x", "skip_signature": "true"},
+            patience=0.5,
+        ).get("key")
