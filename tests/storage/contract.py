@@ -53,6 +53,15 @@ class StoreContract:
         assert store.size(key) == len(BYTES)
         assert [(found.key, found.size_bytes) for found in store.list("")] == [(key, len(BYTES))]
 
+    def test_a_place_can_be_listed_without_its_folders(self, store: Store, behind: Behind):
+        for key in ("top", "a/inside", "a/b/below", "ab/other"):
+            behind.write(key, BYTES)
+        assert [(found.key, found.size_bytes) for found in store.list_here("")] == [("top", len(BYTES))]
+        assert [found.key for found in store.list_here("a")] == ["a/inside"]
+        assert [found.key for found in store.child("a").list_here("")] == ["inside"]
+        assert [found.key for found in store.child("a").list_here("b")] == ["b/below"]
+        assert list(store.list_here("nowhere")) == []
+
     def test_an_empty_value_is_a_value(self, store: Store, behind: Behind):
         store.put("put", b"")
         assert store.create("created", b"")

@@ -16,6 +16,7 @@ from icefloe.storage.location import open_store
 from icefloe.storage.store import KeyMissingError
 from icefloe.storage.store_errors import StorePlace
 from support.fakes.answering_server import answering_server
+from support.fakes.faulty_proxy import FAULTS, faulty_proxy, is_write
 from support.missing import require_linux
 
 KEY_ID, SECRET = "AKIAVERYSECRET", "s3cr3t-s3cr3t"
@@ -195,3 +196,29 @@ def test_a_process_without_file_descriptors_is_asked_to_try_again(tmp_path):
             with pytest.raises(TransientError, match="Too many open files; try again"):
                 call()
     assert store.get("key") == b"value"
+
+
+DELETED = b"<DeleteResult><Deleted><Key>icefloe/a</Key></Deleted><Deleted><Key>icefloe/b</Key></Deleted></DeleteResult>"
+
+
+def lost_deletions(number):
+    """A server behind a proxy that loses its first answers."""
+    stack = contextlib.ExitStack()
+    endpoint, asked = stack.enter_context(answering_server(lambda _: (200, {}, DELETED)))
+    port = int(endpoint.rpartition(":")[2])
+    proxy = faulty_proxy(port, FAULTS["reset"], is_struck=lambda nth: nth <= number, concerns=is_write)
+    return stack, asked, stack.enter_context(proxy)
+
+
+def test_a_deletion_of_many_whose_answer_is_lost_is_sent_again():
+    stack, asked, proxy = lost_deletions(2)
+    with stack:
+        bucket(f"http://127.0.0.1:{proxy.port}").delete(["a", "b"])
+    assert (len(proxy.struck), asked) == (2, ["POST"] * 3)
+
+
+def test_a_deletion_of_many_is_given_up_with_the_patience():
+    stack, asked, proxy = lost_deletions(100)
+    with stack, pytest.raises(TransientError, match=r"cannot delete s3://lake: .*; try again"):
+        bucket(f"http://127.0.0.1:{proxy.port}").delete(["a", "b"])
+    assert asked == ["POST"] * 3

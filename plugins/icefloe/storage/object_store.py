@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import obstore
 from obstore import exceptions
@@ -22,6 +22,9 @@ from icefloe.storage.ranges import ByteRange, coalesce_ranges, cut_ranges
 from icefloe.storage.requests import RequestKind, Requests, RequestTotals
 from icefloe.storage.store import KeyMissingError, RangeMissingError, Store, StoredObject
 from icefloe.storage.store_errors import StorePlace
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
 
 Found = TypeVar("Found")
 
@@ -148,8 +151,14 @@ class ObjectStore(Store):
             for number, chunk in enumerate(() if target is None else obstore.list(target, folder, chunk_size=1_000)):
                 # A page is a request. The first one is counted already.
                 self._requests.add(RequestTotals(list=min(number, 1)))
-                for each in chunk:
-                    yield StoredObject(key=each["path"], size_bytes=each["size"], modified=each["last_modified"])
+                yield from map(_stored, chunk)
+
+    def list_here(self, prefix: str) -> Iterator[StoredObject]:
+        """Every object in a key taken as a folder, and none of its folders; see `Store`."""
+        folder = check_folder(prefix.removesuffix("/")) if prefix else None
+        with self._asked("list", "list", prefix):
+            target = self._connect()
+            yield from () if target is None else map(_stored, obstore.list_with_delimiter(target, folder)["objects"])
 
     def _look_at(self, key: str) -> bytes | None:
         """The value; None if it is too large to be read by the client that looks."""
@@ -198,12 +207,23 @@ class ObjectStore(Store):
 
     def _delete(self, keys: Sequence[str]) -> bool:
         """True if all values were there, as far as the store says. If not, some may not have been tried."""
-        try:
-            with self._asked("delete", "delete", keys[0] if len(keys) == 1 else ""):
-                self._remove(keys)
-        except KeyMissingError:
-            return False
-        return True
+        pauses_seconds = iter(()) if self._clients is None else self._clients.pauses_seconds()
+        while True:
+            try:
+                with self._asked("delete", "delete", keys[0] if len(keys) == 1 else ""):
+                    self._remove(keys)
+            except KeyMissingError:
+                return False
+            except TransientError:
+                # S3 deletes many values by a POST. If its answer is lost, obstore does not send it again, because not
+                # every POST may come twice. This one may.
+                pause_seconds = next(pauses_seconds, None)
+                if pause_seconds is None:
+                    raise
+                self._requests.add(RequestTotals(again=1, seconds=pause_seconds))
+                time.sleep(pause_seconds)
+            else:
+                return True
 
     def _size_of(self, data: bytes | Path, key: str) -> int:
         return len(data) if isinstance(data, bytes) else file_size(data, join_url(self.url, key))
@@ -243,3 +263,7 @@ class ObjectStore(Store):
         if target is None:
             raise KeyMissingError.of(self.url, key)
         return target
+
+
+def _stored(listed: "ObjectMeta") -> StoredObject:
+    return StoredObject(key=listed["path"], size_bytes=listed["size"], modified=listed["last_modified"])

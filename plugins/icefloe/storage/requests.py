@@ -26,7 +26,7 @@ class RequestTotals:
         delete: requests of up to a thousand values each.
         list: requests of up to a thousand names each.
         failed: requests that the store did not answer, after all retries of the client.
-        again: requests that were sent again because the store's answer contradicted itself.
+        again: requests that were sent again because the store's answer contradicted itself, or was lost.
         found_there: values that were to be created but existed, from another attempt or from an earlier try.
         races_lost: the part of ``found_there`` that is results of a range that another attempt recorded meanwhile.
         seconds: of all requests together, with back-off.

@@ -114,6 +114,11 @@ class Store(ABC):
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Every object below a key taken as a folder; all of them for the empty prefix. No order is promised."""
 
+    def list_here(self, prefix: str) -> Iterator[StoredObject]:
+        """Every object in a key taken as a folder, and none of its folders; in no order."""
+        depth = prefix.count("/") + bool(prefix)
+        return (each for each in self.list(prefix) if each.key.count("/") == depth)
+
     def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:  # noqa: ARG002 - most keep nothing
         """Removes unfinished objects that dead writers left below a folder, and returns their number.
 
@@ -174,14 +179,22 @@ class ChildStore(Store):
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Every object below a key taken as a folder; see `Store`."""
-        below = f"{self._folder}/{prefix}" if prefix else self._folder
-        for each in self._parent.list(below):
-            yield replace(each, key=each.key.removeprefix(f"{self._folder}/"))
+        return self._own(self._parent.list(self._below(prefix)))
+
+    def list_here(self, prefix: str) -> Iterator[StoredObject]:
+        """Every object in a key taken as a folder, and none of its folders; see `Store`."""
+        return self._own(self._parent.list_here(self._below(prefix)))
 
     def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:
         """Removes unfinished objects that dead writers left; see `Store`."""
-        below = f"{self._folder}/{prefix}" if prefix else self._folder
-        return self._parent.remove_unfinished(below, is_over=is_over)
+        return self._parent.remove_unfinished(self._below(prefix), is_over=is_over)
+
+    def _below(self, prefix: str) -> str:
+        return f"{self._folder}/{prefix}" if prefix else self._folder
+
+    def _own(self, listed: Iterable[StoredObject]) -> Iterator[StoredObject]:
+        for each in listed:
+            yield replace(each, key=each.key.removeprefix(f"{self._folder}/"))
 
     def _whole(self, key: str) -> str:
         return f"{self._folder}/{check_key(key)}"

@@ -105,6 +105,18 @@ def test_trials_and_files_without_a_batch_go_when_they_are_old(workshop: Worksho
     assert not any(path.exists() for path in paths)
 
 
+def test_old_trials_of_a_storage_and_of_checkpoints_go(workshop: Workshop, batch: OpenBatch) -> None:
+    checkpoint = workshop.storage / "checkpoints/events"
+    folders = [workshop.storage, checkpoint, checkpoint / "backfills/start-7-ab"]
+    paths = [written(folder / f"_probe-{uuid4().hex}") for folder in folders]
+    records = {path for path in checkpoint.rglob("*") if path.is_file()} - {*paths}
+    assert swept(workshop.storage) == 0
+    aged(workshop.storage)
+    young = written(checkpoint / f"_probe-{uuid4().hex}")
+    assert swept(workshop.storage) == len(paths)
+    assert {path for path in checkpoint.rglob("*") if path.is_file()} == records | {young}
+
+
 def test_files_that_icefloe_does_not_make_stay_and_are_counted(workshop: Workshop, batch: OpenBatch) -> None:
     theirs = written(workshop.storage / "shuffle/README", days=90)
     survey = survey_of(workshop.storage)

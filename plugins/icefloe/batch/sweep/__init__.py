@@ -11,6 +11,7 @@ Read in this order:
 - `progress`: whether a batch has ended, is open, or was never opened
 - `shuffle_folders`: the leftovers in the folder of one checkpoint
 - `sink_files`: the files at a sink that no manifest names
+- `trials`: what was left of trying whether a place can be written
 - `leftover`: some files that are to be deleted, and their deletion
 """
 

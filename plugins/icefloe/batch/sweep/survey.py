@@ -12,6 +12,7 @@ from icefloe.batch.sweep.leftover import Leftover, Reason
 from icefloe.batch.sweep.shuffle_folders import ShuffleFolders
 from icefloe.batch.sweep.shuffle_listing import ShuffleListing, list_shuffle
 from icefloe.batch.sweep.sink_files import SinkFiles
+from icefloe.batch.sweep.trials import old_trials
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.record_keys import backfill_prefix
 from icefloe.errors import IcefloeError
@@ -107,6 +108,9 @@ def survey_storage(
         environ,
     )
     at_sinks = [leftover for sink in sinks for leftover in look.take_sink(sink)]
+    look.take_trials(open_place(storage_url), age)
+    for url in sorted({_pipeline_url(found) for found in look.checkpoints.values()}):
+        look.take_trials(open_place(url), age, folders=("backfills",))
     if listing.foreign_objects:
         look.notes.append(f"{listing.foreign_objects:,} files below {shuffle.url} are not icefloe's: left alone")
     return Survey(
@@ -159,6 +163,11 @@ class _Look:
                 self.checkpoints[found.url] = found
                 self.leftovers.extend(folders.leftovers(folder, found, names))
 
+    def take_trials(self, place: Store, age: timedelta, *, folders: tuple[str, ...] = ()) -> None:
+        """Takes the old trials in a place."""
+        with self.problems.noted():
+            self.leftovers.extend(old_trials(place, age, folders=folders))
+
     def take_sink(self, sink: SinkFiles) -> list[Leftover]:
         """Judges the files at a sink."""
         found: list[Leftover] = []
@@ -187,8 +196,7 @@ def _sink_files(
             if has_reference(path):
                 look.notes.append(f"the sink {path} of pipeline {record.name} uses a variable that is not set here")
                 continue
-            below = "" if found.backfill_id is None else f"/{backfill_prefix(found.backfill_id)}"
-            url = found.url.removesuffix(below)
+            url = _pipeline_url(found)
             store = open_sink_place(path)
             if (path, url) not in sinks and next(iter(store.list("")), None) is not None:
                 sinks[path, url] = SinkFiles(
@@ -198,6 +206,11 @@ def _sink_files(
                     cutoff=store_time(store) - age,
                 )
     return list(sinks.values())
+
+
+def _pipeline_url(found: FoundCheckpoint) -> str:
+    """URL of the checkpoint of the pipeline; a backfill has its own below that."""
+    return found.url if found.backfill_id is None else found.url.removesuffix(f"/{backfill_prefix(found.backfill_id)}")
 
 
 def _trials(shuffle: Store, trials: Iterable[StoredObject]) -> Iterator[Leftover]:
