@@ -25,7 +25,8 @@ PYTEST = $(VENV)/bin/python -m pytest -n $(TESTS_AT_ONCE) --dist loadscope
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export PYSPARK_PYTHON := $(CURDIR)/$(VENV)/bin/python
 export SPARK_LOCAL_IP := 127.0.0.1
-unexport PYTHONHOME PYTHONPATH SPARK_HOME SPARK_CONF_DIR VIRTUAL_ENV
+# Where bytecode may not be written, each process of a test would compile the library again.
+unexport PYTHONHOME PYTHONPATH PYTHONDONTWRITEBYTECODE SPARK_HOME SPARK_CONF_DIR VIRTUAL_ENV
 
 SIMULATION = PYTHONPATH=plugins:tests $(VENV)/bin/python -m simulation.soak
 

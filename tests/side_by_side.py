@@ -13,8 +13,7 @@ _LONGEST: Final = (
     "daemons",
     "tests/spark, up to test_m",
     "tests/histories",
-    "tests/servers/test_spark_cluster.py",
-    "tests/servers/",
+    "tests/servers",
     "tests/faults/test_stopped_runs.py",
     "tests/simulation/test_simulation.py",
     "tests/demo/test_run.py",
@@ -42,6 +41,9 @@ def group_of(node_id: str) -> str:
         return "tests/spark, up to test_m" if file < "tests/spark/test_mo" else "tests/spark, after test_m"
     if file.startswith(_DAEMONS):
         return "daemons"
+    if file.startswith("tests/servers/"):
+        # Each process that runs one of them starts a store, a catalog and perhaps a cluster.
+        return "tests/servers"
     if file in ("tests/faults/test_stopped_runs.py", "tests/simulation/test_simulation.py"):
         # Each takes seconds and shares nothing.
         return node_id

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from support.pipelines.workspace import ROOT, Workspace, icefloe
-from support.tiers import extended
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +23,8 @@ def start(pipeline: Path) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("initial_load", ["full", extended("from_earliest")])
+@pytest.mark.extended
+@pytest.mark.parametrize("initial_load", ["full", "from_earliest"])
 def test_runs_at_once_deliver_everything_once_and_say_nothing_worse_than_try_again(
     tmp_path: Path, initial_load: str
 ) -> None:

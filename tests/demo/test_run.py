@@ -65,6 +65,7 @@ def test_the_demo_runs_four_batches_and_finds_nothing_wrong(pipeline: Path) -> N
 
 
 @pytest.mark.airflow
+@pytest.mark.extended
 def test_a_task_that_fails_ends_the_demo_with_its_sentence(pipeline: Path) -> None:
     pipeline.write_text(pipeline.read_text().replace("table: nyc.flights", "table: nyc.fligths"))
     done = run(pipeline)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 PYICEBERG_HISTORIES = 150
 JAVA_HISTORIES = 100
 SQL_HISTORIES = 40
-OF_EVERY_CHANGE = {"pyiceberg": 40, "java": 25, "sql": 10}
+OF_EVERY_CHANGE = {"pyiceberg": 20, "java": 15, "sql": 6}
 """How many of them `make test` tries; `make extended` tries the others."""
 SHRINKING_ATTEMPTS = 60
 """A test must end; `make soak` shrinks further."""

@@ -7,9 +7,11 @@ from typing import TypeVar
 import pytest
 
 from support.missing import missing
+from support.servers.cluster_place import ClusterPlace
 from support.servers.postgresql import Postgresql
 from support.servers.rest_catalog import RestCatalog
 from support.servers.server_process import ServerProcess, ServerUnavailableError
+from support.servers.spark_cluster import SparkCluster
 from support.servers.spark_writer import SparkWriter
 from support.servers.versitygw import Versitygw
 
@@ -39,6 +41,14 @@ def postgresql() -> Iterator[Postgresql]:
     """PostgreSQL without any database of ours."""
     with or_skip(Postgresql()) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterPlace]:
+    """A Spark cluster of two workers."""
+    folder = tmp_path_factory.mktemp("cluster")
+    with or_skip(SparkCluster(folder=folder / "spark")) as cluster:
+        yield ClusterPlace(cluster=cluster, folder=folder)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from support.tiers import extended
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.timeout(900)]
 
 
-@pytest.mark.parametrize(("format_version", "engine"), [extended(2, "local"), extended(3, "local"), (3, "spark")])
+@pytest.mark.parametrize(("format_version", "engine"), [extended(2, "local"), (3, "local"), extended(3, "spark")])
 def test_commits_of_spark_through_the_catalog_are_delivered_to_s3(
     spark: SparkWriter, tmp_path: Path, format_version: int, engine: str
 ) -> None:

@@ -29,11 +29,13 @@ VARIANTS = {
 
 
 EVERY_VARIANT = pytest.mark.parametrize(
-    "table", [*map(extended, list(VARIANTS)[:2]), *list(VARIANTS)[2:]], indirect=True
+    "table", [extended("V1"), extended("V2"), "V2, position deletes", extended("V3, deletion vectors")], indirect=True
 )
 
 
-WITH_DELETE_FILES = pytest.mark.parametrize("table", list(VARIANTS)[2:], indirect=True)
+WITH_DELETE_FILES = pytest.mark.parametrize(
+    "table", [extended("V2, position deletes"), "V3, deletion vectors"], indirect=True
+)
 
 
 def create_moving_table(create_table: CreateTable, variant: str) -> SparkTable:

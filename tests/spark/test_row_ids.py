@@ -19,6 +19,8 @@ pytestmark = pytest.mark.spark
 
 CreateTable = Callable[..., SparkTable]
 MODES = pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+ON_READ = pytest.mark.parametrize("mode", [extended("copy-on-write"), "merge-on-read"])
+ON_WRITE = pytest.mark.parametrize("mode", ["copy-on-write", extended("merge-on-read")])
 COLUMNS = "id bigint, name string, v int"
 
 
@@ -64,7 +66,7 @@ def test_whatever_column_an_update_changes_it_is_one_update(
     check_ranges(table, state=by_java(table))
 
 
-@MODES
+@ON_READ
 def test_of_equal_rows_only_the_changed_ones_are_reported(create_table: CreateTable, mode: str) -> None:
     table = create_table("id bigint, name string", mode=mode, format_version=3)
     table.sql("INSERT INTO {table} SELECT /*+ COALESCE(1) */ id, 'a' FROM range(8)")
@@ -84,7 +86,7 @@ def test_of_equal_rows_only_the_changed_ones_are_reported(create_table: CreateTa
     )
 
 
-@MODES
+@ON_WRITE
 def test_equal_rows_written_again_with_other_ids_are_no_change(create_table: CreateTable, mode: str) -> None:
     table = created(create_table, mode, rows=40)
     ids = rows_with_ids(table, table.snapshot_ids()[-1])
@@ -96,7 +98,7 @@ def test_equal_rows_written_again_with_other_ids_are_no_change(create_table: Cre
     check_ranges(table, state=by_java(table))
 
 
-@MODES
+@ON_READ
 def test_rows_that_are_exchanged_are_no_change(create_table: CreateTable, mode: str) -> None:
     table = create_table("v int", mode=mode, format_version=3)
     table.sql("INSERT INTO {table} SELECT /*+ COALESCE(1) */ CAST(id AS int) FROM range(4)")
@@ -108,7 +110,7 @@ def test_rows_that_are_exchanged_are_no_change(create_table: CreateTable, mode: 
     check_ranges(table, identifier_columns=["v"], state=by_java(table))
 
 
-@MODES
+@ON_WRITE
 def test_rows_of_before_the_upgrade_have_no_ids(create_table: CreateTable, mode: str) -> None:
     table = created(create_table, mode, format_version=2)
     table.sql("UPDATE {table} SET v = 1 WHERE id = 1")
@@ -141,7 +143,7 @@ def test_compaction_between_steps_takes_no_update_apart(create_table: CreateTabl
     check_ranges(table, state=by_java(table))
 
 
-@MODES
+@ON_READ
 def test_a_rollback_takes_updates_back_as_updates(create_table: CreateTable, mode: str) -> None:
     table = created(create_table, mode)
     first = table.snapshot_ids()[-1]
@@ -154,7 +156,7 @@ def test_a_rollback_takes_updates_back_as_updates(create_table: CreateTable, mod
     assert weights_of(found) == difference(table.rows_at(left), table.rows_at(first))
 
 
-@MODES
+@ON_WRITE
 def test_net_changes_are_those_of_whole_rows(create_table: CreateTable, mode: str) -> None:
     table = created(create_table, mode)
     first = table.snapshot_ids()[-1]
@@ -165,7 +167,7 @@ def test_net_changes_are_those_of_whole_rows(create_table: CreateTable, mode: st
 
 
 @pytest.mark.parametrize("file_format", ["orc", "avro"])
-@MODES
+@ON_READ
 def test_files_of_other_formats_have_row_ids_too(create_table: CreateTable, mode: str, file_format: str) -> None:
     table = created(create_table, mode, properties={"write.format.default": file_format})
     table.sql("UPDATE {table} SET v = 1 WHERE id IN (1, 2)")
@@ -174,7 +176,7 @@ def test_files_of_other_formats_have_row_ids_too(create_table: CreateTable, mode
     assert types_of(found) == {"INSERT": 10, "UPDATE_BEFORE": 4, "UPDATE_AFTER": 4}
 
 
-@MODES
+@ON_WRITE
 def test_columns_that_come_and_go(create_table: CreateTable, mode: str) -> None:
     table = created(create_table, mode)
     table.sql("ALTER TABLE {table} ADD COLUMN w string")

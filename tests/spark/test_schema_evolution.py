@@ -12,15 +12,16 @@ from spark.range_check import changes_of
 from support.spark.java_writers import JavaWriters
 from support.spark.row_counts import weights_of
 from support.spark.spark_table import SparkTable
+from support.tiers import extended
 
 pytestmark = pytest.mark.spark
 
 CreateTable = Callable[..., SparkTable]
 KINDS = (
     ("parquet", "copy-on-write"),
-    ("parquet", "merge-on-read"),
+    extended(("parquet", "merge-on-read")),
     ("orc", "merge-on-read"),
-    ("avro", "copy-on-write"),
+    extended(("avro", "copy-on-write")),
 )
 
 
@@ -35,7 +36,9 @@ def alter(table: SparkTable, *clauses: str) -> None:
         table.sql(f"ALTER TABLE {{table}} {clause}")
 
 
-@pytest.fixture(params=KINDS, ids=" ".join)
+@pytest.fixture(
+    params=KINDS, ids=["parquet copy-on-write", "parquet merge-on-read", "orc merge-on-read", "avro copy-on-write"]
+)
 def create(request: pytest.FixtureRequest, create_table: CreateTable) -> CreateTable:
     """A table of files in one format, whose rows Spark changes in one way."""
     file_format, mode = request.param
@@ -167,8 +170,15 @@ def test_values_of_a_wider_type_are_delivered_behind_a_rollback_to_the_narrower_
 
 
 # Iceberg's own readers refuse default values of columns that an ORC file lacks.
-@pytest.mark.parametrize("file_format", ["parquet", "avro"])
-@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+@pytest.mark.parametrize(
+    ("file_format", "mode"),
+    [
+        ("parquet", "copy-on-write"),
+        extended("parquet", "merge-on-read"),
+        extended("avro", "copy-on-write"),
+        ("avro", "merge-on-read"),
+    ],
+)
 def test_initial_defaults_of_columns_added_later(create_table: CreateTable, file_format: str, mode: str) -> None:
     table = create_table(
         "id int, s struct<a: int>, l array<struct<k: int>>, m map<string, struct<k: int>>",

@@ -1,0 +1,110 @@
+"""Batches whose workers and executors die, come, go or are slow, on a real Spark cluster."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from icefloe import read_changes
+from support.pipelines.flights_on_s3 import Flights, counted
+from support.pipelines.leftovers import left_in_shuffle
+from support.servers.cluster_place import ClusterPlace, busy_workers, held, shuffle_folders
+from support.servers.icefloe_run import IcefloeRun
+from support.servers.rest_catalog import RestCatalog
+from support.servers.spark_cluster import SparkWorker
+from support.servers.versitygw import Versitygw
+
+pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(1200)]
+
+FILES = 40
+
+
+def test_a_worker_that_dies_in_a_phase_and_a_killed_driver_change_nothing(
+    place: ClusterPlace, rest_catalog: RestCatalog, versitygw: Versitygw
+) -> None:
+    first, second = place.cluster.workers
+    flights = Flights.in_small_files("clusterflights", rest_catalog, versitygw, files=FILES)
+    pipeline = place.pipeline(flights, "flights")
+    after = flights.load().metadata.current_snapshot_id
+
+    with place.run(flights, pipeline) as loading:
+        kill_in_the_middle(loading, first, shuffle_folders(flights, "flights"), "*/0/[0-9]*.0")
+        place.cluster.start(first)
+        assert loading.document()["route"] == "insert_only"
+    assert flights.delivered(0) == Counter({("INSERT", number, "AA"): 1 for number in range(100 * FILES)})
+
+    flights.rewrite(files=FILES)
+    shuffle = shuffle_folders(flights, "flights")
+    records = "*/1/[0-9]*.0"
+    with place.run(flights, pipeline) as killed:
+        killed.when(lambda: any(shuffle.glob(records)))
+        killed.kill()
+    kept = {path: path.read_bytes() for path in shuffle.glob(records)}
+    assert 0 < len(kept) < FILES
+    with place.run(flights, pipeline) as rewriting:
+        kill_in_the_middle(rewriting, second, shuffle, records, more_than=len(kept))
+        place.cluster.start(second)
+        kill_in_the_middle(rewriting, first, shuffle, "*/1/results/*.json")
+        assert {path: path.read_bytes() for path in kept} == kept
+        assert rewriting.document()["route"] == "shuffle"
+    changes = read_changes(flights.load(), after_snapshot_id=after, identifier_columns=["flight_id"]).read_all()
+    assert flights.delivered(1) == counted(changes)
+    place.cluster.start(first)
+
+
+def kill_in_the_middle(run: IcefloeRun, worker: SparkWorker, folder: Path, pattern: str, *, more_than: int = 0) -> None:
+    """SIGKILL for a worker and its executors as soon as a task is done, and before all are."""
+    run.when(lambda: len(list(folder.glob(pattern))) > more_than and worker.executors())
+    assert worker.kill() > 0
+    done = len(list(folder.glob(pattern)))
+    assert more_than < done < FILES, f"{done} tasks were done"
+
+
+def test_executors_come_and_go_and_a_slow_load_holds_up_no_other_pipeline(
+    place: ClusterPlace, rest_catalog: RestCatalog, versitygw: Versitygw
+) -> None:
+    slow = Flights.in_small_files("slowflights", rest_catalog, versitygw, files=FILES)
+    quick = Flights.in_small_files("quickflights", rest_catalog, versitygw, files=3)
+    dynamic = {
+        "spark.dynamicAllocation.enabled": True,
+        "spark.dynamicAllocation.maxExecutors": 2,
+        "spark.dynamicAllocation.executorIdleTimeout": "1s",
+    }
+    slow_file = place.pipeline(slow, "slow", spark={"conf": place.conf(dynamic)})
+    quick_file = place.pipeline(quick, "quick", spark={"conf": place.conf({"spark.cores.max": 1})})
+    records = shuffle_folders(slow, "slow")
+
+    with place.run(slow, slow_file) as loading:
+        busy = loading.when(lambda: any(records.glob("*/0/[0-9]*.0")) and busy_workers(place.cluster))[0]
+        with held(busy):
+            # Another one comes, does all that is left, and goes: only then is there room for the other pipeline.
+            loading.when(lambda: len(list(records.glob("*/0/[0-9]*.0"))) >= FILES - 1)
+            loading.when(lambda: place.cluster.state()["coresused"] == 1)
+            with place.run(quick, quick_file) as delivering:
+                assert delivering.document()["insert"] == 300
+            assert not any(records.glob("../../../checkpoints/slow/commits/*"))
+        assert loading.document()["insert"] == 100 * FILES
+
+
+def test_a_speculative_attempt_of_a_slow_task_changes_nothing(
+    place: ClusterPlace, rest_catalog: RestCatalog, versitygw: Versitygw
+) -> None:
+    flights = Flights.in_small_files("guessedflights", rest_catalog, versitygw, files=FILES)
+    speculation = {
+        "spark.cores.max": 2,
+        "spark.speculation": True,
+        "spark.speculation.quantile": 0.1,
+        "spark.speculation.interval": "50ms",
+        "spark.speculation.minTaskRuntime": "50ms",
+    }
+    pipeline = place.pipeline(flights, "guessed", spark={"conf": place.conf(speculation)})
+    records = shuffle_folders(flights, "guessed")
+    with place.run(flights, pipeline) as loading:
+        loading.when(lambda: any(records.glob("*/0/[0-9]*.0")))
+        with held(busy_workers(place.cluster)[0]):
+            # The held attempt does not end; its task is done by another one, on the other worker.
+            assert loading.document()["insert"] == 100 * FILES
+    assert flights.delivered(0) == Counter({("INSERT", number, "AA"): 1 for number in range(100 * FILES)})
+    with place.run(flights, pipeline) as again:
+        assert again.document()["batch"] is None
+    assert left_in_shuffle(records.parents[1]) == []
