@@ -98,4 +98,16 @@ SCHEDULES: Final = (
         before="batch_number=view.next_number,\n",
         after="batch_number=session.checkpoint.look().next_number,\n",
     ),
+    _seen(
+        "a run takes the move of an operator for a batch of its own",
+        "batch/plan/write_plan.py",
+        before="if offset.move is not None:",
+        after="if False:",
+    ),
+    _seen(
+        "a reset only sets the cursor",
+        "batch/commit/empty_end.py",
+        before="if offset.move.outcome is BatchOutcome.RESET:",
+        after="if False:",
+    ),
 )

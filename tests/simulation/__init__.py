@@ -17,6 +17,7 @@ Read in this order:
 - `kept_work`: reading, planning and parsing that gives every schedule the same, done once
 - `stage`: the pipeline and its batches, shared by the actors
 - `runs`: runs, a zombie, backfills, a sweep, an abandon, and a writer of the table
+- `moves`: an operator who resets the pipeline, or sets its cursor
 - `promises`: what must hold after every change
 - `delivered`: what must hold at the end
 - `shrinking`: the decisions that matter in a schedule that went wrong

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from icefloe.changes.row_hash.row_hashes import row_hashes
-from simulation.promises import SHUFFLE, TRIAL, BrokenPromiseError, Places
+from simulation.promises import MOVES, SHUFFLE, TRIAL, BrokenPromiseError, Places
 from simulation.scenario import PIPELINE
 from simulation.table import TableStates
 from support.spark.row_counts import Row, difference, weights_of
@@ -47,9 +47,11 @@ def require_delivered(places: Places, states: TableStates, backfill: str, *, is_
         after, up_to = _id(commit["after_snapshot_id"]), _id(commit["up_to_snapshot_id"])
         delivered = _delivered(places, backfill, number, manifest)
         part = commit.get("load_part")
-        if commit["route"] == "abandoned":
+        if commit["route"] in ("abandoned", *MOVES):
             if delivered:
-                raise BrokenPromiseError(f"batch {number} was abandoned and delivered {dict(delivered)}")
+                raise BrokenPromiseError(f"batch {number} is {commit['route']} and delivered {dict(delivered)}")
+            if commit["route"] in MOVES:
+                cursor, has_begun, loaded = up_to, commit["route"] != "reset", Counter()
             continue
         has_begun, is_first = True, not has_begun
         if part is not None:

@@ -11,8 +11,10 @@ from simulation.scenario import PIPELINE
 from simulation.table import TableStates
 from simulation.world import Change
 
-__all__ = ["SHUFFLE", "TRIAL", "BrokenPromiseError", "Places", "Promises"]
+__all__ = ["MOVES", "SHUFFLE", "TRIAL", "BrokenPromiseError", "Places", "Promises"]
 
+MOVES: Final = ("cursor_set", "reset")
+"""Ends of batches by which an operator moves the cursor to where it is to be."""
 _CHECKPOINT: Final = re.compile(rf"storage/checkpoints/{PIPELINE}/(backfills/[^/]+/)?(.+)")
 _NUMBERED: Final = re.compile(r"(offsets|commits)/(\d+)\.json")
 SHUFFLE: Final = re.compile(rf"storage/shuffle/{PIPELINE}/([^/]+)/(\d+)/(.+)")
@@ -118,21 +120,33 @@ class Promises:
         """The cursor goes on from where it was, and the batch is whole at the sink."""
         if (record["checkpoint_id"], number) not in self.open:
             raise BrokenPromiseError(f"{change.by} committed {change.key}, which was not open")
-        before = None
+        move = self._asked_move(backfill, number)
+        if (record["route"] if record["route"] in MOVES else None) != move:
+            raise BrokenPromiseError(f"{change.key} ends as {record['route']}, and was opened as {move or 'a batch'}")
         if number > 0:
             before = self.places.document(f"{checkpoint_prefix(backfill)}commits/{number - 1}.json")
             if before is None:
                 raise BrokenPromiseError(f"{change.by} committed {change.key} before the batch before it")
-            if not record.get("load_part") and record["after_snapshot_id"] != before["up_to_snapshot_id"]:
-                raise BrokenPromiseError(
-                    f"{change.key} begins after {record['after_snapshot_id']}, the batch before it ended at "
-                    f"{before['up_to_snapshot_id']}"
-                )
-            if self._place(record["up_to_snapshot_id"]) < self._place(before["up_to_snapshot_id"]):
-                raise BrokenPromiseError(f"{change.key} moves the cursor backwards")
+            if move is None:
+                self._require_goes_on(change, record, before)
         manifest = self.places.manifest(backfill, number)
         if manifest is None:
             raise BrokenPromiseError(f"{change.by} committed {change.key}, and the batch has no manifest")
+
+    def _asked_move(self, backfill: str, number: int) -> str | None:
+        """The move of the cursor that an operator recorded as a batch; None for a batch of a run."""
+        offset = self.places.document(f"{checkpoint_prefix(backfill)}offsets/{number}.json")
+        move = None if offset is None else offset.get("move")
+        return None if move is None else str(move["outcome"])
+
+    def _require_goes_on(self, change: Change, record: dict[str, Any], before: dict[str, Any]) -> None:
+        if not record.get("load_part") and record["after_snapshot_id"] != before["up_to_snapshot_id"]:
+            raise BrokenPromiseError(
+                f"{change.key} begins after {record['after_snapshot_id']}, the batch before it ended at "
+                f"{before['up_to_snapshot_id']}"
+            )
+        if self._place(record["up_to_snapshot_id"]) < self._place(before["up_to_snapshot_id"]):
+            raise BrokenPromiseError(f"{change.key} moves the cursor backwards")
 
     def _place(self, snapshot_id: str | None) -> int:
         return self.states.places[None if snapshot_id is None else int(snapshot_id)]

@@ -14,7 +14,7 @@ from icefloe.batch.commit.empty_end import DeliveredError
 from icefloe.batch.context.finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.open.range_request import RangeRequest
-from icefloe.batch.operations.abandoned_batch import AbandonablePipeline, DeliveredEnd
+from icefloe.batch.operations.abandoned_batch import AbandonablePipeline, CursorMoveOpenError, DeliveredEnd
 from icefloe.batch.plan.open_and_plan import OpenedBatch, open_and_plan
 from icefloe.batch.run.phases import run_phase
 from icefloe.batch.run.run_coalesce import run_coalesce
@@ -22,6 +22,7 @@ from icefloe.batch.sweep.survey import survey_storage
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import ROUTE_TASKS, FlowTask, phase_of
+from simulation.moves import move_cursor_now_and_then
 from simulation.scheduler import Actor
 from simulation.stage import Begun, GivenUpError, Stage
 from simulation.store import Process
@@ -54,6 +55,8 @@ def act_of(name: str, stage: Stage, random: Random) -> Callable[[Actor], object]
             return partial(_sweep_now_and_then, stage)
         case "cleaner":
             return partial(_clean, stage, random)
+        case "mover":
+            return partial(move_cursor_now_and_then, stage, random)
         case "writer":
             return partial(_write_table, stage)
     return partial(run, stage, batches=_BATCHES)
@@ -155,7 +158,7 @@ class _Delivery:
 def _repeat_tasks(stage: Stage, random: Random, actor: Actor) -> None:
     """Airflow lost sight of a task, or somebody cleared it: its batch goes on from there too."""
     for _ in range(2):
-        _wait(stage, actor)
+        stage.wait(actor)
         if stage.begun:
             begun = random.choice(list(stage.begun.values()))
             try:
@@ -176,7 +179,7 @@ def _backfill(stage: Stage, random: Random, actor: Actor) -> None:
 def _sweep_now_and_then(stage: Stage, actor: Actor) -> None:
     """Somebody sweeps while others are at work."""
     for _ in range(2):
-        _wait(stage, actor)
+        stage.wait(actor)
         try:
             sweep(stage, actor, older_than_seconds=_LONG)
         except GivenUpError:
@@ -186,7 +189,7 @@ def _sweep_now_and_then(stage: Stage, actor: Actor) -> None:
 def _abandon_now_and_then(stage: Stage, actor: Actor) -> None:
     """Somebody gives up the batch that is open, whatever its runs are doing."""
     for _ in range(6):
-        _wait(stage, actor)
+        stage.wait(actor)
         try:
             stage.tried(actor, partial(_abandon, stage))
         except GivenUpError:
@@ -197,7 +200,10 @@ def _abandon(stage: Stage, process: Process) -> None:
     place = AbandonablePipeline(
         pipeline=stage.pipeline, credentials=Credentials(), writer=Writer(), surroundings=stage.surroundings(process)
     )
-    end = place.find()
+    try:
+        end = place.find()
+    except CursorMoveOpenError:
+        return
     if isinstance(end, DeliveredEnd):
         place.record_as_done(end)
     elif end is not None:
@@ -209,7 +215,7 @@ def _abandon(stage: Stage, process: Process) -> None:
 def _clean(stage: Stage, random: Random, actor: Actor) -> None:
     """Somebody cleans up after any batch at any time; an open one is refused."""
     for _ in range(3):
-        _wait(stage, actor)
+        stage.wait(actor)
         if stage.begun:
             begun = random.choice(list(stage.begun.values()))
             stage.tried_once(actor, partial(_clean_up_any, _Delivery(stage=stage, actor=actor, begun=begun)))
@@ -229,8 +235,3 @@ def _write_table(stage: Stage, actor: Actor) -> None:
     """Commits to the table, now and then."""
     while stage.world.commits < stage.last_commits:
         stage.tried_once(actor, stage.commit_to_table)
-
-
-def _wait(stage: Stage, actor: Actor) -> None:
-    """Lets others go on."""
-    stage.tried_once(actor, lambda process: process.do("wait", "", lambda: None))

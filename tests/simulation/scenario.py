@@ -16,7 +16,9 @@ __all__ = ["PIPELINE", "Keys", "Scenario", "pipeline_of"]
 PIPELINE: Final = "events"
 Keys = tuple[tuple[str, Any], ...]
 
-_ACTORS: Final = {"second": 0.8, "zombie": 0.5, "backfill": 0.15, "cleaner": 0.3, "sweeper": 0.25, "operator": 0.3}
+_ACTORS: Final = {
+    "second": 0.8, "zombie": 0.5, "backfill": 0.15, "cleaner": 0.3, "sweeper": 0.25, "operator": 0.3, "mover": 0.25,
+}  # fmt: skip
 """Actors besides the first run, with the share of scenarios that have them."""
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Lock, Thread
-from typing import Final
+from typing import Final, NoReturn
 
 from simulation.decisions import END, Decisions, Switch
 
@@ -72,6 +72,11 @@ class Scheduler:
             actor.thread.join()
         if self._error is not None:
             raise self._error
+
+    def end_with(self, error: Exception) -> NoReturn:
+        """Called by an actor to end the simulation with an error, which no code under test gets to see."""
+        self._error = self._error or error
+        raise Stopped
 
     def stop_deciding(self) -> None:
         """From now on nothing happens but what the actors do."""

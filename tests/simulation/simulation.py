@@ -92,7 +92,6 @@ def _play(scenario: Scenario, world: World, randoms: Mapping[str, Random]) -> No
     world.scheduler.run(actors)
     if not world.faults:
         require_nothing_late(promises.places)
-    world.come_due(everything=True)
     world.scheduler.stop_deciding()
     world.scheduler.run([Actor(name="last", act=partial(_heal, stage))])
     is_load = dict(scenario.keys)["initial_load"] != "from_now"
@@ -132,6 +131,7 @@ def delivered_before(keys: Keys, commits: int) -> World:
 
 def _heal(stage: Stage, actor: Actor) -> None:
     """Runs without faults finish what the others left, and a sweep takes the rest."""
+    stage.world.come_due(everything=True)
     if not run(stage, actor, batches=_MOST_BATCHES):
         raise BrokenPromiseError("a run without faults does not come to an end")
     for request in stage.backfills:

@@ -80,6 +80,10 @@ class Stage:
         with suppress(Killed, TransientError):
             call(Process(actor, self.world))
 
+    def wait(self, actor: Actor) -> None:
+        """Lets others go on."""
+        self.tried_once(actor, lambda process: process.do("wait", "", lambda: None))
+
     def session(self, process: Process) -> PipelineSession:
         """The pipeline as a process opens it."""
         surroundings = self.surroundings(process)

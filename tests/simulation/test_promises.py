@@ -75,6 +75,26 @@ def test_a_batch_that_does_not_go_on_where_the_one_before_ended_breaks_a_promise
         see(objects, f"{CHECKPOINT}/commits/4.json", commit_after(objects, after_snapshot_id=last))
 
 
+def test_only_a_batch_that_was_opened_as_a_move_of_the_cursor_ends_as_one(objects: Objects) -> None:
+    first = document(objects, f"{CHECKPOINT}/commits/0.json")["up_to_snapshot_id"]
+    move = commit_after(objects, route="cursor_set", after_snapshot_id=first, up_to_snapshot_id=first)
+    key = f"{CHECKPOINT}/commits/3.json"
+    with pytest.raises(BrokenPromiseError, match="ends as cursor_set, and was opened as a batch"):
+        see(dict(objects), key, move)
+    objects[f"{CHECKPOINT}/offsets/3.json"] = json.dumps({"move": {"outcome": "cursor_set"}}).encode()
+    objects["changes/batch=3/_manifest.json"] = b"{}"
+    see(dict(objects), key, move)
+    with pytest.raises(BrokenPromiseError, match="ends as reset, and was opened as cursor_set"):
+        see(dict(objects), key, commit_after(objects, route="reset"))
+
+
+@pytest.mark.parametrize("route", ["abandoned", "cursor_set", "reset"])
+def test_a_batch_without_changes_delivers_nothing(objects: Objects, route: str) -> None:
+    objects[f"{CHECKPOINT}/commits/1.json"] = edited(objects, f"{CHECKPOINT}/commits/1.json", route=route)
+    with pytest.raises(BrokenPromiseError, match=f"batch 1 is {route} and delivered"):
+        require_delivered(Places(objects=objects), table_states(), "", is_load=True)
+
+
 @pytest.mark.parametrize(
     "name", ["plan.json", "tasks/00000-ab.json", "ranges.json", "0.0", "0.0.void", "results/0.json"]
 )

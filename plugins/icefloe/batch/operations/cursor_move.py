@@ -3,7 +3,6 @@
 The batch is recorded first. Any run that finds it open completes it, so the move survives a kill at any place.
 """
 
-import uuid
 from dataclasses import dataclass, replace
 
 from icefloe.batch.commit.empty_end import EmptyEnd, end_without_changes, unfinished_end
@@ -87,7 +86,7 @@ class PipelineView:
         return OffsetRecord(
             version=format_of(view.cursor, is_move=True),
             batch_number=view.next_number,
-            checkpoint_id=view.checkpoint_id or uuid.uuid4().hex,
+            checkpoint_id=view.checkpoint_id or self.session.surroundings.new_name(),
             opened_by=self.session.writer,
             follows=view.cursor,
             spec=BatchSpec(

@@ -44,7 +44,8 @@ def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
     """Plans first, so that an unreadable table leaves no open batch; then records the batch and writes the plan.
 
     Returns:
-        The offset that counts, and the plan. The plan is None if another run finished the batch meanwhile.
+        The offset that counts, and the plan. The plan is None if another run finished the batch meanwhile, or if an
+        operator used its number to move the cursor.
     """
     tally, session, checkpoint = PhaseTally(), batch.session, batch.session.checkpoint
     planned_batch = plan_of(batch)
@@ -65,6 +66,9 @@ def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
         )
 
     offset = record_batch(batch, digest_of=lambda spec: planned_for(spec).plan.digest)
+    if offset.move is not None:
+        # It has no plan. A commit of its empty range would lose what it asks for, such as to begin from scratch.
+        return offset, None
     planned_batch = planned_for(offset.spec)
     refuse_other_plan(planned_batch.plan, offset)
     store = FencedStore(session.open_storage(session.batch_url(offset)))

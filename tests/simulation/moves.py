@@ -1,0 +1,40 @@
+"""An operator who moves the cursor: who resets the pipeline, or sets its cursor to a snapshot."""
+
+from functools import partial
+from random import Random
+from typing import Final
+
+from icefloe.batch.operations.cursor_move import BatchOpenError, complete_unfinished, make_move
+from icefloe.batch.operations.pipeline_reset import plan_reset
+from icefloe.batch.operations.set_cursor_move import plan_cursor_change
+from simulation.scheduler import Actor
+from simulation.stage import GivenUpError, Stage
+from simulation.store import Process
+
+__all__ = ["move_cursor_now_and_then"]
+
+_MOVES: Final = 2
+
+
+def move_cursor_now_and_then(stage: Stage, random: Random, actor: Actor) -> None:
+    """Resets the pipeline or sets its cursor, whatever its runs are doing."""
+    for _ in range(_MOVES):
+        stage.wait(actor)
+        ids = [each for each, place in stage.states.places.items() if 0 < place <= stage.world.commits]
+        snapshot_id = random.choice([None, *ids])
+        try:
+            stage.tried(actor, partial(_move, stage, snapshot_id))
+        except GivenUpError:
+            return
+
+
+def _move(stage: Stage, snapshot_id: int | None, process: Process) -> None:
+    """Does what ``icefloe reset`` (no snapshot) or ``icefloe set-cursor`` does after the operator has agreed."""
+    session = stage.session(process)
+    complete_unfinished(session)
+    try:
+        change = plan_reset(session) if snapshot_id is None else plan_cursor_change(session, snapshot_id)
+    except BatchOpenError:
+        return
+    if change is not None:
+        make_move(session, change.offset)
