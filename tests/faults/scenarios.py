@@ -29,7 +29,7 @@ from support.pipelines.replay import replayed, table_rows
 from support.pipelines.workspace import Workspace
 from support.tables.table_states import ShownTable, TableStates
 
-__all__ = ["SCENARIOS", "Place", "Scenario", "Stores", "deliver", "recorded_states"]
+__all__ = ["SCENARIOS", "Place", "Scenario", "Stores", "deliver", "recorded_states", "session_of"]
 
 SHUFFLE = {"partitions": 4, "target_size_bytes": 1, "map_task_bytes": 1}
 """Several map tasks and several ranges, of a few rows each."""
@@ -119,7 +119,7 @@ SCENARIOS = {
 
 def deliver(pipeline: Path, request: RangeRequest | None = None, *, credentials: Credentials | None = None) -> bool:
     """A run; False if there was nothing to do."""
-    done = run_batch(_session(pipeline, credentials), request, environ=os.environ)
+    done = run_batch(session_of(pipeline, credentials), request, environ=os.environ)
     return done.report is not None and not done.was_committed_before
 
 
@@ -213,7 +213,7 @@ class Place:
 
     def damage(self) -> None:
         """Opens the batch, writes its map outputs, and changes a byte of the largest."""
-        opened = open_and_plan(_session(self.pipelines[0], self.stores.credentials))
+        opened = open_and_plan(session_of(self.pipelines[0], self.stores.credentials))
         assert opened.reference is not None
         run_phase(Phase.SHUFFLE_WRITE, opened.reference, LocalEngine(), environ=os.environ)
         data = max((self.stores.folder / "storage/shuffle").rglob("*.data"), key=lambda path: path.stat().st_size)
@@ -257,7 +257,7 @@ class Place:
                 folder, columns = self.stores.folder / path.stem, self.columns
                 held = replayed(folder / "changes", folder / "checkpoint", columns)
                 assert held == table_rows(self.shown.table(), columns)
-            found = verify_batches(_session(path, self.stores.credentials))
+            found = verify_batches(session_of(path, self.stores.credentials))
             assert (found.sentences, found.notes) == ((), ())
         self.require_clean()
 
@@ -274,7 +274,7 @@ class Place:
             pass
 
 
-def _session(pipeline: Path, credentials: Credentials | None = None) -> PipelineSession:
+def session_of(pipeline: Path, credentials: Credentials | None = None) -> PipelineSession:
     return PipelineSession.open(load_pipeline(pipeline), credentials=credentials or Credentials(), environ=os.environ)
 
 

@@ -4,6 +4,7 @@ from typing import Final
 
 from mutations.deletes import DELETES
 from mutations.guards import GUARDS
+from mutations.operators import OPERATORS
 from mutations.page_rights import PAGE_RIGHTS
 from mutations.promises import PROMISES
 from mutations.protocol import PROTOCOL
@@ -16,5 +17,5 @@ from mutations.waits import WAITS
 __all__ = ["MUTATIONS"]
 
 MUTATIONS: Final = (
-    *DELETES, *STEPS, *ROWS, *PROTOCOL, *GUARDS, *UPKEEP, *PROMISES, *WAITS, *SCHEDULES, *PAGE_RIGHTS,
+    *DELETES, *STEPS, *ROWS, *PROTOCOL, *OPERATORS, *GUARDS, *UPKEEP, *PROMISES, *WAITS, *SCHEDULES, *PAGE_RIGHTS,
 )  # fmt: skip

@@ -110,23 +110,6 @@ def test_a_move_that_is_killed_at_any_write_is_completed_by_the_next_command(ope
     assert seen == {False, True}
 
 
-def test_a_move_and_a_run_at_once_give_one_cursor(operated: Operated) -> None:
-    for place in range(1, 30, 4):
-        first = operated.append([1000 + place])
-        operated.append([2000 + place])
-        with Paused(
-            lambda target: operated.command("set-cursor", "--snapshot-id", target, "--yes"), first, place=place
-        ) as late:
-            assert operated.command("run", "--json").code == 0
-        assert late.error is None
-        if not late.is_reached:
-            break
-        assert late.answer.code in (0, 65, 75), late.answer.err
-        while operated.run()["batch"] is not None:
-            pass
-        assert operated.command("verify").code == 0, late.where
-
-
 def test_of_two_moves_at_once_one_counts_and_the_other_says_so(operated: Operated) -> None:
     codes = set()
     for place in range(1, 20, 2):

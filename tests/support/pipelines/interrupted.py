@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ import pytest
 
 from icefloe.storage.object_store import ObjectStore
 from support.pipelines.workshop import Workshop
+from support.tiers import places
 
 __all__ = ["Killed", "KilledPlace", "Paused", "killed_at", "killed_everywhere"]
 
@@ -67,12 +69,15 @@ class KilledPlace:
 
 
 def killed_everywhere(workshop: Workshop, command: Callable[[], object]) -> Iterator[KilledPlace]:
-    """The pipeline after each kill of a command, each time from the same state, until no place is left."""
-    places = [workshop.folder / name for name in ("storage", "changes")]
+    """The pipeline after kills of a command, each time from the same state, until no place is left.
+
+    One of three places is tried, which are before and after writes by turns, or every one; see `places`.
+    """
+    kept = [workshop.folder / name for name in ("storage", "changes")]
     saved = Path(f"{workshop.folder}.saved")
-    for each in filter(Path.exists, places):
+    for each in filter(Path.exists, kept):
         shutil.copytree(each, saved / each.name)
-    for place in range(1, _MOST_PLACES):
+    for place in takewhile(lambda place: place < _MOST_PLACES, places(3)):
         with killed_at(place) as writes:
             try:
                 command()
@@ -82,7 +87,7 @@ def killed_everywhere(workshop: Workshop, command: Callable[[], object]) -> Iter
                 assert place > 2, "the command writes nothing"
                 return
         yield KilledPlace(place=place, writes=writes)
-        for each in places:
+        for each in kept:
             shutil.rmtree(each, ignore_errors=True)
             if (saved / each.name).exists():
                 shutil.copytree(saved / each.name, each)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from pyiceberg.table import Table
 
-__all__ = ["replayed", "table_rows"]
+__all__ = ["delivered_rows", "replayed", "table_rows"]
 
 _WEIGHTS = {"INSERT": 1, "UPDATE_AFTER": 1, "DELETE": -1, "UPDATE_BEFORE": -1}
 
@@ -26,15 +26,21 @@ def replayed(sink: Path, checkpoint: Path, columns: Sequence[str]) -> Counter[tu
     for number in range(len(list((checkpoint / "offsets").iterdir()))):
         if json.loads((checkpoint / f"offsets/{number}.json").read_text())["spec"]["is_reload"]:
             held.clear()
-        batch = sink / f"batch={number}"
-        for part in json.loads((batch / "_manifest.json").read_text())["parts"]:
-            for name in part["names"]:
-                for row in pq.ParquetFile(batch / name).read().to_pylist():
-                    held[tuple(row[each] for each in columns)] += _WEIGHTS[row["_change_type"]]
+        held.update(delivered_rows(sink / f"batch={number}", columns))
     return Counter({row: count for row, count in held.items() if count})
 
 
-def table_rows(table: Table, columns: Sequence[str]) -> Counter[tuple[Any, ...]]:
-    """The rows of the table as it is now."""
-    rows = table.refresh().scan(selected_fields=tuple(columns)).to_arrow().to_pylist()
+def delivered_rows(batch: Path, columns: Sequence[str]) -> Counter[tuple[Any, ...]]:
+    """The sum of the changes that the manifest in the folder of a batch names."""
+    held: Counter[tuple[Any, ...]] = Counter()
+    for part in json.loads((batch / "_manifest.json").read_text())["parts"]:
+        for name in part["names"]:
+            for row in pq.ParquetFile(batch / name).read().to_pylist():
+                held[tuple(row[each] for each in columns)] += _WEIGHTS[row["_change_type"]]
+    return held
+
+
+def table_rows(table: Table, columns: Sequence[str], *, snapshot_id: int | None = None) -> Counter[tuple[Any, ...]]:
+    """The rows of the table at a snapshot; None: as it is now."""
+    rows = table.refresh().scan(selected_fields=tuple(columns), snapshot_id=snapshot_id).to_arrow().to_pylist()
     return Counter(tuple(row[name] for name in columns) for row in rows)
