@@ -110,4 +110,28 @@ SCHEDULES: Final = (
         before="if offset.move.outcome is BatchOutcome.RESET:",
         after="if False:",
     ),
+    _seen(
+        "a second pipeline delivers to a claimed path",
+        "sinks/claim.py",
+        before="if found is not None and found.owner != claim.owner:",
+        after="if False:",
+    ),
+    _seen(
+        "a second owner takes a checkpoint unasked",
+        "checkpoint/ownership.py",
+        before="if current is not None and current.writer.owner is not None and not takes_over:",
+        after="if False:",
+    ),
+    _seen(
+        "somebody writes to the checkpoint of another owner",
+        "checkpoint/ownership.py",
+        before="if current is not None and current.writer.owner not in (None, writer.owner):",
+        after="if False:",
+    ),
+    _seen(
+        "a sweep goes by the clock of its machine",
+        "storage/clock.py",
+        before="    return times[0]",
+        after='    return __import__("icefloe.units").units.datetime.now(times[0].tzinfo)',
+    ),
 )

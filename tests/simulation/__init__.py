@@ -13,9 +13,11 @@ Read in this order:
 - `scheduler`: the baton
 - `world`: the objects of the store, its past and its clock
 - `store`: the store as a process sees it, with the faults
+- `clocks`: the clocks of the machines, hours apart
 - `table`: a table of a few rows in all its states
 - `kept_work`: reading, planning and parsing that gives every schedule the same, done once
 - `stage`: the pipeline and its batches, shared by the actors
+- `intruders`: pipelines that share a checkpoint or a sink by mistake
 - `runs`: runs, a zombie, backfills, a sweep, an abandon, and a writer of the table
 - `moves`: an operator who resets the pipeline, or sets its cursor
 - `promises`: what must hold after every change

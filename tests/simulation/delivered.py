@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from icefloe.changes.row_hash.row_hashes import row_hashes
 from simulation.promises import MOVES, SHUFFLE, TRIAL, BrokenPromiseError, Places
-from simulation.scenario import PIPELINE
+from simulation.scenario import NAMESAKE, PIPELINE
 from simulation.table import TableStates
 from support.spark.row_counts import Row, difference, weights_of
 
@@ -95,7 +95,7 @@ def require_nothing_left(places: Places) -> None:
 
 def _is_swept_trial(key: str) -> bool:
     # Of a checkpoint that is being begun: its few bytes stay, because a sweep lists no checkpoints.
-    return TRIAL.search(key) is not None and not key.startswith("storage/checkpoints/")
+    return TRIAL.search(key) is not None and not key.startswith(("storage/checkpoints/", f"{NAMESAKE}/"))
 
 
 def _unnamed(places: Places) -> Iterator[str]:

@@ -7,16 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from icefloe.batch.context.folder_marker import MARKER
-from simulation.scenario import PIPELINE
+from simulation.scenario import NAMESAKE, PIPELINE
 from simulation.table import TableStates
 from simulation.world import Change
 
-__all__ = ["MOVES", "SHUFFLE", "TRIAL", "BrokenPromiseError", "Places", "Promises"]
+__all__ = ["CHECKPOINT", "MOVES", "SHUFFLE", "TRIAL", "BrokenPromiseError", "Places", "Promises"]
 
 MOVES: Final = ("cursor_set", "reset")
 """Ends of batches by which an operator moves the cursor to where it is to be."""
-_CHECKPOINT: Final = re.compile(rf"storage/checkpoints/{PIPELINE}/(backfills/[^/]+/)?(.+)")
-_NUMBERED: Final = re.compile(r"(offsets|commits)/(\d+)\.json")
+CHECKPOINT: Final = f"storage/checkpoints/{PIPELINE}/"
+"""Folder of the checkpoint of the pipeline."""
+_CHECKPOINT: Final = re.compile(rf"({CHECKPOINT}|{NAMESAKE}/)(backfills/[^/]+/)?(.+)")
+_NUMBERED: Final = re.compile(r"(owners|offsets|commits)/(\d+)\.json")
 SHUFFLE: Final = re.compile(rf"storage/shuffle/{PIPELINE}/([^/]+)/(\d+)/(.+)")
 _SINK: Final = re.compile(r"changes/(_backfills/[^/]+/)?batch=(\d+)/(.+)")
 TRIAL: Final = re.compile(r"/(_probe-|_clock\.probes/)")
@@ -34,9 +36,11 @@ class Places:
 
     Attributes:
         objects: content by key.
+        checkpoint: folder of the checkpoint.
     """
 
     objects: dict[str, bytes]
+    checkpoint: str = CHECKPOINT
 
     def document(self, key: str) -> dict[str, Any] | None:
         """The JSON under a key; None if there is none."""
@@ -46,7 +50,7 @@ class Places:
     def commits(self, backfill: str) -> list[dict[str, Any]]:
         """The commit records of a checkpoint, in order."""
         found: list[dict[str, Any]] = []
-        while (commit := self.document(f"{checkpoint_prefix(backfill)}commits/{len(found)}.json")) is not None:
+        while (commit := self.document(f"{self.checkpoint}{backfill}commits/{len(found)}.json")) is not None:
             found.append(commit)
         return found
 
@@ -54,17 +58,12 @@ class Places:
         """The commit records of all checkpoints."""
         for key, data in self.objects.items():
             match = _CHECKPOINT.fullmatch(key)
-            if match is not None and match[2].startswith("commits/"):
+            if match is not None and match[3].startswith("commits/"):
                 yield json.loads(data)
 
     def manifest(self, backfill: str, number: int) -> dict[str, Any] | None:
         """The manifest of a batch; None if the batch is not whole."""
         return self.document(f"changes/{backfill and f'_{backfill}'}batch={number}/_manifest.json")
-
-
-def checkpoint_prefix(backfill: str) -> str:
-    """The folder of the checkpoint of a backfill ``backfills/<id>/``, or of the pipeline if it is empty."""
-    return f"storage/checkpoints/{PIPELINE}/{backfill}"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -75,13 +74,15 @@ class Promises:
         places: the store.
         states: of the table.
         open: batches that are open, as (checkpoint id, number), with the backfill that they are of.
-        damaged: names of files that the simulation has damaged: icefloe may remove them.
+        damaged: number of files that are damaged, or look so in a listing: their tasks may deliver again.
+        may_take_over: names of actors whose runs make the checkpoint their own.
     """
 
     places: Places
     states: TableStates
     open: dict[tuple[str, int], str] = field(default_factory=dict)
     damaged: int = 0
+    may_take_over: frozenset[str] = frozenset()
 
     def changed(self, change: Change) -> None:
         """See `Watcher`."""
@@ -92,7 +93,7 @@ class Promises:
         if TRIAL.search(key):
             return
         if (match := _CHECKPOINT.fullmatch(key)) is not None:
-            self._checkpoint_changed(change, match[1] or "", match[2])
+            self._checkpoint_changed(change, match[1], match[2] or "", match[3])
         elif (match := SHUFFLE.fullmatch(key)) is not None:
             if (match[1], int(match[2])) in self.open:
                 self._open_batch_changed(change, match[3])
@@ -101,7 +102,11 @@ class Promises:
         elif change.before is not None and change.after != change.before and not key.endswith(f"/{MARKER}"):
             raise BrokenPromiseError(f"{change.by} changed {key}, which is written once")
 
-    def _checkpoint_changed(self, change: Change, backfill: str, name: str) -> None:
+    def misled(self) -> None:
+        """See `Watcher`."""
+        self.damaged += 1
+
+    def _checkpoint_changed(self, change: Change, root: str, backfill: str, name: str) -> None:
         if name == "status.json":
             return
         if change.before is not None:
@@ -109,33 +114,58 @@ class Promises:
         numbered = _NUMBERED.fullmatch(name)
         if numbered is None:
             return
+        if numbered[1] == "owners":
+            self._require_free(change, f"{root}{backfill}", int(numbered[2]))
+            return
         number, record = int(numbered[2]), json.loads(change.after or b"")
+        self._require_owner(change, f"{root}{backfill}", record)
         if numbered[1] == "offsets":
             self.open[record["checkpoint_id"], number] = backfill
             return
-        self._require_next(change, backfill, number, record)
+        self._require_next(change, f"{root}{backfill}", number, record)
+        self._require_whole(change, backfill, number, record)
         self.open.pop((record["checkpoint_id"], number), None)
 
-    def _require_next(self, change: Change, backfill: str, number: int, record: dict[str, Any]) -> None:
-        """The cursor goes on from where it was, and the batch is whole at the sink."""
+    def _require_free(self, change: Change, checkpoint: str, number: int) -> None:
+        """A checkpoint that belongs to somebody goes to another owner only if that one takes it over."""
+        before = self.places.document(f"{checkpoint}owners/{number - 1}.json")
+        if before is not None and before["writer"]["owner"] is not None and change.by not in self.may_take_over:
+            raise BrokenPromiseError(f"{change.by} took the checkpoint of {before['writer']['owner']}")
+
+    def _require_owner(self, change: Change, checkpoint: str, record: dict[str, Any]) -> None:
+        """Nobody writes to a checkpoint who was never its owner."""
+        writer = record.get("opened_by") or record["committed_by"]
+        owners: list[str | None] = []
+        while (owner := self.places.document(f"{checkpoint}owners/{len(owners)}.json")) is not None:
+            owners.append(owner["writer"]["owner"])
+        if writer["owner"] not in owners:
+            raise BrokenPromiseError(f"{change.by} wrote {change.key} and never owned the checkpoint")
+
+    def _require_next(self, change: Change, checkpoint: str, number: int, record: dict[str, Any]) -> None:
+        """The cursor goes on from where it was."""
         if (record["checkpoint_id"], number) not in self.open:
             raise BrokenPromiseError(f"{change.by} committed {change.key}, which was not open")
-        move = self._asked_move(backfill, number)
+        move = self._asked_move(checkpoint, number)
         if (record["route"] if record["route"] in MOVES else None) != move:
             raise BrokenPromiseError(f"{change.key} ends as {record['route']}, and was opened as {move or 'a batch'}")
         if number > 0:
-            before = self.places.document(f"{checkpoint_prefix(backfill)}commits/{number - 1}.json")
+            before = self.places.document(f"{checkpoint}commits/{number - 1}.json")
             if before is None:
                 raise BrokenPromiseError(f"{change.by} committed {change.key} before the batch before it")
             if move is None:
                 self._require_goes_on(change, record, before)
-        manifest = self.places.manifest(backfill, number)
-        if manifest is None:
-            raise BrokenPromiseError(f"{change.by} committed {change.key}, and the batch has no manifest")
 
-    def _asked_move(self, backfill: str, number: int) -> str | None:
+    def _require_whole(self, change: Change, backfill: str, number: int, record: dict[str, Any]) -> None:
+        """The batch is whole at the sink, whose path belongs to its checkpoint."""
+        if self.places.manifest(backfill, number) is None:
+            raise BrokenPromiseError(f"{change.by} committed {change.key}, and the batch has no manifest")
+        claim = self.places.document(f"changes/{backfill and f'_{backfill}'}_icefloe.json")
+        if claim is None or claim["owner"] != record["checkpoint_id"]:
+            raise BrokenPromiseError(f"{change.by} committed {change.key} at a path of another checkpoint")
+
+    def _asked_move(self, checkpoint: str, number: int) -> str | None:
         """The move of the cursor that an operator recorded as a batch; None for a batch of a run."""
-        offset = self.places.document(f"{checkpoint_prefix(backfill)}offsets/{number}.json")
+        offset = self.places.document(f"{checkpoint}offsets/{number}.json")
         move = None if offset is None else offset.get("move")
         return None if move is None else str(move["outcome"])
 

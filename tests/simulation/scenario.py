@@ -9,15 +9,19 @@ import yaml
 
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.yaml_file import parse_yaml
+from simulation.clocks import HOURS
 from simulation.world import ROOT
 
-__all__ = ["PIPELINE", "Keys", "Scenario", "pipeline_of"]
+__all__ = ["NAMESAKE", "PIPELINE", "Keys", "Scenario", "pipeline_of"]
 
 PIPELINE: Final = "events"
+NAMESAKE: Final = "again"
+"""Folder of the checkpoint of another pipeline with the same name and the same sink."""
 Keys = tuple[tuple[str, Any], ...]
 
 _ACTORS: Final = {
     "second": 0.8, "zombie": 0.5, "backfill": 0.15, "cleaner": 0.3, "sweeper": 0.25, "operator": 0.3, "mover": 0.25,
+    "rival": 0.12, "namesake": 0.12,
 }  # fmt: skip
 """Actors besides the first run, with the share of scenarios that have them."""
 
@@ -34,6 +38,7 @@ class Scenario:
         actors: names of the actors in the order in which they begin.
         switches: share of the operations at which an actor is stopped.
         faults: share of the operations that a fault strikes.
+        clocks: hours by which the clock of each actor is ahead of the store's, in the order of the actors.
     """
 
     delivered_commits: int
@@ -43,6 +48,7 @@ class Scenario:
     actors: tuple[str, ...]
     switches: float
     faults: float
+    clocks: tuple[int, ...]
 
     @classmethod
     def drawn(cls, random: Random) -> Self:
@@ -73,6 +79,7 @@ class Scenario:
             actors=tuple(actors),
             switches=random.choice((0.005, 0.01, 0.03, 0.1, 0.2)),
             faults=random.choice((0.0, 0.0, 0.01, 0.03)),
+            clocks=tuple(random.choice(HOURS) for _ in actors),
         )
 
 

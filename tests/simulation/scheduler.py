@@ -7,8 +7,9 @@ from typing import Final, NoReturn
 
 from simulation.decisions import END, Decisions, Switch
 
-__all__ = ["Actor", "EndlessScheduleError", "Scheduler"]
+__all__ = ["THREAD_PREFIX", "Actor", "EndlessScheduleError", "Scheduler"]
 
+THREAD_PREFIX: Final = "simulated-"
 _MOST_STEPS: Final = 20_000
 
 
@@ -63,7 +64,7 @@ class Scheduler:
         self._done.acquire()
         for actor in actors:
             actor.baton.acquire()
-            actor.thread = Thread(target=self._live, args=(actor,), name=f"simulated-{actor.name}", daemon=True)
+            actor.thread = Thread(target=self._live, args=(actor,), name=f"{THREAD_PREFIX}{actor.name}", daemon=True)
             actor.thread.start()
         actors[0].baton.release()
         with self._done:

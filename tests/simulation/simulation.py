@@ -2,19 +2,21 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from random import Random
 from typing import Final
 
+from simulation.clocks import with_clocks
 from simulation.decisions import Decision, Decisions, Drawn, Place, Remembered
 from simulation.delivered import require_delivered, require_nothing_late, require_nothing_left
+from simulation.intruders import checkpoint_of, deployment_of, healed_deployment, intruders_among
 from simulation.kept_work import with_kept_work
 from simulation.promises import BrokenPromiseError, Places, Promises
 from simulation.runs import act_of, run, sweep
-from simulation.scenario import Keys, Scenario, pipeline_of
+from simulation.scenario import Keys, Scenario
 from simulation.scheduler import Actor, Scheduler
-from simulation.stage import Stage
+from simulation.stage import Deployment, Stage
 from simulation.table import table_states
 from simulation.world import World
 
@@ -72,7 +74,7 @@ def simulate(seed: int, decisions: Mapping[Place, Decision] | None = None) -> Tr
     world = World(scheduler=Scheduler(taken), random=Random(random.getrandbits(64)), commits=scenario.first_commits)
     error: Exception | None = None
     try:
-        with with_kept_work():
+        with with_kept_work(), with_clocks(world.now, dict(zip(scenario.actors, scenario.clocks, strict=True))):
             _play(scenario, world, {name: Random(random.getrandbits(64)) for name in scenario.actors})
     except Exception as cause:  # noqa: BLE001 - whatever it is, it is a finding
         error = cause
@@ -87,15 +89,16 @@ def simulate(seed: int, decisions: Mapping[Place, Decision] | None = None) -> Tr
 
 def _play(scenario: Scenario, world: World, randoms: Mapping[str, Random]) -> None:
     states = table_states()
-    stage, promises = _staged(scenario, world)
+    stage, promises = _staged(scenario, world, randoms)
     actors = [Actor(name=name, act=act_of(name, stage, randoms[name])) for name in scenario.actors]
     world.scheduler.run(actors)
     if not world.faults:
         require_nothing_late(promises.places)
     world.scheduler.stop_deciding()
-    world.scheduler.run([Actor(name="last", act=partial(_heal, stage))])
+    healed = healed_deployment(stage, promises.places)
+    world.scheduler.run([Actor(name="last", act=partial(_heal, stage, healed))])
     is_load = dict(scenario.keys)["initial_load"] != "from_now"
-    cursor = require_delivered(promises.places, states, "", is_load=is_load)
+    cursor = require_delivered(checkpoint_of(healed, promises.places), states, "", is_load=is_load)
     head = states.tables[world.commits].current_snapshot()
     if head is None or cursor != head.snapshot_id:
         raise BrokenPromiseError(f"the cursor is {cursor} at the end, the table is at {head}")
@@ -104,17 +107,23 @@ def _play(scenario: Scenario, world: World, randoms: Mapping[str, Random]) -> No
     require_nothing_left(promises.places)
 
 
-def _staged(scenario: Scenario, world: World) -> tuple[Stage, Promises]:
+def _staged(scenario: Scenario, world: World, randoms: Mapping[str, Random]) -> tuple[Stage, Promises]:
     """The stage of the actors, with the batches that were delivered before."""
     states = table_states()
     if scenario.delivered_commits:
         world.begin_with(delivered_before(scenario.keys, scenario.delivered_commits))
-    promises = Promises(places=Places(objects=world.objects), states=states)
+    intruders = intruders_among(scenario.keys, scenario.actors, randoms)
+    promises = Promises(
+        places=Places(objects=world.objects),
+        states=states,
+        may_take_over=frozenset(["last", *(name for name, each in intruders.items() if each.takes_over)]),
+    )
     world.watchers.append(promises)
     stage = Stage(
         world=world,
         states=states,
-        pipeline=pipeline_of(scenario.keys),
+        deployment=deployment_of(scenario.keys, scenario.actors),
+        intruders=intruders,
         last_commits=scenario.first_commits + scenario.later_commits,
     )
     return stage, promises
@@ -124,16 +133,20 @@ def _staged(scenario: Scenario, world: World) -> tuple[Stage, Promises]:
 def delivered_before(keys: Keys, commits: int) -> World:
     """The world after a run without faults has delivered the first commits of the table."""
     world = World(scheduler=Scheduler(Decisions()), random=Random(0), commits=commits)
-    stage = Stage(world=world, states=table_states(), pipeline=pipeline_of(keys), last_commits=commits)
-    world.scheduler.run([Actor(name="before", act=partial(_heal, stage))])
+    deployment = deployment_of(keys, ())
+    stage = Stage(world=world, states=table_states(), deployment=deployment, last_commits=commits)
+    world.scheduler.run([Actor(name="before", act=partial(_heal, stage, deployment))])
     return world
 
 
-def _heal(stage: Stage, actor: Actor) -> None:
+def _heal(stage: Stage, deployment: Deployment, actor: Actor) -> None:
     """Runs without faults finish what the others left, and a sweep takes the rest."""
     stage.world.come_due(everything=True)
+    own = replace(stage.deployment, takes_over=bool(stage.intruders))
+    stage.intruders, stage.deployment = {}, deployment
     if not run(stage, actor, batches=_MOST_BATCHES):
         raise BrokenPromiseError("a run without faults does not come to an end")
+    stage.deployment = own
     for request in stage.backfills:
         if not run(stage, actor, batches=2, request=request):
             raise BrokenPromiseError("a backfill without faults does not come to an end")

@@ -11,17 +11,21 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.open.range_request import RangeRequest
+from icefloe.checkpoint.ownership import OtherOwnerError
+from icefloe.checkpoint.records import Writer
 from icefloe.errors import TransientError
 from icefloe.flow import Route
 from icefloe.iceberg.table import Table
 from icefloe.pipeline.model import Pipeline
+from icefloe.sinks.claim import PathClaimedError
+from icefloe.sinks.whole_batch import PathInUseError
 from simulation.scenario import PIPELINE
 from simulation.scheduler import Actor
 from simulation.store import Killed, Process
 from simulation.table import TableStates
 from simulation.world import World
 
-__all__ = ["Begun", "GivenUpError", "Stage"]
+__all__ = ["Begun", "Deployment", "GivenUpError", "Stage"]
 
 _TRIES: Final = 4
 _BACKFILL: Final = re.compile(rf"storage/checkpoints/{PIPELINE}/(backfills/[^/]+/)offsets/")
@@ -30,7 +34,21 @@ Result = TypeVar("Result")
 
 
 class GivenUpError(Exception):
-    """A task failed as often as Airflow tries it."""
+    """A task failed as often as Airflow tries it, or was refused because others own the checkpoint or the sink."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """A pipeline as an actor runs it.
+
+    Attributes:
+        owner: name of the deployment, as in ``ICEFLOE_OWNER``; None: none.
+        takes_over: True if its runs make the checkpoint their own.
+    """
+
+    pipeline: Pipeline
+    owner: str | None = None
+    takes_over: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +66,8 @@ class Stage:
 
     Attributes:
         states: of the table.
+        deployment: pipeline of all actors but the intruders.
+        intruders: pipelines by the names of actors that got the same checkpoint, or the same sink, by mistake.
         last_commits: number of commits that the table will have.
         begun: planned batches by the URL of their plan.
         backfills: requests of backfills that were begun.
@@ -55,8 +75,9 @@ class Stage:
 
     world: World
     states: TableStates
-    pipeline: Pipeline
+    deployment: Deployment
     last_commits: int
+    intruders: Mapping[str, Deployment] = field(default_factory=dict)
     begun: dict[str, Begun] = field(default_factory=dict)
     backfills: list[RangeRequest] = field(default_factory=list)
 
@@ -71,8 +92,14 @@ class Stage:
             GivenUpError: no try came to an end.
         """
         for _ in range(_TRIES):
-            with suppress(Killed, TransientError):
+            try:
                 return call(Process(actor, self.world))
+            except (Killed, TransientError):
+                continue
+            except (OtherOwnerError, PathClaimedError, PathInUseError):
+                if not self.intruders:
+                    raise
+                break
         raise GivenUpError
 
     def tried_once(self, actor: Actor, call: Callable[[Process], object]) -> None:
@@ -86,13 +113,20 @@ class Stage:
 
     def session(self, process: Process) -> PipelineSession:
         """The pipeline as a process opens it."""
-        surroundings = self.surroundings(process)
+        surroundings, deployment = self.surroundings(process), self.deployment_of(process.actor)
+        pipeline = deployment.pipeline
         return PipelineSession(
-            pipeline=self.pipeline,
+            pipeline=pipeline,
             credentials=Credentials(),
-            table=surroundings.load_table(self.pipeline.catalog, self.pipeline.table),
+            table=surroundings.load_table(pipeline.catalog, pipeline.table),
+            writer=Writer(owner=deployment.owner),
+            takes_over=deployment.takes_over,
             surroundings=surroundings,
         )
+
+    def deployment_of(self, actor: Actor) -> Deployment:
+        """The pipeline that an actor runs."""
+        return self.intruders.get(actor.name, self.deployment)
 
     def reference(self, begun: Begun, process: Process) -> BatchReference:
         """The reference to a batch as a process has it."""

@@ -82,10 +82,31 @@ def test_only_a_batch_that_was_opened_as_a_move_of_the_cursor_ends_as_one(object
     with pytest.raises(BrokenPromiseError, match="ends as cursor_set, and was opened as a batch"):
         see(dict(objects), key, move)
     objects[f"{CHECKPOINT}/offsets/3.json"] = json.dumps({"move": {"outcome": "cursor_set"}}).encode()
-    objects["changes/batch=3/_manifest.json"] = b"{}"
+    objects |= {"changes/batch=3/_manifest.json": b"{}", "changes/_icefloe.json": json.dumps({"owner": "c1"}).encode()}
     see(dict(objects), key, move)
     with pytest.raises(BrokenPromiseError, match="ends as reset, and was opened as cursor_set"):
         see(dict(objects), key, commit_after(objects, route="reset"))
+
+
+def test_a_record_of_somebody_who_never_owned_the_checkpoint_breaks_a_promise(objects: Objects) -> None:
+    offset = edited(objects, f"{CHECKPOINT}/offsets/2.json", batch_number=3, opened_by={"owner": "theirs"})
+    with pytest.raises(BrokenPromiseError, match="never owned the checkpoint"):
+        see(dict(objects), f"{CHECKPOINT}/offsets/3.json", offset)
+    theirs = edited(objects, f"{CHECKPOINT}/owners/0.json", number=1, writer={"owner": "theirs"})
+    see(objects, f"{CHECKPOINT}/owners/1.json", theirs)
+    see(objects, f"{CHECKPOINT}/offsets/3.json", offset)
+    with pytest.raises(BrokenPromiseError, match="somebody took the checkpoint of theirs"):
+        see(objects, f"{CHECKPOINT}/owners/2.json", theirs)
+
+
+def test_a_batch_at_the_path_of_another_checkpoint_breaks_a_promise(objects: Objects) -> None:
+    last = document(objects, f"{CHECKPOINT}/commits/2.json")["up_to_snapshot_id"]
+    objects["changes/batch=3/_manifest.json"] = b"{}"
+    commit = commit_after(objects, after_snapshot_id=last, up_to_snapshot_id=last)
+    with pytest.raises(BrokenPromiseError, match="at a path of another checkpoint"):
+        see(dict(objects), f"{CHECKPOINT}/commits/3.json", commit)
+    objects["changes/_icefloe.json"] = json.dumps({"owner": "c1"}).encode()
+    see(objects, f"{CHECKPOINT}/commits/3.json", commit)
 
 
 @pytest.mark.parametrize("route", ["abandoned", "cursor_set", "reset"])

@@ -26,6 +26,9 @@ class Watcher(Protocol):
     def changed(self, change: "Change") -> None:
         """Called right after a change; raises if it must not be."""
 
+    def misled(self) -> None:
+        """Called when a listing shows the past, so that whole files may look damaged."""
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -110,6 +113,8 @@ class World:
 
     def past_sizes(self) -> dict[str, int]:
         """Sizes by key as a listing of some operations ago showed them."""
+        for watcher in self.watchers:
+            watcher.misled()
         known = dict(self.objects)
         for change in reversed(self._past[-self.random.randint(1, 20) :]):
             if change.before is None:
