@@ -2,13 +2,13 @@ import shutil
 import urllib.error
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from e2e.statsd_receiver import StatsdReceiver
 from support.pipelines.lake import Lake
 from support.servers.daemons import Daemons, wait_until
+from support.servers.dag_runs import DagRuns
 
 REPOSITORY = Path(__file__).parents[2]
 SECONDS = 180
@@ -44,75 +44,48 @@ def daemons(lake: Lake, statsd: StatsdReceiver) -> Iterator[Daemons]:
         yield started
 
 
-def runs(daemons: Daemons, dag_id: str) -> list[dict[str, Any]]:
-    """The runs of a DAG, oldest first."""
-    return daemons.get(f"dags/{dag_id}/dagRuns?order_by=run_after")["dag_runs"]
+@pytest.fixture(scope="module")
+def flights(daemons: Daemons) -> DagRuns:
+    return DagRuns(daemons=daemons, dag_id="flights")
 
 
-def state_of(daemons: Daemons, run: dict[str, Any], task_id: str) -> str | None:
-    return daemons.get(f"dags/{run['dag_id']}/dagRuns/{run['dag_run_id']}/taskInstances/{task_id}")["state"]
+@pytest.fixture(scope="module")
+def backfills(daemons: Daemons) -> DagRuns:
+    return DagRuns(daemons=daemons, dag_id="flights__backfill")
 
 
-def wait_for_run(daemons: Daemons, dag_id: str, number: int) -> dict[str, Any]:
-    """The run of a DAG, counted from 0, when it has ended well."""
-
-    def ended() -> dict[str, Any] | None:
-        found = runs(daemons, dag_id) if is_parsed(daemons, dag_id) else []
-        run = found[number] if len(found) > number else None
-        if run is not None and run["state"] == "failed":
-            raise AssertionError(f"{run['dag_run_id']} of {dag_id} failed:\n{daemons.task_logs(dag_id)}")
-        return run if run is not None and run["state"] == "success" else None
-
-    return wait_until(ended, what=f"run {number} of {dag_id}", seconds=SECONDS)
+@pytest.fixture(scope="module")
+def hourly(daemons: Daemons) -> DagRuns:
+    return DagRuns(daemons=daemons, dag_id="hourly")
 
 
-def is_parsed(daemons: Daemons, dag_id: str) -> bool:
-    try:
-        daemons.get(f"dags/{dag_id}")
-    except urllib.error.HTTPError as error:
-        if error.code == 404:
-            return False
-        raise
-    return True
-
-
-def wait_for_sensor(daemons: Daemons, number: int) -> dict[str, Any]:
-    """The run whose sensor waits in the triggerer."""
-
-    def waiting() -> dict[str, Any] | None:
-        found = runs(daemons, "flights")
-        if len(found) > number and state_of(daemons, found[number], "wait_for_snapshot") == "deferred":
-            return found[number]
-        return None
-
-    return wait_until(waiting, what=f"the sensor of run {number}", seconds=SECONDS)
-
-
-def test_a_commit_is_followed_and_a_range_is_delivered_while_the_sensor_waits(lake: Lake, daemons: Daemons) -> None:
+def test_a_commit_is_followed_and_a_range_is_delivered_while_the_sensor_waits(
+    lake: Lake, flights: DagRuns, backfills: DagRuns
+) -> None:
     after = lake.current_snapshot_id()
-    wait_for_run(daemons, "flights", 0)
+    flights.wait_for_end(0)
     assert lake.changes(0) == {("INSERT", 1, "AA"): 1}
 
-    wait_for_sensor(daemons, 1)
+    flights.wait_for_task(1, "wait_for_snapshot", "deferred")
     up_to = lake.append((2, "UA"))
-    wait_for_run(daemons, "flights", 1)
+    flights.wait_for_end(1)
     assert lake.changes(1) == {("INSERT", 2, "UA"): 1}
 
-    waiting = wait_for_sensor(daemons, 2)
+    waiting = flights.wait_for_task(2, "wait_for_snapshot", "deferred")
     conf = {"after_snapshot_id": str(after), "up_to_snapshot_id": str(up_to)}
-    daemons.post("dags/flights__backfill/dagRuns", {"logical_date": None, "conf": conf})
-    wait_for_run(daemons, "flights__backfill", 0)
+    backfills.start(conf)
+    backfills.wait_for_end(0)
     [backfill] = lake.backfills()
     assert lake.changes(0, below=f"_backfills/{backfill}") == {("INSERT", 2, "UA"): 1}
-    assert state_of(daemons, waiting, "wait_for_snapshot") == "deferred"
+    assert flights.task(waiting, "wait_for_snapshot")["state"] == "deferred"
 
     lake.replace_carrier(1, "B6")
-    wait_for_run(daemons, "flights", 2)
+    flights.wait_for_end(2)
     assert lake.changes(2) == {("UPDATE_BEFORE", 1, "AA"): 1, ("UPDATE_AFTER", 1, "B6"): 1}
 
 
-def test_metrics_of_the_triggerer_and_of_tasks_arrive_at_statsd(daemons: Daemons, statsd: StatsdReceiver) -> None:
-    wait_for_sensor(daemons, 3)
+def test_metrics_of_the_triggerer_and_of_tasks_arrive_at_statsd(flights: DagRuns, statsd: StatsdReceiver) -> None:
+    flights.wait_for_task(3, "wait_for_snapshot", "deferred")
     seen = statsd.count("icefloe.flights.polls.empty")
     # A sensor looks once where it runs: what comes now, second by second, comes from the triggerer.
     wait_until(
@@ -125,14 +98,14 @@ def test_metrics_of_the_triggerer_and_of_tasks_arrive_at_statsd(daemons: Daemons
 
 
 def test_a_broken_file_shows_as_a_dag_and_no_file_is_lost(daemons: Daemons) -> None:
-    wait_until(lambda: is_parsed(daemons, "broken"), what="the DAG of the broken file", seconds=SECONDS)
+    DagRuns(daemons=daemons, dag_id="broken").wait_until_parsed()
     assert {tag["name"] for tag in daemons.get("dags/broken")["tags"]} == {"icefloe", "broken"}
     assert daemons.get("importErrors")["total_entries"] == 0
     assert daemons.get("plugins/importErrors")["total_entries"] == 0
 
 
-def test_a_backfill_by_date_is_refused(daemons: Daemons) -> None:
-    wait_until(lambda: is_parsed(daemons, "hourly"), what="the DAG", seconds=SECONDS)
+def test_a_backfill_by_date_is_refused(daemons: Daemons, hourly: DagRuns) -> None:
+    hourly.wait_until_parsed()
     dates = {"from_date": "2026-01-01T00:00:00Z", "to_date": "2026-01-02T00:00:00Z"}
     with pytest.raises(urllib.error.HTTPError) as refused:
         daemons.post("backfills", {"dag_id": "hourly", **dates})
@@ -140,13 +113,13 @@ def test_a_backfill_by_date_is_refused(daemons: Daemons) -> None:
     assert "backfill" in refused.value.read().decode()
 
 
-def test_another_schedule_checks_once(daemons: Daemons) -> None:
-    run = wait_for_run(daemons, "hourly", 0)
-    assert state_of(daemons, run, "nothing_to_do") == "success"
+def test_another_schedule_checks_once(hourly: DagRuns) -> None:
+    run = hourly.wait_for_end(0)
+    assert hourly.task(run, "nothing_to_do")["state"] == "success"
 
 
-def test_a_bound_that_is_no_snapshot_id_is_refused_by_the_form(daemons: Daemons) -> None:
-    wait_until(lambda: is_parsed(daemons, "flights__backfill"), what="the DAG", seconds=SECONDS)
+def test_a_bound_that_is_no_snapshot_id_is_refused_by_the_form(backfills: DagRuns) -> None:
+    backfills.wait_until_parsed()
     with pytest.raises(urllib.error.HTTPError) as refused:
-        daemons.post("dags/flights__backfill/dagRuns", {"logical_date": None, "conf": {"after_snapshot_id": "head"}})
+        backfills.start({"after_snapshot_id": "head"})
     assert refused.value.code == 400

@@ -8,9 +8,12 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
+
+import psutil
 
 __all__ = ["Daemons", "wait_until"]
 
@@ -19,7 +22,7 @@ _WITHOUT_LOG_SERVER = {"scheduler": ["--skip-serve-logs"], "triggerer": ["--skip
 
 
 class Daemons:
-    """Use it as a context manager; leaving it ends the four processes, each by its own pid.
+    """Use it as a context manager; leaving it ends the four processes, and all that they started.
 
     Args:
         home: AIRFLOW_HOME; ``dags`` below it is the dags folder. The daemons' output goes here.
@@ -34,6 +37,7 @@ class Daemons:
             self._port = free.getsockname()[1]
         self._environment = {**_without_airflow(os.environ), **self._settings(plugins), **variables}
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._sessions: set[int] = set()
 
     def __enter__(self) -> Self:
         """Makes the database, starts the daemons and waits until all of them are healthy."""
@@ -55,7 +59,7 @@ class Daemons:
         self.stop()
 
     def stop(self) -> None:
-        """Ends each process that this object started, and waits for it."""
+        """Ends each process that this object started, waits for it, and kills what it left."""
         for process in self._processes.values():
             process.terminate()
         for process in self._processes.values():
@@ -64,6 +68,29 @@ class Daemons:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        for left in self.processes():
+            left.kill()
+
+    def kill(self, name: str, *, with_children: bool) -> None:
+        """SIGKILL for a daemon, and for its workers and their tasks if they are to die with it."""
+        process = self._processes.pop(name)
+        dying = psutil.Process(process.pid).children(recursive=True) if with_children else []
+        process.kill()
+        process.wait()
+        for child in dying:
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
+
+    def start_again(self, name: str) -> None:
+        """Starts a daemon that was killed."""
+        self._start(name)
+
+    def processes(self) -> Iterator[psutil.Process]:
+        """The daemons that run and all that they started, also if its parent is dead."""
+        for pid in psutil.pids():
+            with suppress(ProcessLookupError, psutil.NoSuchProcess):
+                if os.getsid(pid) in self._sessions and (found := psutil.Process(pid)).status() != psutil.STATUS_ZOMBIE:
+                    yield found
 
     def get(self, path: str) -> Any:
         """The JSON at a path of the REST API."""
@@ -92,11 +119,13 @@ class Daemons:
             return json.load(answer)
 
     def _start(self, name: str) -> None:
-        with (self._home / f"{name}.out").open("wb") as output:
+        with (self._home / f"{name}.out").open("ab") as output:
             self._processes[name] = subprocess.Popen(
                 [sys.executable, "-m", "airflow", name, *_WITHOUT_LOG_SERVER.get(name, [])],
                 env=self._environment, cwd=self._home, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                start_new_session=True,
             )  # fmt: skip
+        self._sessions.add(self._processes[name].pid)
 
     def _are_healthy(self) -> bool:
         health = self._health()
