@@ -25,7 +25,9 @@ class DagRuns:
 
     def all(self) -> list[dict[str, Any]]:
         """Every run, as Airflow describes it."""
-        return self.daemons.get(f"dags/{self.dag_id}/dagRuns?order_by=run_after")["dag_runs"]
+        # The runs of all DAGs: before a DAG is parsed, its own are not found.
+        runs = self.daemons.get("dags/~/dagRuns?order_by=run_after")["dag_runs"]
+        return [run for run in runs if run["dag_id"] == self.dag_id]
 
     def start(self, conf: dict[str, Any]) -> None:
         """Starts a run by hand."""
@@ -43,7 +45,7 @@ class DagRuns:
         """The run, when it has ended in a state; fails if it ends in another one."""
 
         def ended() -> dict[str, Any] | None:
-            found = self.all() if self._is_parsed() else []
+            found = self.all()
             run = found[number] if len(found) > number else None
             if run is None or run["state"] not in ("success", "failed"):
                 return None
@@ -58,7 +60,7 @@ class DagRuns:
         """The run, when one of its tasks is in a state."""
 
         def is_there() -> dict[str, Any] | None:
-            found = self.all() if self._is_parsed() else []
+            found = self.all()
             is_reached = len(found) > number and self.task(found[number], task_id)["state"] == state
             return found[number] if is_reached else None
 
