@@ -21,6 +21,7 @@ from simulation.simulation import Trial, simulate
 __all__ = ["failures", "story"]
 
 _AT_ONCE: Final = 50
+_SAID_EVERY: Final = 1_000
 _SHOWN: Final = 60
 
 
@@ -31,26 +32,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
         trial = simulate(options.replay)
         print(story(trial, whole_log=True))
         return trial.error is not None
-    started, wrong = time.monotonic(), 0
-    for trial in failures(range(options.seed, options.seed + options.schedules), jobs=options.jobs):
-        wrong += 1
-        print(story(trial), flush=True)
-        if wrong == options.most_failures:
+    started, wrong, done = time.monotonic(), 0, 0
+
+    def said() -> str:
+        seconds = time.monotonic() - started
+        schedules = f"{done:,} of {options.schedules:,} schedules from seed {options.seed}"
+        return f"{schedules} in {seconds:,.0f} s: {wrong} broke a promise"
+
+    for seeds, trials in pieces_done(range(options.seed, options.seed + options.schedules), jobs=options.jobs):
+        done += len(seeds)
+        for trial in trials:
+            wrong += 1
+            print(story(trial), flush=True)
+        if wrong >= options.most_failures:
             break
-    seconds = time.monotonic() - started
-    print(f"{options.schedules} schedules from seed {options.seed} in {seconds:.0f} s: {wrong} broke a promise")
+        if done % _SAID_EVERY == 0 and done < options.schedules:
+            print(said(), flush=True)
+    print(said())
     return wrong > 0
 
 
-def failures(seeds: Sequence[int], *, jobs: int = 1) -> Iterator[Trial]:
+def failures(seeds: Sequence[int]) -> Iterator[Trial]:
     """The schedules of some seeds that break a promise, in the order of their seeds."""
-    if jobs == 1:
-        yield from _wrong_of(seeds)
-        return
+    return (trial for seed in seeds if (trial := simulate(seed)).error is not None)
+
+
+def pieces_done(seeds: Sequence[int], *, jobs: int) -> Iterator[tuple[Sequence[int], list[Trial]]]:
+    """Pieces of the seeds in their order, each with its schedules that break a promise, in several processes."""
     pieces = [seeds[start : start + _AT_ONCE] for start in range(0, len(seeds), _AT_ONCE)]
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_quiet) as pool:
-        for seeds_wrong in pool.map(_seeds_wrong, pieces):
-            yield from map(simulate, seeds_wrong)
+        try:
+            for piece, wrong in zip(pieces, pool.map(_wrong_seeds, pieces), strict=True):
+                # Run again here: a trial holds what no other process can have.
+                yield piece, [simulate(seed) for seed in wrong]
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def story(trial: Trial, *, whole_log: bool = False) -> str:
@@ -77,12 +93,8 @@ def story(trial: Trial, *, whole_log: bool = False) -> str:
     )
 
 
-def _wrong_of(seeds: Sequence[int]) -> Iterator[Trial]:
-    return (trial for seed in seeds if (trial := simulate(seed)).error is not None)
-
-
-def _seeds_wrong(seeds: Sequence[int]) -> list[int]:
-    return [trial.seed for trial in _wrong_of(seeds)]
+def _wrong_seeds(seeds: Sequence[int]) -> list[int]:
+    return [trial.seed for trial in failures(seeds)]
 
 
 def _quiet() -> None:
