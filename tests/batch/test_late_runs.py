@@ -3,19 +3,22 @@
 import json
 import shutil
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from icefloe.audit.sums import AuditError
 from icefloe.batch.commit import commit_batch as commit
 from icefloe.batch.commit.cleanup import clean_up_finished
+from icefloe.batch.context.batch_folder import load_plan
 from icefloe.batch.context.finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.context.running_batch import BatchCommittedError, RunningBatch
 from icefloe.batch.map.write_map_output import write_map_output
-from icefloe.batch.open.open_batch import next_batch
+from icefloe.batch.open.open_batch import NextBatch, next_batch
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.open.record_batch import record_batch
 from icefloe.batch.open.recorded_pipeline import pipeline_record
+from icefloe.batch.operations.pipeline_reset import plan_reset
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.status.publish_status import publish_status
@@ -23,9 +26,10 @@ from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.order import BatchNotOpenError
 from icefloe.checkpoint.ownership import OtherOwnerError
-from icefloe.checkpoint.records import Writer
+from icefloe.checkpoint.records import OffsetRecord, Writer
 from icefloe.errors import TerminalError
 from icefloe.flow import Phase
+from icefloe.storage.store import Store
 from support.pipelines.leftovers import left_in_shuffle
 from support.pipelines.workshop import OpenBatch, Workshop
 
@@ -169,3 +173,44 @@ def test_a_backfill_belongs_to_the_owner_of_its_pipeline(workshop: Workshop) -> 
     with pytest.raises(OtherOwnerError, match="belongs to owner us"):
         open_and_plan(theirs, RangeRequest(up_to_snapshot_id=head))
     assert open_and_plan(ours, RangeRequest(up_to_snapshot_id=head)).plan is not None
+
+
+def test_a_backfill_whose_plan_goes_as_another_run_finishes_it_is_done(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = RangeRequest(up_to_snapshot_id=workshop.append(range(10)))
+    other = workshop.open(request)
+
+    def overtaken(store: Store) -> Plan:
+        monkeypatch.undo()
+        other.deliver()
+        return load_plan(store)
+
+    monkeypatch.setattr("icefloe.batch.plan.write_plan.load_plan", overtaken)
+    found = open_and_plan(workshop.session(), request)
+    assert found.report is not None
+    assert found.plan is None
+
+
+def test_a_run_whose_number_goes_to_a_reset_leaves_the_reset_as_it_is(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workshop.append(range(10))
+    workshop.deliver()
+    workshop.append([11])
+    reset = plan_reset(workshop.session())
+    assert reset is not None
+
+    def overtaken(batch: NextBatch, **options: Any) -> OffsetRecord:
+        monkeypatch.undo()
+        # Killed right behind its record.
+        batch.session.checkpoint.create_offset(replace(reset.offset, checkpoint_id=batch.offset.checkpoint_id))
+        return record_batch(batch, **options)
+
+    monkeypatch.setattr("icefloe.batch.plan.write_plan.record_batch", overtaken)
+    found = open_and_plan(workshop.session()).plan
+    ended = workshop.session().checkpoint.committed(1)
+    assert ended is not None
+    assert ended.route == "reset"
+    assert found is not None
+    assert (found.batch_number, found.input_rows) == (2, 11)

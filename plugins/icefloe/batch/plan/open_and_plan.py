@@ -135,15 +135,16 @@ def _nothing_to_do(session: PipelineSession) -> OpenedBatch:
 def _planned(batch: NextBatch) -> OpenedBatch | None:
     """The batch with its plan; None if it was committed before, or by another run meanwhile."""
     session, number = batch.session, batch.offset.batch_number
-    if batch.is_resumed:
-        if session.checkpoint.committed(number) is not None:
-            return None
-        # Records nothing again, but makes sure that this run too owns the checkpoint and the sink.
-        record_batch(batch)
-        plan = found_plan(batch)
-        if plan is not None:
-            return OpenedBatch(reference=session.reference(batch.offset), plan=plan, is_resumed=True)
+    if batch.is_resumed and session.checkpoint.committed(number) is not None:
+        return None
     try:
+        if batch.is_resumed:
+            # Records nothing again, but makes sure that this run too owns the checkpoint and the sink.
+            record_batch(batch)
+            # A plan that was there is gone a moment later if another run cleans up.
+            plan = found_plan(batch)
+            if plan is not None:
+                return OpenedBatch(reference=session.reference(batch.offset), plan=plan, is_resumed=True)
         offset, plan = write_plan(batch)
     except IcefloeError as error:
         if session.checkpoint.committed(number) is None:
