@@ -10,6 +10,7 @@ SURVEY: Final = ("tests/batch/sweep/test_survey.py",)
 SINKS: Final = ("tests/batch/sweep/test_sink_files.py",)
 FORMAT_1: Final = ("tests/batch/sweep/test_format_1.py",)
 PINS: Final = ("tests/batch/open/test_pin.py", "tests/iceberg/history/test_pins.py")
+BACKFILLS: Final = ("tests/batch/operations/test_abandoned_backfills.py",)
 GAPS: Final = ("tests/batch/open/test_pins_before_a_gap.py",)
 
 UPKEEP: Final = (
@@ -117,5 +118,19 @@ UPKEEP: Final = (
         before="if pinned_end_id is not None:",
         after="if False:",
         suite=GAPS,
+    ),
+    Mutation(
+        name="an abandon of a backfill that was killed is not completed by a run",
+        path="batch/plan/open_and_plan.py",
+        before="if batch is not None and batch.is_resumed and _is_ended(",
+        after="if False and _is_ended(",
+        suite=BACKFILLS,
+    ),
+    Mutation(
+        name="a sweep forgets the way to a backfill that was started again",
+        path="batch/sweep/progress.py",
+        before="return self.latest is not None and not self.is_open",
+        after="return self.latest is not None",
+        suite=BACKFILLS,
     ),
 )

@@ -20,22 +20,24 @@ def abandon(arguments: Namespace, screen: Screen) -> int:
         pipeline=load_named_pipeline(arguments),
         credentials=Credentials.from_environment(os.environ),
         writer=writer_here("abandon"),
+        backfill_id=arguments.backfill,
     )
-    name = place.pipeline.name
+    name = place.pipeline.name if arguments.backfill is None else f"backfill {arguments.backfill}"
     with screen.under_way("looking"):
         end = place.find()
     outcome = None
     if end is None:
         screen.say(f"{name}: no batch is open")
     else:
-        screen.facts(_facts(end))
+        screen.facts(_facts(end, is_backfill=arguments.backfill is not None))
         if not arguments.dry_run and is_agreed(_question(name, end), yes=arguments.yes):
             outcome = _ended(place, end)
         screen.say("nothing was changed" if outcome is None else _done_text(name, end, outcome))
     if arguments.json:
         screen.json(
             {
-                "pipeline": name,
+                "pipeline": place.pipeline.name,
+                "backfill_id": arguments.backfill,
                 "batch": None if end is None else end.offset.batch_number,
                 "outcome": outcome,
                 "cursor_snapshot_id": None if end is None else id_json(_cursor_id(end)),
@@ -63,8 +65,9 @@ def _cursor_id(end: EmptyEnd | DeliveredEnd) -> int | None:
     return end.cursor.snapshot_id if isinstance(end, EmptyEnd) else end.summary.up_to_snapshot_id
 
 
-def _facts(end: EmptyEnd | DeliveredEnd) -> list[tuple[str, str]]:
+def _facts(end: EmptyEnd | DeliveredEnd, *, is_backfill: bool) -> list[tuple[str, str]]:
     opened = end.offset
+    number = opened.batch_number + 1
     if isinstance(end, EmptyEnd):
         begins = "as the pipeline began" if end.cursor.is_beginning else f"after snapshot {id_text(_cursor_id(end))}"
         part = "" if end.cursor.load_part is None else f", {end.cursor.load_part} of its load delivered"
@@ -81,7 +84,10 @@ def _facts(end: EmptyEnd | DeliveredEnd) -> list[tuple[str, str]]:
         ("opened at", opened.opened_at),
         ("opened by", "-" if opened.opened_by is None else str(opened.opened_by)),
         ("delivered of it", delivered),
-        ("next batch", f"{opened.batch_number + 1}, which begins {begins}{part}"),
+        (
+            "next batch",
+            f"{number}, if its range is started again" if is_backfill else f"{number}, which begins {begins}{part}",
+        ),
     ]
 
 

@@ -173,6 +173,7 @@ def _add_abandon(commands: Commands) -> None:
         "catalog nor table.",
         "icefloe abandon flights_changes --dry-run\n  icefloe abandon flights_changes --yes",
     )
+    _add_backfill(abandon)
     _add_consent(abandon)
     _add_json(abandon)
 

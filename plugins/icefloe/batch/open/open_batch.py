@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.cores import available_cores
@@ -99,12 +99,17 @@ def requested_batch(session: PipelineSession, request: RangeRequest, *, cores: i
         if snapshots.after_snapshot_id == snapshots.up_to_snapshot_id:
             return None
         backfill = session.for_backfill(backfill_id(session, snapshots))
-        opened = backfill.checkpoint.offset(0)
-        if opened is not None:
-            return _resumed(backfill, table, opened)
-        # A backfill is one batch, whatever was delivered meanwhile: it follows nothing, so its number is always 0.
-        view = replace(backfill.checkpoint.look(), cursor=None, opened=None)
-        return _new(backfill, table, view, snapshots, cores)
+        view = backfill.checkpoint.look()
+        opened = view.opened or _delivered(backfill, view)
+        return _new(backfill, table, view, snapshots, cores) if opened is None else _resumed(backfill, table, opened)
+
+
+def _delivered(backfill: PipelineSession, view: CheckpointView) -> OffsetRecord | None:
+    """The batch of a backfill, if it is delivered; None if there is none yet, or if the last one was abandoned."""
+    # A backfill is one batch, whatever the pipeline delivers meanwhile. So it follows nothing but abandoned ones.
+    if view.cursor is None or view.cursor.is_beginning:
+        return None
+    return backfill.checkpoint.offset(view.cursor.batch_number)
 
 
 def _next(session: PipelineSession, view: CheckpointView, cores: int | None) -> NextBatch | None:

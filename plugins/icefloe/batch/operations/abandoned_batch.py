@@ -54,19 +54,21 @@ class AbandonablePipeline:
     Attributes:
         pipeline: with ``${ENV}`` expanded.
         writer: who gives the batch up.
+        backfill_id: the backfill whose batch is ended; None: a batch of the pipeline itself.
         surroundings: stores around the pipeline.
     """
 
     pipeline: Pipeline
     credentials: Credentials
     writer: Writer
+    backfill_id: str | None = None
     surroundings: Surroundings = field(default_factory=Surroundings, repr=False)
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """The checkpoint of the pipeline."""
+        """The checkpoint of the pipeline or of the backfill."""
         store = self.surroundings.open_store(self.pipeline.checkpoint_url, options=self.credentials.storage_options)
-        return Checkpoint(store)
+        return Checkpoint(store) if self.backfill_id is None else Checkpoint(store).backfill(self.backfill_id)
 
     def find(self) -> EmptyEnd | DeliveredEnd | None:
         """The end that the open batch can have; None if no batch is open. Changes nothing.
@@ -136,10 +138,10 @@ class AbandonablePipeline:
 
     @property
     def _settings(self) -> RunSettings:
-        return RunSettings.of(self.pipeline, writer=self.writer)
+        return RunSettings.of(self.pipeline, backfill_id=self.backfill_id, writer=self.writer)
 
     def _reference(self, offset: OffsetRecord) -> BatchReference:
-        url = plan_url(batch_url(self.pipeline, offset, backfill_id=None))
+        url = plan_url(batch_url(self.pipeline, offset, backfill_id=self.backfill_id))
         return BatchReference(
             plan_url=url, credentials=self.credentials, settings=self._settings, surroundings=self.surroundings
         )

@@ -76,10 +76,7 @@ def open_and_plan(
     refuse_unbuilt(session.pipeline)
     if request is None:
         return _open_next(session, cores)
-    batch = requested_batch(session, request, cores=cores)
-    if batch is None:
-        return _nothing_to_do(session)
-    return _planned(batch) or _delivered_before(batch)
+    return _open_requested(session, request, cores)
 
 
 def _open_next(session: PipelineSession, cores: int | None) -> OpenedBatch:
@@ -116,6 +113,16 @@ def _open_next(session: PipelineSession, cores: int | None) -> OpenedBatch:
         "again, and find out why several run at once",
         pipeline=name,
     )
+
+
+def _open_requested(session: PipelineSession, request: RangeRequest, cores: int | None) -> OpenedBatch:
+    """The batch of a backfill, or the next one behind an abandoned one."""
+    batch = requested_batch(session, request, cores=cores)
+    if batch is not None and batch.is_resumed and _is_ended(batch.session, batch.session.checkpoint.look()):
+        batch = requested_batch(session, request, cores=cores)
+    if batch is None:
+        return _nothing_to_do(session)
+    return _planned(batch) or _delivered_before(batch)
 
 
 def _is_ended(session: PipelineSession, view: CheckpointView) -> bool:

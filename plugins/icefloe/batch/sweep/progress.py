@@ -48,6 +48,11 @@ class Progress:
             is_open=latest is not None and checkpoint.committed(latest) is None,
         )
 
+    @property
+    def has_ended(self) -> bool:
+        """True if there was a batch and none is open."""
+        return self.latest is not None and not self.is_open
+
     def state(self, batch_number: int) -> BatchState:
         """The state of a batch: one is opened only when the one before has ended."""
         if self.latest is None or batch_number > self.latest:

@@ -68,8 +68,8 @@ class ShuffleFolders:
                 yield self._all(folder, name, counted, Reason.ENDED, number, found.backfill_id)
             elif state is BatchState.UNKNOWN and name != MARKER:
                 yield from self._old(folder, name, counted, number, found.backfill_id, progress)
-        # A backfill has one batch. Once it has ended, nobody looks for its checkpoint again.
-        if found.backfill_id is not None and MARKER in names and progress.state(0) is BatchState.ENDED:
+        # A backfill delivers one batch. Once it has ended, nobody looks for its checkpoint again.
+        if found.backfill_id is not None and MARKER in names and progress.has_ended:
             yield self._all(folder, MARKER, names[MARKER], Reason.ENDED, 0, found.backfill_id)
 
     def leftovers_of_format_1(self, folder: Folder, batch: str, counted: Counted) -> Iterator[Leftover]:

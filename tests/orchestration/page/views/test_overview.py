@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -6,7 +7,7 @@ import pytest
 
 from icefloe.orchestration.page.document_cache import Found
 from icefloe.orchestration.page.views.dag_state import DagState, RunState, TaskState
-from icefloe.orchestration.page.views.overview import overview_document
+from icefloe.orchestration.page.views.overview import overview_document, pipeline_row
 from icefloe.orchestration.tasks.pipeline_facts import PipelineFacts
 from support.pipelines.pipeline_files import pipeline_from
 
@@ -56,4 +57,21 @@ def test_a_stuck_pipeline_shows_the_command_that_leads_out(
 ) -> None:
     found = {"a": Found(value=status)}
     [row] = overview_document([dag(tmp_path, "a", state)], found, {}, now=NOW)["pipelines"]
+    assert [way["command"] for way in row["ways_out"]] == ([] if command is None else [command])
+
+
+@pytest.mark.parametrize(
+    ("result", "command"),
+    [({"backfill_id": "start-7-ab"}, "icefloe abandon a --backfill start-7-ab"), ({}, None)],
+)
+def test_a_stuck_backfill_shows_the_command_that_gives_it_up(
+    tmp_path: Path, result: dict[str, Any], command: str | None
+) -> None:
+    failed = {
+        "plan": TaskState(task_id="plan", state="success", result=result),
+        "commit": TaskState(task_id="commit", state="failed"),
+    }
+    runs = (RunState(run_id="r", state="failed", tasks=failed),)
+    backfill = replace(dag(tmp_path, "a"), dag_id="a__backfill", is_backfill=True, runs=runs)
+    row = pipeline_row(backfill, Found(), None, now=NOW)
     assert [way["command"] for way in row["ways_out"]] == ([] if command is None else [command])

@@ -77,15 +77,20 @@ def pipeline_row(dag: DagState, found: Found, look: Found | None, *, now: dateti
         "owner": status.get("owner"),
         "expiry": status.get("next_expiry"),
         "recent": status.get("recent") or [],
-        "ways_out": _ways_out(health, status, dag.dag_id if pipeline is None else pipeline.name),
+        "ways_out": _ways_out(dag, health, status),
     }
 
 
-def _ways_out(health: Health, status: StatusDocument, name: str) -> list[dict[str, str]]:
+def _ways_out(dag: DagState, health: Health, status: StatusDocument) -> list[dict[str, str]]:
     """The commands for an operator whose pipeline is stuck. Each shows what it would do, and asks."""
-    number = status.get("open_batch")
     if health.state is not State.FAILED:
         return []
+    name = dag.dag_id if dag.facts.pipeline is None else dag.facts.pipeline.name
+    if dag.is_backfill:
+        backfill_id = None if dag.last_run is None else dag.last_run.result("plan").get("backfill_id")
+        command = f"icefloe abandon {name} --backfill {backfill_id}"
+        return [] if backfill_id is None else [{"text": "If it cannot be repaired, give it up:", "command": command}]
+    number = status.get("open_batch")
     if number is not None:
         return [{"text": f"If batch {number} cannot be repaired, give it up:", "command": f"icefloe abandon {name}"}]
     if status.get("lag_snapshots") is None and status.get("cursor_snapshot_id") is not None:

@@ -1,0 +1,84 @@
+"""``icefloe abandon --backfill``: a backfill that is stuck ends without changes, and its range can be started again."""
+
+import pytest
+
+from icefloe.batch.open.range_request import RangeRequest
+from support.pipelines.interrupted import Killed, killed_at, killed_everywhere
+from support.pipelines.operated import Operated
+from support.pipelines.sweeping import swept
+from support.pipelines.workshop import OpenBatch
+
+
+@pytest.fixture
+def request_(operated: Operated) -> RangeRequest:
+    """The range of one update, which no batch of the pipeline has delivered."""
+    after = operated.head()
+    operated.update([1], value=2.0)
+    return RangeRequest(after_snapshot_id=after)
+
+
+@pytest.fixture
+def batch(operated: Operated, request_: RangeRequest) -> OpenBatch:
+    """The open batch of a backfill, on which all tasks but commit are done."""
+    return operated.open(request_).run_route()
+
+
+def arguments(batch: OpenBatch) -> tuple[object, ...]:
+    return ("--backfill", batch.plan.backfill_id, "--yes", "--json")
+
+
+def test_an_abandoned_backfill_delivers_nothing_and_its_range_can_be_started_again(
+    operated: Operated, batch: OpenBatch, request_: RangeRequest
+) -> None:
+    looked = operated.abandon("--backfill", batch.plan.backfill_id, "--dry-run")
+    assert (looked.code, "1, if its range is started again" in looked.out) == (0, True), looked.err
+    done = operated.abandon(*arguments(batch))
+    assert (done.code, done.document["batch"], done.document["outcome"]) == (0, 0, "abandoned"), done.err
+    place = operated.sink / f"_backfills/{batch.plan.backfill_id}"
+    assert [path.name for path in (place / "batch=0").iterdir()] == ["_manifest.json"]
+    assert operated.abandon(*arguments(batch)).document["batch"] is None
+    again = operated.open(request_)
+    assert (again.plan.batch_number, again.plan.backfill_id) == (1, batch.plan.backfill_id)
+    assert again.deliver().counts["update_after"] == 1
+    assert operated.prepare(request_).is_committed
+    operated.require_consistent()
+
+
+def test_a_backfill_may_be_abandoned_more_than_once(
+    operated: Operated, batch: OpenBatch, request_: RangeRequest
+) -> None:
+    for number in range(2):
+        assert operated.abandon(*arguments(batch)).document["batch"] == number
+        assert operated.open(request_).plan.batch_number == number + 1
+
+
+def test_a_backfill_that_readers_see_is_recorded_as_done(
+    operated: Operated, batch: OpenBatch, request_: RangeRequest
+) -> None:
+    with killed_at(2), pytest.raises(Killed):
+        batch.commit()
+    assert operated.abandon(*arguments(batch)).document["outcome"] == "delivered"
+    assert operated.prepare(request_).is_committed
+
+
+@pytest.mark.parametrize("finish", ["abandon", "run"])
+def test_an_abandon_of_a_backfill_that_is_killed_at_any_write_is_completed(
+    operated: Operated, batch: OpenBatch, request_: RangeRequest, finish: str
+) -> None:
+    for restored in killed_everywhere(operated, lambda: operated.abandon(*arguments(batch))):
+        is_ended = (operated.sink / f"_backfills/{batch.plan.backfill_id}/batch=0/_manifest.json").exists()
+        if finish == "abandon":
+            assert operated.abandon(*arguments(batch)).code == 0
+        again = operated.open(request_)
+        assert again.plan.batch_number == (1 if is_ended or finish == "abandon" else 0), restored
+        assert again.deliver().counts["update_after"] == 1
+
+
+def test_a_sweep_keeps_the_way_to_a_backfill_that_was_started_again(
+    operated: Operated, batch: OpenBatch, request_: RangeRequest
+) -> None:
+    operated.abandon(*arguments(batch))
+    again = operated.open(request_)
+    swept(operated.storage)
+    assert (again.folder.parent / "_checkpoint.json").exists()
+    assert again.deliver().counts["update_after"] == 1
