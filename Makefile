@@ -77,6 +77,7 @@ mutants: $(VENV)/.developer  ## break the library in one place after another and
 soak: $(VENV)/.developer  ## thousands of random histories of tables, and 100,000 schedules of runs that disturb each other
 	@$(WITH_JAVA) PYTHONPATH=tests $(VENV)/bin/python -m histories.soak $(COUNT:%=--count %) $(SEED:%=--seed %) $(SOAK)
 	@$(SIMULATION) $(SCHEDULES:%=--schedules %) $(SEED:%=--seed %)
+	@ICEFLOE_FUZZ_EXAMPLES=20000 $(VENV)/bin/python -m pytest -q tests/fuzz
 
 # Needs no Java: SCHEDULES of them from SEED on, or the one that REPLAY names by its seed.
 schedules: $(VENV)/.developer  ## 100,000 simulated schedules of runs, zombies, backfills and sweeps over one store

@@ -123,7 +123,7 @@ def reading_data_file(path: str, *, table: str, noun: str = "data file") -> Iter
         ) from cause
     except EncryptedRowsError as cause:
         raise encrypted_file(path, noun=noun) from cause
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UndecodableError) as cause:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UndecodableError, UnicodeDecodeError) as cause:
         raise _damaged(path, table, noun, cause) from cause
     except OSError as cause:
         refuse_untrusted(cause, f"{noun} {path} of table {table}", path=path, table=table)

@@ -6,6 +6,7 @@ Read in this order:
 - `file_formats`: opens a file by its format
 - `opened_file`: the contract of the formats
 - `parquet_file`: Parquet
+- `parquet_footer`: column chunks in a footer, checked before Arrow looks at them
 - `row_group_pruning`: row groups that a filter rules out
 - `row_size`: the size of decoded rows
 - `orc_file`: ORC

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from pyiceberg.io import InputStream
 
 from icefloe.iceberg.files.opened_file import BATCH_BYTES, selected_columns
+from icefloe.iceberg.files.parquet_footer import check_chunks
 from icefloe.iceberg.files.row_group_pruning import matching_row_groups
 from icefloe.iceberg.files.row_size import largest_row_bytes
 from icefloe.iceberg.filters.row_filter import RowFilter
@@ -43,6 +44,7 @@ class ParquetRows:
             dictionary_columns: keep text columns encoded that are encoded in the file.
         """
         plain = _open(source, pre_buffer=pre_buffer, binary_type=pa.large_binary(), list_type=pa.LargeListType)
+        check_chunks(plain.metadata)
         row_bytes = largest_row_bytes(plain.metadata, partial(_dictionary, source, plain.metadata))
         batch_rows = min(batch_rows, max(1, int(BATCH_BYTES / row_bytes)))
         encoded = _encoded_text(plain.metadata) if dictionary_columns else []

@@ -1,0 +1,190 @@
+"""The readers of bytes that others may have written, each with valid bytes to damage."""
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, StringType
+from pyroaring import BitMap64
+
+from icefloe.checkpoint.records import CommitRecord, OffsetRecord, PipelineRecord, load_record
+from icefloe.documents import dump_document
+from icefloe.iceberg.catalog.metadata_errors import reading_metadata
+from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.deletes.deletion_vector import read_deletion_vectors
+from icefloe.iceberg.deletes.position_deletes import read_position_deletes
+from icefloe.iceberg.files.reader import read_data_file
+from icefloe.iceberg.manifests.pyiceberg_avro import read_manifest_entries, read_manifest_list
+from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.shuffle.blocks import block_schema, decode_block, encode_block
+from icefloe.shuffle.index_file import decode_index, encode_index
+from support import sample_records
+from support.tables.avro_writing import record, write_avro
+from support.tables.planning_tables import make_table, rows
+from support.tables.written_deletes import blob_of, framed, write_blob, write_position_deletes
+from support.tables.written_tables import local_io, optional, with_id
+
+__all__ = ["READERS", "ForeignReader"]
+
+COLUMNS: Final = TableSchema.of(Schema(optional("id", LongType()), optional("name", StringType(), 2)))
+ROWS: Final = 300
+BLOCK: Final = block_schema(pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())]))
+VECTORS: Final = (BitMap64([0, 3, 4, 5, 70_000, 2**32 + 5]), BitMap64(range(1000)), BitMap64(range(0, 9_000, 2)))
+YAML: Final = b"""version: 1
+catalog: &lake {name: lab, "uri": 'sqlite:///catalog.db'}
+table: nyc.flights   # comment
+identifier_columns: [flight_id, "day"]
+storage: file:///var/icefloe
+filter: |
+  carrier = 'AA'
+  and delay > 1.5
+sink: {type: files, path: file:///var/changes}
+shuffle: {memory_bytes: 64MiB, partitions: 4}
+max_steps_per_batch: 100
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForeignReader:
+    """A reader.
+
+    Attributes:
+        valid: makes bytes that can be read, below an empty folder.
+        read: reads bytes that were put into a file.
+        is_sealed: whether a checksum covers all bytes, so that damaged ones are never taken for valid ones.
+        repair: makes a checksum fit the damaged bytes, as a hostile writer does.
+    """
+
+    valid: Callable[[Path], Sequence[bytes]]
+    read: Callable[[Path], Any]
+    is_sealed: bool = False
+    repair: Callable[[bytes], bytes] = bytes
+
+
+def _manifests(folder: Path) -> Sequence[bytes]:
+    return [path.read_bytes() for path in _metadata(folder) if not path.name.startswith("snap-")]
+
+
+def _manifest_lists(folder: Path) -> Sequence[bytes]:
+    return [path.read_bytes() for path in _metadata(folder) if path.name.startswith("snap-")]
+
+
+def _metadata(folder: Path) -> Iterator[Path]:
+    table = make_table(folder)
+    table.append(rows(1, 2, 3))
+    table.append(rows(4))
+    return folder.rglob("*.avro")
+
+
+def _read_manifest(path: Path) -> list[Any]:
+    with reading_metadata("db.t", "manifest", str(path)):
+        return list(read_manifest_entries(local_io(), str(path)))
+
+
+def _read_manifest_list(path: Path) -> list[Any]:
+    with reading_metadata("db.t", "manifest list", str(path)):
+        return read_manifest_list(local_io(), str(path))
+
+
+def _read_vector(path: Path, record_count: int | None = None) -> list[BitMap64]:
+    blob = path.read_bytes()
+    counts = {len(blob_of(vector)): len(vector) for vector in VECTORS}
+    written = write_blob(path, blob, data_file="f", record_count=record_count or counts.get(len(blob), 1000))
+    return read_deletion_vectors([written], io=local_io(), table="db.t")
+
+
+def _forged(blob: bytes) -> bytes:
+    return framed(blob[4:-4])
+
+
+def _position_deletes(folder: Path) -> Sequence[bytes]:
+    named = [("f", position) for position in range(ROWS)]
+    for name, options in (("plain", {"compression": "none"}), ("packed", {"compression": "zstd"})):
+        write_position_deletes(folder / name, named, **options)
+    return [(folder / name).read_bytes() for name in ("plain", "packed")]
+
+
+def _read_position_deletes(path: Path) -> Any:
+    described = replace(
+        write_position_deletes(path.with_suffix(".other"), [("f", 1)]),
+        path=str(path), record_count=ROWS, file_size_bytes=path.stat().st_size,
+    )  # fmt: skip
+    return read_position_deletes(described, data_files=frozenset({"f"}), io=local_io(), table="db.t")
+
+
+def _parquet_files(folder: Path) -> Sequence[bytes]:
+    schema = pa.schema([with_id(1, pa.field("id", pa.int64())), with_id(2, pa.field("name", pa.string()))])
+    names = [None if number % 7 == 0 else f"name {number % 13}" for number in range(ROWS)]
+    made = pa.table([list(range(ROWS)), names], schema=schema)
+    found = []
+    for options in (
+        {"compression": "none", "use_dictionary": False},
+        {"compression": "zstd"},
+        {"compression": "snappy"},
+    ):
+        written = io.BytesIO()
+        pq.write_table(made, written, row_group_size=100, **options)
+        found.append(written.getvalue())
+    return found
+
+
+def _read_data_file(path: Path, file_format: str) -> int:
+    file = DataFile(
+        path=str(path), file_format=file_format, spec_id=0, record_count=ROWS, file_size_bytes=path.stat().st_size
+    )
+    return sum(batch.num_rows for _, batch in read_data_file(file, schema=COLUMNS, io=local_io(), table="db.t"))
+
+
+def _avro_files(folder: Path) -> Sequence[bytes]:
+    schema = record(("id", "long", 1), ("name", ["null", "string"], 2))
+    content = [(number, (0, None) if number % 7 == 0 else (1, f"name {number}")) for number in range(ROWS)]
+    for codec in ("null", "deflate", "zstandard"):
+        write_avro(folder / codec, schema, content, codec=codec)
+    return [(folder / codec).read_bytes() for codec in ("null", "deflate", "zstandard")]
+
+
+def _blocks(_: Path) -> Sequence[bytes]:
+    columns = [list(range(50)), [f"name {number}" for number in range(50)], [1] * 50, [0] * 50]
+    return [encode_block([pa.record_batch(columns, schema=BLOCK)])]
+
+
+def _read_block(path: Path) -> list[Any]:
+    batches = decode_block(path.read_bytes(), BLOCK, max_bytes=64 << 20)
+    return pa.Table.from_batches(batches, BLOCK).to_pylist()
+
+
+def _read_index(path: Path) -> list[int]:
+    return decode_index(path.read_bytes(), num_partitions=4, data_size_bytes=900).tolist()
+
+
+def _records(_: Path) -> Sequence[bytes]:
+    samples: Any = sample_records
+    return [dump_document(each) for each in (samples.the_pipeline(), samples.an_offset(), samples.a_commit())]
+
+
+def _read_record(path: Path) -> Any:
+    data = path.read_bytes()
+    kind: Any = PipelineRecord if b'"table_uuid"' in data else OffsetRecord if b'"opened_at"' in data else CommitRecord
+    return load_record(kind, data, url="memory://checkpoint/offsets/0.json")
+
+
+READERS: Final = {
+    "manifests": ForeignReader(valid=_manifests, read=_read_manifest),
+    "manifest lists": ForeignReader(valid=_manifest_lists, read=_read_manifest_list),
+    "deletion vectors": ForeignReader(valid=lambda _: [*map(blob_of, VECTORS)], read=_read_vector, is_sealed=True),
+    "forged vectors": ForeignReader(valid=lambda _: [*map(blob_of, VECTORS)], read=_read_vector, repair=_forged),
+    "position deletes": ForeignReader(valid=_position_deletes, read=_read_position_deletes),
+    "Parquet files": ForeignReader(valid=_parquet_files, read=lambda path: _read_data_file(path, "PARQUET")),
+    "Avro files": ForeignReader(valid=_avro_files, read=lambda path: _read_data_file(path, "AVRO")),
+    "shuffle blocks": ForeignReader(valid=_blocks, read=_read_block, is_sealed=True),
+    "index files": ForeignReader(valid=lambda _: [encode_index(np.array([0, 9, 9, 80, 900]))], read=_read_index),
+    "checkpoint records": ForeignReader(valid=_records, read=_read_record),
+    "pipeline files": ForeignReader(valid=lambda _: [YAML], read=lambda path: load_pipeline(path, environ={})),
+}
