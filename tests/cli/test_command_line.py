@@ -1,5 +1,6 @@
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from icefloe.version import VERSION
@@ -45,6 +46,16 @@ def test_a_fault_of_our_own_shows_its_traceback_and_exits_70(
     assert done.code == 70
     assert "Traceback" in done.err
     assert "ZeroDivisionError: a bug" in done.err
+
+
+def test_a_lack_of_memory_is_a_sentence_and_exits_75(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    def starve(*_: object, **__: Any) -> None:
+        raise pa.ArrowMemoryError("malloc of size 64000000 failed")
+
+    monkeypatch.setattr("icefloe.cli.run.run_batch", starve)
+    done = icefloe("run", workspace.folder / "events.yaml")
+    assert done.code == 75
+    assert done.sentence.startswith("this process has no memory left (malloc of size 64000000 failed): run it where ")
 
 
 def test_help_does_not_wait_for_arrow_and_pyiceberg() -> None:

@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 
 from icefloe.cli.parser import make_parser
 from icefloe.cli.screen import Screen, log_to_stderr
-from icefloe.errors import IcefloeError
+from icefloe.errors import IcefloeError, TransientError, one_line
 from icefloe.outgoing import shown
 from icefloe.patience import has_given_up
 
@@ -45,17 +45,32 @@ def _run(arguments: Namespace) -> int:
     try:
         return _command(arguments.command)(arguments, Screen.of(is_json=getattr(arguments, "json", False)))
     except IcefloeError as error:
-        if arguments.verbose:
-            _print_traceback(error)
-        for line in error.sentence.splitlines():
-            sys.stderr.write(f"icefloe: {line}\n")
-        return error.exit_code
+        return _reported(error, arguments)
+    except MemoryError as error:
+        return _reported(_out_of_memory(error), arguments)
     except KeyboardInterrupt:
         sys.stderr.write("icefloe: interrupted; the next run resumes an open batch\n")
         return _INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last resort: whatever it is, it is shown and ends as one exit code
         _print_traceback(error)
         return _OURS_TO_FIX
+
+
+def _reported(error: IcefloeError, arguments: Namespace) -> int:
+    if arguments.verbose:
+        _print_traceback(error)
+    for line in error.sentence.splitlines():
+        sys.stderr.write(f"icefloe: {line}\n")
+    return error.exit_code
+
+
+def _out_of_memory(cause: MemoryError) -> TransientError:
+    error = TransientError(
+        f"this process has no memory left ({one_line(cause) or 'MemoryError'}): run it where "
+        "there is more, or set a smaller shuffle.memory_bytes; the next run goes on with the open batch"
+    )
+    error.__cause__ = cause
+    return error
 
 
 def _leave(code: int) -> NoReturn:
