@@ -1,0 +1,147 @@
+"""A deletion vector of 100 million positions, in a process that has memory for a task and not more."""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.manifest import ManifestContent, ManifestFile, write_manifest_list
+from pyroaring import BitMap64
+
+from support.fakes.rest_server import rest_server
+from support.limited import icefloe_within
+from support.pipelines.workspace import SCHEMA, Workspace
+from support.tables.avro_writing import record, write_avro
+from support.tables.written_deletes import write_deletion_vector
+
+pytestmark = [pytest.mark.slow, pytest.mark.extended, pytest.mark.timeout(900)]
+
+ROWS: Final = 101_000_000
+EVERY: Final = 1_000
+"""One row of so many lives, so that no run of deleted positions is long."""
+GROUP_ROWS: Final = 1_010_000
+MEMORY_BYTES: Final = 64 << 20
+ENTRY: Final = record(
+    ("status", "int", 0), ("snapshot_id", ["null", "long"], 1), ("sequence_number", ["null", "long"], 3),
+    ("file_sequence_number", ["null", "long"], 4),
+    ("data_file", record(
+        ("content", "int", 134), ("file_path", "string", 100), ("file_format", "string", 101),
+        ("partition", {"type": "record", "name": "r102", "fields": []}, 102), ("record_count", "long", 103),
+        ("file_size_in_bytes", "long", 104), ("referenced_data_file", ["null", "string"], 143),
+        ("content_offset", ["null", "long"], 144), ("content_size_in_bytes", ["null", "long"], 145), name="r2",
+    ), 2), name="manifest_entry",
+)  # fmt: skip
+
+
+def write_rows(path: Path) -> None:
+    """A Parquet file of equal rows in each row group: a few kilobytes for 100 million rows."""
+    with pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
+        for group in range(ROWS // GROUP_ROWS):
+            columns = [pa.repeat(pa.scalar(value, field.type), GROUP_ROWS)
+                       for value, field in zip((group, 1.5, "word"), SCHEMA, strict=True)]  # fmt: skip
+            writer.write_table(pa.table(columns, schema=SCHEMA), row_group_size=GROUP_ROWS)
+
+
+def deleted_positions(lives: int = 0) -> BitMap64:
+    """All but one of each EVERY positions.
+
+    Args:
+        lives: which of them.
+    """
+    positions = BitMap64()
+    for start in range(0, ROWS, EVERY):
+        positions.add_range(start, start + EVERY)
+        positions.discard(start + lives)
+    return positions
+
+
+class Lake:
+    """The table ``db.events`` with one large file, and deletion vectors that no writer of PyIceberg makes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.workspace = Workspace.create(folder)
+        self._file = folder / "warehouse/db/events/data/large.parquet"
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        write_rows(self._file)
+        self.workspace.table.add_files([f"file://{self._file}"])
+        location = self.workspace.table.metadata_location.removeprefix("file://")
+        self._folder = Path(location).parent
+        self.metadata: dict[str, Any] = json.loads(Path(location).read_bytes())
+
+    def delete(self, *, lives: int, replaced: int | None = None) -> None:
+        """Puts a deletion vector into the newest snapshot, or into a new one if it replaces an earlier one."""
+        [first] = self.workspace.table.metadata.snapshots
+        entries = [self._entry(1, lives)] + ([] if replaced is None else [self._entry(2, replaced)])
+        number = 1 if replaced is None else 2
+        manifest, manifest_list = (self._folder / f"{name}-{number}.avro" for name in ("deletes", "list"))
+        write_avro(manifest, ENTRY, entries)
+        snapshot_id = first.snapshot_id + number - 1
+        described = ManifestFile.from_args(
+            _table_format_version=2, manifest_path=f"file://{manifest}", manifest_length=manifest.stat().st_size,
+            partition_spec_id=0, content=ManifestContent.DELETES, sequence_number=number, min_sequence_number=number,
+            added_snapshot_id=snapshot_id, added_files_count=1, existing_files_count=0,
+            deleted_files_count=len(entries) - 1, added_rows_count=1, existing_rows_count=0, deleted_rows_count=0,
+            partitions=[],
+        )  # fmt: skip
+        io = self.workspace.table.io
+        output = io.new_output(f"file://{manifest_list}")
+        with write_manifest_list(2, output, snapshot_id, None, number, "deflate") as manifests:
+            manifests.add_manifests([*first.manifests(io), described])
+        self._show(snapshot_id, number, f"file://{manifest_list}")
+
+    def _show(self, snapshot_id: int, number: int, manifest_list: str) -> None:
+        newest = self.metadata["snapshots"][0] | {"manifest-list": manifest_list, "snapshot-id": snapshot_id}
+        if number == 1:
+            self.metadata["snapshots"] = [newest]
+            return
+        at = newest["timestamp-ms"] + 1
+        summary = {"operation": "delete"}
+        more = {
+            "parent-snapshot-id": snapshot_id - 1,
+            "sequence-number": number,
+            "timestamp-ms": at,
+            "summary": summary,
+        }
+        self.metadata["snapshots"].append(newest | more)
+        self.metadata["snapshot-log"].append({"snapshot-id": snapshot_id, "timestamp-ms": at})
+        self.metadata |= {"current-snapshot-id": snapshot_id, "last-sequence-number": number, "last-updated-ms": at}
+        self.metadata["refs"]["main"]["snapshot-id"] = snapshot_id
+
+    def _entry(self, status: int, lives: int) -> tuple[Any, ...]:
+        path = self._folder.parent / f"data/vector-{lives}.puffin"
+        written = write_deletion_vector(path, deleted_positions(lives), data_file=f"file://{self._file}")
+        assert written.record_count > 100_000_000
+        null = (0, None)
+        file = (
+            1, f"file://{path}", "PUFFIN", (), written.record_count, path.stat().st_size, (1, f"file://{self._file}"),
+            (1, written.content_offset), (1, written.content_size_bytes),
+        )  # fmt: skip
+        number = (1, 1) if status == 2 else null
+        return (status, null, number, number, file)
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    return Lake(tmp_path_factory.mktemp("large"))
+
+
+def test_a_load_and_a_replaced_vector_of_100_million_positions_take_the_memory_of_a_task(lake: Lake) -> None:
+    workspace = lake.workspace
+    lake.delete(lives=0)
+    shuffle = {"memory_bytes": f"{MEMORY_BYTES >> 20}MiB", "partitions": 4}
+
+    def run() -> Any:
+        with rest_server(lake.metadata, workspace.table.metadata_location) as uri:
+            pipeline = workspace.pipeline(
+                catalog={"type": "rest", "uri": uri}, shuffle=shuffle, identifier_columns=None
+            )
+            return icefloe_within(MEMORY_BYTES, "run", pipeline)
+
+    loaded = run()
+    assert (loaded["route"], loaded["insert"]) == ("insert_only", ROWS // EVERY)
+    # Of each thousand rows another one lives now; rows of one group are equal, so that only the counts can differ.
+    lake.delete(lives=1, replaced=0)
+    changed = run()
+    assert changed["route"] == "shuffle"
