@@ -134,4 +134,22 @@ SCHEDULES: Final = (
         before="    return times[0]",
         after='    return __import__("icefloe.units").units.datetime.now(times[0].tzinfo)',
     ),
+    _seen(
+        "only the head is pinned",
+        "iceberg/history/pins.py",
+        before="wanted = {names.tag(snapshot_id): snapshot_id for snapshot_id in held.snapshot_ids}",
+        after="wanted = {names.tag(snapshot_id): snapshot_id for snapshot_id in held.snapshot_ids[:1]}",
+    ),
+    _seen(
+        "tags that are still needed are dropped",
+        "iceberg/history/pins.py",
+        before="old_tags=tuple(name for name in found.names if name not in wanted),",
+        after="old_tags=tuple(found.names),",
+    ),
+    _seen(
+        "moves of branches that come second are not made again",
+        "iceberg/catalog/table_refs.py",
+        before="except (CommitFailedException, CommitStateUnknownException) as cause:",
+        after="except CommitStateUnknownException as cause:",
+    ),
 )

@@ -15,6 +15,7 @@ Read in this order:
 - `store`: the store as a process sees it, with the faults
 - `clocks`: the clocks of the machines, hours apart
 - `table`: a table of a few rows in all its states
+- `catalog`: its branches and tags, and snapshots that expire
 - `kept_work`: reading, planning and parsing that gives every schedule the same, done once
 - `stage`: the pipeline and its batches, shared by the actors
 - `intruders`: pipelines that share a checkpoint or a sink by mistake

@@ -102,6 +102,14 @@ class Promises:
         elif change.before is not None and change.after != change.before and not key.endswith(f"/{MARKER}"):
             raise BrokenPromiseError(f"{change.by} changed {key}, which is written once")
 
+    def expired(self, snapshot_id: int) -> None:
+        """See `Watcher`: an open batch keeps the snapshots between which it lies."""
+        for (_, number), backfill in self.open.items():
+            offset = self.places.document(f"{self.places.checkpoint}{backfill}offsets/{number}.json")
+            spec = {} if offset is None else offset["spec"]
+            if str(snapshot_id) in (spec.get("after_snapshot_id"), spec.get("up_to_snapshot_id")):
+                raise BrokenPromiseError(f"snapshot {snapshot_id} of the open batch {number} was not kept")
+
     def misled(self) -> None:
         """See `Watcher`."""
         self.damaged += 1

@@ -22,6 +22,7 @@ from icefloe.batch.sweep.survey import survey_storage
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import ROUTE_TASKS, FlowTask, phase_of
+from simulation.catalog import expire_snapshots
 from simulation.moves import move_cursor_now_and_then
 from simulation.scheduler import Actor
 from simulation.stage import Begun, GivenUpError, Stage
@@ -55,6 +56,8 @@ def act_of(name: str, stage: Stage, random: Random) -> Callable[[Actor], object]
             return partial(_sweep_now_and_then, stage)
         case "cleaner":
             return partial(_clean, stage, random)
+        case "expirer":
+            return partial(_expire_now_and_then, stage)
         case "mover":
             return partial(move_cursor_now_and_then, stage, random)
         case "writer":
@@ -214,6 +217,13 @@ def _abandon(stage: Stage, process: Process) -> None:
         # A run may make it whole at this moment.
         with suppress(DeliveredError):
             place.abandon(end)
+
+
+def _expire_now_and_then(stage: Stage, actor: Actor) -> None:
+    """Maintenance of the table that knows nothing of icefloe."""
+    for _ in range(3):
+        stage.wait(actor)
+        stage.tried_once(actor, expire_snapshots)
 
 
 def _clean(stage: Stage, random: Random, actor: Actor) -> None:

@@ -24,6 +24,8 @@ _ACTORS: Final = {
     "rival": 0.12, "namesake": 0.12,
 }  # fmt: skip
 """Actors besides the first run, with the share of scenarios that have them."""
+_WITH_PINS: Final = frozenset(["second", "zombie", "cleaner", "sweeper", "operator"])
+"""Actors that need no snapshot before the cursor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,10 @@ class Scenario:
         others = [name for name, share in _ACTORS.items() if random.random() < share]
         if "backfill" in others and random.random() < 0.5:
             others.append("backfill again")
+        if random.random() < 0.15:
+            # A gap may only come from pins: whoever asks for older snapshots finds that they expired, and rightly so.
+            keys = [*(each for each in keys if each[0] != "on_gap"), ("pin", True)]
+            others = [*(name for name in others if name in _WITH_PINS), "expirer"]
         actors = ["first", *others, *(["writer"] if later else [])]
         random.shuffle(actors)
         return cls(

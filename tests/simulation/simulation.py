@@ -7,6 +7,7 @@ from functools import lru_cache, partial
 from random import Random
 from typing import Final
 
+from simulation.catalog import with_catalog
 from simulation.clocks import with_clocks
 from simulation.decisions import Decision, Decisions, Drawn, Place, Remembered
 from simulation.delivered import require_delivered, require_nothing_late, require_nothing_left
@@ -74,7 +75,8 @@ def simulate(seed: int, decisions: Mapping[Place, Decision] | None = None) -> Tr
     world = World(scheduler=Scheduler(taken), random=Random(random.getrandbits(64)), commits=scenario.first_commits)
     error: Exception | None = None
     try:
-        with with_kept_work(), with_clocks(world.now, dict(zip(scenario.actors, scenario.clocks, strict=True))):
+        clocks = dict(zip(scenario.actors, scenario.clocks, strict=True))
+        with with_kept_work(), with_catalog(), with_clocks(world.now, clocks):
             _play(scenario, world, {name: Random(random.getrandbits(64)) for name in scenario.actors})
     except Exception as cause:  # noqa: BLE001 - whatever it is, it is a finding
         error = cause

@@ -19,6 +19,7 @@ from icefloe.iceberg.table import Table
 from icefloe.pipeline.model import Pipeline
 from icefloe.sinks.claim import PathClaimedError
 from icefloe.sinks.whole_batch import PathInUseError
+from simulation.catalog import present_table
 from simulation.scenario import PIPELINE
 from simulation.scheduler import Actor
 from simulation.store import Killed, Process
@@ -150,6 +151,11 @@ class Stage:
             properties: Mapping[str, str] | None = None,
             allowed_locations: Sequence[str] = (),
         ) -> Table:
-            return process.do("load", "table", lambda: self.states.tables[self.world.commits])
+            return process.do("load", "table", load_now)
+
+        def load_now() -> Table:
+            if self.deployment.pipeline.pin:
+                return present_table(self.states, process)
+            return self.states.tables[self.world.commits]
 
         return Surroundings(open_store=process.open_store, load_table=load, new_name=self.world.new_name)

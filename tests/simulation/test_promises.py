@@ -109,6 +109,16 @@ def test_a_batch_at_the_path_of_another_checkpoint_breaks_a_promise(objects: Obj
     see(objects, f"{CHECKPOINT}/commits/3.json", commit)
 
 
+def test_a_snapshot_that_an_open_batch_needs_and_that_expires_breaks_a_promise(objects: Objects) -> None:
+    objects[f"{CHECKPOINT}/offsets/3.json"] = objects[f"{CHECKPOINT}/offsets/2.json"]
+    promises = Promises(places=Places(objects=objects), states=table_states(), open=dict(OPEN))
+    spec = document(objects, f"{CHECKPOINT}/offsets/3.json")["spec"]
+    promises.expired(int(document(objects, f"{CHECKPOINT}/commits/0.json")["up_to_snapshot_id"]))
+    for key in ("after_snapshot_id", "up_to_snapshot_id"):
+        with pytest.raises(BrokenPromiseError, match="of the open batch 3 was not kept"):
+            promises.expired(int(spec[key]))
+
+
 @pytest.mark.parametrize("route", ["abandoned", "cursor_set", "reset"])
 def test_a_batch_without_changes_delivers_nothing(objects: Objects, route: str) -> None:
     objects[f"{CHECKPOINT}/commits/1.json"] = edited(objects, f"{CHECKPOINT}/commits/1.json", route=route)

@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Final, Protocol
 
+from pyiceberg.table.refs import SnapshotRef
+
 from simulation.decisions import Fault
 from simulation.scheduler import Scheduler
 
@@ -25,6 +27,9 @@ class Watcher(Protocol):
 
     def changed(self, change: "Change") -> None:
         """Called right after a change; raises if it must not be."""
+
+    def expired(self, snapshot_id: int) -> None:
+        """Called right after a snapshot of the table has expired; raises if somebody needs it."""
 
     def misled(self) -> None:
         """Called when a listing shows the past, so that whole files may look damaged."""
@@ -51,6 +56,8 @@ class World:
         objects: content by key, in the order of creation, which is the order of listings.
         modified: number of operations at the last write, by key: the clock of the store.
         commits: number of commits that the table has.
+        refs: branches and tags of the table besides its main branch.
+        expired: ids of the snapshots that the table no longer has.
         names: number of names that were made.
         faults: number of operations that a fault struck.
         damage: number of files that were damaged.
@@ -63,6 +70,8 @@ class World:
     objects: dict[str, bytes] = field(default_factory=dict)
     modified: dict[str, int] = field(default_factory=dict)
     commits: int = 1
+    refs: dict[str, SnapshotRef] = field(default_factory=dict)
+    expired: set[int] = field(default_factory=set)
     names: int = 0
     faults: int = 0
     damage: int = 0
@@ -77,6 +86,7 @@ class World:
         self.modified.update(dict.fromkeys(earlier.objects, 0))
         self.listed.update(earlier.listed)
         self.names = earlier.names
+        self.refs = dict(earlier.refs)
 
     def new_name(self) -> str:
         """A name that nothing else has, of the form that processes make."""
@@ -102,6 +112,15 @@ class World:
                 watcher.changed(change)
             except AssertionError as error:
                 # Not raised: some code under test catches any error of a batch that is over.
+                self.scheduler.end_with(error)
+
+    def expire(self, snapshot_id: int) -> None:
+        """Removes a snapshot from the table."""
+        self.expired.add(snapshot_id)
+        for watcher in self.watchers:
+            try:
+                watcher.expired(snapshot_id)
+            except AssertionError as error:
                 self.scheduler.end_with(error)
 
     def create(self, key: str, data: bytes, *, by: str) -> bool:
