@@ -1,21 +1,24 @@
 """An S3 store that answers like one and ignores ``If-None-Match``, as `rclone serve s3` 1.75 does, or refuses it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, unquote
 
 __all__ = ["careless_store"]
 
 
 @contextmanager
-def careless_store(status_of_condition: int = 200) -> Iterator[tuple[str, dict[str, bytes]]]:
+def careless_store(
+    status_of_condition: int = 200, puts: dict[str, Mapping[str, str]] | None = None
+) -> Iterator[tuple[str, dict[str, bytes]]]:
     """Serves until left; gives the endpoint and the objects by path, bucket included.
 
     Args:
         status_of_condition: answer to a put with a condition: 200 if it is ignored, 501 if the service does not know
             conditions. 412 makes it a good store, which refuses what is there.
+        puts: gets the headers of each put by its path.
     """
     objects: dict[str, bytes] = {}
 
@@ -23,25 +26,38 @@ def careless_store(status_of_condition: int = 200) -> Iterator[tuple[str, dict[s
         protocol_version = "HTTP/1.1"
 
         def do_PUT(self) -> None:
+            place = unquote(self.path)
+            if puts is not None:
+                puts[place] = dict(self.headers)
             data = self.rfile.read(int(self.headers["Content-Length"]))
             status = status_of_condition if "If-None-Match" in self.headers else 200
-            if status == 412 and self.path not in objects:
+            if status == 412 and place not in objects:
                 status = 200
             if status == 200:
-                objects[self.path] = data
+                objects[place] = data
             self.answer(status)
 
         def do_GET(self) -> None:
-            path, _, query = self.path.partition("?")
+            path, _, query = unquote(self.path).partition("?")
             if "list-type" in query:
                 self.answer(200, self.listed(path, parse_qs(query).get("prefix", [""])[0]))
                 return
-            self.answer(200 if self.path in objects else 404, objects.get(self.path, b""))
+            if path not in objects:
+                self.answer(404)
+                return
+            # bytes=3-9, the ninth included
+            first, _, last = self.headers.get("Range", "").removeprefix("bytes=").partition("-")
+            value = objects[path]
+            if last:
+                part = value[int(first) : int(last) + 1]
+                self.answer(206, part, f"bytes {first}-{int(first) + len(part) - 1}/{len(value)}")
+            else:
+                self.answer(200, value)
 
         do_HEAD = do_GET  # noqa: N815 - the base class calls it so
 
         def do_DELETE(self) -> None:
-            objects.pop(self.path, None)
+            objects.pop(unquote(self.path), None)
             self.answer(204)
 
         def do_POST(self) -> None:
@@ -64,8 +80,10 @@ def careless_store(status_of_condition: int = 200) -> Iterator[tuple[str, dict[s
             )  # fmt: skip
             return f"<ListBucketResult><IsTruncated>false</IsTruncated>{found}</ListBucketResult>".encode()
 
-        def answer(self, status: int, body: bytes = b"") -> None:
+        def answer(self, status: int, body: bytes = b"", place: str = "") -> None:
             self.send_response(status)
+            if place:
+                self.send_header("Content-Range", place)
             self.send_header("Content-Length", str(len(body)))
             self.send_header("ETag", '"0"')
             self.send_header("Last-Modified", "Sat, 21 Nov 2026 07:00:00 GMT")
