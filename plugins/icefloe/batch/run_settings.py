@@ -29,6 +29,7 @@ class RunSettings:
 
     Attributes:
         checkpoint_url: URL of the checkpoint of the batch.
+        catalog: as the pipeline file has it, ``${ENV}`` unexpanded: it may have moved since the batch was planned.
         sink: settings of the sink.
         filter: expression for the rows that count; None: all rows count.
         allowed_locations: locations that may hold files of the table, in addition to its own places.
@@ -38,6 +39,7 @@ class RunSettings:
     """
 
     checkpoint_url: str = ""
+    catalog: str | Mapping[str, str] = ""
     sink: Mapping[str, object] = field(default_factory=dict)
     filter: str | None = field(default=None, repr=False)
     allowed_locations: tuple[str, ...] = ()
@@ -53,6 +55,7 @@ class RunSettings:
             sink["path"] = f"{sink['path']}/_backfills/{backfill_id}"
         return cls(
             checkpoint_url=checkpoint_url_of(pipeline, backfill_id),
+            catalog=pipeline.as_written.catalog,
             sink=sink,
             filter=pipeline.filter,
             allowed_locations=tuple(pipeline.allowed_locations or ()),

@@ -46,13 +46,13 @@ def table_files(plan: Plan, reference: BatchReference, environ: Mapping[str, str
 
     Args:
         plan: plan of the batch.
-        reference: its credentials open the catalog; its settings allow locations, so that adding one
-            helps an open batch.
+        reference: its credentials open the catalog; its settings name the catalog and allow locations, so that a
+            catalog that moved and a location that was added help an open batch.
         environ: environment of this process.
     """
     return TableAccess.of(
         open_table(
-            plan.catalog,
+            reference.settings.catalog or plan.catalog,
             plan.table,
             credentials=reference.credentials,
             environ=environ,

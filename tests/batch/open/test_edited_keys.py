@@ -1,0 +1,126 @@
+"""A pipeline file is edited while a batch is open: the table in docs/changes.md, row by row."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
+from icefloe.errors import TerminalError
+from icefloe.flow import Phase
+from support.catalogs import sql_properties
+from support.pipelines.workshop import OpenBatch, Workshop
+
+
+@pytest.fixture
+def batch(workshop: Workshop) -> OpenBatch:
+    """Batch 1, an update and an append, after shuffle_write."""
+    workshop.set(shuffle={"partitions": 2})
+    workshop.append(range(10))
+    workshop.deliver()
+    workshop.update([1], value=2.0)
+    workshop.append([20])
+    batch = workshop.open()
+    batch.run(Phase.SHUFFLE_WRITE)
+    return batch
+
+
+def sink_of(workshop: Workshop, **keys: Any) -> dict[str, Any]:
+    return {"type": "files", "path": f"file://{workshop.folder}/changes", **keys}
+
+
+MEANING: dict[str, Callable[[Workshop], dict[str, Any]]] = {
+    "table": lambda _: {"table": "db.others"},
+    "branch": lambda _: {"branch": "other"},
+    "identifier_columns": lambda _: {"identifier_columns": ["word"]},
+    "columns": lambda _: {"columns": ["id"]},
+    "filter": lambda _: {"filter": "id > 1"},
+    "changes": lambda _: {"changes": "net"},
+    "commit_groups": lambda _: {"commit_groups": "split"},
+    "sink.path": lambda workshop: {"sink": sink_of(workshop, path=f"file://{workshop.folder}/other")},
+}
+
+
+@pytest.mark.parametrize("key", MEANING)
+def test_a_key_that_changes_what_the_changes_mean_is_refused(workshop: Workshop, batch: OpenBatch, key: str) -> None:
+    workshop.table.catalog.create_table("db.others", workshop.table.schema())
+    workshop.table.manage_snapshots().create_branch(workshop.head(), "other").commit()
+    before = workshop.stored_objects()
+    with pytest.raises(ConfigurationChangedError) as refused:
+        workshop.set(**MEANING[key](workshop)).prepare()
+    # Another table is known by its uuid before its name is compared.
+    assert (f"{key} was" if key != "table" else "follows the table db.events with uuid") in refused.value.sentence
+    assert "icefloe reset events" in refused.value.sentence
+    assert workshop.stored_objects() == before
+
+
+def test_sizes_count_for_the_next_batch(workshop: Workshop, batch: OpenBatch, caplog: pytest.LogCaptureFixture) -> None:
+    sizes = {"partitions": 3, "target_size_bytes": 2**20, "map_task_bytes": 2**21}
+    workshop.set(shuffle=sizes, sink=sink_of(workshop, target_file_bytes=2**22))
+    resumed = workshop.open()
+    assert (resumed.plan.num_partitions, resumed.plan_url) == (2, batch.plan_url)
+    [warning] = [each for each in caplog.messages if "keeps the sizes it was opened with" in each]
+    resumed.deliver()
+    for key in (*(f"shuffle.{name} was" for name in sizes), "sink.target_file_bytes was"):
+        assert key in warning
+    workshop.append([30])
+    following = workshop.open()
+    assert (following.plan.num_partitions, following.deliver().warnings) == (3, ())
+
+
+def test_bounds_and_policies_leave_the_range_of_an_open_batch_alone(workshop: Workshop, batch: OpenBatch) -> None:
+    workshop.set(max_steps_per_batch=1, max_bytes_per_batch=1, max_scan_bytes=1)
+    workshop.set(initial_load="from_now", on_gap="reload", on_rollback="fail")
+    resumed = workshop.open()
+    assert (resumed.plan, len(resumed.plan.steps)) == (batch.plan, 2)
+    assert resumed.deliver().counts["update_after"] == 1
+    workshop.append([30])
+    with pytest.raises(TerminalError, match="max_scan_bytes"):
+        workshop.open()
+
+
+def test_keys_that_help_a_batch_through_count_at_its_next_task(workshop: Workshop, batch: OpenBatch) -> None:
+    workshop.set(shuffle={"partitions": 2, "memory_bytes": "256MiB"}, on_summary_mismatch="warn", pin=True)
+    workshop.set(
+        allowed_locations=[f"file://{workshop.folder}/more"],
+        engine="spark",
+        spark={"conf": {"spark.ui.enabled": "false"}},
+    )
+    resumed = workshop.open()
+    settings = resumed.settings
+    assert resumed.plan == batch.plan
+    assert (settings.memory_bytes, settings.on_summary_mismatch) == (256 * 2**20, "warn")
+    assert settings.allowed_locations == (f"file://{workshop.folder}/more",)
+    assert resumed.deliver().counts["update_after"] == 1
+
+
+def test_a_catalog_that_moved_is_asked_at_its_new_place(workshop: Workshop, batch: OpenBatch) -> None:
+    for each in batch.folder.iterdir():
+        if each.suffix in (".data", ".index", ".statistics") or each.name == "0.0":
+            each.unlink()
+    moved = workshop.folder / "moved.db"
+    (workshop.folder / "catalog.db").rename(moved)
+    properties = {**sql_properties(workshop.folder), "uri": f"sqlite:///{moved}"}
+    resumed = workshop.set(catalog={"name": "lab", **properties}).open()
+    assert resumed.deliver().counts["update_after"] == 1
+
+
+def test_another_storage_with_the_same_checkpoint_is_planned_again_with_the_same_range(
+    workshop: Workshop, batch: OpenBatch
+) -> None:
+    checkpoint = f"file://{workshop.storage}/checkpoints/events"
+    resumed = workshop.set(storage=f"file://{workshop.folder}/other", checkpoint=checkpoint).open()
+    assert resumed.plan_url.startswith(f"file://{workshop.folder}/other/shuffle/")
+    assert (resumed.plan.batch_number, resumed.plan.steps) == (1, batch.plan.steps)
+    assert resumed.deliver().counts["update_after"] == 1
+
+
+@pytest.mark.parametrize("key", ["name", "checkpoint", "storage"])
+def test_another_checkpoint_is_refused_because_the_sink_holds_batches_of_the_first(
+    workshop: Workshop, batch: OpenBatch, key: str
+) -> None:
+    values = {"name": "others", "checkpoint": f"file://{workshop.folder}/c", "storage": f"file://{workshop.folder}/s"}
+    with pytest.raises(TerminalError, match=r"already holds a whole batch .* of pipeline events"):
+        workshop.set(**{key: values[key]}).prepare()
+    del workshop.keys[key]
+    assert workshop.open().deliver().counts["update_after"] == 1
