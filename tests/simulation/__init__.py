@@ -19,7 +19,9 @@ Read in this order:
 - `kept_work`: reading, planning and parsing that gives every schedule the same, done once
 - `stage`: the pipeline and its batches, shared by the actors
 - `intruders`: pipelines that share a checkpoint or a sink by mistake
-- `runs`: runs, a zombie, backfills, a sweep, an abandon, and a writer of the table
+- `actors`: the actors by their names
+- `runs`: runs, a zombie and backfills
+- `upkeep`: a sweep, a cleanup, an abandon, expiry, and a writer of the table
 - `moves`: an operator who resets the pipeline, or sets its cursor
 - `promises`: what must hold after every change
 - `delivered`: what must hold at the end

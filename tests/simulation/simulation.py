@@ -7,6 +7,7 @@ from functools import lru_cache, partial
 from random import Random
 from typing import Final
 
+from simulation.actors import act_of
 from simulation.catalog import with_catalog
 from simulation.clocks import with_clocks
 from simulation.decisions import Decision, Decisions, Drawn, Place, Remembered
@@ -14,11 +15,12 @@ from simulation.delivered import require_delivered, require_nothing_late, requir
 from simulation.intruders import checkpoint_of, deployment_of, healed_deployment, intruders_among
 from simulation.kept_work import with_kept_work
 from simulation.promises import BrokenPromiseError, Places, Promises
-from simulation.runs import act_of, run, sweep
+from simulation.runs import run
 from simulation.scenario import Keys, Scenario
 from simulation.scheduler import Actor, Scheduler
 from simulation.stage import Deployment, Stage
 from simulation.table import table_states
+from simulation.upkeep import sweep
 from simulation.world import World
 
 __all__ = ["Trial", "delivered_before", "simulate"]

@@ -1,0 +1,127 @@
+"""People and programs around the runs: who sweep, clean up, abandon a batch, expire snapshots and write the table."""
+
+from contextlib import suppress
+from functools import partial
+from random import Random
+from typing import Final
+
+from icefloe.batch.commit.empty_end import DeliveredError
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.operations.abandoned_batch import AbandonablePipeline, CursorMoveOpenError, DeliveredEnd
+from icefloe.batch.sweep.survey import survey_storage
+from icefloe.checkpoint.records import Writer
+from icefloe.errors import TerminalError, TransientError
+from simulation.catalog import expire_snapshots
+from simulation.runs import Delivery
+from simulation.scheduler import Actor
+from simulation.stage import GivenUpError, Stage
+from simulation.store import Process
+
+__all__ = [
+    "abandon_now_and_then",
+    "clean_now_and_then",
+    "expire_now_and_then",
+    "sweep",
+    "sweep_now_and_then",
+    "write_table",
+]
+
+_LONG: Final = 6_000.0
+"""Seconds: more operations than a schedule has, less than the clocks differ."""
+
+
+def sweep(stage: Stage, actor: Actor, *, older_than_seconds: float) -> None:
+    """Sweeps the storage once.
+
+    Args:
+        stage: its stage.
+        actor: who sweeps.
+        older_than_seconds: files of no known batch may go if they are older; an operation takes a second.
+    """
+    stage.tried(actor, partial(_sweep, stage, older_than_seconds))
+
+
+def _sweep(stage: Stage, older_than_seconds: float, process: Process) -> None:
+    survey = survey_storage(
+        stage.deployment.pipeline.storage,
+        older_than_seconds=older_than_seconds,
+        credentials=Credentials(),
+        environ={},
+        open_store=process.open_store,
+    )
+    _, failures = survey.delete()
+    # Like the command line, which counts an error for good first.
+    for error in sorted((*survey.problems, *failures), key=lambda error: isinstance(error, TransientError)):
+        raise error
+
+
+def sweep_now_and_then(stage: Stage, actor: Actor) -> None:
+    """Somebody sweeps while others are at work."""
+    for _ in range(2):
+        stage.wait(actor)
+        try:
+            sweep(stage, actor, older_than_seconds=_LONG)
+        except GivenUpError:
+            return
+
+
+def abandon_now_and_then(stage: Stage, actor: Actor) -> None:
+    """Somebody gives up the batch that is open, whatever its runs are doing."""
+    for _ in range(6):
+        stage.wait(actor)
+        try:
+            stage.tried(actor, partial(_abandon, stage))
+        except GivenUpError:
+            return
+
+
+def _abandon(stage: Stage, process: Process) -> None:
+    deployment = stage.deployment
+    place = AbandonablePipeline(
+        pipeline=deployment.pipeline,
+        credentials=Credentials(),
+        writer=Writer(owner=deployment.owner),
+        surroundings=stage.surroundings(process),
+    )
+    try:
+        end = place.find()
+    except CursorMoveOpenError:
+        return
+    if isinstance(end, DeliveredEnd):
+        place.record_as_done(end)
+    elif end is not None:
+        # A run may make it whole at this moment.
+        with suppress(DeliveredError):
+            place.abandon(end)
+
+
+def expire_now_and_then(stage: Stage, actor: Actor) -> None:
+    """Maintenance of the table that knows nothing of icefloe."""
+    for _ in range(3):
+        stage.wait(actor)
+        stage.tried_once(actor, expire_snapshots)
+
+
+def clean_now_and_then(stage: Stage, random: Random, actor: Actor) -> None:
+    """Somebody cleans up after any batch at any time; an open one is refused."""
+    for _ in range(3):
+        stage.wait(actor)
+        if stage.begun:
+            begun = random.choice(list(stage.begun.values()))
+            stage.tried_once(actor, partial(_clean_up_any, Delivery(stage=stage, actor=actor, begun=begun)))
+
+
+def _clean_up_any(delivery: Delivery, process: Process) -> None:
+    # Asked first: a batch that is refused because it is open may be over by the time that anybody asks again.
+    was_over = delivery.stage.reference(delivery.begun, process).is_over()
+    try:
+        delivery.clean_up(process)
+    except TerminalError:
+        if was_over:
+            raise
+
+
+def write_table(stage: Stage, actor: Actor) -> None:
+    """Commits to the table, now and then."""
+    while stage.world.commits < stage.last_commits:
+        stage.tried_once(actor, stage.commit_to_table)
