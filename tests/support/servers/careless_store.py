@@ -1,6 +1,6 @@
 """An S3 store that answers like one and ignores ``If-None-Match``, as `rclone serve s3` 1.75 does, or refuses it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -11,7 +11,9 @@ __all__ = ["careless_store"]
 
 @contextmanager
 def careless_store(
-    status_of_condition: int = 200, puts: dict[str, Mapping[str, str]] | None = None
+    status_of_condition: int = 200,
+    puts: dict[str, Mapping[str, str]] | None = None,
+    storm: Callable[[str, bool], int | None] = lambda _, __: None,
 ) -> Iterator[tuple[str, dict[str, bytes]]]:
     """Serves until left; gives the endpoint and the objects by path, bucket included.
 
@@ -19,6 +21,8 @@ def careless_store(
         status_of_condition: answer to a put with a condition: 200 if it is ignored, 501 if the service does not know
             conditions. 412 makes it a good store, which refuses what is there.
         puts: gets the headers of each put by its path.
+        storm: gives the status of an answer in place of the store's; None lets the store answer. It gets the first line
+            of the request, and whether that is a put with a condition.
     """
     objects: dict[str, bytes] = {}
 
@@ -27,6 +31,8 @@ def careless_store(
 
         def do_PUT(self) -> None:
             place = unquote(self.path)
+            if self.is_struck():
+                return
             if puts is not None:
                 puts[place] = dict(self.headers)
             data = self.rfile.read(int(self.headers["Content-Length"]))
@@ -38,6 +44,8 @@ def careless_store(
             self.answer(status)
 
         def do_GET(self) -> None:
+            if self.is_struck():
+                return
             path, _, query = unquote(self.path).partition("?")
             if "list-type" in query:
                 self.answer(200, self.listed(path, parse_qs(query).get("prefix", [""])[0]))
@@ -69,6 +77,14 @@ def careless_store(
                 objects.pop(f"{bucket}/{key}", None)
             deleted = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys)
             self.answer(200, f"<DeleteResult>{deleted}</DeleteResult>".encode())
+
+        def is_struck(self) -> bool:
+            status = storm(self.requestline, "If-None-Match" in self.headers)
+            if status is not None:
+                # The next request begins behind what this one sent.
+                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                self.answer(status, b"<Error><Code>SlowDown</Code></Error>")
+            return status is not None
 
         def listed(self, bucket: str, prefix: str) -> bytes:
             """All of it on one page."""
