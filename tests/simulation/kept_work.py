@@ -7,11 +7,10 @@ Whatever passes through the store is read there each time; only the parsing of e
 
 import hashlib
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -141,19 +140,19 @@ class _Adapter:
         self.validate_json = lru_cache(maxsize=_MOST_DOCUMENTS)(adapter.validate_json)
 
 
-class _OneThread(Executor):
+class _OneThread:
     """In place of a pool: a process is one thread, and a thread costs more than what these read."""
 
-    def __init__(self, *_: Any, **__: Any) -> None:
+    map = staticmethod(map)
+
+    def __init__(self, *_: object, **__: object) -> None:
         pass
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        try:
-            future.set_result(fn(*args, **kwargs))
-        except Exception as error:  # noqa: BLE001 - the caller of the future gets it
-            future.set_exception(error)
-        return future
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
 
 
 _SCHEMA_OF: Final = TableSchema.from_json
