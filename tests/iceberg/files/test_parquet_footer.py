@@ -11,8 +11,13 @@ import pytest
 
 from icefloe.iceberg.files.parquet_footer import check_chunks
 from icefloe.iceberg.unreadable import UndecodableError
+from support.pipelines.workspace import python
 
 NESTED = pa.table({"id": [1, 2], "text": ["a", None], "list": [[{"a": 1, "b": [1, None]}], None]})
+OPENING = (
+    "import sys; from icefloe.iceberg.files.parquet_file import ParquetRows as rows; "
+    "rows.open(sys.argv[1], batch_rows=10, pre_buffer=False, dictionary_columns=False)"
+)
 LOOKING = "import sys, pyarrow.parquet as pq; pq.ParquetFile(sys.argv[1]).metadata.row_group(0).column(0)"
 
 
@@ -38,6 +43,8 @@ def test_a_histogram_that_does_not_fit_its_column_is_damage(tmp_path: Path) -> N
     path.write_bytes(content.replace(histogram, damaged))
     with pytest.raises(UndecodableError, match="the level histogram of a column chunk of id does not fit its column"):
         check_chunks(footer_of(path))
+    opened = python(["-c", OPENING, str(path)])
+    assert (opened.code, "UndecodableError: the level histogram" in opened.err) == (1, True), opened
     # Without the check the process ends; an Arrow that raises an error instead makes the check needless.
     ended = subprocess.run([sys.executable, "-c", LOOKING, path], capture_output=True, check=False)
     assert ended.returncode < 0, ended
