@@ -27,12 +27,6 @@ SCHEDULES: Final = (
         after="if True:",
     ),
     _seen(
-        "nobody asks again whether a batch is finished",
-        "batch/context/finished.py",
-        before="if not isinstance(error, BatchCommittedError) and not",
-        after="if not",
-    ),
-    _seen(
         "records are replaced",
         "checkpoint/record_store.py",
         before="if self.store.create(key, data):",
