@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from icefloe.units import time_of_ms
 from support.pipelines.workspace import Workspace, icefloe
 
 
@@ -24,7 +25,14 @@ def test_status_says_how_much_is_pinned(workspace: Workspace, pipeline: Path) ->
     workspace.append(30)
     document = icefloe("status", pipeline, "--json").document
     assert (document["pinned_snapshots"], document["pinned_up_to_snapshot_id"]) == (2, str(head))
+    [branch] = [name for name in refs(workspace) if name.count("_") == 2]
+    assert document["pin_branch"] == branch
+    oldest = min(snapshot.timestamp_ms for snapshot in workspace.table.metadata.snapshots)
+    assert document["oldest_pinned_at"] == time_of_ms(oldest)
     assert "pinned snapshots" in icefloe("status", pipeline).out
+    icefloe("unpin", pipeline, "--yes")
+    bare = icefloe("status", pipeline, "--json").document
+    assert (bare["pin_branch"], bare["oldest_pinned_at"]) == (None, None)
 
 
 def test_pins_are_dropped_after_a_question_in_one_commit(workspace: Workspace, pipeline: Path) -> None:

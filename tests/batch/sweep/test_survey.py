@@ -179,6 +179,11 @@ def test_files_of_a_checkpoint_that_is_gone_stay_until_somebody_says_that_it_is_
     assert left_in_shuffle(workshop.storage) == before
 
     aged(batch.folder / "plan.json", days=0)
+    [note] = survey_of(workshop.storage, takes_forgotten=True).notes
+    assert (
+        f"if pipeline events had pin: true, its table keeps snapshots by branch icefloe_events_{checkpoint_id[:8]}"
+        in note
+    )
     assert swept(workshop.storage, takes_forgotten=True) == 0
     aged(batch.folder / "plan.json")
     assert swept(workshop.storage, takes_forgotten=True) > 5

@@ -16,6 +16,7 @@ from icefloe.batch.sweep.trials import old_trials
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.record_keys import backfill_prefix
 from icefloe.errors import IcefloeError
+from icefloe.iceberg.history.pins import PinNames
 from icefloe.pipeline.environment import expand, has_reference
 from icefloe.pipeline.url import url_below
 from icefloe.storage.clock import store_time
@@ -159,6 +160,11 @@ class _Look:
                     if not folders.takes_forgotten:
                         raise
                     self.leftovers.extend(folders.forgotten(folder, names))
+                    branch = PinNames.of(folder.pipeline, folder.checkpoint_id).branch
+                    self.notes.append(
+                        f"if pipeline {folder.pipeline} had pin: true, its table keeps snapshots by branch {branch} "
+                        f"and tags {branch}_...: drop them"
+                    )
                     continue
                 self.checkpoints[found.url] = found
                 self.leftovers.extend(folders.leftovers(folder, found, names))
