@@ -240,4 +240,25 @@ GUARDS: Final = (
         after="            if False:",
         suite=("tests/batch/commit/test_commit_batch.py",),
     ),
+    Mutation(
+        name="a store without TLS is opened without permission",
+        path="storage/location.py",
+        before="    refuse_plain(url, endpoint, client)\n",
+        after="",
+        suite=("tests/storage/test_location.py::test_an_endpoint_without_tls_needs_a_key_of_its_own",),
+    ),
+    Mutation(
+        name="a refused certificate is tried again until the patience ends",
+        path="storage/object_store.py",
+        before="                self._clients.meet()\n",
+        after="                pass\n",
+        suite=("tests/storage/test_certificates.py",),
+    ),
+    Mutation(
+        name="a damaged Parquet footer ends the process",
+        path="iceberg/files/parquet_file.py",
+        before="        check_chunks(plain.metadata)\n",
+        after="",
+        suite=("tests/iceberg/files/test_parquet_footer.py",),
+    ),
 )
