@@ -7,15 +7,15 @@ import atexit
 import os
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 
+from support.owned_folders import owned_folder
 from support.quick_folder import use_quick_folder
 
 use_quick_folder()
 
 REPOSITORY = Path(__file__).parents[1]
-HOME = Path(tempfile.mkdtemp(prefix="icefloe-airflow-"))
+HOME = owned_folder("icefloe-airflow")
 DAGS = HOME / "dags"
 PIPELINES = DAGS / "pipelines"
 
