@@ -108,6 +108,10 @@ class Daemons:
         """The JSON that the REST API answers."""
         return self._request("POST", path, json.dumps(body).encode())
 
+    def patch(self, path: str, body: dict[str, Any]) -> Any:
+        """The JSON that the REST API answers."""
+        return self._request("PATCH", path, json.dumps(body).encode())
+
     def output(self, name: str) -> str:
         """The output of a daemon."""
         return (self._home / f"{name}.out").read_text(errors="replace")

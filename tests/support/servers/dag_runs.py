@@ -33,6 +33,16 @@ class DagRuns:
         """Starts a run by hand."""
         self.daemons.post(f"dags/{self.dag_id}/dagRuns", {"logical_date": None, "conf": conf})
 
+    def mark(self, run: dict[str, Any], task_id: str, state: str) -> None:
+        """Marks a task as failed or as success, as the buttons of Airflow's page do."""
+        path = f"dags/{self.dag_id}/dagRuns/{run['dag_run_id']}/taskInstances/{task_id}"
+        self.daemons.patch(path, {"new_state": state})
+
+    def clear(self, run: dict[str, Any]) -> None:
+        """Lets all tasks of a run begin again."""
+        path = f"dags/{self.dag_id}/dagRuns/{run['dag_run_id']}/clear"
+        self.daemons.post(path, {"dry_run": False, "only_failed": False})
+
     def wait_until_parsed(self) -> None:
         """Waits until Airflow knows the DAG."""
         wait_until(self._is_parsed, what=f"the DAG {self.dag_id}", seconds=_SECONDS)

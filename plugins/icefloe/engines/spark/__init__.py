@@ -4,6 +4,7 @@ Read in this order:
 
 - `application`: the arguments of spark-submit, the same from Airflow and from the command line
 - `submit`: starts an application and waits for it
+- `submitter`: a driver ends if the process that submitted it is gone
 - `job`: the body of ``spark_jobs/*.py``
 - `engine`: one Spark task per map task or reduce range
 - `master`: which Spark a connection names

@@ -9,6 +9,7 @@ from typing import Final, Self
 from icefloe.engines.spark.master import SparkMaster, refuse_local_storage
 from icefloe.engines.spark.package_zip import build_package_zip
 from icefloe.engines.spark.spark_conf import driver_environment, refuse_missing_archives, spark_conf
+from icefloe.engines.spark.submitter import submitter_variables
 from icefloe.errors import TerminalError
 from icefloe.pipeline.model import Pipeline
 
@@ -63,6 +64,7 @@ class SparkApplication:
         """
         refuse_missing_archives(pipeline.spark.conf)
         attempt = uuid.uuid4().hex
+        added = {**credentials, **submitter_variables(), ATTEMPT_VARIABLE: attempt}
         conf = spark_conf(
             pipeline.spark.conf,
             master=master,
@@ -75,7 +77,7 @@ class SparkApplication:
             name=f"icefloe {pipeline.name} {phase}",
             py_files=build_package_zip(folder),
             conf=conf,
-            environment=driver_environment(environ, {**credentials, ATTEMPT_VARIABLE: attempt}, master=master),
+            environment=driver_environment(environ, added, master=master),
             attempt=attempt,
         )
 

@@ -14,6 +14,7 @@ from icefloe.batch.phase_record import TrackedApplication
 from icefloe.batch.run.phases import run_phase
 from icefloe.engines.spark.application import ATTEMPT_VARIABLE
 from icefloe.engines.spark.engine import SparkEngine
+from icefloe.engines.spark.submitter import end_with_submitter
 from icefloe.engines.spark.worker_libraries import refuse_other_libraries
 from icefloe.errors import IcefloeError
 from icefloe.flow import Phase
@@ -39,6 +40,7 @@ def run_job(phase: Phase, arguments: Sequence[str]) -> int:
     if fault is not None:
         sys.stderr.write(f"{phase}{fault}\n")
         return 2
+    end_with_submitter(os.environ)
     with outgoing_logs(), outgoing_errors():
         batch = BatchReference.from_environment(arguments[0])
         try:

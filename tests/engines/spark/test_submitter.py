@@ -1,0 +1,45 @@
+"""A driver whose submitter is killed ends, and one that cannot see its submitter goes on."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from icefloe.engines.spark.submitter import end_with_submitter, submitter_variables
+
+ROOT = Path(__file__).parents[3]
+DRIVER = """
+import os, sys, threading
+from icefloe.engines.spark.submitter import end_with_submitter
+end_with_submitter(os.environ)
+sys.stdout.write("watching\\n")
+sys.stdout.flush()
+threading.Event().wait()
+"""
+
+
+def test_a_driver_ends_when_the_process_that_submitted_it_was_killed() -> None:
+    with subprocess.Popen(["sleep", "600"]) as submitter:
+        environ = {**os.environ, "PYTHONPATH": str(ROOT / "plugins"), "ICEFLOE_SUBMITTER_PID": str(submitter.pid)}
+        with subprocess.Popen([sys.executable, "-c", DRIVER], env=environ, stdout=subprocess.PIPE, text=True) as driver:
+            assert driver.stdout is not None
+            assert driver.stdout.readline() == "watching\n"
+            assert driver.poll() is None
+            submitter.kill()
+            submitter.wait()
+            assert driver.wait(timeout=60) == 75
+
+
+def test_a_driver_that_cannot_see_its_submitter_goes_on() -> None:
+    ended: list[int] = []
+    with subprocess.Popen(["true"]) as gone:
+        gone.wait()
+    for environ in ({}, {"ICEFLOE_SUBMITTER_PID": str(gone.pid)}):
+        end_with_submitter(environ, end=ended.append)
+    assert ended == []
+    assert not [thread for thread in threading.enumerate() if thread.name == "submitter"]
+
+
+def test_an_application_gets_the_pid_of_its_submitter() -> None:
+    assert submitter_variables() == {"ICEFLOE_SUBMITTER_PID": str(os.getpid())}
