@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 from icefloe.engines.spark.submitter import end_with_submitter, submitter_variables
@@ -20,15 +21,19 @@ threading.Event().wait()
 
 
 def test_a_driver_ends_when_the_process_that_submitted_it_was_killed() -> None:
-    with subprocess.Popen(["sleep", "600"]) as submitter:
+    with ExitStack() as started:
+        submitter = started.enter_context(subprocess.Popen(["sleep", "600"]))
+        started.callback(submitter.kill)
         environ = {**os.environ, "PYTHONPATH": str(ROOT / "plugins"), "ICEFLOE_SUBMITTER_PID": str(submitter.pid)}
-        with subprocess.Popen([sys.executable, "-c", DRIVER], env=environ, stdout=subprocess.PIPE, text=True) as driver:
-            assert driver.stdout is not None
-            assert driver.stdout.readline() == "watching\n"
-            assert driver.poll() is None
-            submitter.kill()
-            submitter.wait()
-            assert driver.wait(timeout=60) == 75
+        command = [sys.executable, "-c", DRIVER]
+        driver = started.enter_context(subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True))
+        started.callback(driver.kill)
+        assert driver.stdout is not None
+        assert driver.stdout.readline() == "watching\n"
+        assert driver.poll() is None
+        submitter.kill()
+        submitter.wait()
+        assert driver.wait(timeout=60) == 75
 
 
 def test_a_driver_that_cannot_see_its_submitter_goes_on() -> None:
