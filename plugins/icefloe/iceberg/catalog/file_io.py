@@ -10,7 +10,6 @@ from pyiceberg.io import FileIO, InputFile, load_file_io
 
 from icefloe.errors import TerminalError, TransientError, one_line
 from icefloe.iceberg.catalog.encryption import EncryptedRowsError, encrypted_file
-from icefloe.iceberg.catalog.refused_certificate import refuse_untrusted
 from icefloe.iceberg.unreadable import UndecodableError
 from icefloe.redaction.hidden import hide
 
@@ -126,6 +125,8 @@ def reading_data_file(path: str, *, table: str, noun: str = "data file") -> Iter
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UndecodableError, UnicodeDecodeError) as cause:
         raise _damaged(path, table, noun, cause) from cause
     except OSError as cause:
+        from icefloe.iceberg.catalog.refused_certificate import refuse_untrusted  # tasks that read well need it not
+
         refuse_untrusted(cause, f"{noun} {path} of table {table}", path=path, table=table)
         # Arrow has one type for undecodable bytes and for unreachable storage; a local disk that fails sets errno.
         if is_local(path) and cause.errno is None:

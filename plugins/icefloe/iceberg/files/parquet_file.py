@@ -12,7 +12,6 @@ from pyiceberg.io import InputStream
 
 from icefloe.iceberg.files.opened_file import BATCH_BYTES, selected_columns
 from icefloe.iceberg.files.parquet_footer import check_chunks
-from icefloe.iceberg.files.row_group_pruning import matching_row_groups
 from icefloe.iceberg.files.row_size import largest_row_bytes
 from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.projection.file_columns import FileColumn
@@ -72,6 +71,8 @@ class ParquetRows:
 
     def groups_without(self, row_filter: RowFilter, columns: Sequence[FileColumn]) -> Collection[int]:
         """Row groups without a row that passes, by their statistics."""
+        from icefloe.iceberg.files.row_group_pruning import matching_row_groups  # tasks without a filter need it not
+
         metadata = self.file.metadata
         return frozenset(range(metadata.num_row_groups)).difference(matching_row_groups(metadata, columns, row_filter))
 
