@@ -11,7 +11,7 @@ from icefloe.checkpoint.record_store import CheckpointGapError, RecordStore, las
 from icefloe.checkpoint.records import CommitRecord, OffsetRecord, OwnerRecord, PipelineRecord, Writer
 from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import TerminalError
-from icefloe.storage.store import KeyMissingError, Store
+from icefloe.storage.store import Store
 
 __all__ = ["Checkpoint"]
 
@@ -184,7 +184,7 @@ class Checkpoint:
 
     def report(self, batch_number: int) -> bytes | None:
         """The report of a batch; None if there is none."""
-        return self._found(report_key(batch_number))
+        return self._store.find(report_key(batch_number))
 
     def put_status(self, status: bytes) -> None:
         """Stores the status of the pipeline, in place of the one before."""
@@ -192,13 +192,7 @@ class Checkpoint:
 
     def status(self) -> bytes | None:
         """The last status of the pipeline; None if there is none."""
-        return self._found(STATUS)
-
-    def _found(self, key: str) -> bytes | None:
-        try:
-            return self._store.get(key)
-        except KeyMissingError:
-            return None
+        return self._store.find(STATUS)
 
     def _present_offset(self, number: int) -> OffsetRecord:
         """The offset record of a batch that was just found."""

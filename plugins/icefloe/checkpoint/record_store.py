@@ -6,7 +6,7 @@ from icefloe.checkpoint.records import CommitRecord, OffsetRecord, OwnerRecord, 
 from icefloe.documents import dump_document
 from icefloe.errors import TerminalError
 from icefloe.storage.keys import join_url
-from icefloe.storage.store import KeyMissingError, Store
+from icefloe.storage.store import Store
 
 
 class CheckpointGapError(TerminalError):
@@ -37,9 +37,8 @@ class RecordStore:
             NewerRecordError: this release does not know its version yet.
             TerminalError: it is damaged, or belongs to another batch than its key says.
         """
-        try:
-            data = self.store.get(key)
-        except KeyMissingError:
+        data = self.store.find(key)
+        if data is None:
             return None
         record = load_record(kind, data, url=self.url_of(key))
         found = _batch_number(record)

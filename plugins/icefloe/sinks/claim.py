@@ -8,7 +8,7 @@ from pydantic import ConfigDict
 from icefloe.documents import STRICT, dump_document, load_document
 from icefloe.errors import TerminalError
 from icefloe.storage.keys import join_url
-from icefloe.storage.store import KeyMissingError, Store
+from icefloe.storage.store import Store
 
 __all__ = ["load_claim"]
 
@@ -77,8 +77,5 @@ def load_claim(store: Store) -> SinkClaim | None:
     Raises:
         TerminalError: it is damaged, or was written by a newer release.
     """
-    try:
-        data = store.get(CLAIM)
-    except KeyMissingError:
-        return None
-    return load_document(SinkClaim, data, what=f"the claim {join_url(store.url, CLAIM)}")
+    data = store.find(CLAIM)
+    return None if data is None else load_document(SinkClaim, data, what=f"the claim {join_url(store.url, CLAIM)}")

@@ -76,6 +76,13 @@ class Store(ABC):
             KeyMissingError: there is none.
         """
 
+    def find(self, key: str) -> bytes | None:
+        """The value; None if there is none."""
+        try:
+            return self.get(key)
+        except KeyMissingError:
+            return None
+
     @abstractmethod
     def get_ranges(self, key: str, ranges: Sequence[ByteRange]) -> list[bytes]:
         """Parts of the value, one per half-open range ``(start, stop)`` of its bytes, in the order of the ranges.

@@ -61,8 +61,5 @@ def load_marker(store: Store) -> FolderMarker | None:
     Raises:
         TerminalError: it is damaged, or was written by a newer release.
     """
-    try:
-        data = store.get(MARKER)
-    except KeyMissingError:
-        return None
-    return load_document(FolderMarker, data, what=f"the marker {join_url(store.url, MARKER)}")
+    data = store.find(MARKER)
+    return None if data is None else load_document(FolderMarker, data, what=f"the marker {join_url(store.url, MARKER)}")

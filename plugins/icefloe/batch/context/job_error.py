@@ -15,7 +15,6 @@ from icefloe.batch.fenced_store import FencedStore, taken_back_if_over
 from icefloe.documents import STRICT, dump_document, load_document
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.redaction.hidden import redacted
-from icefloe.storage.store import KeyMissingError
 
 __all__ = ["JobError", "load_job_error", "save_job_error"]
 
@@ -69,10 +68,8 @@ def load_job_error(reference: BatchReference, phase: str, attempt: str) -> JobEr
     """The error of an attempt; None if it died without writing one."""
     store = reference.folder
     key = error_key(phase, attempt)
-    try:
-        return load_document(JobError, store.get(key), what=f"the error document {store.url}/{key}")
-    except KeyMissingError:
-        return None
+    data = store.find(key)
+    return None if data is None else load_document(JobError, data, what=f"the error document {store.url}/{key}")
 
 
 def _class_of(name: str | None) -> type[IcefloeError] | None:

@@ -18,7 +18,7 @@ from icefloe.orchestration.page.document_cache import DocumentCache, Found
 from icefloe.pipeline.model import Pipeline
 from icefloe.storage.keys import join_url
 from icefloe.storage.location import open_store
-from icefloe.storage.store import KeyMissingError, Store
+from icefloe.storage.store import Store
 
 _STATUS: Final = "status.json"
 # A page asks again, so it waits for seconds only; tasks wait for minutes.
@@ -92,9 +92,8 @@ def _read(pipeline: Pipeline, key: str) -> object:
 
 
 def _load(store: Store, key: str) -> Any:
-    try:
-        data = store.get(key)
-    except KeyMissingError:
+    data = store.find(key)
+    if data is None:
         return None
     try:
         return json.loads(data)
