@@ -5,8 +5,8 @@ from argparse import Namespace
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.open_batch import next_batch
-from icefloe.batch.open.pin import pinned_refs
 from icefloe.batch.plan.plan_of_batch import refuse_unfit
+from icefloe.batch.status.held_history import pins_of
 from icefloe.batch.status.publish_status import load_status
 from icefloe.checkpoint.view import CheckpointView
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session
@@ -15,8 +15,7 @@ from icefloe.errors import IcefloeError
 from icefloe.iceberg.history.expiry import next_expiry_ms
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.lag import Lag, lag
-from icefloe.iceberg.history.pins import PinNames
-from icefloe.units import id_json, time_of_ms, time_of_us
+from icefloe.units import id_json, time_of_us
 
 
 def status(arguments: Namespace, screen: Screen) -> int:
@@ -90,17 +89,12 @@ def _expiry(session: PipelineSession, cursor_snapshot_id: int | None) -> str | N
 
 
 def _pins(session: PipelineSession, view: CheckpointView) -> dict[str, object]:
-    """The pinned snapshots and the branch that holds them; what was committed since is not pinned yet."""
-    pins = pinned_refs(session, view)
-    head_id = None if pins is None else pins.branch_head_id
-    snapshots = History.of(session.table).snapshots
-    times = [] if pins is None else [snapshots[each].timestamp_ms for each in pins.tagged.values() if each in snapshots]
-    is_pinned = pins is not None and view.checkpoint_id is not None
+    pins = pins_of(session, view)
     return {
-        "pin_branch": PinNames.of(session.pipeline.name, str(view.checkpoint_id)).branch if is_pinned else None,
-        "oldest_pinned_at": time_of_ms(min(times)) if times else None,
-        "pinned_snapshots": 0 if pins is None else len(pins.tagged),
-        "pinned_up_to_snapshot_id": id_json(head_id),
+        "pin_branch": None if pins is None else pins.branch,
+        "oldest_pinned_at": None if pins is None else pins.oldest_at,
+        "pinned_snapshots": 0 if pins is None else pins.snapshots,
+        "pinned_up_to_snapshot_id": id_json(None if pins is None else pins.up_to_snapshot_id),
     }
 
 

@@ -7,6 +7,7 @@ import pytest
 from icefloe.batch.status.pipeline_status import PipelineStatus, Trouble
 from icefloe.batch.status.publish_status import load_status, publish_status, publish_trouble
 from icefloe.storage.store import Store
+from icefloe.units import time_of_ms
 from support.pipelines.workshop import Workshop
 
 
@@ -48,6 +49,22 @@ def test_after_a_commit_the_cursor_and_the_counts_of_the_batch_are_reported(work
     [batch] = status.recent
     assert (batch.batch, batch.route, batch.rows, batch.bytes) == (0, "insert_only", 3, report.bytes_read)
     assert batch.seconds == report.seconds
+
+
+def test_pinned_snapshots_are_reported_and_otherwise_no_key_is_written(workshop: Workshop) -> None:
+    workshop.append([1])
+    workshop.deliver()
+    assert published(workshop, phase="commit").pins is None
+    assert "pins" not in json.loads(status_file(workshop).read_bytes())
+    oldest, head = workshop.head(), workshop.append([2])
+    workshop.set(pin=True).deliver()
+    pins = published(workshop, phase="commit").pins
+    assert pins is not None
+    assert (pins.snapshots, pins.up_to_snapshot_id) == (2, head)
+    assert pins.branch in workshop.table.refresh().metadata.refs
+    snapshot = workshop.table.snapshot_by_id(oldest)
+    assert snapshot is not None
+    assert pins.oldest_at == time_of_ms(snapshot.timestamp_ms)
 
 
 def test_earlier_values_are_carried_on(workshop: Workshop) -> None:

@@ -10,7 +10,7 @@ from airflow.sdk.observability import stats
 from airflow.sdk.observability.metrics import stats_utils
 
 from icefloe.batch.commit.report import BatchReport
-from icefloe.batch.status.pipeline_status import Expiry, PipelineStatus, Trouble
+from icefloe.batch.status.pipeline_status import Expiry, Pins, PipelineStatus, Trouble
 from icefloe.batch.status.publish_status import publish_status
 from icefloe.orchestration.telemetry.metrics import (
     report_metrics,
@@ -89,10 +89,12 @@ def test_waiting_open_batches_trouble_and_expiry_are_reported_in_seconds() -> No
             lag_snapshots=3, waiting_since=before(minutes=5), open_batch=7, open_since=before(minutes=2),
             trouble=Trouble(sentence="", phase="plan", at="", is_final=True),
             next_expiry=Expiry(snapshot_id=1, at=before(hours=-1)),
+            pins=Pins(branch="icefloe_flights_01234567", snapshots=4, up_to_snapshot_id=1, oldest_at=None),
         )
     )  # fmt: skip
     assert told == {
-        "lag.snapshots": 3, "lag.seconds": 300, "open_batch.seconds": 120, "trouble": 1, "expiry.seconds": 3600,
+        "lag.snapshots": 3, "lag.seconds": 300, "open_batch.seconds": 120, "trouble": 1, "pinned.snapshots": 4,
+        "expiry.seconds": 3600,
     }  # fmt: skip
 
 
@@ -132,7 +134,11 @@ def test_a_backend_that_fails_stops_nothing(
 def test_every_metric_is_in_the_table_of_the_docs(report: BatchReport) -> None:
     documented = set(re.findall(r"`([a-z_.<>]+)`", OPERATIONS.read_text()))
     full = status(
-        lag_snapshots=1, lag_rows=1, waiting_since=before(days=1), next_expiry=Expiry(snapshot_id=1, at=before())
+        lag_snapshots=1,
+        lag_rows=1,
+        waiting_since=before(days=1),
+        next_expiry=Expiry(snapshot_id=1, at=before()),
+        pins=Pins(branch="b", snapshots=1, up_to_snapshot_id=1, oldest_at=None),
     )
     sent = [*report_metrics(report), *status_metrics(full, now=NOW)]
     for name in {metric.name for metric in sent}:

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import ConfigDict
 
 from icefloe.batch.commit.report import BatchReport
-from icefloe.documents import STRICT, SnapshotId
+from icefloe.documents import LEFT_OUT_IF_NONE, STRICT, SnapshotId
 from icefloe.flow import FlowTask
 from icefloe.iceberg.load_part import LoadPart
 from icefloe.units import now_text
@@ -64,6 +64,25 @@ class Expiry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pins:
+    """The snapshots that ``pin: true`` keeps from expiring.
+
+    Attributes:
+        branch: name of the branch that holds them; their tags begin with it.
+        snapshots: number of tagged snapshots.
+        up_to_snapshot_id: head of that branch. What was committed since is not pinned yet.
+        oldest_at: commit of the oldest of them, ISO 8601; None if it is gone.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    branch: str
+    snapshots: int
+    up_to_snapshot_id: SnapshotId | None
+    oldest_at: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecentBatch:
     """One committed batch, in a few numbers.
 
@@ -113,6 +132,7 @@ class PipelineStatus:
         load_part: last delivered part of an initial load that is not complete.
         trouble: error of the last failed task; None after the next success.
         next_expiry: expiry of the cursor's snapshot; None if nothing removes it as the table is now.
+        pins: snapshots that are kept from expiring; None if the pipeline pins none.
         recent: the last batches, oldest first.
     """
 
@@ -141,6 +161,7 @@ class PipelineStatus:
     last_committed_at: str | None = None
     trouble: Trouble | None = None
     next_expiry: Expiry | None = None
+    pins: Annotated[Pins | None, LEFT_OUT_IF_NONE] = None
     recent: tuple[RecentBatch, ...] = ()
 
     def with_trouble(self, trouble: Trouble) -> "PipelineStatus":

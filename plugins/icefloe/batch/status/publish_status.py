@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.status.held_history import pins_of
 from icefloe.batch.status.pipeline_status import PipelineStatus, RecentBatch, Trouble, with_batch
 from icefloe.batch.status.table_facts import TableFacts
 from icefloe.checkpoint.cursor import Cursor
@@ -140,6 +141,7 @@ def status_of(
         last_committed_at=_committed_at(checkpoint, cursor),
         trouble=None if trouble is None or trouble.is_over_after(phase) else trouble,
         next_expiry=facts.next_expiry,
+        pins=pins_of(session, view),
         recent=with_batch(() if before is None else before.recent, None if report is None else RecentBatch.of(report)),
     )
 

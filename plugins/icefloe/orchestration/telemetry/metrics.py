@@ -86,6 +86,7 @@ def status_metrics(status: PipelineStatus, *, now: datetime) -> Iterator[Metric]
         "lag.seconds": waiting,
         "open_batch.seconds": 0.0 if status.open_since is None else _seconds(status.open_since, now),
         "trouble": 0 if status.trouble is None else 1,
+        "pinned.snapshots": None if status.pins is None else status.pins.snapshots,
     }
     for name, value in gauges.items():
         if value is not None:

@@ -42,12 +42,17 @@ function facts(row) {
     ["Table", row.table ?? "–", row.branch && row.branch !== "main" ? `branch ${row.branch}` : null],
     ["Behind", behind(row), [row.lag.since ? h("span", { class: "under" }, `the oldest waits for ${ago(row.lag.since).replace(" ago", "")}`) : null, asOf(row)]],
     ["Delivered up to", row.cursor.snapshot_id ?? "–", row.cursor.timestamp ? `commit of ${time(row.cursor.timestamp)}` : null],
-    ["History kept", row.expiry ? until(row.expiry.at).replace("in ", "for ") : row.cursor.snapshot_id ? "no limit" : "–", row.expiry ? "then the next batch's start may expire" : null],
+    ["History kept", row.expiry ? until(row.expiry.at).replace("in ", "for ") : row.cursor.snapshot_id ? "no limit" : "–", keptBy(row)],
     ["Sink", row.sink?.type ?? "–", row.sink?.path ?? null],
     ["Owner", row.owner ?? "nobody in particular", row.open_batch && row.open_run ? `batch ${row.open_batch.number} opened by ${row.open_run}` : null],
     ["Schedule", row.schedule ?? "by hand", row.is_paused ? "paused" : null],
   ];
   return h("dl", { class: "cards" }, cards.map(([name, value, below]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, typeof below === "string" ? h("span", { class: "under" }, below) : below))));
+}
+
+function keptBy({ expiry, pins }) {
+  if (pins) return `${count(pins.snapshots)} ${pins.snapshots === 1 ? "snapshot is" : "snapshots are"} pinned${pins.oldest_at ? `, the oldest of ${time(pins.oldest_at)}` : ""}`;
+  return expiry ? "then the next batch's start may expire" : null;
 }
 
 function behind({ lag }) {

@@ -76,6 +76,7 @@ def pipeline_row(dag: DagState, found: Found, look: Found | None, *, now: dateti
         "open_run": status.get("open_run"),
         "owner": status.get("owner"),
         "expiry": status.get("next_expiry"),
+        "pins": status.get("pins"),
         "recent": status.get("recent") or [],
         "ways_out": _ways_out(dag, health, status),
     }

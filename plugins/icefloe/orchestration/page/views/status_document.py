@@ -29,4 +29,5 @@ class StatusDocument(TypedDict, total=False):
     last_committed_at: str | None
     trouble: TroubleDocument | None
     next_expiry: object
+    pins: object
     recent: list[object]
