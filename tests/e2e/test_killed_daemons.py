@@ -1,8 +1,10 @@
 """Airflow's scheduler, triggerer and workers killed (SIGKILL) in the middle of batches, and started again."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from support.pipelines.halts import Halts
@@ -113,6 +115,32 @@ def test_batches_are_delivered_once_whatever_dies(lake: Lake, daemons: Daemons) 
     assert (lake.changes(0), lake.changes(1)) == (LOADED, UPDATED)
     assert left_in_shuffle(lake.folder / "storage") == []
 
+    # A worker and its task stand still for longer than Airflow waits for a heartbeat, and go on when the batch is done.
+    halts.at("*/2/results/*")
+    lake.replace_carrier(3, "AS")
+    late = halts.wait(seconds=SECONDS)
+    with stopped(late.parent(), late):
+        run = flights.wait_for_end(2)
+        assert flights.task(run, "shuffle_read")["try_number"] == 2
+        halts.go_on()
+    wait_until(lambda: not late.is_running(), what="the end of the task that was late", seconds=SECONDS)
+    assert lake.changes(2) == {("UPDATE_BEFORE", 3, "DL"): 1, ("UPDATE_AFTER", 3, "AS"): 1}
+    assert left_in_shuffle(lake.folder / "storage") == []
+
     # Nothing is lost of what came meanwhile, and nothing comes again.
-    flights.wait_for_task(2, "wait_for_snapshot", "deferred")
-    assert sorted(path.name for path in (lake.folder / "changes").glob("batch=*")) == ["batch=0", "batch=1"]
+    flights.wait_for_task(3, "wait_for_snapshot", "deferred")
+    names = sorted(path.name for path in (lake.folder / "changes").glob("batch=*"))
+    assert names == ["batch=0", "batch=1", "batch=2"]
+
+
+@contextmanager
+def stopped(*processes: psutil.Process) -> Iterator[None]:
+    """Holds processes (SIGSTOP), and lets them go on (SIGCONT)."""
+    for process in processes:
+        process.suspend()
+    try:
+        yield
+    finally:
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
