@@ -12,8 +12,9 @@ from icefloe.audit.sums import AuditError
 from icefloe.batch.reduce import read_range
 from icefloe.errors import TerminalError, UsageError
 from icefloe.iceberg.history.history import ExpiredHistoryError
-from support.pipelines.workshop import SCHEMA, Workshop, rows, typed_changes
+from support.pipelines.workshop import Workshop, typed_changes
 from support.spark.row_counts import difference, weights_of
+from support.tables.events import SCHEMA, rows
 
 
 @pytest.fixture

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.plan_document import Plan
 from support.catalogs import sql_properties
-from support.pipelines.workshop import Workshop, rows
+from support.pipelines.workshop import Workshop
 from support.spark.row_counts import Row, typed_changes_of
+from support.tables.events import rows
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,9 @@ from icefloe.batch.plan_document import Plan
 from icefloe.batch.reduce import read_range
 from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.flow import Route
-from support.pipelines.workshop import Workshop, rows
+from support.pipelines.workshop import Workshop
 from support.spark.row_counts import Row, typed_changes_of
+from support.tables.events import rows
 
 COLUMNS = ("_change_ordinal", "_commit_snapshot_id")
 

@@ -30,7 +30,8 @@ from icefloe.pipeline.pipeline_file import load_pipeline
 from support.catalogs import sql_properties
 from support.fakes.answering_server import answering_server
 from support.fakes.rest_server import rest_server
-from support.pipelines.workspace import SCHEMA, Workspace, icefloe, rows
+from support.pipelines.workspace import Workspace, icefloe
+from support.tables.events import SCHEMA, rows
 
 COMMANDS = (("validate",), ("plan",), ("status",), ("run", "--json"), ("verify",))
 

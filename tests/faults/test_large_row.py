@@ -10,7 +10,8 @@ from pyiceberg.expressions import EqualTo
 
 from support.limited import icefloe_within
 from support.pipelines.replay import replayed, table_rows
-from support.pipelines.workspace import SCHEMA, Workspace, icefloe
+from support.pipelines.workspace import Workspace, icefloe
+from support.tables.events import SCHEMA
 
 pytestmark = [pytest.mark.slow, pytest.mark.extended, pytest.mark.timeout(600)]
 

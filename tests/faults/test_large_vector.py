@@ -12,8 +12,9 @@ from pyroaring import BitMap64
 
 from support.fakes.rest_server import rest_server
 from support.limited import icefloe_within
-from support.pipelines.workspace import SCHEMA, Workspace
+from support.pipelines.workspace import Workspace
 from support.tables.avro_writing import record, write_avro
+from support.tables.events import SCHEMA
 from support.tables.written_deletes import write_deletion_vector
 
 pytestmark = [pytest.mark.slow, pytest.mark.extended, pytest.mark.timeout(900)]

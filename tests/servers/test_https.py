@@ -7,9 +7,10 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from support.fakes.faulty_proxy import FAULTS, every, faulty_proxy, is_write
-from support.pipelines.workspace import SCHEMA, Workspace, icefloe_process, rows
+from support.pipelines.workspace import Workspace, icefloe_process
 from support.servers.private_authority import PrivateAuthority
 from support.servers.versitygw import REGION, Versitygw
+from support.tables.events import SCHEMA, rows
 
 pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.extended, pytest.mark.timeout(900)]
 

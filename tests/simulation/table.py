@@ -16,8 +16,9 @@ from unittest.mock import patch
 from icefloe.iceberg.catalog.catalogs import load_table
 from icefloe.iceberg.table import Table
 from support.catalogs import sql_properties
-from support.pipelines.workshop import NAME, Workshop
+from support.pipelines.workshop import Workshop
 from support.spark.row_counts import Row
+from support.tables.events import NAME
 
 __all__ = ["COMMITS", "TableStates", "table_states"]
 

@@ -10,7 +10,8 @@ from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.cli.pipeline_session import open_session
 from icefloe.pipeline.pipeline_file import load_pipeline
 from support.catalogs import open_sql_catalog
-from support.pipelines.workspace import icefloe, rows
+from support.pipelines.workspace import icefloe
+from support.tables.events import rows
 
 
 def run(pipeline: Path, *arguments: object) -> dict[str, Any]:

@@ -9,7 +9,8 @@ import pytest
 from icefloe.audit.sums import AuditError
 from icefloe.batch.commit.delivered_batch import UndeliveredError
 from icefloe.flow import Phase, Route
-from support.pipelines.workshop import OpenBatch, Workshop, rows
+from support.pipelines.workshop import OpenBatch, Workshop
+from support.tables.events import rows
 
 Edit = Callable[[dict[str, Any]], None]
 

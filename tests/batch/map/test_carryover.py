@@ -13,8 +13,9 @@ from icefloe.batch.rows.row_reader import ReadRows, TableRowReader
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.rows.weighted_rows import Effect
 from icefloe.iceberg.data_file import DataFile
-from support.pipelines.workshop import OpenBatch, Workshop, rows
+from support.pipelines.workshop import OpenBatch, Workshop
 from support.spark.row_counts import Row, rows_of
+from support.tables.events import rows
 
 AMPLE = 1 << 30
 

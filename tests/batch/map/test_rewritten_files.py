@@ -4,7 +4,8 @@ from batch.touched_files import touched_file
 from icefloe.batch.map.hashed_rows import MemoryBudget
 from icefloe.batch.map.rewritten_files import align, alignable_pairs
 from icefloe.batch.rows.file_effects import FileRows
-from support.pipelines.workshop import Workshop, rows
+from support.pipelines.workshop import Workshop
+from support.tables.events import rows
 
 
 def paths(*files: FileRows) -> list[tuple[str, str]]:

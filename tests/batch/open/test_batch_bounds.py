@@ -5,7 +5,8 @@ from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.summaries import file_bytes_bound
 from icefloe.iceberg.step import Step
-from support.pipelines.workshop import Workshop, rows
+from support.pipelines.workshop import Workshop
+from support.tables.events import rows
 from support.tables.planning_tables import plan_range, plan_scan_tasks
 
 

@@ -18,7 +18,8 @@ from icefloe.flow import Route
 from icefloe.iceberg.history.history import NotAnAncestorError
 from icefloe.iceberg.step import StepKind
 from support.catalogs import sql_properties
-from support.pipelines.workshop import NAME, SCHEMA, Workshop, rows
+from support.pipelines.workshop import Workshop
+from support.tables.events import NAME, SCHEMA, rows
 
 
 def work(workshop: Workshop) -> tuple[bool, bool]:

@@ -14,7 +14,8 @@ from icefloe.storage.location import open_store
 from support.catalogs import open_sql_catalog
 from support.pipelines.interrupted import Killed, killed_at, killed_everywhere
 from support.pipelines.operated import Operated
-from support.pipelines.workshop import SCHEMA, OpenBatch, rows
+from support.pipelines.workshop import OpenBatch
+from support.tables.events import SCHEMA, rows
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from support.catalogs import open_sql_catalog
 from support.pipelines.interrupted import killed_everywhere
 from support.pipelines.operated import Operated
-from support.pipelines.workshop import SCHEMA, rows
+from support.tables.events import SCHEMA, rows
 from support.tiers import extended
 
 

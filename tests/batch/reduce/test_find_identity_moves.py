@@ -19,8 +19,9 @@ from icefloe.batch.reduce.repair import UnreliableStoreError
 from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.errors import TerminalError
 from icefloe.flow import Phase
-from support.pipelines.workshop import OpenBatch, Workshop, rows
+from support.pipelines.workshop import OpenBatch, Workshop
 from support.spark.row_counts import Row, difference, weights_of
+from support.tables.events import rows
 
 SMALL = {"map_task_bytes": 1, "partitions": 8, "target_size_bytes": 1}
 MOVED = 97

@@ -11,7 +11,8 @@ from icefloe.batch.reduce.range_rows import RangeRows
 from icefloe.batch.reduce.read_range import read_range
 from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.flow import Phase
-from support.pipelines.workshop import OpenBatch, Workshop, rows
+from support.pipelines.workshop import OpenBatch, Workshop
+from support.tables.events import rows
 
 ATTEMPTS = 5
 

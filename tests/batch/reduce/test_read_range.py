@@ -19,7 +19,8 @@ from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase
 from icefloe.storage.requests import Requests
 from support.fakes.stores import flip_byte
-from support.pipelines.workshop import InOrder, OpenBatch, Workshop, rows
+from support.pipelines.workshop import InOrder, OpenBatch, Workshop
+from support.tables.events import rows
 
 
 def up_to_shuffle_read(workshop: Workshop, **sizes: int) -> OpenBatch:

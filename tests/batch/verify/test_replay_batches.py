@@ -9,7 +9,8 @@ from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
 from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.batch.verify.schema_run_replay import VerifyReport
 from icefloe.errors import TerminalError
-from support.pipelines.workshop import Workshop, rows
+from support.pipelines.workshop import Workshop
+from support.tables.events import rows
 
 
 def verified(workshop: Workshop, *, rows_per_slice: int = 1 << 24) -> VerifyReport:

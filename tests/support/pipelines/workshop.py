@@ -17,10 +17,6 @@ from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import yaml
-from pyiceberg.expressions import AlwaysTrue, In
-from pyiceberg.schema import Schema
-from pyiceberg.table import Table
 
 from icefloe.batch.batch_keys import split_plan_url
 from icefloe.batch.commit.cleanup import clean_up_finished
@@ -47,19 +43,10 @@ from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.sinks.files import FilesSink
 from icefloe.storage.location import open_store
 from icefloe.storage.store import Store
-from support.catalogs import open_sql_catalog, sql_properties
 from support.spark.row_counts import Row, difference, rows_of, weights_of
+from support.tables.events import NAME, EventsTable, write_pipeline_file
 
-__all__ = ["SCHEMA", "InOrder", "OpenBatch", "Workshop", "rows", "typed_changes"]
-
-SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("value", pa.float64()), pa.field("word", pa.string())])
-NAME = "events"
-
-
-def rows(ids: Iterable[int], *, value: float = 1.0) -> pa.Table:
-    given = list(ids)
-    columns = {"id": given, "value": [value] * len(given), "word": [f"word {number % 97}" for number in given]}
-    return pa.table(columns, schema=SCHEMA)
+__all__ = ["InOrder", "OpenBatch", "Workshop", "typed_changes"]
 
 
 class InOrder:
@@ -74,20 +61,10 @@ class InOrder:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Workshop:
+class Workshop(EventsTable):
     """The table ``db.events``, a pipeline file over it, and the folders around them."""
 
-    folder: Path
-    table: Table
     keys: dict[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def create(cls, folder: Path, schema: pa.Schema | Schema = SCHEMA, **options: Any) -> Self:
-        """Options are those of PyIceberg's ``create_table``."""
-        folder.mkdir(exist_ok=True)
-        catalog = open_sql_catalog("lab", folder)
-        catalog.create_namespace_if_not_exists("db")
-        return cls(folder=folder, table=catalog.create_table(f"db.{NAME}", schema, **options))
 
     def set(self, **keys: Any) -> Self:
         """Edits the pipeline file; a key of None leaves it."""
@@ -95,28 +72,14 @@ class Workshop:
         return self
 
     def append(self, ids: Iterable[int], **values: Any) -> int:
-        self.table.append(rows(ids, **values))
-        return self.head()
+        return self.add(ids, **values)
 
     def update(self, ids: Iterable[int], *, value: float) -> int:
         """A copy-on-write update, one snapshot group."""
-        given = list(ids)
-        self.table.overwrite(rows(given, value=value), overwrite_filter=In(term="id", literals=given))
-        return self.head()
-
-    def replace(self, table: pa.Table) -> int:
-        """Puts one new file in the place of all."""
-        self.table.overwrite(table, overwrite_filter=AlwaysTrue())
-        return self.head()
+        return self.change(ids, value=value)
 
     def delete(self, ids: Iterable[int]) -> int:
-        self.table.delete(In(term="id", literals=list(ids)))
-        return self.head()
-
-    def head(self) -> int:
-        snapshot = self.table.refresh().current_snapshot()
-        assert snapshot is not None
-        return snapshot.snapshot_id
+        return self.remove(ids)
 
     def snapshot_ids(self) -> list[int]:
         return [snapshot.snapshot_id for snapshot in self.table.refresh().metadata.snapshots]
@@ -136,20 +99,13 @@ class Workshop:
         return PipelineSession.open(pipeline, credentials=credentials or Credentials(), environ=os.environ)
 
     def pipeline_file(self) -> Path:
-        minimal = {
-            "version": 1,
-            "name": NAME,
-            "catalog": {"name": "lab", **sql_properties(self.folder)},
-            "table": f"db.{NAME}",
-            "identifier_columns": ["id"],
-            "storage": f"file://{self.storage}",
-            "engine": "local",
-            "sink": {"type": "files", "path": f"file://{self.folder}/changes"},
-        }
-        given = {key: value for key, value in {**minimal, **self.keys}.items() if value is not None}
-        path = self.folder / f"{NAME}.yaml"
-        path.write_text(yaml.safe_dump(given, sort_keys=False))
-        return path
+        return write_pipeline_file(
+            self.folder / f"{NAME}.yaml",
+            tables=self.folder,
+            storage=self.storage,
+            output=self.folder / "changes",
+            keys=self.keys,
+        )
 
     def prepare(self, request: RangeRequest | None = None, **options: Any) -> OpenedBatch:
         return open_and_plan(self.session(), request, **options)

@@ -9,21 +9,16 @@ from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
-import yaml
-from pyiceberg.expressions import In
-from pyiceberg.table import Table
 
 from icefloe.cli import main
-from support.catalogs import open_sql_catalog, sql_properties
+from support.tables.events import EventsTable, write_pipeline_file
 
 __all__ = ["Outcome", "Workspace", "icefloe", "icefloe_process", "python"]
 
 ROOT = Path(__file__).parents[3]
-SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("value", pa.float64()), pa.field("word", pa.string())])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,33 +67,18 @@ def python(arguments: Sequence[str], *, timeout_seconds: float = 120, **environ:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Workspace:
+class Workspace(EventsTable):
     """The table ``db.events`` and the folders around it."""
-
-    folder: Path
-    table: Table
-
-    @classmethod
-    def create(cls, folder: Path) -> Self:
-        catalog = open_sql_catalog("lab", folder)
-        catalog.create_namespace("db")
-        return cls(folder=folder, table=catalog.create_table("db.events", SCHEMA))
 
     def pipeline(self, stem: str = "events", **keys: Any) -> Path:
         """Writes a pipeline file; storage and output have places of its own."""
-        minimal = {
-            "version": 1,
-            "name": "events",
-            "catalog": {"name": "lab", **sql_properties(self.folder)},
-            "table": "db.events",
-            "identifier_columns": ["id"],
-            "storage": f"file://{self.storage(stem)}",
-            "engine": "local",
-            "sink": {"type": "files", "path": f"file://{self.output(stem)}"},
-        }
-        path = self.folder / f"{stem}.yaml"
-        path.write_text(yaml.safe_dump({**minimal, **keys}, sort_keys=False))
-        return path
+        return write_pipeline_file(
+            self.folder / f"{stem}.yaml",
+            tables=self.folder,
+            storage=self.storage(stem),
+            output=self.output(stem),
+            keys=keys,
+        )
 
     def storage(self, stem: str = "events") -> Path:
         return self.folder / stem / "storage"
@@ -107,22 +87,14 @@ class Workspace:
         return self.folder / stem / "changes"
 
     def append(self, *ids: int, value: float = 1.0) -> int:
-        self.table.append(rows(ids, value))
-        return self.head()
+        return self.add(ids, value=value)
 
     def update(self, *ids: int, value: float) -> int:
         """A copy-on-write update."""
-        self.table.overwrite(rows(ids, value), overwrite_filter=In(term="id", literals=ids))
-        return self.head()
+        return self.change(ids, value=value)
 
     def delete(self, *ids: int) -> int:
-        self.table.delete(In(term="id", literals=ids))
-        return self.head()
-
-    def head(self) -> int:
-        snapshot = self.table.refresh().current_snapshot()
-        assert snapshot is not None
-        return snapshot.snapshot_id
+        return self.remove(ids)
 
     def manifest(self, batch: int, stem: str = "events", *, below: str = "") -> dict[str, Any]:
         return json.loads((self.output(stem) / below / f"batch={batch}" / "_manifest.json").read_text())
@@ -136,8 +108,3 @@ class Workspace:
     def files(self) -> set[Path]:
         """Everything in the folder."""
         return set(self.folder.rglob("*"))
-
-
-def rows(ids: Sequence[int], value: float) -> pa.Table:
-    columns = {"id": list(ids), "value": [value] * len(ids), "word": [f"word {number}" for number in ids]}
-    return pa.table(columns, schema=SCHEMA)
