@@ -66,5 +66,5 @@ def test_a_run_whose_disk_fails_at_some_call_can_be_repeated(
 def test_a_run_whose_disk_fails_at_any_call_can_be_repeated(
     fault: DiskFault, name: str, tmp_path: Path, states: TableStates
 ) -> None:
-    failed = list(takewhile(bool, (fail_at(fault, name, place, tmp_path, states) for place in places(11))))
+    failed = list(takewhile(bool, (fail_at(fault, name, place, tmp_path, states) for place in places(29))))
     assert failed

@@ -65,6 +65,6 @@ def test_a_command_that_is_stopped_at_some_document_does_what_it_said_or_nothing
 def test_a_command_that_is_stopped_at_any_document_does_what_it_said_or_nothing(
     command: str, beside: str, tmp_path: Path, states: TableStates
 ) -> None:
-    tried = places(31 if command == "run" else 7)
+    tried = places(83 if command == "run" else 13)
     stopped = list(takewhile(bool, (stop_at(command, beside, place, tmp_path, states) for place in tried)))
-    assert len(stopped) > 3
+    assert len(stopped) > 1

@@ -66,5 +66,5 @@ def test_a_task_that_is_stopped_at_some_document_changes_nothing(
 
 @pytest.mark.parametrize("name", [extended(name) for name in SCENARIOS if name not in ("backfill", "damaged")])
 def test_a_task_that_is_stopped_at_any_document_changes_nothing(name: str, tmp_path: Path, states: TableStates) -> None:
-    stopped = list(takewhile(bool, (stop_at(name, place, tmp_path, states) for place in places(11))))
-    assert len(stopped) > 3
+    stopped = list(takewhile(bool, (stop_at(name, place, tmp_path, states) for place in places(23))))
+    assert len(stopped) > 1
