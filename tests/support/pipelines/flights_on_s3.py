@@ -112,8 +112,11 @@ class Flights:
                 **(further or {}),
             }
         )
-        # The page has https:// only, and the servers of tests speak plain.
-        return {**documented, "AWS_ALLOW_HTTP": "true"}
+        # The page has https:// only, and the servers of tests speak plain. A connection says so itself: executors of a
+        # cluster get what it says, and not the environment of the task.
+        connection = json.loads(documented["AIRFLOW_CONN_LAKE_S3"])
+        connection["extra"]["allow_http"] = True
+        return {**documented, "AIRFLOW_CONN_LAKE_S3": json.dumps(connection), "AWS_ALLOW_HTTP": "true"}
 
     def delivered(self, batch_number: int) -> Counter[tuple[str, int, str]]:
         """The changes of a batch: (change type, flight_id, carrier), counted."""
