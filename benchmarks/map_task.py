@@ -7,6 +7,7 @@ from pyiceberg.table import Table
 from icefloe.batch.batch_keys import task_key
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.context.map_inputs import MapInputs
+from icefloe.batch.fast_ways import FastWay
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.plan.make_plan import PlanLabels, make_plan
 from icefloe.checkpoint.batch_spec import BatchSpec
@@ -16,8 +17,8 @@ from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.steps.steps import plan_range
 from icefloe.iceberg.table import table_name
 from icefloe.shuffle.blocks import block_schema
+from icefloe.shuffle.collected_blocks import CollectedBlocks
 from icefloe.shuffle.committed_output import read_committed_output
-from icefloe.shuffle.extents import plan_extents
 from icefloe.shuffle.fetch import fetch_blocks
 from icefloe.shuffle.map_output_log import MapOutputLog
 from icefloe.shuffle.reduce_ranges import ReduceRange
@@ -36,7 +37,7 @@ class MapTaskResult:
     changed_arrow_bytes: int
 
 
-def map_task_inputs(table: Table, attempt: int) -> MapInputs:
+def map_task_inputs(table: Table, attempt: int, fast_ways: tuple[FastWay, ...] = tuple(FastWay)) -> MapInputs:
     """The second snapshot of the table as a batch of one map task, which nobody has run yet."""
     loaded, first = LoadedTable(table), table.metadata.snapshots[0].snapshot_id
     snapshots = plan_range(loaded, after_snapshot_id=first)
@@ -51,7 +52,9 @@ def map_task_inputs(table: Table, attempt: int) -> MapInputs:
     store = open_store(f"memory://benchmark-{attempt}")
     [task] = planned_batch.tasks
     store.put(task_key(task.map_id, planned_batch.plan.map_task_digests[0]), dump_document(task))
-    folder = BatchFolder(plan=planned_batch.plan, store=store, memory_bytes=2**30, filter_text=None)
+    folder = BatchFolder(
+        plan=planned_batch.plan, store=store, memory_bytes=2**30, filter_text=None, fast_ways=fast_ways
+    )
     return MapInputs(folder=folder, io=table.io)
 
 
@@ -67,7 +70,9 @@ def measure(folder: BatchFolder) -> MapTaskResult:
     schema = block_schema(folder.shape.delivered.arrow)
     partitions = folder.plan.num_partitions
     output = read_committed_output(folder.store, record, schema=schema, num_partitions=partitions)
-    [extents] = plan_extents([ReduceRange(range_id=0, start=0, stop=partitions)], [output])
+    with CollectedBlocks(partitions) as collected:
+        collected.add(output)
+        [extents] = collected.extents([ReduceRange(range_id=0, start=0, stop=partitions)])
     blocks = fetch_blocks(folder.store, extents, schema, max_fetch_bytes=1 << 30)
     return MapTaskResult(
         rows_read=record.removed_rows_read + record.added_rows_read,

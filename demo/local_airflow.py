@@ -2,8 +2,9 @@
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from demo.environment import ROOT, demo_environment
@@ -30,12 +31,16 @@ class LocalAirflow:
         self._folder = folder
         self._dags: dict[str, Any] = {}
 
-    def start(self, pipeline: Path) -> None:
+    def start(self, pipeline: Path, connections: Mapping[str, str] = MappingProxyType({})) -> None:
         """Install icefloe's DAG file and one pipeline file, make Airflow's database, load the DAGs.
 
         Airflow must not have been imported before: it reads its environment then.
+
+        Args:
+            pipeline: the file.
+            connections: Airflow connections that it names, in addition to the demo's, by the names of their variables.
         """
-        environment = demo_environment(os.environ, self._folder)
+        environment = demo_environment(os.environ, self._folder, connections)
         os.environ.clear()
         os.environ.update(environment)
         dags = self._folder / "dags"

@@ -1,45 +1,63 @@
-"""Run icefloe's DAG on real flights for four batches and hold its counts against what was done to the table."""
+"""Run icefloe's DAG on real flights for four batches and hold its counts against what was done to the table.
+
+``--sink opensearch`` and ``--sink kafka`` start the real server and deliver to it.
+"""
 
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from argparse import ArgumentParser
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
-from typing import Final
+from typing import Final, TypeAlias
 
 from rich.console import Console
 
 from demo.batch_result import HEADER, BatchResult
 from demo.delivered import Delivered
 from demo.environment import ROOT
-from demo.flights_table import FlightsTable, TableChange, catalog_properties
+from demo.event_topic import EventTopic
+from demo.flights_table import FlightsTable, TableChange
 from demo.local_airflow import DagRunError, LocalAirflow
 from demo.process_output import output_to, own_output
 from demo.progress import Progress
+from demo.search_index import SearchIndex
+from demo.servers.server_process import ServerDiedError, ServerUnavailableError
 from icefloe.batch.commit.report import load_report
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.credentials import Credentials
 from icefloe.batch.verify.replay_batches import verify_batches
+from icefloe.batch.verify.verify_delivery import verify_delivery
 from icefloe.errors import IcefloeError
 from icefloe.pipeline.pipeline_file import load_pipeline
 
-__all__ = ["main"]
+__all__ = ["SINKS", "main"]
 
 FOLDER: Final = ROOT / ".demo"
-PIPELINE: Final = ROOT / "demo" / "pipelines" / "flights_changes.yaml"
+PIPELINES: Final = ROOT / "demo" / "pipelines"
 _WIDTH_OF_FILES: Final = 110
+SINKS: Final[Mapping[str, type[SearchIndex | EventTopic]]] = {"opensearch": SearchIndex, "kafka": EventTopic}
+
+Destination: TypeAlias = SearchIndex | EventTopic
+"""A server that the demo starts and delivers to."""
 
 
 def main() -> int:
     """0 when every batch delivered exactly what was done to the table and `verify_batches` agrees."""
+    parser = ArgumentParser(prog="make demo", description=__doc__)
+    parser.add_argument("--sink", choices=("files", *SINKS), default="files")
+    sink = SINKS.get(parser.parse_args().sink)
     console = Console(file=own_output())
     if not console.is_terminal:
         console.width = _WIDTH_OF_FILES
     progress = Progress(console)
     try:
-        wrong = run_demo(FOLDER, PIPELINE, progress)
-    except (DagRunError, IcefloeError) as error:
+        if sink is None:
+            wrong = run_demo(FOLDER, PIPELINES / "flights_changes.yaml", progress)
+        else:
+            wrong = run_demo(FOLDER, PIPELINES / sink.pipeline, progress, sink(FOLDER))
+    except (DagRunError, IcefloeError, ServerUnavailableError, ServerDiedError) as error:
         wrong = [str(error)]
     except KeyboardInterrupt:
         return 130
@@ -48,14 +66,31 @@ def main() -> int:
     return 65 if wrong else 0
 
 
-def run_demo(folder: Path, pipeline: Path, progress: Progress) -> list[str]:
-    """Make the table, run the four batches, show what was delivered; returns what is wrong, a sentence each."""
+def run_demo(folder: Path, pipeline: Path, progress: Progress, destination: Destination | None = None) -> list[str]:
+    """Make the table, run the four batches, show what was delivered; returns what is wrong, a sentence each.
+
+    Args:
+        folder: of everything that is written; deleted first.
+        pipeline: the pipeline file.
+        progress: says what happens.
+        destination: the server that the pipeline delivers to; None: its files are the sink.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     with progress.step("Making an empty Iceberg table, nyc.flights"):
         table = FlightsTable.create(folder)
+    with ExitStack() as servers:
+        if destination is not None:
+            with progress.step(f"Starting {destination.title}"):
+                servers.enter_context(destination)
+        return _run_batches(folder, pipeline, progress, table, destination)
+
+
+def _run_batches(
+    folder: Path, pipeline: Path, progress: Progress, table: FlightsTable, destination: Destination | None
+) -> list[str]:
     airflow = LocalAirflow(folder)
     with progress.step("Starting Airflow in this process"):
-        airflow.start(pipeline)
+        airflow.start(pipeline, {} if destination is None else destination.connections)
     progress.say(f"\n{HEADER}")
     changes: list[TableChange] = []
     wrong: list[str] = []
@@ -65,24 +100,42 @@ def run_demo(folder: Path, pipeline: Path, progress: Progress) -> list[str]:
         started = monotonic()
         with progress.under_way(changes[-1].title) as on_task:
             airflow.run(pipeline.stem, on_task=on_task)
-        result = BatchResult.of(load_report(open_session(folder, pipeline).checkpoint, len(changes) - 1))
+        result = BatchResult.of(load_report(open_session(pipeline).checkpoint, len(changes) - 1))
         progress.say(result.line(changes[-1].title, monotonic() - started))
         wrong += result.differences(changes[-1])
     wrong += show_delivered(Delivered(folder / "changes"), changes, progress)
     with progress.under_way("Replaying the changes"), output_to(airflow.log):
-        replayed = verify_batches(open_session(folder, pipeline))
+        replayed = verify_batches(open_session(pipeline))
     if replayed.is_equal:
         progress.say(
             f"\nVerified: {replayed.changes:,} changes of {replayed.batches} batches, replayed, "
             f"give the {replayed.rows:,} rows of the table."
         )
+    if destination is not None:
+        with output_to(airflow.log):  # clients of servers log each request
+            wrong += destination.show(progress, changes, replayed.rows)
+            wrong += _compare(open_session(pipeline), progress)
     return wrong + list(replayed.sentences)
 
 
-def open_session(folder: Path, pipeline: Path) -> PipelineSession:
+def _compare(session: PipelineSession, progress: Progress) -> Sequence[str]:
+    """Read everything back from the server and compare it with the table; returns the differences."""
+    with progress.under_way("Reading the server back"), session.delivery_sink() as sink:
+        if sink is None:
+            return ()
+        found = verify_delivery(session, sink)
+    if found.is_equal:
+        progress.say(f"\nCompared: {found.url} holds exactly the {found.rows:,} rows of the table.")
+    return found.sentences
+
+
+def open_session(pipeline: Path) -> PipelineSession:
     """The pipeline with its table as it is now."""
-    credentials = Credentials(catalog_properties=catalog_properties(folder))
-    return PipelineSession.open(load_pipeline(pipeline), credentials=credentials, environ=os.environ)
+    # It imports Airflow, which reads its environment then.
+    from icefloe.orchestration.connections.airflow_connections import resolve_credentials
+
+    loaded = load_pipeline(pipeline)
+    return PipelineSession.open(loaded, credentials=resolve_credentials(loaded), environ=os.environ)
 
 
 def show_delivered(delivered: Delivered, changes: Sequence[TableChange], progress: Progress) -> list[str]:

@@ -17,7 +17,7 @@ from typing import Final
 
 from make.trust_store import write_trust_store
 
-__all__ = ["SUPPORTED", "candidates", "find_java_home", "main", "specification", "write_wrapper"]
+__all__ = ["SUPPORTED", "candidates", "find_java_home", "main", "specification", "specified", "write_wrapper"]
 
 SUPPORTED: Final = range(17, 22)
 JAVA_LOCK: Final = Path(__file__).parent / "java.txt"
@@ -42,7 +42,7 @@ def main() -> int:
 def find_java_home(environ: Mapping[str, str]) -> Path | None:
     """The home of the machine's own Java, JAVA_HOME before PATH, or None when none is 17 to 21."""
     for java in candidates(environ):
-        found = specification(_properties(java))
+        found = specification(specified(java))
         if found is not None and found[0] in SUPPORTED:
             return found[1]
     return None
@@ -79,7 +79,8 @@ def write_wrapper(java_home: Path, folder: Path, options: Sequence[str] = ()) ->
     return folder
 
 
-def _properties(java: Path) -> str:
+def specified(java: Path) -> str:
+    """The settings that a Java program prints, for `specification`; empty if it does not run."""
     try:
         # The settings are printed in the user's language, except the names and values that are read here.
         return subprocess.run(

@@ -3,6 +3,7 @@
 import shutil
 import tomllib
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Final
@@ -10,9 +11,10 @@ from typing import Final
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-__all__ = ["MissingPackageError", "closure", "copy_packages", "library_requirements"]
+__all__ = ["MissingPackageError", "closure", "copy_packages", "library_requirements", "sink_clients"]
 
 _PROJECT: Final = Path(__file__).parents[1] / "pyproject.toml"
+_SINKS: Final = ("opensearch", "kafka")
 _LEFT_OUT: Final = {"__pycache__", "tests", "include", "RECORD"}
 
 
@@ -21,9 +23,20 @@ class MissingPackageError(Exception):
 
 
 def library_requirements() -> list[str]:
-    """The packages that icefloe itself imports; without the extras, which are for catalogs, because tasks open none."""
+    """The packages that icefloe itself imports, without those of extras."""
     written = tomllib.loads(_PROJECT.read_text("utf-8"))["project"]["dependencies"]
     return [Requirement(each).name for each in written]
+
+
+def sink_clients() -> list[str]:
+    """The packages by which tasks deliver to sinks, of each sink whose packages are installed here."""
+    extras = tomllib.loads(_PROJECT.read_text("utf-8"))["project"]["optional-dependencies"]
+    found: list[str] = []
+    for sink in _SINKS:
+        with suppress(MissingPackageError):
+            closure(extras[sink])
+            found += extras[sink]
+    return found
 
 
 def closure(requirements: Iterable[str]) -> list[Distribution]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from make.interpreter_copy import BoundInterpreterError, copy_interpreter, site_folder
-from make.package_closure import MissingPackageError, closure, copy_packages, library_requirements
+from make.package_closure import MissingPackageError, closure, copy_packages, library_requirements, sink_clients
 
 __all__ = ["build_archive", "content_hash", "main"]
 
@@ -66,7 +66,7 @@ def build_archive(folder: Path, *, further: Sequence[str] = (), compression: int
         MissingPackageError: a package is not installed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    distributions = closure([*library_requirements(), *further])
+    distributions = closure([*library_requirements(), *sink_clients(), *further])
     with tempfile.TemporaryDirectory(prefix="environment-", dir=folder) as temporary:
         environment = Path(temporary, "environment")
         program = copy_interpreter(environment)

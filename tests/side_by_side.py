@@ -8,15 +8,22 @@ __all__ = ["GroupScheduling", "group_of", "rank_of"]
 
 _DAEMONS: Final = ("tests/e2e/", "tests/servers/test_airflow_on_postgresql", "tests/stack/test_delivery")
 """Several processes each, which need most of a core while they start: one file after another."""
+_SPARK_ALONE: Final = ("tests/e2e/test_killed_spark", "tests/e2e/test_stopped_spark")
+"""A JVM each time, and no daemon."""
+_BROKER: Final = ("tests/servers/test_kafka", "tests/servers/test_debezium")
 _LONGEST: Final = (
     "tests/spark, after test_m",
     "daemons",
     "tests/spark, up to test_m",
     "tests/histories",
+    "tests/servers, Kafka",
+    "tests/servers, OpenSearch",
     "tests/servers",
+    "tests/e2e/",
     "tests/faults/test_stopped_runs.py",
     "tests/simulation/test_simulation.py",
     "tests/demo/test_run.py",
+    "tests/sinks/opensearch/test_conformance.py",
     "tests/cli/test_kill.py",
     "tests/cli/test_unanswered.py",
     "tests/dags/",
@@ -39,14 +46,21 @@ def group_of(node_id: str) -> str:
     if file.startswith("tests/spark/"):
         # Two JVMs: one would be the last to end.
         return "tests/spark, up to test_m" if file < "tests/spark/test_mo" else "tests/spark, after test_m"
-    if file.startswith(_DAEMONS):
+    if file.startswith(_DAEMONS) and not file.startswith(_SPARK_ALONE):
         return "daemons"
+    if file.startswith(_BROKER):
+        return "tests/servers, Kafka"
+    if file.startswith("tests/servers/test_opensearch"):
+        return "tests/servers, OpenSearch"
     if file.startswith("tests/servers/"):
         # Each process that runs one of them starts a store, a catalog and perhaps a cluster.
         return "tests/servers"
     if file in ("tests/faults/test_stopped_runs.py", "tests/simulation/test_simulation.py"):
         # Each takes seconds and shares nothing.
         return node_id
+    if file == "tests/sinks/opensearch/test_conformance.py":
+        # The suite once for each kind of sink.
+        return node_id.rpartition("::")[0]
     return file
 
 

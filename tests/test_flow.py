@@ -1,3 +1,5 @@
+import pytest
+
 from icefloe.flow import ROUTE_TASKS, WORKING_TASKS, FlowTask, Phase, Route, phase_of, route_edges
 
 
@@ -5,14 +7,17 @@ def test_every_task_is_on_all_routes_or_on_one() -> None:
     on_routes = [task for tasks in ROUTE_TASKS.values() for task in tasks]
     assert len(on_routes) == len(set(on_routes))
     assert set(FlowTask) - set(on_routes) == {
-        FlowTask.WAIT_FOR_SNAPSHOT, FlowTask.PLAN, FlowTask.ROUTE, FlowTask.COMMIT, FlowTask.CLEANUP,
+        FlowTask.WAIT_FOR_SNAPSHOT, FlowTask.PLAN, FlowTask.ROUTE, FlowTask.DELIVER, FlowTask.COMMIT, FlowTask.CLEANUP,
     }  # fmt: skip
 
 
-def test_tasks_run_in_the_order_in_which_they_are_listed() -> None:
+@pytest.mark.parametrize("delivers", [False, True])
+def test_tasks_run_in_the_order_in_which_they_are_listed(delivers: bool) -> None:
     order = list(FlowTask)
     for route in Route:
-        assert all(order.index(before) < order.index(after) for before, after in route_edges(route))
+        edges = list(route_edges(route, delivers=delivers))
+        assert all(order.index(before) < order.index(after) for before, after in edges)
+        assert (FlowTask.DELIVER in dict(edges)) is delivers
 
 
 def test_an_engine_runs_the_tasks_that_are_called_like_a_phase() -> None:
@@ -21,5 +26,5 @@ def test_an_engine_runs_the_tasks_that_are_called_like_a_phase() -> None:
 
 def test_working_tasks_are_those_of_the_records() -> None:
     assert [task.value for task in WORKING_TASKS] == [
-        "plan", "insert_only", "shuffle_write", "coalesce", "shuffle_read", "commit", "cleanup",
+        "plan", "insert_only", "shuffle_write", "coalesce", "shuffle_read", "deliver", "commit", "cleanup",
     ]  # fmt: skip

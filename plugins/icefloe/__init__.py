@@ -5,6 +5,7 @@ The house from the top; a room imports only rooms below it (docs/architecture.md
 - `orchestration`: what Airflow runs and shows: sensor, trigger, operators, DAGs, page
 - `cli`: the command ``icefloe``
 - `api`: `read_changes`, for Python
+- `testing`: the tests that a sink of another package must pass
 - `engines`: one batch from plan to cleanup; threads and Spark, which run its tasks
 - `batch`: the work on one batch
 - `audit`: the proof that nothing was lost

@@ -1,6 +1,7 @@
 """The changes of a table in Python: no Airflow, no Spark."""
 
 import logging
+import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -13,6 +14,7 @@ import pyarrow as pa
 from icefloe.batch.batch_keys import task_key
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.context.map_inputs import MapInputs
+from icefloe.batch.fast_ways import FastWay, fast_ways
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.map.write_part import inserted_rows
 from icefloe.batch.open.cores import local_cores
@@ -21,9 +23,9 @@ from icefloe.batch.open.range_request import RangeRequest, plan_request
 from icefloe.batch.phase_record import PhaseTally
 from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
 from icefloe.batch.reduce.coalesce_map_outputs import coalesce_map_outputs
-from icefloe.batch.reduce.range_extents import load_extents
+from icefloe.batch.reduce.range_extents import BatchExtents
 from icefloe.batch.reduce.read_range import range_changes
-from icefloe.batch.stage.deliver import Delivery
+from icefloe.batch.stage.stage_changes import Delivery
 from icefloe.changes.columns import change_schema
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.documents import dump_document
@@ -34,7 +36,7 @@ from icefloe.iceberg.catalog.encryption import refuse_encrypted
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import Table, table_name
-from icefloe.pipeline.option_values import ChangesOption, CommitGroupsOption
+from icefloe.pipeline.option_values import ChangesOption, CommitGroupsOption, RowLineageOption
 from icefloe.storage.location import open_store
 
 __all__ = ["read_changes"]
@@ -57,6 +59,7 @@ def read_changes(
     columns: Sequence[str] | None = None,
     filter: str | None = None,  # noqa: A002 - the name is the interface's
     branch: str = "main",
+    row_lineage: RowLineageOption = "off",
 ) -> pa.RecordBatchReader:
     """The row-level changes of a range of a table's snapshots.
 
@@ -78,6 +81,7 @@ def read_changes(
         filter: an Iceberg expression in the names of the last schema, such as ``"status = 'open' and amount > 10"``. A
             row that begins to pass is an INSERT. A row that no longer passes is a DELETE.
         branch: branch whose history is read.
+        row_lineage: ``trust`` the row ids and sequence numbers of V3 tables instead of comparing rows.
 
     Returns:
         ``_change_type``, ``_change_ordinal``, ``_commit_snapshot_id``, ``_commit_timestamp``, then the table's columns
@@ -89,7 +93,7 @@ def read_changes(
         NotBuiltError: a column or a data file that this release cannot read.
     """
     _refuse_misuse(table, filter, identifier_columns=identifier_columns, columns=columns)
-    _refuse_unknown(changes=changes, commit_groups=commit_groups)
+    _refuse_unknown(changes=changes, commit_groups=commit_groups, row_lineage=row_lineage)
     refuse_encrypted(table.metadata, table=table_name(table))
     request = RangeRequest(
         after_snapshot_id=after_snapshot_id,
@@ -127,16 +131,21 @@ def read_changes(
         logger.warning("%s", warning)
     delivered = schema if columns is None else schema.select(columns)
     return pa.RecordBatchReader.from_batches(
-        change_schema(delivered.arrow, with_batch=False), _read(planned_batch, table)
+        change_schema(delivered.arrow, with_batch=False),
+        _read(planned_batch, table, fast_ways(os.environ, trusts_lineage=row_lineage == "trust")),
     )
 
 
-def _read(planned_batch: PlannedBatch, table: Table) -> Iterator[pa.RecordBatch]:
+def _read(planned_batch: PlannedBatch, table: Table, ways: tuple[FastWay, ...]) -> Iterator[pa.RecordBatch]:
     """Runs both phases in this process and yields changes as they come; removes the folder between them at the end."""
     plan = planned_batch.plan
     with tempfile.TemporaryDirectory(prefix="icefloe-changes-", ignore_cleanup_errors=True) as folder:
         batch_folder = BatchFolder(
-            plan=plan, store=open_store(Path(folder).as_uri()), memory_bytes=_MEMORY_BYTES, filter_text=plan.filter
+            plan=plan,
+            store=open_store(Path(folder).as_uri()),
+            memory_bytes=_MEMORY_BYTES,
+            filter_text=plan.filter,
+            fast_ways=ways,
         )
         inputs = MapInputs(folder=batch_folder, io=table.io)
         for task, digest in zip(planned_batch.tasks, plan.map_task_digests, strict=True):
@@ -147,9 +156,10 @@ def _read(planned_batch: PlannedBatch, table: Table) -> Iterator[pa.RecordBatch]
         elif plan.route is Route.SHUFFLE:
             LocalEngine().map(partial(write_map_output, inputs), range(plan.num_map_tasks))
             coalesced = coalesce_map_outputs(inputs, PhaseTally())
+            extents = BatchExtents(batch_folder, coalesced.epoch)
             for each in coalesced.plan.ranges:
-                extents = load_extents(batch_folder, each.range_id, coalesced.epoch)
-                yield from range_changes(batch_folder, extents, Delivery(batch_folder, with_batch=False))
+                delivery = Delivery(batch_folder, with_batch=False)
+                yield from range_changes(batch_folder, extents.of(each.range_id), delivery)
 
 
 def _refuse_misuse(table: object, filter_text: object, **lists: object) -> None:
@@ -167,6 +177,7 @@ def _refuse_misuse(table: object, filter_text: object, **lists: object) -> None:
 
 
 def _refuse_unknown(**given: object) -> None:
-    for name, known in (("changes", ("each", "net")), ("commit_groups", ("fuse", "split"))):
+    options = {"changes": ("each", "net"), "commit_groups": ("fuse", "split"), "row_lineage": ("off", "trust")}
+    for name, known in options.items():
         if given[name] not in known:
             raise UsageError(f"read_changes({name}={given[name]!r}) is unknown: expected {' or '.join(known)}")

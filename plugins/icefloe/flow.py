@@ -1,8 +1,10 @@
 """The flow of a batch, written once: its tasks, their order, and which of them each route runs.
 
-    wait_for_snapshot -> plan -> route -+-> insert_only -------------------------------+-> commit -> cleanup
+    wait_for_snapshot -> plan -> route -+-> insert_only -------------------------------+-> deliver -> commit -> cleanup
                                         +-> shuffle_write -> coalesce -> shuffle_read -+
                                         +-> nothing_to_do -----------------------------+
+
+Only pipelines have ``deliver`` whose batches are staged as files and then delivered to another sink.
 
 The DAG is built from it. The command line, the records, the status and the page read it, so that none of them can name
 a task that another does not know.
@@ -14,7 +16,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["ROUTE_TASKS", "WORKING_TASKS", "FlowTask", "Phase", "Route", "phase_of", "route_edges"]
+__all__ = ["ROUTE_TASKS", "WORKING_TASKS", "FlowTask", "Phase", "Route", "batch_tasks", "phase_of", "route_edges"]
 
 
 class Route(StrEnum):
@@ -36,6 +38,7 @@ class FlowTask(StrEnum):
     COALESCE = "coalesce"
     SHUFFLE_READ = "shuffle_read"
     NOTHING_TO_DO = "nothing_to_do"
+    DELIVER = "deliver"
     COMMIT = "commit"
     CLEANUP = "cleanup"
 
@@ -46,6 +49,7 @@ class Phase(StrEnum):
     INSERT_ONLY = FlowTask.INSERT_ONLY.value
     SHUFFLE_WRITE = FlowTask.SHUFFLE_WRITE.value
     SHUFFLE_READ = FlowTask.SHUFFLE_READ.value
+    DELIVER = FlowTask.DELIVER.value
 
 
 ROUTE_TASKS: Final[Mapping[Route, tuple[FlowTask, ...]]] = MappingProxyType(
@@ -55,7 +59,7 @@ ROUTE_TASKS: Final[Mapping[Route, tuple[FlowTask, ...]]] = MappingProxyType(
         Route.NOTHING_TO_DO: (FlowTask.NOTHING_TO_DO,),
     }
 )
-"""The tasks between ``route`` and ``commit``, one after another."""
+"""The tasks between ``route`` and the end that all routes share, one after another."""
 
 WORKING_TASKS: Final = tuple(
     task for task in FlowTask if task not in (FlowTask.WAIT_FOR_SNAPSHOT, FlowTask.ROUTE, FlowTask.NOTHING_TO_DO)
@@ -72,11 +76,20 @@ def phase_of(task: FlowTask) -> Phase | None:
     return next((phase for phase in Phase if phase.value == task.value), None)
 
 
-def route_edges(route: Route) -> Iterator[tuple[FlowTask, FlowTask]]:
+def batch_tasks(route: Route, *, delivers: bool) -> tuple[FlowTask, ...]:
+    """The tasks between ``route`` and ``commit``, one after another.
+
+    Args:
+        route: the way of the batch.
+        delivers: True if the pipeline stages its batches and then delivers them.
+    """
+    return (*ROUTE_TASKS[route], FlowTask.DELIVER) if delivers else ROUTE_TASKS[route]
+
+
+def route_edges(route: Route, *, delivers: bool = False) -> Iterator[tuple[FlowTask, FlowTask]]:
     """The tasks of a route in pairs, each with the one that runs after it, from ``route`` to ``commit``.
 
     >>> [(before.value, after.value) for before, after in route_edges(Route.INSERT_ONLY)]
     [('route', 'insert_only'), ('insert_only', 'commit')]
     """
-    tasks = (FlowTask.ROUTE, *ROUTE_TASKS[route], FlowTask.COMMIT)
-    yield from pairwise(tasks)
+    yield from pairwise((FlowTask.ROUTE, *batch_tasks(route, delivers=delivers), FlowTask.COMMIT))

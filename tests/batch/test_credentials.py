@@ -54,7 +54,8 @@ def test_no_secret_is_in_anything_that_is_stored_or_logged(
 
 def test_their_text_says_how_many_are_hidden(credentials: Credentials) -> None:
     assert str(credentials) == (
-        "Credentials(catalog_properties: 5 hidden, storage_options: 1 hidden, sink_options: 1 hidden)"
+        "Credentials(catalog_properties: 5 hidden, storage_options: 1 hidden, sink_options: 1 hidden, "
+        "sink_connection: 0 hidden)"
     )
     assert f"{credentials!r}" == str(credentials)
 

@@ -24,8 +24,8 @@ from icefloe.batch.plan_document import Plan
 from icefloe.batch.status.publish_status import publish_status
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.identity import Identity
-from icefloe.checkpoint.order import BatchNotOpenError
 from icefloe.checkpoint.ownership import OtherOwnerError
+from icefloe.checkpoint.record_order import BatchNotOpenError
 from icefloe.checkpoint.records import OffsetRecord, Writer
 from icefloe.errors import TerminalError
 from icefloe.flow import Phase

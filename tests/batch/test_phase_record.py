@@ -6,7 +6,7 @@ from icefloe.batch.context.running_batch import BatchCommittedError
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.phase_record import PhaseRecord, TrackedApplication, load_phases, recorded_phase
 from icefloe.errors import TransientError
-from icefloe.flow import Phase
+from icefloe.flow import Phase, Route
 from icefloe.shuffle.map_output_log import MissingMapOutputError
 from icefloe.storage.location import open_store
 from icefloe.storage.store import Store
@@ -29,7 +29,7 @@ def batch(workshop: Workshop) -> OpenBatch:
 
 
 def phase(batch: OpenBatch, name: str) -> PhaseRecord:
-    return next(record for record in load_phases(batch.store) if record.phase == name)
+    return next(record for record in load_phases(batch.store, Route.SHUFFLE, delivers=False) if record.phase == name)
 
 
 def fail(store: Store) -> None:
@@ -49,51 +49,51 @@ def test_attempts_add_up(store: Store) -> None:
         fail(store)
     with recorded_phase(store, "shuffle_read") as tally:
         tally.tasks_found, tally.tasks_run = 2, 1
-    [record] = load_phases(store)
+    [record] = load_phases(store, Route.SHUFFLE, delivers=False)
     assert (record.attempts, record.tasks_found, record.tasks_run, record.tasks_failed) == (2, 2, 4, 1)
     assert record.seconds > 0
 
 
 def test_the_spark_application_of_the_last_attempt_is_named_as_soon_as_it_runs(store: Store) -> None:
     with recorded_phase(store, "shuffle_read", application=TrackedApplication(id="app-1", ui="http://driver:4040")):
-        [record] = load_phases(store)
+        [record] = load_phases(store, Route.SHUFFLE, delivers=False)
         assert (record.spark_application_id, record.spark_ui) == ("app-1", "http://driver:4040")
     with recorded_phase(store, "shuffle_read", application=TrackedApplication(id="app-2")):
         pass
-    [record] = load_phases(store)
+    [record] = load_phases(store, Route.SHUFFLE, delivers=False)
     assert (record.spark_application_id, record.spark_ui) == ("app-2", None)
     with recorded_phase(store, "shuffle_read"):
         pass
-    assert load_phases(store)[0].spark_application_id is None
+    assert load_phases(store, Route.SHUFFLE, delivers=False)[0].spark_application_id is None
 
 
 def test_an_attempt_that_is_killed_counts_without_a_time(store: Store) -> None:
     attempt = recorded_phase(store, "coalesce")
     attempt.__enter__()
-    [record] = load_phases(store)
+    [record] = load_phases(store, Route.SHUFFLE, delivers=False)
     assert (record.attempts, record.seconds, record.is_running) == (1, 0.0, True)
     with recorded_phase(store, "coalesce"):
         pass
-    [record] = load_phases(store)
+    [record] = load_phases(store, Route.SHUFFLE, delivers=False)
     assert (record.attempts, record.attempts_lost, record.is_running) == (2, 1, False)
 
 
 def test_a_zombie_leaves_no_times_where_its_batch_was_cleaned_up(store: Store) -> None:
     with pytest.raises(BatchCommittedError):
         fail_after_cleanup(store)
-    assert load_phases(store) == ()
+    assert load_phases(store, Route.SHUFFLE, delivers=False) == ()
 
 
 def test_a_damaged_record_is_counted_from_scratch(store: Store) -> None:
     store.put("phases/coalesce.json", b"{")
     with recorded_phase(store, "coalesce"):
         pass
-    assert load_phases(store)[0].attempts == 1
+    assert load_phases(store, Route.SHUFFLE, delivers=False)[0].attempts == 1
 
 
 def test_phases_are_in_the_order_of_the_dag(batch: OpenBatch) -> None:
     batch.run_route()
-    names = [record.phase for record in load_phases(batch.store)]
+    names = [record.phase for record in load_phases(batch.store, Route.SHUFFLE, delivers=False)]
     assert names == ["plan", "shuffle_write", "coalesce", "shuffle_read"]
 
 

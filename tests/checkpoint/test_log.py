@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from icefloe.checkpoint.cursor import Cursor
 from icefloe.checkpoint.log import Checkpoint
-from icefloe.checkpoint.order import BatchNotOpenError, CursorMovedError, OpenBatchError
+from icefloe.checkpoint.record_order import BatchNotOpenError, CursorMovedError, OpenBatchError
 from icefloe.checkpoint.record_store import CheckpointGapError
 from icefloe.checkpoint.records import NewerRecordError, Writer
 from icefloe.errors import TerminalError, TransientError
@@ -291,5 +291,7 @@ def test_the_first_report_of_a_batch_counts_whatever_a_zombie_brings_later(check
 
 def test_a_store_where_every_object_is_there_is_refused_and_not_searched_for_ever(store, monkeypatch):
     monkeypatch.setattr(type(store), "size", lambda *_: 7)
-    with pytest.raises(TerminalError, match=r"seems to hold more than 4,294,967,296 batches.*correct the endpoint"):
-        Checkpoint(store).latest_batch()
+    checkpoint = Checkpoint(store)
+    for look in (checkpoint.latest_batch, checkpoint.owner):
+        with pytest.raises(TerminalError, match=r"seems to hold more than 4,294,967,296 records.*correct the endpoint"):
+            look()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from support.catalogs import sql_properties
-from support.pipelines.workspace import Outcome, Workspace, icefloe, icefloe_process
+from support.pipelines.workspace import Outcome, Workspace, icefloe
 
 
 def refused(workspace: Workspace, *arguments: object, code: int = 65) -> str:
@@ -35,8 +35,8 @@ def test_an_unknown_key_names_line_and_nearest_key(workspace: Workspace) -> None
 
 
 def test_a_key_that_is_not_built_yet_is_refused(workspace: Workspace) -> None:
-    sentence = refused(workspace, workspace.pipeline(verify_sample=0.5))
-    assert "verify_sample is 0.5, but verifying a sample is not built yet" in sentence
+    sentence = refused(workspace, workspace.pipeline(checkpoint="dynamodb://checkpoints"))
+    assert 'checkpoint is "dynamodb://checkpoints", but a checkpoint in DynamoDB is not built yet' in sentence
 
 
 def test_a_missing_variable_of_the_environment(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,12 +270,6 @@ def test_every_fault_of_a_file_is_a_line_of_its_own(workspace: Workspace) -> Non
     assert done.code == 65
     assert len(done.err.splitlines()) == 2
     assert all(line.startswith("icefloe: ") for line in done.err.splitlines())
-
-
-def test_no_traceback_and_no_warning_of_a_library_reaches_the_user(workspace: Workspace) -> None:
-    done = icefloe_process("run", workspace.pipeline(table="db.evnts"))
-    assert done.code == 65
-    assert done.sentence
 
 
 def test_verbose_adds_the_traceback(workspace: Workspace) -> None:

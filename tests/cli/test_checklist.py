@@ -9,10 +9,10 @@ from icefloe.cli.screen import Screen
 from icefloe.errors import TerminalError, TransientError
 
 
-def checklist(encoding: str = "utf-8") -> tuple[Checklist, io.TextIOWrapper]:
+def checklist(encoding: str = "utf-8", *, patience_seconds: float = 60) -> tuple[Checklist, io.TextIOWrapper]:
     out = io.TextIOWrapper(io.BytesIO(), encoding=encoding, write_through=True)
     screen = Screen(output=Console(file=out, width=200), progress=Console(quiet=True))
-    return Checklist(screen, patience_seconds=0.6), out
+    return Checklist(screen, patience_seconds=patience_seconds), out
 
 
 def printed(out: io.TextIOWrapper) -> str:
@@ -66,7 +66,7 @@ def test_a_fault_of_our_own_is_not_taken_for_a_failed_check() -> None:
 
 @pytest.mark.timeout(30)
 def test_after_a_place_that_did_not_answer_the_next_is_not_waited_for_as_long() -> None:
-    checks, out = checklist()
+    checks, out = checklist(patience_seconds=0.6)
     never = threading.Event()
 
     def keep_silent() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import icefloe
-from icefloe.cli.parser import complete_pipeline, make_parser
+from icefloe.cli.parser import make_parser
+from icefloe.cli.shared_options import complete_pipeline
 from support.missing import require_package
 
 

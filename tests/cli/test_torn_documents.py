@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.pipelines.workspace import Workspace, icefloe, python
+from support.pipelines.workspace import Workspace, forked_module, icefloe
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +35,7 @@ def run(workspace: Workspace):
 
 def die(workspace: Workspace, when: str, pattern: str) -> None:
     """A run that is killed at its first write to a URL."""
-    python(["-m", "cli.killed_run", when, "1", pattern, "run", str(workspace.folder / "events.yaml"), "--json"])
+    forked_module("cli.killed_run", when, 1, pattern, "run", workspace.folder / "events.yaml", "--json")
 
 
 def checkpoint(workspace: Workspace, name: str) -> Path:

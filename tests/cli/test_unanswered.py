@@ -9,7 +9,7 @@ import pytest
 from icefloe.patience import PATIENCE_VARIABLE
 from support.catalogs import sql_properties
 from support.fakes.unanswering import drip_headers, garbage, keep_silent, serving
-from support.pipelines.workspace import Outcome, Workspace, icefloe, icefloe_process
+from support.pipelines.workspace import Outcome, Workspace, forked_module, icefloe
 from support.tiers import extended
 
 pytestmark = pytest.mark.slow
@@ -22,7 +22,7 @@ SILENT = [keep_silent, extended(drip_headers)]
 
 
 def hurried(command: str, pipeline: Path, *, patience: str = PATIENCE, **environ: str) -> Outcome:
-    return icefloe_process(command, pipeline, **{PATIENCE_VARIABLE: patience, **environ})
+    return forked_module("icefloe", command, pipeline, **{PATIENCE_VARIABLE: patience, **environ})
 
 
 @pytest.mark.parametrize("behaviour", SILENT)
@@ -65,7 +65,7 @@ def test_a_command_whose_table_lies_in_a_store_that_does_not_answer_names_it(
     with serving(keep_silent) as port:
         given = {"s3.endpoint": f"http://127.0.0.1:{port}", "s3.region": "x", "s3.request-timeout": "1"}
         pipeline = workspace.pipeline(catalog={"name": "lab", **sql_properties(workspace.folder), **given})
-        outcome = icefloe_process(command, pipeline, **silent_store(port))
+        outcome = forked_module("icefloe", command, pipeline, **silent_store(port))
     assert outcome.code == 75, outcome
     text = outcome.out + outcome.err
     assert "names a metadata file of table db.events whose storage does not answer" in text
@@ -76,7 +76,8 @@ def test_a_command_whose_table_lies_in_a_store_that_does_not_answer_names_it(
 def test_a_store_that_answers_a_page_to_everything_is_one_sentence(workspace: Workspace, command: str) -> None:
     pipeline = workspace.pipeline(storage="s3://lake/icefloe", sink={"type": "files", "path": "s3://lake/changes"})
     with serving(garbage) as port:
-        outcome = icefloe_process(command, pipeline, **silent_store(port))
+        # A page is no answer to a deletion either, which is tried as long as patience lasts.
+        outcome = hurried(command, pipeline, patience=PATIENCE_WITH_A_CATALOG, **silent_store(port))
     assert outcome.code == 65, outcome
     assert "s3://lake" in outcome.out + outcome.err
     assert "Traceback" not in outcome.err
@@ -86,7 +87,7 @@ def test_a_store_that_answers_a_page_to_everything_is_one_sentence(workspace: Wo
 def test_metadata_that_is_nested_without_end_is_one_sentence(workspace: Workspace, command: str) -> None:
     path = Path(workspace.table.metadata_location.removeprefix("file://"))
     path.write_text('{"a":' * 100_000 + "1" + "}" * 100_000)
-    outcome = icefloe_process(command, workspace.pipeline())
+    outcome = forked_module("icefloe", command, workspace.pipeline())
     assert outcome.code == 65, outcome
     assert "Traceback" not in outcome.err
 

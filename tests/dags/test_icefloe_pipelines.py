@@ -207,13 +207,13 @@ def test_the_dag_file_imports_fast_and_nothing_heavy() -> None:
         "before = time.process_time(); import icefloe.orchestration.dags.dag_factory;"
         "print(time.process_time() - before)"
     )
-    seconds = [
+    seconds = (
         float(
             subprocess.run(
                 [sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": ":".join(sys.path)},
                 capture_output=True, text=True, check=True,
             ).stdout.splitlines()[-1]
         )
-        for _ in range(2)
-    ]  # fmt: skip
-    assert min(seconds) < 0.3, airflow_environment.DAGS
+        for _ in range(3)
+    )  # fmt: skip
+    assert any(each < 0.3 for each in seconds), airflow_environment.DAGS

@@ -1,7 +1,8 @@
-import re
 import sys
+from collections.abc import Callable
 from io import StringIO
-from threading import Event
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -9,41 +10,58 @@ from rich.console import Console
 from demo.progress import Progress
 
 
-class Printed(StringIO):
-    """The printed text, and a moment to wait for."""
+class Timers:
+    """Timers whose time passes when a test says so."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.something = Event()
+        self.running: list[Callable[[], object]] = []
 
-    def write(self, text: str) -> int:
-        self.something.set()
-        return super().write(text)
+    def __call__(self, _: float, say: Callable[[str], object], words: list[str]) -> Any:
+        def ring() -> object:
+            return say(*words)
+
+        def cancel() -> None:
+            if ring in self.running:
+                self.running.remove(ring)
+
+        return SimpleNamespace(start=lambda: self.running.append(ring), cancel=cancel)
+
+    def pass_time(self) -> None:
+        while self.running:
+            self.running.pop()()
 
 
-def test_a_step_says_how_long_it_took() -> None:
+@pytest.fixture
+def timers(monkeypatch: pytest.MonkeyPatch) -> Timers:
+    made = Timers()
+    monkeypatch.setattr("demo.progress.Timer", made)
+    return made
+
+
+def test_a_step_says_how_long_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([100.0, 103.21])
+    monkeypatch.setattr("demo.progress.monotonic", lambda: next(times))
     printed = StringIO()
     with Progress(Console(file=printed)).step("Making the table"):
         pass
-    assert re.fullmatch(r"Making the table: 0\.\d s\n", printed.getvalue())
+    assert printed.getvalue() == "Making the table: 3.2 s\n"
 
 
-def test_without_a_terminal_only_what_takes_long_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("demo.progress._LONG_SECONDS", 0.05)
-    printed = Printed()
+def test_without_a_terminal_only_what_takes_long_is_said(timers: Timers) -> None:
+    printed = StringIO()
     with Progress(Console(file=printed)).under_way("batch 1") as begin:
         begin("plan")
         begin("shuffle_write")
-        assert printed.something.wait(10)
+        timers.pass_time()
     assert printed.getvalue() == "  batch 1: shuffle_write ...\n"
 
 
-def test_nothing_is_said_of_what_ended_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("demo.progress._LONG_SECONDS", 0.05)
-    printed = Printed()
+def test_nothing_is_said_of_what_ended_quickly(timers: Timers) -> None:
+    printed = StringIO()
     with Progress(Console(file=printed)).under_way("batch 1") as begin:
         begin("plan")
-    assert not printed.something.wait(0.1)
+    timers.pass_time()
+    assert printed.getvalue() == ""
 
 
 def test_a_terminal_shows_what_is_under_way_and_nothing_of_it_stays() -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from demo.environment import ROOT
+from demo.servers.server_process import ServerUnavailableError
+from support.missing import missing
 from support.pages.claims import Kind, claimed
 
 pytestmark = pytest.mark.slow
@@ -17,9 +19,10 @@ from pathlib import Path
 from rich.console import Console
 from demo.process_output import own_output
 from demo.progress import Progress
-from demo.run import run_demo
-folder, pipeline = map(Path, sys.argv[1:])
-for sentence in run_demo(folder, pipeline, Progress(Console(file=own_output(), width=110))):
+from demo.run import SINKS, run_demo
+folder, pipeline = map(Path, sys.argv[1:3])
+destination = SINKS[sys.argv[3]](folder) if len(sys.argv) > 3 else None
+for sentence in run_demo(folder, pipeline, Progress(Console(file=own_output(), width=110)), destination):
     sys.exit(sentence)
 """
 
@@ -32,10 +35,10 @@ def pipeline(tmp_path: Path) -> Path:
     return path
 
 
-def run(pipeline: Path) -> "subprocess.CompletedProcess[str]":
+def run(pipeline: Path, *sink: str) -> "subprocess.CompletedProcess[str]":
     """In a process of its own, because Airflow reads its environment once."""
     return subprocess.run(
-        [sys.executable, "-c", DEMO, str(pipeline.parent / "demo"), str(pipeline)],
+        [sys.executable, "-c", DEMO, str(pipeline.parent / "demo"), str(pipeline), *sink],
         env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'plugins'}"}, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
@@ -62,6 +65,27 @@ def test_the_demo_runs_four_batches_and_finds_nothing_wrong(pipeline: Path) -> N
     assert "give the 308,078 rows of the table" in done.stdout
     [documented] = claimed(Kind.DEMO)
     assert comparable(done.stdout) == comparable(documented.text)
+
+
+@pytest.mark.servers
+@pytest.mark.extended
+@pytest.mark.parametrize(
+    ("sink", "file", "said"),
+    [
+        ("opensearch", "flights_search.yaml", "308,078 documents in the index flights"),
+        ("kafka", "flights_topic.yaml", "280,886 read, 27,755 created, 1,926 updated, 563 deleted"),
+    ],
+)
+def test_the_demo_delivers_to_a_real_server(tmp_path: Path, sink: str, file: str, said: str) -> None:
+    path = tmp_path / file
+    path.write_text((ROOT / "demo" / "pipelines" / file).read_text() + "engine: local\n")
+    done = run(path, sink)
+    if ServerUnavailableError.__name__ in done.stderr:
+        missing(f"the demo cannot start {sink}", done.stderr.splitlines()[-1])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert said in done.stdout
+    assert "give the 308,078 rows of the table" in done.stdout
+    assert "holds exactly the 308,078 rows of the table" in done.stdout
 
 
 @pytest.mark.airflow

@@ -24,8 +24,8 @@ RELAYS: Final = frozenset(
         "orchestration/dags/broken_dag.py",  # of a pipeline file
         "orchestration/tasks/snapshot_sensor.py",  # of the trigger
         "outgoing.py",  # of any error, without what was hidden after it was made
-        "pipeline/later_keys.py",  # of keys, as of a pipeline file
-        "pipeline/lines.py",  # of any error about a key
+        "pipeline/unbuilt_keys.py",  # of keys, as of a pipeline file
+        "pipeline/error_lines.py",  # of any error about a key
         "pipeline/problems.py",  # lines of a pipeline file
     }
 )

@@ -33,6 +33,8 @@ def test_a_command_is_one_that_its_program_takes(place: str, command: str) -> No
     if program == "make":
         targets = re.findall(r"^([a-z.-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
         assert arguments[0] in targets
+    elif len(arguments) == 1:  # a command's name alone
+        assert is_taken(program, [*arguments, "--help"])
     else:
         numbered = [re.sub(r"^N$", "1", argument) for argument in arguments]
         assert any(is_taken(program, [*numbered, *["named"] * missing]) for missing in range(MOST_LEFT_OUT + 1))

@@ -36,6 +36,32 @@ class Entry:
         return self.words in error.text
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A part of the page.
+
+    Attributes:
+        code: folders and files of the library, as the paragraph that begins with ``Code:`` names them.
+        lines: numbers of its lines.
+    """
+
+    name: str
+    code: tuple[str, ...]
+    lines: range
+
+
+def sections() -> list[Section]:
+    """The parts of the page that have rows of sentences."""
+    found = []
+    stop = 1
+    for text in re.split(r"(?m)^(?=## )", RUNBOOK.read_text()):
+        start, stop = stop, stop + text.count("\n")
+        paragraph = re.search(r"^Code: (?:.+\n)+", text, re.MULTILINE)
+        code = re.findall(r"`([\w/]+(?:/|\.py))`", paragraph[0]) if paragraph else []
+        found.append(Section(name=text.partition("\n")[0], code=tuple(code), lines=range(start, stop)))
+    return [section for section in found if any(entry.line in section.lines for entry in ENTRIES)]
+
+
 def entries() -> list[Entry]:
     page, _, _ = RUNBOOK.read_text().partition("\n## No sentence at all\n")
     rows = [(n, line.split(" | ")) for n, line in enumerate(page.splitlines(), 1) if line.startswith("| `")]
@@ -81,3 +107,13 @@ def _fault_of_runbook(error: ErrorSentence) -> str | None:
 @pytest.mark.parametrize("entry", ENTRIES, ids=str)
 def test_every_entry_is_of_an_error_that_is_there(entry: Entry) -> None:
     assert any(entry.tells(error) for error in all_sentences()), f"no error says this any more: {entry}"
+
+
+@pytest.mark.parametrize("section", sections(), ids=lambda section: section.name)
+def test_a_section_names_the_code_of_its_errors_and_no_other(section: Section) -> None:
+    own = [entry for entry in ENTRIES if entry.line in section.lines]
+    places = {error.place for error in all_sentences() if any(entry.tells(error) for entry in own)}
+    astray = sorted(place for place in places if not place.startswith(section.code))
+    assert not astray, f"{section.name} of docs/runbook.md does not lead to {astray}: name their folder or file"
+    idle = [code for code in section.code if not any(place.startswith(code) for place in places)]
+    assert not idle, f"{section.name} of docs/runbook.md names {idle}, which say none of its errors"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from support.pages.blocks import ROOT, Block
 from support.pages.claims import Kind, claimed
 from support.pipelines.flights import Flights
 from support.pipelines.workspace import icefloe
+from support.sinks.document_folder import registered
 
 pytestmark = pytest.mark.airflow
 
@@ -46,16 +48,22 @@ def test_the_commands_of_a_shell_do_what_they_are_for(
 
 
 @pytest.mark.parametrize("block", claimed(Kind.COMMAND_LIST), ids=str)
-def test_every_command_of_a_list_runs(block: Block, followed: Flights) -> None:
+def test_every_command_of_a_list_runs(block: Block, followed: Flights, tmp_path: Path) -> None:
+    sink_file = tmp_path / "sink.yaml"
+    sink_file.write_text(f"sink: {{type: documents, folder: {tmp_path}/documents}}\n")
     [backfill] = [path.name for path in followed.folder.rglob("_backfills/*")]
     for line in block.lines:
-        program, *arguments = line.partition("  ")[0].split()
+        program, *arguments = shlex.split(line.partition("  ")[0])
         if program == "make":
             check_target(*arguments)
         else:
             head = str(followed.lake.current_snapshot_id())
-            known = {"ID": backfill, "41": "1", "N": head, "STORAGE": f"file://{followed.folder}/flights/storage"}
-            done = icefloe(*(known.get(argument, argument) for argument in arguments))
+            known = {
+                "ID": backfill, "41": "1", "0-41": "0-1", "N": head, "FILE": str(sink_file),
+                "STORAGE": f"file://{followed.folder}/flights/storage",
+            }  # fmt: skip
+            with registered():
+                done = icefloe(*(known.get(argument, argument) for argument in arguments))
             assert (done.code, done.err) == (0, ""), line
             assert done.out
 

@@ -25,7 +25,6 @@ FOREIGN = "by this release"
         ("shuffle/flights/*/1/ranges.json", "commit_batch", FOREIGN),
         ("shuffle/flights/*/1/results/*.json", "commit_batch", FOREIGN),
         ("shuffle/flights/*/1/tasks/00000-*.json", "_run_task", "differs from the plan of its batch"),
-        ("shuffle/flights/*/1/extents/0/*.json", "run_coalesce", FOREIGN),
     ],
 )
 def test_a_newer_document_stops_an_older_release(
@@ -78,17 +77,13 @@ def halted(flights: Flights, monkeypatch: pytest.MonkeyPatch) -> Flights:
 
 
 def halt(flights: Flights, halted_at: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run a pipeline to the middle of its second batch: before a function is called, or after it coalesced."""
+    """Run a pipeline to the middle of its second batch: before a function is called."""
     flights.write_pipeline("flights")
     flights.lake.append((1, "AA"), (2, "UA"))
     assert icefloe("run", "flights").code == 0
     flights.lake.replace_carrier(2, "DL")
-    runs_first = halted_at == "run_coalesce"
-    whole = getattr(run_batch, halted_at)
 
-    def break_off(*arguments: Any, **keywords: Any) -> None:
-        if runs_first:
-            whole(*arguments, **keywords)
+    def break_off(*_: Any, **__: Any) -> None:
         raise RuntimeError(halted_at)
 
     with monkeypatch.context() as broken:

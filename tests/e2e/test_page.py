@@ -88,6 +88,18 @@ def test_from_the_overview_to_a_batch_by_keyboard(server: ApiServer, page: Any) 
     page.get_by_role("heading", name="Batches", exact=True).wait_for()
 
 
+def test_a_batch_that_is_delivered_shows_its_sink(server: ApiServer, page: Any, folder: Path) -> None:
+    page.goto(f"{server.url}icefloe/?dag_id=orders")
+    page.get_by_role("columnheader", name="Visible after").wait_for()
+    page.get_by_role("link", name="#0", exact=True).click()
+    page.get_by_role("heading", name="Delivery").wait_for()
+    assert "insert only, deliver, commit" in page.locator("svg.route-picture").get_attribute("aria-label")
+    assert f"documents file://{folder}/documents" in page.locator(".facts-list").last.inner_text()
+    page.goto(f"{server.url}icefloe/?dag_id=flights&batch=0")
+    page.locator("svg.route-picture").wait_for()
+    assert page.locator("svg.route-picture").get_by_text("deliver", exact=True).count() == 0
+
+
 FOCUSED = """() => {
     const element = document.activeElement, style = getComputedStyle(element);
     const name = element.ariaLabel ?? element.textContent;

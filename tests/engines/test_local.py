@@ -12,7 +12,8 @@ def test_results_come_in_the_order_of_the_numbers() -> None:
 
 
 def test_as_many_tasks_run_at_once_as_there_are_threads() -> None:
-    meet = threading.Barrier(3, timeout=10)
+    # Who waits in vain for two others ends, so that the test can.
+    meet = threading.Barrier(3, timeout=120)
     assert LocalEngine(threads=3).map(lambda _: meet.wait() >= 0, range(6)) == [True] * 6
 
 
@@ -38,7 +39,7 @@ def test_after_an_exception_no_further_task_is_begun() -> None:
 
     with pytest.raises(RuntimeError, match="broken"):
         LocalEngine(threads=1).map(task, range(1000))
-    assert len(begun) < 1000
+    assert begun == [0, 1, 2]
 
 
 def test_it_shows_the_number_of_done_tasks() -> None:

@@ -13,7 +13,8 @@ from icefloe.batch.credentials import Credentials
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.status.publish_status import load_status
 from icefloe.batch.verify.replay_batches import verify_batches
-from icefloe.engines.run_batch import LocalPhases, phase_runner, run_batch
+from icefloe.engines.phase_runner import LocalPhases, PhasesBySize, phase_runner
+from icefloe.engines.run_batch import run_batch
 from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase
@@ -198,8 +199,23 @@ def test_the_engine_of_the_pipeline_runs_the_phases(workspace: Workspace) -> Non
     local = load_pipeline(workspace.pipeline(), environ={})
     spark = load_pipeline(workspace.pipeline(engine="spark", spark={"conf": {"spark.master": "local[3]"}}), environ={})
     assert isinstance(phase_runner(local, {}), LocalPhases)
-    assert isinstance(phase_runner(spark, {}), SparkSubmit)
+    assert isinstance(phase_runner(spark, {}), PhasesBySize)
     assert phase_runner(spark, {}).cores == 3
+
+
+def test_the_engine_auto_runs_small_batches_without_spark(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Phase] = []
+    monkeypatch.setattr(SparkSubmit, "check_engine", lambda _: None)
+    monkeypatch.setattr(SparkSubmit, "run", lambda _, phase, __: asked.append(phase))
+    workspace.pipeline(engine="auto")
+    assert run_batch(session_of(workspace), environ=os.environ).report is not None
+    monkeypatch.setattr("icefloe.engines.phase_runner.SMALL_BYTES", 1)
+    workspace.append(100)
+    with pytest.raises(TransientError, match="have no valid output"):
+        run_batch(session_of(workspace), environ=os.environ)
+    assert asked == [Phase.INSERT_ONLY]
 
 
 def test_the_status_names_a_failed_phase_until_the_batch_is_committed(workspace: Workspace) -> None:

@@ -87,7 +87,7 @@ class Scenario:
         """Everything in place for the late run."""
         folder.mkdir()
         stores = stores or Stores(folder=folder, url=f"file://{folder}")
-        place = Place(scenario=self, folder=folder, shown=states.shown(folder, self.shown[0]), stores=stores)
+        place = self._place(folder, states.shown(folder, self.shown[0]), stores)
         place.write_pipelines()
         for state in self.shown[:-2]:
             place.shown.at(state)
@@ -96,6 +96,9 @@ class Scenario:
         if self.is_damaged:
             place.damage()
         return place
+
+    def _place(self, folder: Path, shown: ShownTable, stores: "Stores") -> "Place":
+        return Place(scenario=self, folder=folder, shown=shown, stores=stores)
 
 
 SCENARIOS = {

@@ -33,11 +33,15 @@ def test_a_command_whose_store_is_behind_a_black_hole_names_it_and_ends(command:
         **os.environ, "PYTHONPATH": str(ROOT / "plugins"), PATIENCE_VARIABLE: "5", "AWS_ACCESS_KEY_ID": "AKIAKEY",
         "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1", "AWS_ENDPOINT": NOBODY, "AWS_ALLOW_HTTP": "true",
     }  # fmt: skip
-    done = subprocess.run(
-        [*there, sys.executable, "-m", "icefloe", command, str(pipeline)],
-        env=environ, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+    said = "catalog 'lab' does not answer"
+    # On a busy machine the catalog, a file, may use up the little patience before the store is asked.
+    while "catalog 'lab' does not answer" in said:
+        done = subprocess.run(
+            [*there, sys.executable, "-m", "icefloe", command, str(pipeline)],
+            env=environ, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        said = done.stdout + done.stderr
     if done.returncode in (1, 99) and "icefloe" not in done.stderr:
         missing("this machine gives a process no network of its own", done.stderr.strip())
     assert done.returncode == 75, done
-    assert "s3://lake" in done.stdout + done.stderr
+    assert "s3://lake" in said

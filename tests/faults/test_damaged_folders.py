@@ -49,7 +49,7 @@ def flip(shuffle: Path, chosen: Path) -> None:
     chosen.write_bytes(content)
 
 
-DAMAGES = [delete_all, delete, empty, cut, flip]
+DAMAGES: list[Callable[[Path, Path], None]] = [delete_all, delete, empty, cut, flip]
 
 
 def damage_at(name: str, number: int, damage: Callable[[Path, Path], None], folder: Path, states: TableStates) -> str:
@@ -73,7 +73,7 @@ def damage_at(name: str, number: int, damage: Callable[[Path, Path], None], fold
 def follow_advice(place: Place, error: IcefloeError | None) -> None:
     """Runs again, and does what a final error says: which task to run, or what to delete."""
     for _ in range(MOST_RUNS):
-        if isinstance(error, TerminalError) and not re.search("run (the plan task|coalesce)", error.sentence):
+        if isinstance(error, TerminalError) and not re.search("clear the task plan|run coalesce", error.sentence):
             assert re.search("delete everything below|section on empty or cut documents", error.sentence), (
                 error.sentence
             )
@@ -100,5 +100,6 @@ def test_a_folder_that_is_damaged_at_some_document_costs_a_run_at_most(
 def test_a_folder_that_is_damaged_at_any_document_costs_a_run_at_most(
     name: str, damage: Callable[[Path, Path], None], tmp_path: Path, states: TableStates
 ) -> None:
-    stopped = list(takewhile(bool, (damage_at(name, place, damage, tmp_path, states) for place in places(23))))
+    tried = places(41, DAMAGES.index(damage))
+    stopped = list(takewhile(bool, (damage_at(name, place, damage, tmp_path, states) for place in tried)))
     assert len(stopped) > 1

@@ -4,6 +4,7 @@ They end as the same faults in test_disk_faults.py do, which meets them at every
 """
 
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -58,10 +59,13 @@ def test_a_sync_that_fails_is_a_failure_to_try_again(name: str, nth: int, tmp_pa
     done = run(place, *strace, "-e", f"inject=fsync:error=EIO:when={nth}")
     struck = next((line for line in trace.read_text().splitlines() if "(INJECTED)" in line), None)
     assert struck is not None, "the run syncs less often"
-    # The record of a phase decides nothing, and a plan that could not be written is made again: the run goes on.
-    goes_on = "/phases/" in done.err or "/.plan.json." in struck
-    assert done.code == (0 if goes_on else 75), (struck, done)
-    if not goes_on:
+    assert done.code in (0, 75), (struck, done)
+    if done.code == 0:
+        # The record of a phase decides nothing, and a plan that could not be written is made again. Both share folders
+        # with documents without which a run cannot go on, and how often a phase is recorded depends on how long it is.
+        may_lack = re.search(r"/\.plan\.json\.|/shuffle/events/\w+(/\d+)?>", struck)
+        assert may_lack or "/phases/" in done.err, (struck, done)
+    else:
         assert "Input/output error; try again, and check this machine's disk" in done.err.splitlines()[-1]
     place.require_exact()
 

@@ -23,8 +23,11 @@ def states(tmp_path_factory: pytest.TempPathFactory) -> TableStates:
     [
         ("load", 9),
         ("changes", 80),
-        *(extended(name, number) for name in ("load", "backfill") for number in (3, 25, 40)),
-        *(extended(name, number) for name in ("changes", "damaged", "moves") for number in (5, 50, 110, 150)),
+        *(extended("load", number) for number in (3, 40)),
+        extended("backfill", 25),
+        *(extended("changes", number) for number in (50, 150)),
+        *(extended("damaged", number) for number in (5, 110)),
+        *(extended("moves", number) for number in (110, 150)),
     ],
 )
 def test_a_process_that_was_stopped_while_others_went_on_changes_nothing(

@@ -35,6 +35,7 @@ class Question:
 
     Attributes:
         row_ids: whether the table has any, so that they may pair updates.
+        trusts_lineage: whether row ids and sequence numbers are trusted.
         only_sum: where the steps cannot be known any more: only what they add up to is checked.
     """
 
@@ -44,6 +45,7 @@ class Question:
     net: bool = False
     split: bool = False
     row_ids: bool = False
+    trusts_lineage: bool = False
     only_sum: bool = False
     selection: Selection = EVERYTHING
 
@@ -55,6 +57,7 @@ class Question:
             "identifier_columns": list(self.identifier_columns) or None,
             "changes": "net" if self.net else "each",
             "commit_groups": "split" if self.split else "fuse",
+            "row_lineage": "trust" if self.trusts_lineage else "off",
             **self.selection.arguments(),
         }
 

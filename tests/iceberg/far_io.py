@@ -21,7 +21,7 @@ class FarIO(PyArrowFileIO):
         self.opened: list[str] = []
 
     def new_input(self, location: str) -> PyArrowFile:
-        self._barrier.wait(timeout=20)
+        self._barrier.wait(timeout=120)
         with self._lock:
             self.opened.append(location)
         return super().new_input(location.removeprefix(FAR))

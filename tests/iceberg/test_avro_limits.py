@@ -69,8 +69,8 @@ def file_of(schema: Any, *blocks: bytes, codec: str = "null", rows: int = 1) -> 
 
 
 def bomb(codec: str, compressed: Callable[[bytes], bytes]) -> tuple[bytes, int]:
-    """Zeros: ids of one byte each."""
-    return file_of(record(ID), compressed(bytes(300 * MIB)), codec=codec, rows=300 * MIB)
+    """Zeros: ids of one byte each, more than a block may have."""
+    return file_of(record(ID), compressed(bytes(160 * MIB)), codec=codec, rows=160 * MIB)
 
 
 def deflated(content: bytes) -> bytes:

@@ -1,12 +1,13 @@
 import subprocess
 import sys
-from importlib.metadata import requires
+from collections.abc import Iterable
+from importlib.metadata import Distribution, requires
 from pathlib import Path
 
 import pytest
 
 from make.interpreter_copy import copy_interpreter, site_folder
-from make.package_closure import MissingPackageError, closure, copy_packages, library_requirements
+from make.package_closure import MissingPackageError, closure, copy_packages, library_requirements, sink_clients
 from make.worker_environment import content_hash, main
 
 
@@ -22,6 +23,19 @@ def test_a_closure_holds_what_is_needed_indirectly_and_no_extras() -> None:
     assert not {"sqlalchemy", "pyspark", "apache-airflow", "pytest"} & names
     assert any("sqlalchemy" in text.lower() for text in requires("pyiceberg") or ())
     assert "sqlalchemy" in {found.name.lower() for found in closure(["pyiceberg[sql-sqlite]"])}
+
+
+def test_the_clients_of_sinks_come_along_if_they_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {found.name.lower() for found in closure(sink_clients())}
+    assert {"opensearch-py", "botocore", "confluent-kafka", "fastavro"} <= names
+
+    def without_kafka(requirements: Iterable[str]) -> list[Distribution]:
+        if "confluent" in "".join(requirements):
+            raise MissingPackageError
+        return []
+
+    monkeypatch.setattr("make.package_closure.closure", without_kafka)
+    assert [client.partition(">")[0] for client in sink_clients()] == ["botocore", "opensearch-py"]
 
 
 def test_a_package_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

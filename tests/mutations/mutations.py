@@ -3,6 +3,7 @@
 from typing import Final
 
 from mutations.deletes import DELETES
+from mutations.deliveries import DELIVERIES
 from mutations.guards import GUARDS
 from mutations.operators import OPERATORS
 from mutations.page_rights import PAGE_RIGHTS
@@ -10,7 +11,9 @@ from mutations.promises import PROMISES
 from mutations.protocol import PROTOCOL
 from mutations.rows import ROWS
 from mutations.schedules import SCHEDULES
+from mutations.search_index import SEARCH_INDEX
 from mutations.steps import STEPS
+from mutations.topics import TOPICS
 from mutations.upkeep import UPKEEP
 from mutations.waits import WAITS
 
@@ -18,4 +21,5 @@ __all__ = ["MUTATIONS"]
 
 MUTATIONS: Final = (
     *DELETES, *STEPS, *ROWS, *PROTOCOL, *OPERATORS, *GUARDS, *UPKEEP, *PROMISES, *WAITS, *SCHEDULES, *PAGE_RIGHTS,
+    *DELIVERIES, *SEARCH_INDEX, *TOPICS,
 )  # fmt: skip

@@ -7,6 +7,10 @@ from mutations.mutation import Mutation
 __all__ = ["OPERATORS"]
 
 _STOPPED: Final = ("tests/faults/test_stopped_operators.py",)
+_KILLED: Final = (
+    "tests/batch/operations/test_set_cursor.py::test_a_move_that_is_killed_at_any_write_is_completed_by_the_next_command",
+)
+_HALF: Final = ("tests/batch/operations/test_half_delivered.py",)
 
 OPERATORS: Final = (
     Mutation(
@@ -28,6 +32,34 @@ OPERATORS: Final = (
         path="batch/commit/empty_end.py",
         before="    if move is not None:\n        return move\n",
         after="",
-        suite=_STOPPED,
+        suite=_KILLED,
+    ),
+    Mutation(
+        name="a load that a sink waits for is skipped by set-cursor",
+        path="batch/operations/set_cursor_move.py",
+        before="    if cursor.load_part is not None:\n",
+        after="    if False:\n",
+        suite=("tests/batch/operations/test_set_cursor.py::test_a_load_that_a_sink_waits_for_is_not_skipped",),
+    ),
+    Mutation(
+        name="the cursor is set while a sink has the rows of before a reset",
+        path="batch/operations/set_cursor_move.py",
+        before="    if cursor.is_beginning and _holds_rows(session, cursor):\n",
+        after="    if False:\n",
+        suite=_HALF,
+    ),
+    Mutation(
+        name="a batch of which a sink holds a part is abandoned",
+        path="batch/operations/half_delivered.py",
+        before="    if _is_half_delivered(reference):\n",
+        after="    if False:\n",
+        suite=_HALF,
+    ),
+    Mutation(
+        name="a reset that gives a batch up leaves the cursor where it was until its own batch",
+        path="batch/operations/half_delivered.py",
+        before="return replace(end, cursor=Cursor.beginning(opened.batch_number, pipeline_since=since))",
+        after="return end",
+        suite=_HALF,
     ),
 )

@@ -11,7 +11,7 @@ _STOPPED: Final = ("tests/faults/test_stopped_runs.py",)
 PROTOCOL: Final = (
     Mutation(
         name="a batch may follow another end than that of the batch before",
-        path="checkpoint/order.py",
+        path="checkpoint/record_order.py",
         before="if record.follows != ended:",
         after="if False:",
         suite=("tests/checkpoint/test_log.py",),
@@ -26,8 +26,8 @@ PROTOCOL: Final = (
     Mutation(
         name="a cursor is judged by a table that was loaded before it",
         path="batch/open/open_batch.py",
-        before="return _next(session.with_fresh_table(), view, cores)",
-        after="return _next(session, view, cores)",
+        before="session = session.with_fresh_table()",
+        after="pass",
         suite=_STOPPED,
     ),
     Mutation(
@@ -84,7 +84,7 @@ PROTOCOL: Final = (
         path="batch/open/open_batch.py",
         before="batch_number=view.next_number,\n",
         after="batch_number=session.checkpoint.look().next_number,\n",
-        further=(Edit(path="checkpoint/order.py", before="if record.follows != ended:", after="if False:"),),
+        further=(Edit(path="checkpoint/record_order.py", before="if record.follows != ended:", after="if False:"),),
         suite=_STOPPED,
     ),
     Mutation(

@@ -35,13 +35,13 @@ SCHEDULES: Final = (
     _seen(
         "the commit record of a map task is replaced",
         "shuffle/map_output_log.py",
-        before="if self._store.create(_record_key(",
-        after="if not self._store.put(_record_key(",
+        before="is_created = self._store.create(",
+        after="is_created = not self._store.put(",
     ),
     _seen(
         "a void generation counts",
         "shuffle/map_output_log.py",
-        before="while self._store.size(_void_key(map_id, generation)) is not None:",
+        before="while has_voids and self._store.size(_void_key(map_id, generation)) is not None:",
         after="while False:",
     ),
     _seen(
@@ -52,9 +52,9 @@ SCHEDULES: Final = (
     ),
     _seen(
         "extents of a damaged map output are read again",
-        "batch/reduce/range_extents.py",
-        before="epoch = sum(output.record.generation for output in outputs)",
-        after="epoch = 0",
+        "shuffle/collected_blocks.py",
+        before="self.epoch += record.generation",
+        after="self.epoch += 0",
     ),
     _seen(
         "the winner deletes its own files",

@@ -63,9 +63,23 @@ STEPS: Final = (
         after="left_snapshot_id=move.snapshot_id,",
     ),
     Mutation(
+        name="a rollback over snapshots that expired is a gap",
+        path="iceberg/history/rollback.py",
+        before="if landing is None or not moves:",
+        after="if True:",
+        suite=("tests/iceberg/steps/test_rollback_steps.py",),
+    ),
+    Mutation(
+        name="commits that expired count as a rollback",
+        path="iceberg/history/rollback.py",
+        before="(reached.sequence_number or 0) < (left.sequence_number or 0)",
+        after="True",
+        suite=("tests/iceberg/steps/test_rollback_steps.py",),
+    ),
+    Mutation(
         name="the commits since a rollback are left out",
         path="iceberg/history/passage.py",
-        before="commits = _commits_after(lineage, before.snapshot_id) or ()",
+        before="commits = commits_after(lineage, before.snapshot_id) or ()",
         after="commits = ()",
     ),
     Mutation(
@@ -127,7 +141,7 @@ STEPS: Final = (
     ),
     Mutation(
         name="a load goes on behind the file that comes next",
-        path="batch/open/batch_bounds.py",
+        path="iceberg/steps/first_steps.py",
         before="rest = replace(delivered, first_file=delivered.stop_file,",
         after="rest = replace(delivered, first_file=min(delivered.stop_file + 1, delivered.num_files - 1),",
         suite=("tests/batch/open/test_load_parts.py",),

@@ -101,8 +101,8 @@ UPKEEP: Final = (
     Mutation(
         name="what is pinned before a gap is not delivered",
         path="batch/open/next_range.py",
-        before="return _before_gap(table, pipeline, cursor, pins) or",
-        after="return",
+        before="passage = _up_to_pins(table, pipeline, cursor, pins)",
+        after="passage = None",
         suite=GAPS,
     ),
     Mutation(

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from support.servers.fetching import fetching
-from support.servers.server_process import CACHE, ServerUnavailableError
+from demo.servers.fetching import fetching
+from demo.servers.server_process import CACHE, ServerUnavailableError
 from support.servers.wheel import wheel_folder
 
 __all__ = ["BrowserUnavailableError", "Chromium"]

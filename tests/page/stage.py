@@ -53,7 +53,8 @@ def stage(folder: Path, *, batches: int = BATCHES) -> None:
         identifier_columns=["id"],
         shuffle={"map_task_bytes": "16KiB", "target_size_bytes": "4KiB", "partitions": 64},
     )
-    _write(folder, "orders", "shop.orders", schedule="*/15 * * * *")
+    documents = {"type": "documents", "folder": f"{folder}/documents"}
+    _write(folder, "orders", "shop.orders", schedule="*/15 * * * *", sink=documents)
     _write(folder, "readings", "iot.readings")
     _write(folder, "web_sessions", "web.sessions")
     _write(folder, "clicks", "web.clicks", wait_for_table=True)
@@ -114,7 +115,10 @@ def main() -> None:
     """Stages the folder of the command line; a second argument is the number of batches."""
     folder = Path(sys.argv[1]).resolve()
     os.environ.update(airflow_variables(folder))
-    stage(folder, batches=int(sys.argv[2]) if len(sys.argv) > 2 else BATCHES)
+    from support.sinks.document_folder import registered
+
+    with registered():
+        stage(folder, batches=int(sys.argv[2]) if len(sys.argv) > 2 else BATCHES)
 
 
 if __name__ == "__main__":

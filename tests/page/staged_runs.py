@@ -87,7 +87,7 @@ class StagedRuns:
         )
         offset = session.checkpoint.offset(batch)
         assert offset is not None
-        session.open_storage(session.batch_url(offset)).put(phase_key(at), dump_document(begun))
+        session.folder_of(offset).put(phase_key(at), dump_document(begun))
         done = [task.value for task in FlowTask][: list(FlowTask).index(FlowTask(at))]
         with create_session() as session:
             run = session.scalars(select(DagRun).where(DagRun.dag_id == name).order_by(DagRun.id.desc())).first()

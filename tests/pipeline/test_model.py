@@ -20,6 +20,7 @@ table: nyc.flights
 branch: main
 identifier_columns: [flight_id]
 changes: each
+on_removed_rows: fail
 commit_groups: fuse
 initial_load: full
 on_gap: fail
@@ -43,6 +44,7 @@ engine: spark
 spark: {conn_id: spark_default, conf: {spark.executor.cores: 4}}
 poll_interval: 30s
 wait_for_table: false
+changelog: null
 sink: {type: files, path: s3://lake/changes, format: parquet}
 schedule: "@continuous"
 default_args: {retries: 3, retry_delay: 1m, pool: lake, queue: default, owner: data}

@@ -73,6 +73,26 @@ def test_a_hash_cannot_be_taken_before_the_environment_is_known(write):
         result_configuration(load_pipeline(write(table="${SPACE}.flights")))
 
 
+SEARCH = {"type": "opensearch", "url": "https://search:9200", "index": "changes"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "seen"),
+    [
+        ({"index": "others"}, ["sink.index"]),
+        ({"deletes": "hard"}, ["sink.deletes"]),
+        ({"url": "https://other:9200"}, []),
+        ({"conn_id": "search"}, []),
+        ({"bulk_bytes": "1MiB"}, []),
+        ({"duplicates": "keep_one"}, []),
+        ({"dead_letters": {"path": "s3://lake/dead", "limit": 5}}, []),
+    ],
+)
+def test_only_edits_of_the_destination_of_a_sink_are_seen(write, keys, seen):
+    before, after = (result_configuration(load_pipeline(write(sink=sink))) for sink in (SEARCH, {**SEARCH, **keys}))
+    assert [key for key, *_ in compare(before, after)] == seen
+
+
 def test_options_of_other_sinks_are_part_of_the_result(write):
     configuration = result_configuration(load_pipeline(write(sink={"type": "opensearch", "index": "changes"})))
     assert (configuration["sink.type"], configuration["sink.index"]) == ("opensearch", "changes")

@@ -90,7 +90,7 @@ def test_a_stem_that_is_no_name_asks_for_one(write):
         ({"catalog": {"name": "lab", "credential": "a:b"}}, "catalog.credential looks like a secret, which"),
         ({"catalog": {"token": "a:b"}}, "keep it in an Airflow connection or PyIceberg's configuration"),
         ({"spark": {"conf": {"spark.ssl.keyPassword": "x"}}}, "in the Airflow connection of Spark or Spark's own"),
-        ({"sink": {"type": "opensearch", "auth": {"password": "x"}}}, "sink.auth.password looks like a secret"),
+        ({"sink": {"type": "warehouse", "auth": {"password": "x"}}}, "sink.auth.password looks like a secret"),
         ({"storage": "s3://key:secret@lake/x"}, "storage holds a password"),
     ],
 )  # fmt: skip

@@ -20,7 +20,7 @@ from icefloe.pipeline.pipeline_file import load_pipeline
 from redaction.outlets import Outlets, add_files, credentials_of, filled, listening, pipeline_of, run, told_of
 from redaction.traces import traces_of
 from redaction.wrong_configurations import CASES, SECRET, Case
-from support.pipelines.workspace import Workspace, icefloe_process
+from support.pipelines.workspace import Workspace, forked_module
 
 pytestmark = pytest.mark.slow
 
@@ -82,7 +82,7 @@ def test_no_process_gives_a_secret_away(case: Case, workspace: Workspace, server
     path = pipeline_of(case, workspace)
     credentials = json.dumps(credentials_of(case, workspace, server, closed_host))
     for arguments in (["run", "--verbose", path], ["validate", path]):
-        done = icefloe_process(*arguments, ICEFLOE_CREDENTIALS=credentials)
+        done = forked_module("icefloe", *arguments, ICEFLOE_CREDENTIALS=credentials)
         outlets.add("stdout", done.out)
         outlets.add("stderr", done.err)
         assert done.code in (65, 75), done.err
@@ -93,7 +93,7 @@ def test_no_process_gives_a_secret_away(case: Case, workspace: Workspace, server
 
 def test_credentials_that_are_none_are_not_shown(workspace: Workspace) -> None:
     for wrong in (SECRET, json.dumps([SECRET]), json.dumps({SECRET: {}}), json.dumps({"storage_options": SECRET})):
-        done = icefloe_process("run", workspace.pipeline(), ICEFLOE_CREDENTIALS=wrong)
+        done = forked_module("icefloe", "run", workspace.pipeline(), ICEFLOE_CREDENTIALS=wrong)
         assert done.code == 65, done.err
         assert traces_of(SECRET, done.out + done.err) == []
 

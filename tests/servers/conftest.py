@@ -6,11 +6,13 @@ from typing import TypeVar
 
 import pytest
 
+from demo.servers.server_process import ServerProcess, ServerUnavailableError
 from support.missing import missing
 from support.servers.cluster_place import ClusterPlace
+from support.servers.kafka import Kafka
+from support.servers.opensearch import OpenSearch
 from support.servers.postgresql import Postgresql
 from support.servers.rest_catalog import RestCatalog
-from support.servers.server_process import ServerProcess, ServerUnavailableError
 from support.servers.spark_cluster import SparkCluster
 from support.servers.spark_writer import SparkWriter
 from support.servers.versitygw import Versitygw
@@ -44,6 +46,21 @@ def postgresql() -> Iterator[Postgresql]:
 
 
 @pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
+    """A broker without any topic of ours."""
+    with or_skip(Kafka(folder=tmp_path_factory.mktemp("kafka"))) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def opensearch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenSearch]:
+    """A search cluster of one node. A request of more than a megabyte is too large for it."""
+    settings = {"http.max_content_length": "1mb"}
+    with or_skip(OpenSearch(folder=tmp_path_factory.mktemp("opensearch"), settings=settings)) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterPlace]:
     """A Spark cluster of two workers."""
     folder = tmp_path_factory.mktemp("cluster")
@@ -65,7 +82,7 @@ def spark(
 def _servers_live(request: pytest.FixtureRequest) -> Iterator[None]:
     """Says of a server that died in a test that it did."""
     yield
-    for name in {"versitygw", "rest_catalog", "postgresql"} & set(request.fixturenames):
+    for name in {"kafka", "versitygw", "rest_catalog", "postgresql", "opensearch"} & set(request.fixturenames):
         process: ServerProcess = request.getfixturevalue(name).process
         process.refuse_dead()
 

@@ -39,14 +39,18 @@ def bucket(versitygw: Versitygw) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("fault", "concerns", "nth"),
+    ("name", "fault", "concerns", "nth"),
     [
-        ("reset", is_write, 7),
-        ("cut", is_read, 9),
-        *(extended(fault, concerns, nth) for fault in FAULTS for concerns in (is_read, is_write) for nth in (3, 5)),
+        ("changes", "reset", is_write, 7),
+        ("changes", "cut", is_read, 9),
+        *(
+            extended(name, fault, concerns, nth)
+            for fault in FAULTS
+            for concerns in (is_read, is_write)
+            for name, nth in (("changes", 3), ("damaged", 5))
+        ),
     ],
 )
-@pytest.mark.parametrize("name", ["changes", extended("damaged")])
 def test_answers_that_are_lost_on_the_way_change_nothing(
     name: str,
     fault: str,

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from demo.servers.jars import java_program
+from demo.servers.server_process import ServerDiedError, ServerProcess, ServerUnavailableError, answers, free_port
 from support.servers import postgresql as postgresql_module
 from support.servers import versitygw as versitygw_module
-from support.servers.jars import java_program
 from support.servers.postgresql import Postgresql
-from support.servers.server_process import ServerDiedError, ServerProcess, ServerUnavailableError, answers, free_port
 from support.servers.versitygw import build_versitygw
 
 PATIENT = (

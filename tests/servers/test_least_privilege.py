@@ -15,6 +15,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.expressions import EqualTo
 from pyiceberg.table import Table
 
+from demo.servers.server_process import ServerUnavailableError
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
 from icefloe.engines.run_batch import run_batch
@@ -23,7 +24,6 @@ from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.storage.location import open_store
 from support.missing import missing
 from support.pages.claims import Kind, claimed
-from support.servers.server_process import ServerUnavailableError
 from support.servers.versitygw import Versitygw
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(900)]

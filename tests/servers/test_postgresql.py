@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from demo.servers.server_process import ServerUnavailableError
 from support.missing import missing
 from support.servers import postgresql
 from support.servers.postgresql import Postgresql
-from support.servers.server_process import ServerUnavailableError
 
 pytestmark = pytest.mark.servers
 

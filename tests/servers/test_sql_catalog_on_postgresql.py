@@ -11,6 +11,7 @@ import pytest
 import yaml
 from pyiceberg.catalog.sql import SqlCatalog
 
+from demo.servers.server_process import free_port
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
 from icefloe.engines.run_batch import run_batch
@@ -20,7 +21,6 @@ from support.missing import require_package
 from support.servers.deployment_page import documented_variables
 from support.servers.planted_secrets import files_with
 from support.servers.postgresql import Postgresql
-from support.servers.server_process import free_port
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(900)]
 

@@ -130,6 +130,22 @@ def test_damage_that_both_checksums_miss_never_crashes():
     assert refused > 100
 
 
+@pytest.mark.parametrize("is_there_memory", [True, False])
+def test_a_message_that_asks_for_more_memory_than_the_block_holds_is_damaged_unless_there_is_none(
+    is_there_memory, monkeypatch
+):
+    def refuse(*_):
+        raise pa.ArrowMemoryError("malloc failed")
+
+    def take(size):
+        return bytes(size) if is_there_memory else refuse()
+
+    monkeypatch.setattr("icefloe.shuffle.blocks.pa.ipc.read_record_batch", refuse)
+    monkeypatch.setattr("icefloe.shuffle.blocks.bytearray", take, raising=False)
+    with pytest.raises(CorruptBlockError if is_there_memory else MemoryError):
+        decode_block(encode_block([small_batch()]), small_batch().schema, max_bytes=MAX_BYTES)
+
+
 @pytest.mark.parametrize("content", [b"x", b"\xff\xff\xff\xff\0\0\0\0", b"\xff\xff\xff\xff\xff\xff\xff\x7f", bytes(64)])
 def test_bytes_that_are_no_arrow_message_are_refused(content):
     block = b"".join(compress_block([content], content_bytes=len(content)))

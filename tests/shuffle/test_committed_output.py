@@ -1,7 +1,7 @@
 import pytest
 
 from icefloe.shuffle.blocks import block_schema
-from icefloe.shuffle.committed_output import partition_bytes, read_committed_output, read_committed_outputs
+from icefloe.shuffle.committed_output import read_committed_output, read_committed_outputs
 from icefloe.shuffle.map_output_record import CorruptMapOutputError, MapOutputRecord
 from shuffle.memory_store import MemoryStore
 from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
@@ -81,11 +81,3 @@ def test_whole_and_damaged_outputs_are_distinguished(store, record):
     whole, damaged = read_committed_outputs(store, [record, other], schema=SCHEMA, num_partitions=P)
     assert [output.record for output in whole] == [record]
     assert [error.map_id for error in damaged] == [1]
-
-
-def test_partition_bytes_add_up_over_the_outputs(store, record):
-    other = commit_rows(store, some_rows(9, num_partitions=P), num_partitions=P, map_id=1)
-    whole, _ = read_committed_outputs(store, [record, other], schema=SCHEMA, num_partitions=P)
-    total = partition_bytes(whole, P)
-    assert len(total) == P
-    assert total.sum() == record.data.size_bytes + other.data.size_bytes

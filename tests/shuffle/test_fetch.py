@@ -7,12 +7,11 @@ from hypothesis import strategies as st
 
 from icefloe.errors import TransientError
 from icefloe.shuffle.blocks import block_schema
-from icefloe.shuffle.committed_output import read_committed_outputs
-from icefloe.shuffle.extents import plan_extents
 from icefloe.shuffle.fetch import fetch_blocks, plan_fetch
 from icefloe.shuffle.map_output_record import CorruptMapOutputError
 from icefloe.shuffle.reduce_ranges import ReduceRange
 from shuffle.memory_store import MemoryStore
+from shuffle.planned_extents import planned_extents
 from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
 
 SCHEMA = block_schema(TABLE_SCHEMA)
@@ -25,10 +24,9 @@ def shuffled(store, *counts, start=0, stop=P):
         commit_rows(store, some_rows(rows, num_partitions=P, first_id=100 * i), num_partitions=P, map_id=i)
         for i, rows in enumerate(counts)
     ]
-    outputs, _ = read_committed_outputs(store, records, schema=SCHEMA, num_partitions=P)
-    bounds = [bound for bound in ((start, stop), (0, start), (stop, P)) if bound[0] < bound[1]]
+    bounds = [bound for bound in ((0, start), (start, stop), (stop, P)) if bound[0] < bound[1]]
     ranges = [ReduceRange(range_id=number, start=start, stop=stop) for number, (start, stop) in enumerate(bounds)]
-    return plan_extents(ranges, outputs)[0]
+    return planned_extents(store, records, ranges, table_schema=TABLE_SCHEMA, num_partitions=P)[start > 0]
 
 
 def fetch(store, extents, max_fetch_bytes=1 << 20):
@@ -73,15 +71,16 @@ def test_neighbouring_blocks_of_a_map_output_are_one_request():
 @given(st.integers(1, 20_000))
 def test_fetched_blocks_stay_within_the_limit_unless_one_block_exceeds_it(max_fetch_bytes):
     extents = shuffled(MemoryStore(), 60, 10, 60)
-    for window in plan_fetch(extents, max_fetch_bytes=max_fetch_bytes):
-        lengths = [length for each in window.extents for length in each.block_lengths[window.start : window.stop]]
-        assert sum(lengths) <= max_fetch_bytes or sum(length > 0 for length in lengths) == 1
+    windows = list(plan_fetch(extents, max_fetch_bytes=max_fetch_bytes))
+    for window in windows:
+        assert extents.blocks["length"][window].sum() <= max_fetch_bytes or len(window) == 1
+    assert sorted(place for window in windows for place in window.tolist()) == list(range(len(extents.blocks)))
 
 
 def test_every_damaged_byte_names_the_map_output_to_void():
     store = MemoryStore()
     extents = shuffled(store, 6, 12)
-    key = extents.extents[1].data_key
+    key = extents.files[1].data_key
     for position in range(len(store.objects[key])):
         store.flip(key, position)
         with pytest.raises(CorruptMapOutputError) as caught:
@@ -94,7 +93,7 @@ def test_every_damaged_byte_names_the_map_output_to_void():
 def test_every_truncation_names_the_map_output_to_void():
     store = MemoryStore()
     extents = shuffled(store, 6, 12)
-    key = extents.extents[1].data_key
+    key = extents.files[1].data_key
     whole = store.objects[key]
     for length in range(len(whole)):
         store.objects[key] = whole[:length]
@@ -105,7 +104,7 @@ def test_every_truncation_names_the_map_output_to_void():
 def test_a_data_file_that_is_gone_names_the_map_output_to_void():
     store = MemoryStore()
     extents = shuffled(store, 6)
-    del store.objects[extents.extents[0].data_key]
+    del store.objects[extents.files[0].data_key]
     with pytest.raises(CorruptMapOutputError, match="data is gone"):
         fetch(store, extents)
 
@@ -113,7 +112,7 @@ def test_a_data_file_that_is_gone_names_the_map_output_to_void():
 def test_swapped_data_files_of_one_size_are_detected():
     store = MemoryStore()
     extents = shuffled(store, 8, 8)
-    one, other = (each.data_key for each in extents.extents)
+    one, other = (each.data_key for each in extents.files)
     store.objects[one], store.objects[other] = store.objects[other], store.objects[one]
     with pytest.raises(CorruptMapOutputError):
         fetch(store, extents)
@@ -122,18 +121,19 @@ def test_swapped_data_files_of_one_size_are_detected():
 def test_the_block_of_another_partition_is_detected():
     store = MemoryStore()
     extents = shuffled(store, 50, stop=4)
-    [extent] = extents.extents
+    blocks = extents.blocks.copy()
+    blocks["offset"] += blocks["length"][0]
     with pytest.raises(CorruptMapOutputError, match="does not match its checksum"):
-        fetch(store, replace(extents, extents=(replace(extent, offset=extent.offset + extent.block_lengths[0]),)))
+        fetch(store, replace(extents, blocks=blocks))
 
 
 def test_a_block_with_other_rows_than_planned_is_detected():
     store = MemoryStore()
     extents = shuffled(store, 16)
-    [extent] = extents.extents
-    rows = (extent.block_rows[0] + 1, extent.block_rows[1] - 1, *extent.block_rows[2:])
+    blocks = extents.blocks.copy()
+    blocks["rows"][:2] += (1, -1)
     with pytest.raises(CorruptMapOutputError, match="has 2 rows, expected 3"):
-        fetch(store, replace(extents, extents=(replace(extent, block_rows=rows),)))
+        fetch(store, replace(extents, blocks=blocks))
 
 
 def test_a_store_that_does_not_answer_voids_nothing():

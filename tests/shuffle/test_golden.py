@@ -3,7 +3,9 @@
 import json
 import struct
 import zlib
+from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import lz4.frame
@@ -13,11 +15,12 @@ import pytest
 from icefloe.documents import dump_document
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.coalesce import coalesce
-from icefloe.shuffle.committed_output import partition_bytes, read_committed_output
-from icefloe.shuffle.extents import plan_extents
+from icefloe.shuffle.collected_blocks import CollectedBlocks
+from icefloe.shuffle.committed_output import read_committed_output
 from icefloe.shuffle.map_output_log import MapOutputLog
 from icefloe.shuffle.map_output_record import MapOutputRecord
 from icefloe.shuffle.reduce_ranges import CoalescePlan
+from icefloe.shuffle.stored_extents import store_extents
 from shuffle.memory_store import MemoryStore
 from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
 
@@ -28,9 +31,9 @@ NAMES = [
     "0.0.a.index",
     "0.0.a.statistics",
     "0.0.void",
-    "extents-0.json",
-    "extents-1.json",
+    "0.extents",
     "ranges.json",
+    "voids.json",
 ]
 P = 8
 
@@ -50,10 +53,11 @@ def written():
     store = MemoryStore()
     record = commit_rows(store, golden_rows(), num_partitions=P, attempt="a")
     output = read_committed_output(store, record, schema=block_schema(TABLE_SCHEMA), num_partitions=P)
-    ranges = coalesce(partition_bytes([output], P), target_size_bytes=850, min_ranges=1, min_range_bytes=1)
-    store.put("ranges.json", dump_document(CoalescePlan(num_partitions=P, target_size_bytes=850, ranges=ranges)))
-    for extents in plan_extents(ranges, [output]):
-        store.put(f"extents-{extents.range_id}.json", dump_document(extents))
+    with CollectedBlocks(P) as collected:
+        collected.add(output)
+        ranges = coalesce(collected.partition_bytes, target_size_bytes=850, min_ranges=1, min_range_bytes=1)
+        store.put("ranges.json", dump_document(CoalescePlan(num_partitions=P, target_size_bytes=850, ranges=ranges)))
+        store_extents(store, "0.extents", collected.extents(ranges), collected.files)
     MapOutputLog(store).void(0, 0, "the reason")
     return store.objects
 
@@ -117,6 +121,43 @@ def test_the_commit_record_reads_as_documented():
         assert (record[name]["size_bytes"], record[name]["crc32"]) == (len(content), zlib.crc32(content))
     claimed = record.pop("crc32")
     assert claimed == zlib.crc32(json.dumps(record, sort_keys=True, separators=(",", ":")).encode())
+
+
+def test_the_extents_read_as_documented():
+    data = golden("0.extents")
+    magic, version, ranges, files, names_bytes, key_bytes = struct.unpack_from(">4sIIIII", data)
+    assert (magic, version, files, key_bytes) == (b"IFEX", 2, 1, 0)
+    assert struct.unpack_from(">I", data, 24) == (zlib.crc32(data[:24]),)
+    planned = json.loads(golden("ranges.json"))["ranges"]
+    directory = list(struct.iter_unpack(">IIIQQQ", data[28 : 28 + 36 * ranges]))
+    assert [entry[:2] for entry in directory] == [(each["start"], each["stop"]) for each in planned]
+    record = json.loads(golden("0.0"))
+    files_at, names_at = 28 + 36 * ranges, 28 + 36 * ranges + 28
+    assert struct.unpack_from(">IIIQQ", data, files_at) == (
+        0, 0, names_bytes, record["data"]["size_bytes"], record["largest_block_bytes"]
+    )  # fmt: skip
+    assert data[names_at : names_at + names_bytes].decode() == record["data"]["key"]
+    sections_at = names_at + names_bytes + 4
+    assert struct.unpack_from(">I", data, sections_at - 4) == (zlib.crc32(data[28 : sections_at - 4]),)
+    blocks = []
+    for (start, stop, crc32, offset, length, rows), sections in ((each, data[sections_at:]) for each in directory):
+        section = sections[offset : offset + length]
+        assert zlib.crc32(section) == crc32
+        ordinals, pieces, count, width = struct.unpack_from(">IIII", section)
+        assert (pieces, width) == (1, 4)
+        sums = list(struct.iter_unpack(">iqqQQ", section[16 : 16 + 36 * ordinals]))
+        assert sum(each[1] for each in sums) == rows
+        output, piece_blocks, piece_offset = struct.unpack_from(">IIQ", section, 16 + 36 * ordinals)
+        assert (output, piece_blocks, piece_offset) == (0, count, offsets()[start])
+        blocks += (found := list(struct.iter_unpack(">IIII", section[32 + 36 * ordinals :])))
+        assert all(start <= reduce_id < stop for reduce_id, *_ in found)
+    data_file, counts = golden("0.0.a.data"), Counter(golden_rows().reduce_ids.tolist())
+    expected = [
+        (number, zlib.crc32(data_file[first:last]), last - first, counts[number])
+        for number, (first, last) in enumerate(pairwise(offsets()))
+        if first < last
+    ]
+    assert blocks == expected
 
 
 def test_a_record_of_a_release_that_did_not_count_what_was_decoded_is_read():

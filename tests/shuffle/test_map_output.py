@@ -13,7 +13,6 @@ from icefloe.changes.row_hash.row_hashes import row_hashes
 from icefloe.errors import TransientError
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.committed_output import read_committed_output
-from icefloe.shuffle.extents import plan_extents
 from icefloe.shuffle.fetch import fetch_blocks
 from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts, new_attempt
 from icefloe.shuffle.map_output_log import MapOutputLog
@@ -22,6 +21,7 @@ from icefloe.shuffle.reduce_ids import reduce_ids
 from icefloe.shuffle.reduce_ranges import ReduceRange
 from icefloe.storage.location import open_store
 from shuffle.memory_store import MemoryStore
+from shuffle.planned_extents import planned_extents
 from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows, write_map_output
 
 SCHEMA = block_schema(TABLE_SCHEMA)
@@ -29,8 +29,8 @@ SCHEMA = block_schema(TABLE_SCHEMA)
 
 def partitions_of(store, record, num_partitions):
     """The rows of each reduce partition, as a reader gets them."""
-    output = read_committed_output(store, record, schema=SCHEMA, num_partitions=num_partitions)
-    [extents] = plan_extents([ReduceRange(range_id=0, start=0, stop=num_partitions)], [output])
+    whole = ReduceRange(range_id=0, start=0, stop=num_partitions)
+    [extents] = planned_extents(store, [record], [whole], table_schema=TABLE_SCHEMA, num_partitions=num_partitions)
     blocks = fetch_blocks(store, extents, SCHEMA, max_fetch_bytes=1 << 20)
     return {block.reduce_id: pa.Table.from_batches(block.batches).to_pylist() for block in blocks}
 

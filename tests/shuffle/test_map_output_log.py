@@ -60,6 +60,31 @@ def test_a_zombie_of_a_void_generation_commits_the_open_one(log):
     assert log.commit(record("zombie")).generation == 1
 
 
+def test_a_record_that_is_created_under_a_void_does_not_count(log, store):
+    log.commit(record("a"))
+    log.void(0, 0, "damaged")
+    store.delete(["0.0"])
+    assert log.commit(record("zombie")).generation == 1
+    assert log.current(0).record.attempt == "zombie"
+
+
+def test_a_void_is_announced_before_it_is_created(log, store):
+    log.commit(record("a"))
+    store.requests.clear()
+    log.void(0, 0, "damaged")
+    assert store.requests == [("create", "voids.json"), ("create", "0.0.void")]
+
+
+def test_a_void_of_a_release_that_announced_none_is_found_once_its_output_is_voided_again(log, store):
+    log.commit(record("a"))
+    log.void(0, 0, "damaged")
+    log.commit(record("b", generation=1))
+    store.delete(["voids.json"])
+    assert log.current(0).record.attempt == "a"
+    log.void(0, 0, "found damaged once more")
+    assert log.current(0).record.attempt == "b"
+
+
 def test_a_zombie_adopts_the_generation_that_counts(log):
     log.commit(record("a"))
     log.void(0, 0, "damaged")
@@ -106,5 +131,8 @@ def test_exactly_the_planned_maps_are_read_in_their_order(log, store):
     for map_id in range(5):
         log.commit(record("a", map_id=map_id))
     store.requests.clear()
+    looks = []
+    store.size = lambda key: looks.append(key)
     assert [each.map_id for each in log.records([3, 1])] == [3, 1]
     assert sorted(store.requests) == [("get", "1.0"), ("get", "3.0")]
+    assert looks == ["voids.json"]

@@ -13,6 +13,7 @@ from simulation.upkeep import (
     abandon_now_and_then,
     clean_now_and_then,
     expire_now_and_then,
+    roll_back_now_and_then,
     sweep_now_and_then,
     write_table,
 )
@@ -43,6 +44,8 @@ def act_of(name: str, stage: Stage, random: Random) -> Callable[[Actor], object]
             return partial(clean_now_and_then, stage, random)
         case "expirer":
             return partial(expire_now_and_then, stage)
+        case "restorer":
+            return partial(roll_back_now_and_then, stage, random)
         case "mover":
             return partial(move_cursor_now_and_then, stage, random)
         case "writer":

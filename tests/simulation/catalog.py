@@ -1,8 +1,4 @@
-"""A catalog in memory: commits of branches and tags, and an expiry that removes all snapshots that none of them holds.
-
-Used by pipelines with ``pin: true`` only. Manifests and data files stay: a snapshot that expired is gone from the
-metadata, and whoever needs it finds a gap.
-"""
+"""A catalog in memory: the table as commits, rollbacks and expiries have left it, and commits of branches and tags."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -14,14 +10,15 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRef
+from pyiceberg.table.snapshots import SnapshotLogEntry
 from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
 
 from icefloe.iceberg.catalog import table_refs
 from simulation.store import Process
-from simulation.table import TableStates, table_states
+from simulation.table import Heads, TableStates, table_states, version_of
 from simulation.world import World
 
-__all__ = ["expire_snapshots", "present_table", "with_catalog"]
+__all__ = ["metadata_of", "present_table", "with_catalog"]
 
 Answer = TypeVar("Answer")
 Refs = tuple[tuple[str, SnapshotRef], ...]
@@ -30,29 +27,9 @@ Refs = tuple[tuple[str, SnapshotRef], ...]
 def present_table(states: TableStates, process: Process) -> Table:
     """The table as the catalog has it now, for one process."""
     world = process.world
-    table = states.tables[world.commits]
+    empty, location = states.empty, version_of(tuple(world.heads)).location
     catalog = cast("Catalog", _Catalog(process))
-    return Table(table.name(), _metadata(world), table.metadata_location, table.io, catalog)
-
-
-def expire_snapshots(process: Process) -> None:
-    """Removes what no branch or tag points to, as PyIceberg does.
-
-    Snapshots after the last look of the pipeline stay: nobody has promised to keep those.
-    """
-    world = process.world
-
-    def expire() -> None:
-        snapshots = {each.snapshot_id: each for each in _metadata(world).snapshots}
-        held = {ref.snapshot_id for ref in _metadata(world).refs.values()}
-        for ref in [ref for ref in world.refs.values() if ref.snapshot_ref_type == "branch"]:
-            seen = snapshots.get(ref.snapshot_id)
-            while seen is not None:
-                if seen.snapshot_id not in held:
-                    world.expire(seen.snapshot_id)
-                seen = snapshots.get(seen.parent_snapshot_id or 0)
-
-    process.do("expire", "table", expire)
+    return Table(empty.name(), metadata_of(world), location, empty.io, catalog)
 
 
 @contextmanager
@@ -93,7 +70,7 @@ class _Catalog:
         world = self._process.world
 
         def commit() -> CommitTableResponse:
-            metadata = _metadata(world)
+            metadata = metadata_of(world)
             for requirement in requirements:
                 requirement.validate(metadata)
             changed = update_table_metadata(metadata, updates)
@@ -106,17 +83,23 @@ class _Catalog:
         """Called by PyIceberg after a commit; this catalog has no old metadata."""
 
 
-def _metadata(world: World) -> TableMetadata:
-    return _metadata_of(world.commits, tuple(sorted(world.refs.items())), frozenset(world.expired))
+def metadata_of(world: World) -> TableMetadata:
+    """The table's metadata as they are now."""
+    return _metadata_of(tuple(world.heads), tuple(sorted(world.refs.items())), frozenset(world.expired))
 
 
 @lru_cache(maxsize=5_000)
-def _metadata_of(commits: int, refs: Refs, expired: frozenset[int]) -> TableMetadata:
-    metadata = table_states().tables[commits].metadata
-    if not refs:
+def _metadata_of(heads: Heads, refs: Refs, expired: frozenset[int]) -> TableMetadata:
+    metadata = version_of(heads).metadata
+    if not refs and not expired:
         return metadata
+    moves: list[SnapshotLogEntry] = []
+    for move in metadata.snapshot_log:
+        # As Iceberg does: what was before a snapshot that expired is forgotten with it.
+        moves = [] if move.snapshot_id in expired else [*moves, move]
     changes: dict[str, Any] = {
         "refs": {**metadata.refs, **dict(refs)},
+        "snapshot_log": moves,
         "snapshots": [each for each in metadata.snapshots if each.snapshot_id not in expired],
     }
     return metadata.model_copy(update=changes)

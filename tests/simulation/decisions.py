@@ -56,13 +56,21 @@ Decision = Switch | Fault
 class Decisions:
     """Says what happens at a place; by itself nothing does."""
 
-    def at(self, actor: str, operation: int, others: Sequence[str]) -> Decision | None:  # noqa: ARG002 - for subclasses
+    def at(
+        self,
+        actor: str,  # noqa: ARG002 - for subclasses
+        operation: int,  # noqa: ARG002
+        others: Sequence[str],  # noqa: ARG002
+        *,
+        is_outward: bool = False,  # noqa: ARG002
+    ) -> Decision | None:
         """The decision at an operation of an actor, or at its `END`.
 
         Args:
             actor: name of the actor.
             operation: number of the operation.
             others: names of the other actors that have not ended.
+            is_outward: True if others see the operation outside of icefloe's own folders.
         """
         return None
 
@@ -75,6 +83,7 @@ class Drawn(Decisions):
         random: source of the decisions.
         switches: share of the operations at which an actor is stopped.
         faults: share of the operations that a fault strikes.
+        asleep: actors that are stopped until all others have ended or sleep too, as a zombie is.
     """
 
     random: Random
@@ -82,15 +91,21 @@ class Drawn(Decisions):
     faults: float
     most_faults: int
     taken: dict[Place, Decision] = field(default_factory=dict)
+    asleep: set[str] = field(default_factory=set)
 
-    def at(self, actor: str, operation: int, others: Sequence[str]) -> Decision | None:
+    def at(self, actor: str, operation: int, others: Sequence[str], *, is_outward: bool = False) -> Decision | None:
         """See `Decisions`."""
+        self.asleep.discard(actor)
         drawn = self.random.random()
         decision: Decision | None = None
-        # A run that is stopped as it begins comes back with an old view of everything.
-        switches = _EARLY * self.switches if operation <= _EARLY else self.switches
+        # A run that is stopped as it begins comes back with an old view of everything. A run that delivers has few
+        # operations, and each of them matters.
+        switches = _OFTEN * self.switches if operation <= _EARLY or is_outward else self.switches
         if others and (drawn < switches or operation == END):
-            decision = Switch(self.random.choice(others))
+            awake = [other for other in others if other not in self.asleep]
+            decision = Switch(self.random.choice(awake or others))
+            if awake and self.random.random() < (_SLEEPING if is_outward else _SLEEPING / 4):
+                self.asleep.add(actor)
         elif operation != END and 1 - drawn < self.faults and self.most_faults:
             self.most_faults -= 1
             decision = self.random.choice(_FAULTS)
@@ -100,6 +115,8 @@ class Drawn(Decisions):
 
 
 _EARLY: Final = 4
+_OFTEN: Final = 4
+_SLEEPING: Final = 0.4
 _FAULTS: Final = (*Fault, Fault.DAMAGED, Fault.DAMAGED)
 
 
@@ -109,7 +126,14 @@ class Remembered(Decisions):
 
     taken: Mapping[Place, Decision]
 
-    def at(self, actor: str, operation: int, others: Sequence[str]) -> Decision | None:
+    def at(
+        self,
+        actor: str,
+        operation: int,
+        others: Sequence[str],
+        *,
+        is_outward: bool = False,  # noqa: ARG002 - it has had its effect
+    ) -> Decision | None:
         """See `Decisions`."""
         decision = self.taken.get((actor, operation))
         return None if isinstance(decision, Switch) and decision.to not in others else decision

@@ -4,7 +4,7 @@ import hashlib
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -12,15 +12,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from icefloe.batch.commit.report import load_report
 from icefloe.changes.row_hash.row_hashes import row_hashes
-from simulation.promises import MOVES, SHUFFLE, TRIAL, BrokenPromiseError, Places
+from icefloe.checkpoint.log import Checkpoint
+from simulation.cursor_path import MOVES, UNDELIVERED
+from simulation.promises import SHUFFLE, TRIAL, BrokenPromiseError, Places
 from simulation.scenario import NAMESAKE, PIPELINE
 from simulation.table import TableStates
 from support.spark.row_counts import Row, difference, weights_of
 
-__all__ = ["require_delivered", "require_nothing_late", "require_nothing_left"]
+__all__ = ["cursor_of", "require_delivered", "require_nothing_late", "require_nothing_left", "require_reports"]
 
-_OF_A_BATCH: Final = re.compile(rf"storage/shuffle/{PIPELINE}/[^/]+/[^/]+/")
+_OF_A_BATCH: Final = re.compile(rf"storage/shuffle/{PIPELINE}/([^/]+)/([^/]+)/")
 _OURS: Final = 5
 _SIGNS: Final = {"INSERT": 1, "UPDATE_AFTER": 1, "DELETE": -1, "UPDATE_BEFORE": -1}
 
@@ -47,11 +50,13 @@ def require_delivered(places: Places, states: TableStates, backfill: str, *, is_
         after, up_to = _id(commit["after_snapshot_id"]), _id(commit["up_to_snapshot_id"])
         delivered = _delivered(places, backfill, number, manifest)
         part = commit.get("load_part")
-        if commit["route"] in ("abandoned", *MOVES):
-            if delivered:
+        if commit["route"] in UNDELIVERED:
+            # A reset gives up a batch that is on its way to a sink.
+            if delivered and not places.delivers:
                 raise BrokenPromiseError(f"batch {number} is {commit['route']} and delivered {dict(delivered)}")
-            if commit["route"] in MOVES:
-                cursor, has_begun, loaded = up_to, commit["route"] != "reset", Counter()
+            # A reset of an open batch abandons it, and says that the next one begins anew.
+            if commit["route"] in MOVES or commit.get("is_beginning"):
+                cursor, has_begun, loaded = up_to, commit["route"] == "cursor_set", Counter()
             continue
         has_begun, is_first = True, not has_begun
         if part is not None:
@@ -68,6 +73,24 @@ def require_delivered(places: Places, states: TableStates, backfill: str, *, is_
     return cursor
 
 
+def require_reports(checkpoint: Checkpoint, commits: Sequence[Mapping[str, Any]]) -> None:
+    """Holds the reports to the commits: of two that end a batch at once, the report is that of the winner.
+
+    Raises:
+        BrokenPromiseError: a report says something else than the commit record.
+    """
+    for commit in commits:
+        report = load_report(checkpoint, commit["batch_number"])
+        if report.counts != commit["counts"] or report.up_to_snapshot_id != _id(commit["up_to_snapshot_id"]):
+            raise BrokenPromiseError(f"the report of batch {report.batch_number} is not of its commit: {report}")
+
+
+def cursor_of(places: Places) -> int | None:
+    """The snapshot up to which a pipeline has delivered."""
+    commits = places.commits("")
+    return _id(commits[-1]["up_to_snapshot_id"]) if commits else None
+
+
 def require_nothing_late(places: Places) -> None:
     """Holds runs that came too late to the promise that they take back what they wrote. It holds unless faults strike.
 
@@ -81,27 +104,37 @@ def require_nothing_late(places: Places) -> None:
             raise BrokenPromiseError(f"{key} is left of a batch that is over, and nobody takes it back")
 
 
-def require_nothing_left(places: Places) -> None:
+def require_nothing_left(places: Places, *, unfinished: Collection[tuple[str, int]] = ()) -> None:
     """Holds the store to the promise that nothing is left but what readers and the next run need.
+
+    Args:
+        places: the store.
+        unfinished: checkpoint and number of batches that nobody can finish, because their sink was taken over.
 
     Raises:
         BrokenPromiseError: there is more.
     """
-    left = [key for key in places.objects if _OF_A_BATCH.match(key) or _is_swept_trial(key)]
+    found = ((key, _OF_A_BATCH.match(key)) for key in places.objects)
+    left = [key for key, of in found if (of and (of[1], int(of[2])) not in unfinished) or _is_swept_trial(places, key)]
     left += _unnamed(places)
     if left:
         raise BrokenPromiseError(f"{len(left)} objects are left, the first: {left[0]}")
 
 
-def _is_swept_trial(key: str) -> bool:
-    # Of a checkpoint that is being begun: its few bytes stay, because a sweep lists no checkpoints.
-    return TRIAL.search(key) is not None and not key.startswith(("storage/checkpoints/", f"{NAMESAKE}/"))
+def _is_swept_trial(places: Places, key: str) -> bool:
+    # Of a checkpoint that is being begun: its few bytes stay, because a sweep lists no checkpoints. Of a path for
+    # changes that was tried and never claimed: it is no pipeline's, so no sweep may touch it.
+    match = TRIAL.search(key)
+    if match is None or key.startswith(("storage/checkpoints/", f"{NAMESAKE}/")):
+        return False
+    folder = key[: match.start()]
+    return folder.startswith("storage/") or f"{folder}/_icefloe.json" in places.objects
 
 
 def _unnamed(places: Places) -> Iterator[str]:
     for key in places.objects:
         folder, _, name = key.rpartition("/")
-        if key.startswith("changes/") and "/batch=" in key and name != "_manifest.json":
+        if key.startswith(places.changes) and "/batch=" in key and name != "_manifest.json":
             manifest = places.document(f"{folder}/_manifest.json")
             if manifest is None or all(name not in part["names"] for part in manifest["parts"]):
                 yield key
@@ -109,7 +142,7 @@ def _unnamed(places: Places) -> Iterator[str]:
 
 def _delivered(places: Places, backfill: str, number: int, manifest: dict[str, Any]) -> Counter[Row]:
     """The changes of a batch as signed counts of rows, after a proof that its sums are those of its files."""
-    folder = f"changes/{backfill and f'_{backfill}'}batch={number}"
+    folder = places.changes_of(backfill, number).removesuffix("/")
     weights: Counter[Row] = Counter()
     sums = 0
     for part in manifest["parts"]:

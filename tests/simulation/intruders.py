@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
+from simulation.cursor_path import UNDELIVERED
+from simulation.held import owner_of
 from simulation.promises import BrokenPromiseError, Places
 from simulation.scenario import NAMESAKE, Keys, pipeline_of
 from simulation.stage import Deployment, Stage
@@ -21,13 +23,17 @@ def intruders_among(keys: Keys, actors: Sequence[str], randoms: Mapping[str, Ran
     """The pipelines of a scenario that are there by mistake, by the names of their actors.
 
     A rival is another deployment of the same file. A namesake has a checkpoint of its own and the same sink, like a
-    pipeline that was removed and made again.
+    pipeline that was removed and made again. It may take an index over, but no path of files.
     """
     ours, found = deployment_of(keys, actors), {}
     if "rival" in actors:
         found["rival"] = replace(ours, owner="theirs", takes_over=randoms["rival"].random() < 0.5)
     if "namesake" in actors:
-        found["namesake"] = replace(ours, pipeline=pipeline_of((*keys, ("checkpoint", f"{ROOT}/{NAMESAKE}"))))
+        other = [("checkpoint", f"{ROOT}/{NAMESAKE}")]
+        if ours.pipeline.delivers:
+            other.append(("delivers", "aside"))
+        takes_over = ours.pipeline.delivers and randoms["namesake"].random() < 0.7
+        found["namesake"] = replace(ours, pipeline=pipeline_of((*keys, *other)), takes_over=takes_over)
     return found
 
 
@@ -41,13 +47,25 @@ def healed_deployment(stage: Stage, places: Places) -> Deployment:
     if namesake is None:
         return ours
     begun, claim = places.document(f"{NAMESAKE}/owners/0.json"), places.document("changes/_icefloe.json")
-    is_theirs = begun is not None and claim is not None and claim["owner"] == begun["checkpoint_id"]
+    owner = None if claim is None else claim["owner"]
+    if ours.pipeline.delivers:
+        owner = owner_of(stage.world.index)
+    is_theirs = begun is not None and owner == begun["checkpoint_id"]
     winner, loser = (namesake, ours) if is_theirs else (ours, namesake)
-    if checkpoint_of(loser, places).commits(""):
+    # An operator may move the cursor of a pipeline whose sink is another's: nothing is delivered by that.
+    delivered = [each for each in checkpoint_of(loser, places).commits("") if each["route"] not in UNDELIVERED]
+    if delivered and not namesake.takes_over:
         raise BrokenPromiseError("two pipelines have delivered to one sink")
     return winner
 
 
 def checkpoint_of(deployment: Deployment, places: Places) -> Places:
-    """The documents of the checkpoint of a pipeline."""
-    return replace(places, checkpoint=f"{deployment.pipeline.checkpoint_url.removeprefix(f'{ROOT}/')}/")
+    """The documents of the checkpoint of a pipeline, and its changes."""
+    pipeline = deployment.pipeline
+    return replace(
+        places,
+        checkpoint=f"{pipeline.checkpoint_url.removeprefix(f'{ROOT}/')}/",
+        changes=f"{str(pipeline.changes_folder.path).removeprefix(f'{ROOT}/')}/",
+        delivers=pipeline.delivers,
+        keeps=pipeline.keep_staged is None or not pipeline.delivers,
+    )

@@ -38,6 +38,7 @@ from icefloe.iceberg.table import FileIO
 from icefloe.sinks import files
 from icefloe.sinks.parquet_files import write_parquet_files
 from icefloe.storage import parallel
+from simulation.expiry import FILES
 
 __all__ = ["with_kept_work"]
 
@@ -46,7 +47,8 @@ Value = TypeVar("Value")
 _MOST_VALUES: Final = 20_000
 _MOST_DOCUMENTS: Final = 5_000
 """Many documents hold names of one schedule, which no other schedule needs."""
-_KEPT: Final[dict[Hashable, Any]] = {}
+_KEPT: Final[dict[Hashable, tuple[Any, frozenset[str]]]] = {}
+"""Values, and the files of the table that were read for them."""
 
 
 @contextmanager
@@ -59,12 +61,25 @@ def with_kept_work() -> Iterator[None]:
 
 
 def _kept(key: Hashable, make: Callable[[], Value]) -> Value:
-    """The value under a key, made if there is none; everything is forgotten when there are too many."""
-    if key not in _KEPT:
-        if len(_KEPT) >= _MOST_VALUES:
-            _KEPT.clear()
-        _KEPT[key] = make()
-    return _KEPT[key]
+    """The value under a key, made if there is none; everything is forgotten when there are too many.
+
+    It is made again if a file is gone that was read for it, so that its reader finds out.
+    """
+    if key in _KEPT:
+        value, files = _KEPT[key]
+        if files.isdisjoint(FILES.gone):
+            FILES.read[-1].update(files)
+            return value
+    if len(_KEPT) >= _MOST_VALUES:
+        _KEPT.clear()
+    FILES.read.append(set())
+    try:
+        value = make()
+    finally:
+        files = frozenset(FILES.read.pop())
+        FILES.read[-1].update(files)
+    _KEPT[key] = value, files
+    return value
 
 
 def _manifest_list(io: FileIO, location: str) -> list[dict[str, Any]]:
@@ -96,18 +111,19 @@ def _file_rows(task: MapTask, **options: Any) -> list[FileRows]:
 class _KeptCarryOver:
     """In place of a `CarryOver`: the rows that an equal one gave."""
 
-    def __init__(self, rows: Sequence[FileRows], reader: TableRowReader, *, memory_bytes: int) -> None:
-        self._rows, self._reader, self._memory_bytes = rows, reader, memory_bytes
+    def __init__(self, rows: Sequence[FileRows], reader: TableRowReader, **options: Any) -> None:
+        self._rows, self._reader, self._options = rows, reader, options
+        self.files_by_way: dict[str, int] = {}
 
     def _read(self) -> tuple[list[WeightedRows], ReadTally, int, object]:
-        carryover = CarryOver(self._rows, self._reader, memory_bytes=self._memory_bytes)
+        carryover = CarryOver(self._rows, self._reader, **self._options)
         changed = list(carryover.changed_rows())
         return changed, carryover.tally, carryover.decoded_bytes, (self._rows, self._reader.shape)
 
     def changed_rows(self) -> Iterator[WeightedRows]:
         """See `CarryOver`."""
         changed, self.tally, self.decoded_bytes, _ = _kept(
-            ("changed rows", id(self._rows), id(self._reader.shape), self._memory_bytes), self._read
+            ("changed rows", id(self._rows), id(self._reader.shape), repr(self._options)), self._read
         )
         self._reader.decoded.total = self.decoded_bytes
         yield from changed

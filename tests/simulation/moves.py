@@ -5,8 +5,9 @@ from random import Random
 from typing import Final
 
 from icefloe.batch.operations.cursor_move import BatchOpenError, complete_unfinished, make_move
-from icefloe.batch.operations.pipeline_reset import plan_reset
-from icefloe.batch.operations.set_cursor_move import plan_cursor_change
+from icefloe.batch.operations.pipeline_reset import PipelineReset, make_reset, plan_reset
+from icefloe.batch.operations.set_cursor_move import LoadPendingError, plan_cursor_change
+from icefloe.iceberg.history.history import UnknownSnapshotError
 from simulation.scheduler import Actor
 from simulation.stage import GivenUpError, Stage
 from simulation.store import Process
@@ -20,8 +21,7 @@ def move_cursor_now_and_then(stage: Stage, random: Random, actor: Actor) -> None
     """Resets the pipeline or sets its cursor, whatever its runs are doing."""
     for _ in range(_MOVES):
         stage.wait(actor)
-        ids = [each for each, place in stage.states.places.items() if 0 < place <= stage.world.commits]
-        snapshot_id = random.choice([None, *ids])
+        snapshot_id = random.choice([None, *reversed(stage.states.lineage(stage.world.heads[-1]))])
         try:
             stage.tried(actor, partial(_move, stage, snapshot_id))
         except GivenUpError:
@@ -34,7 +34,13 @@ def _move(stage: Stage, snapshot_id: int | None, process: Process) -> None:
     complete_unfinished(session)
     try:
         change = plan_reset(session) if snapshot_id is None else plan_cursor_change(session, snapshot_id)
-    except BatchOpenError:
+    except (BatchOpenError, LoadPendingError):
         return
-    if change is not None:
+    except UnknownSnapshotError:
+        if not stage.was_rolled_back:
+            raise
+        return
+    if isinstance(change, PipelineReset):
+        make_reset(session, change)
+    elif change is not None:
         make_move(session, change.offset)

@@ -2,25 +2,24 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from icefloe.batch.context.folder_marker import MARKER
+from simulation.cursor_path import MOVES, is_path
 from simulation.scenario import NAMESAKE, PIPELINE
 from simulation.table import TableStates
 from simulation.world import Change
 
-__all__ = ["CHECKPOINT", "MOVES", "SHUFFLE", "TRIAL", "BrokenPromiseError", "Places", "Promises"]
+__all__ = ["CHECKPOINT", "SHUFFLE", "TRIAL", "BrokenPromiseError", "Places", "Promises"]
 
-MOVES: Final = ("cursor_set", "reset")
-"""Ends of batches by which an operator moves the cursor to where it is to be."""
 CHECKPOINT: Final = f"storage/checkpoints/{PIPELINE}/"
 """Folder of the checkpoint of the pipeline."""
 _CHECKPOINT: Final = re.compile(rf"({CHECKPOINT}|{NAMESAKE}/)(backfills/[^/]+/)?(.+)")
 _NUMBERED: Final = re.compile(r"(owners|offsets|commits)/(\d+)\.json")
 SHUFFLE: Final = re.compile(rf"storage/shuffle/{PIPELINE}/([^/]+)/(\d+)/(.+)")
-_SINK: Final = re.compile(r"changes/(_backfills/[^/]+/)?batch=(\d+)/(.+)")
+_CHANGES: Final = re.compile(r"(.*?)(_backfills/[^/]+/)?batch=(\d+)/(.+)")
 TRIAL: Final = re.compile(r"/(_probe-|_clock\.probes/)")
 _ATTEMPT: Final = re.compile(r"(\d+)\.(\d+)\.([0-9a-f]{32})\.(?:data|index|statistics)")
 _OF_A_RUN: Final = re.compile(r"(phases|errors)/.+")
@@ -37,10 +36,16 @@ class Places:
     Attributes:
         objects: content by key.
         checkpoint: folder of the checkpoint.
+        changes: folder of the changes, at the sink or on their way to it.
+        delivers: True if they are on their way to it.
+        keeps: True if they stay once they have arrived.
     """
 
     objects: dict[str, bytes]
     checkpoint: str = CHECKPOINT
+    changes: str = "changes/"
+    delivers: bool = False
+    keeps: bool = True
 
     def document(self, key: str) -> dict[str, Any] | None:
         """The JSON under a key; None if there is none."""
@@ -63,7 +68,16 @@ class Places:
 
     def manifest(self, backfill: str, number: int) -> dict[str, Any] | None:
         """The manifest of a batch; None if the batch is not whole."""
-        return self.document(f"changes/{backfill and f'_{backfill}'}batch={number}/_manifest.json")
+        return self.document(f"{self.changes_of(backfill, number)}_manifest.json")
+
+    def changes_of(self, backfill: str, number: int) -> str:
+        """Folder of the changes of a batch."""
+        return f"{self.changes}{backfill and f'_{backfill}'}batch={number}/"
+
+    def may_go(self, backfill: str, number: int) -> bool:
+        """True if the changes of a batch may be deleted: they have arrived, and so have those of the next batch."""
+        next_commit = f"{self.checkpoint}{backfill}commits/{number + 1}.json"
+        return not self.keeps and not backfill and next_commit in self.objects
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,15 +85,19 @@ class Promises:
     """Holds every change of the store to the promises.
 
     Attributes:
-        places: the store.
+        places: the places of the pipeline.
+        others: those of the pipelines that share something with it by mistake.
         states: of the table.
+        heads: see `World`.
         open: batches that are open, as (checkpoint id, number), with the backfill that they are of.
         damaged: number of files that are damaged, or look so in a listing: their tasks may deliver again.
         may_take_over: names of actors whose runs make the checkpoint their own.
     """
 
     places: Places
+    others: Sequence[Places] = ()
     states: TableStates
+    heads: Sequence[int]
     open: dict[tuple[str, int], str] = field(default_factory=dict)
     damaged: int = 0
     may_take_over: frozenset[str] = frozenset()
@@ -97,8 +115,9 @@ class Promises:
         elif (match := SHUFFLE.fullmatch(key)) is not None:
             if (match[1], int(match[2])) in self.open:
                 self._open_batch_changed(change, match[3])
-        elif (match := _SINK.fullmatch(key)) is not None:
-            self._sink_changed(change, (match[1] or "").removeprefix("_"), int(match[2]), match[3])
+        elif (match := _CHANGES.fullmatch(key)) is not None:
+            places = next(each for each in (self.places, *self.others) if each.changes == match[1])
+            self._sink_changed(places, change, (match[2] or "").removeprefix("_"), int(match[3]), match[4])
         elif change.before is not None and change.after != change.before and not key.endswith(f"/{MARKER}"):
             raise BrokenPromiseError(f"{change.by} changed {key}, which is written once")
 
@@ -109,6 +128,9 @@ class Promises:
             spec = {} if offset is None else offset["spec"]
             if str(snapshot_id) in (spec.get("after_snapshot_id"), spec.get("up_to_snapshot_id")):
                 raise BrokenPromiseError(f"snapshot {snapshot_id} of the open batch {number} was not kept")
+
+    def indexed(self, name: str, by: str) -> None:
+        """See `Watcher`."""
 
     def misled(self) -> None:
         """See `Watcher`."""
@@ -161,13 +183,14 @@ class Promises:
             if before is None:
                 raise BrokenPromiseError(f"{change.by} committed {change.key} before the batch before it")
             if move is None:
-                self._require_goes_on(change, record, before)
+                self._require_goes_on(change, record, self._commits_before(checkpoint, number))
 
     def _require_whole(self, change: Change, backfill: str, number: int, record: dict[str, Any]) -> None:
         """The batch is whole at the sink, whose path belongs to its checkpoint."""
-        if self.places.manifest(backfill, number) is None:
+        places = next(each for each in (self.places, *self.others) if change.key.startswith(each.checkpoint))
+        if places.manifest(backfill, number) is None:
             raise BrokenPromiseError(f"{change.by} committed {change.key}, and the batch has no manifest")
-        claim = self.places.document(f"changes/{backfill and f'_{backfill}'}_icefloe.json")
+        claim = places.document(f"{places.changes}{backfill and f'_{backfill}'}_icefloe.json")
         if claim is None or claim["owner"] != record["checkpoint_id"]:
             raise BrokenPromiseError(f"{change.by} committed {change.key} at a path of another checkpoint")
 
@@ -177,17 +200,27 @@ class Promises:
         move = None if offset is None else offset.get("move")
         return None if move is None else str(move["outcome"])
 
-    def _require_goes_on(self, change: Change, record: dict[str, Any], before: dict[str, Any]) -> None:
-        if not record.get("load_part") and record["after_snapshot_id"] != before["up_to_snapshot_id"]:
+    def _commits_before(self, checkpoint: str, number: int) -> list[dict[str, Any]]:
+        documents = (self.places.document(f"{checkpoint}commits/{each}.json") for each in range(number))
+        return [document for document in documents if document is not None]
+
+    def _require_goes_on(self, change: Change, record: dict[str, Any], commits: Sequence[dict[str, Any]]) -> None:
+        before = commits[-1]
+        if record.get("is_beginning") and not before.get("is_beginning"):
+            self._require_half_delivered(change, record)
+        elif not record.get("load_part") and record["after_snapshot_id"] != before["up_to_snapshot_id"]:
             raise BrokenPromiseError(
                 f"{change.key} begins after {record['after_snapshot_id']}, the batch before it ended at "
                 f"{before['up_to_snapshot_id']}"
             )
-        if self._place(record["up_to_snapshot_id"]) < self._place(before["up_to_snapshot_id"]):
+        if not is_path(self.states, self.heads, [*commits, record]):
             raise BrokenPromiseError(f"{change.key} moves the cursor backwards")
 
-    def _place(self, snapshot_id: str | None) -> int:
-        return self.states.places[None if snapshot_id is None else int(snapshot_id)]
+    def _require_half_delivered(self, change: Change, record: dict[str, Any]) -> None:
+        """Only a batch that is proven, and of which a sink may hold a part, ends at the beginning."""
+        manifest = self.places.manifest("", record["batch_number"])
+        if not self.places.delivers or manifest is None or manifest["batch"]["up_to_snapshot_id"] is None:
+            raise BrokenPromiseError(f"{change.key} lets the pipeline begin again, and was not half delivered")
 
     def _open_batch_changed(self, change: Change, name: str) -> None:
         """Nothing goes that the rerun of an open batch needs, and nothing changes that a task has relied on."""
@@ -204,14 +237,18 @@ class Promises:
         verb = "deleted" if change.after is None else "changed"
         raise BrokenPromiseError(f"{change.by} {verb} {change.key} of an open batch")
 
-    def _sink_changed(self, change: Change, backfill: str, number: int, name: str) -> None:
-        """A reader who found the manifest finds the files that it names, for ever."""
+    def _sink_changed(self, places: Places, change: Change, backfill: str, number: int, name: str) -> None:
+        """A reader who found the manifest finds the files that it names, for ever or until they have arrived."""
+        if change.after is None and places.may_go(backfill, number):
+            return
         if name == "_manifest.json":
             if change.before is not None:
                 raise BrokenPromiseError(f"{change.by} changed the manifest {change.key}")
-            self._require_parts(change, json.loads(change.after or b""))
+            # A process that slept since its batch arrived may say once more what it was: the next cleanup takes it.
+            if not places.may_go(backfill, number):
+                self._require_parts(change, json.loads(change.after or b""))
             return
-        manifest = self.places.manifest(backfill, number)
+        manifest = places.manifest(backfill, number)
         if manifest is None or change.before is None or change.after == change.before:
             return
         if any(name in part["names"] for part in manifest["parts"]):

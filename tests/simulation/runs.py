@@ -13,13 +13,14 @@ from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.plan.open_and_plan import OpenedBatch, open_and_plan
 from icefloe.batch.run.phases import run_phase
 from icefloe.batch.run.run_coalesce import run_coalesce
-from icefloe.flow import ROUTE_TASKS, FlowTask, phase_of
+from icefloe.flow import FlowTask, batch_tasks, phase_of
+from icefloe.iceberg.history.history import NotAnAncestorError, UnknownSnapshotError
 from simulation.scheduler import Actor
 from simulation.stage import Begun, GivenUpError, Stage
 from simulation.store import Process
 from support.pipelines.workshop import InOrder
 
-__all__ = ["Delivery", "backfill", "repeat_tasks", "run"]
+__all__ = ["Delivery", "backfill", "repeat_tasks", "run", "run_backfill"]
 
 _CORES: Final = 2
 
@@ -51,9 +52,15 @@ class Delivery:
     actor: Actor
     begun: Begun
 
+    @property
+    def tasks(self) -> list[FlowTask]:
+        """The tasks of the route, one after another."""
+        route, delivers = self.begun.route, bool(self.begun.reference.settings.delivery)
+        return [task for task in batch_tasks(route, delivers=delivers) if task is not FlowTask.NOTHING_TO_DO]
+
     def deliver(self, *, first: int = 0) -> None:
         """Runs the tasks of the route from the first one on, then commit and cleanup."""
-        tasks = [task for task in ROUTE_TASKS[self.begun.route] if task is not FlowTask.NOTHING_TO_DO]
+        tasks = self.tasks
         try:
             for number, task in enumerate(tasks[first:], first):
                 self._note(number)
@@ -93,13 +100,16 @@ class Delivery:
 
 
 def repeat_tasks(stage: Stage, random: Random, actor: Actor) -> None:
-    """Airflow lost sight of a task, or somebody cleared it: its batch goes on from there too."""
+    """Airflow lost sight of a task, or somebody cleared it or marked it as done: its batch goes on from there too."""
     for _ in range(2):
         stage.wait(actor)
         if stage.begun:
             begun = random.choice(list(stage.begun.values()))
+            delivery = Delivery(stage=stage, actor=actor, begun=begun)
+            # Somebody may mark the delivery as done, so that the commit comes first.
+            is_delivering = delivery.tasks[begun.tasks : begun.tasks + 1] == [FlowTask.DELIVER]
             try:
-                Delivery(stage=stage, actor=actor, begun=begun).deliver(first=random.randint(0, begun.tasks))
+                delivery.deliver(first=random.randint(0, begun.tasks + is_delivering))
             except GivenUpError:
                 return
 
@@ -107,7 +117,18 @@ def repeat_tasks(stage: Stage, random: Random, actor: Actor) -> None:
 def backfill(stage: Stage, random: Random, actor: Actor) -> None:
     """A backfill of any range; a second one is of the same range, as if Airflow had lost sight of the first."""
     if not stage.backfills:
-        ids = [each for each, place in stage.states.places.items() if place <= stage.world.commits]
+        ids = [None, *reversed(stage.states.lineage(stage.world.heads[-1]))]
         after, up_to = sorted(random.sample(range(len(ids)), 2))
         stage.backfills.append(RangeRequest(after_snapshot_id=ids[after], up_to_snapshot_id=ids[up_to]))
-    run(stage, actor, batches=1, request=stage.backfills[0])
+    run_backfill(stage, actor, stage.backfills[0], batches=1)
+
+
+def run_backfill(stage: Stage, actor: Actor, request: RangeRequest, *, batches: int) -> bool:
+    """Delivers a backfill; True if nothing of it is left to do."""
+    try:
+        return run(stage, actor, batches=batches, request=request)
+    except (NotAnAncestorError, UnknownSnapshotError):
+        # Refused for good, and rightly so: the table no longer has that range.
+        if not stage.was_rolled_back:
+            raise
+        return True

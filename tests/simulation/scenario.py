@@ -1,5 +1,6 @@
 """Scenarios: what a seed makes of the table, the pipeline and the actors."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
@@ -21,10 +22,19 @@ Keys = tuple[tuple[str, Any], ...]
 
 _ACTORS: Final = {
     "second": 0.8, "zombie": 0.5, "backfill": 0.15, "cleaner": 0.3, "sweeper": 0.25, "operator": 0.3, "mover": 0.25,
-    "rival": 0.12, "namesake": 0.12,
+    "rival": 0.12, "namesake": 0.12, "restorer": 0.2,
 }  # fmt: skip
 """Actors besides the first run, with the share of scenarios that have them."""
-_WITH_PINS: Final = frozenset(["second", "zombie", "cleaner", "sweeper", "operator"])
+_DELIVERING: Final = 0.4
+"""Share of the pipelines that deliver to an index."""
+_SINKS: Final[Mapping[str | None, Mapping[str, Any]]] = {
+    None: {"sink": {"type": "files", "path": f"{ROOT}/changes"}},
+    "staged": {"sink": {"type": "index"}},
+    "kept": {"sink": {"type": "index"}, "changelog": {"path": f"{ROOT}/changes"}},
+    "aside": {"sink": {"type": "index"}, "changelog": {"path": f"{ROOT}/{NAMESAKE}-changes"}},
+}
+"""Where changes go, by the key ``delivers`` of a scenario."""
+_WITH_EXPIRY: Final = frozenset(["second", "zombie", "cleaner", "sweeper", "operator", "restorer"])
 """Actors that need no snapshot before the cursor."""
 
 
@@ -36,7 +46,7 @@ class Scenario:
         delivered_commits: number of commits that were delivered before.
         first_commits: number of commits that the table has at first.
         later_commits: number of commits that follow while the actors are at work.
-        keys: keys of the pipeline file, besides those that are always the same.
+        keys: keys of the pipeline file, besides those that are always the same. ``delivers`` stands for some of them.
         actors: names of the actors in the order in which they begin.
         switches: share of the operations at which an actor is stopped.
         faults: share of the operations that a fault strikes.
@@ -69,12 +79,20 @@ class Scenario:
         if random.random() < 0.15:
             keys.append(("on_gap", "reload"))
         others = [name for name, share in _ACTORS.items() if random.random() < share]
+        if random.random() < _DELIVERING:
+            keys.append(("delivers", random.choice(("staged", "staged", "kept"))))
+            keys += [("changes", "upsert")] if random.random() < 0.15 and dict(keys).get("changes") is None else []
+            if random.random() < 0.6:
+                # A delivery that comes too late needs a batch behind its own.
+                first = delivered + 2
+                keys = [each if each[0] != "max_steps_per_batch" else (each[0], 1) for each in keys]
         if "backfill" in others and random.random() < 0.5:
             others.append("backfill again")
-        if random.random() < 0.15:
+        if random.random() < 0.25:
             # A gap may only come from pins: whoever asks for older snapshots finds that they expired, and rightly so.
-            keys = [*(each for each in keys if each[0] != "on_gap"), ("pin", True)]
-            others = [*(name for name in others if name in _WITH_PINS), "expirer"]
+            keys = [each for each in keys if each[0] != "on_gap"]
+            keys += [("pin", True)] if random.random() < 0.6 else []
+            others = [*(name for name in others if name in _WITH_EXPIRY), "expirer"]
         actors = ["first", *others, *(["writer"] if later else [])]
         random.shuffle(actors)
         return cls(
@@ -92,6 +110,8 @@ class Scenario:
 @lru_cache(maxsize=256)
 def pipeline_of(keys: Keys) -> Pipeline:
     """The pipeline of a scenario. It names no variables, so that it need not be expanded, which takes milliseconds."""
+    drawn = dict(keys)
+    sink = _SINKS[drawn.pop("delivers", None)]
     text = yaml.safe_dump(
         {
             "version": 1,
@@ -102,8 +122,8 @@ def pipeline_of(keys: Keys) -> Pipeline:
             "storage": f"{ROOT}/storage",
             "engine": "local",
             "shuffle": {"partitions": 3, "map_task_bytes": 5000, "target_size_bytes": 1},
-            "sink": {"type": "files", "path": f"{ROOT}/changes"},
-            **dict(keys),
+            **sink,
+            **drawn,
         }
     )
     return Pipeline.of(parse_yaml(text, path=f"{PIPELINE}.yaml"))

@@ -83,7 +83,7 @@ class Scheduler:
         """From now on nothing happens but what the actors do."""
         self._decisions = Decisions()
 
-    def yield_at(self, actor: Actor) -> object:
+    def yield_at(self, actor: Actor, *, is_outward: bool = False) -> object:
         """Called by an actor before each of its operations; returns the fault that is to strike it, if any.
 
         Other actors may have gone on, for any number of operations, when this returns.
@@ -94,7 +94,7 @@ class Scheduler:
         actor.operations += 1
         if self.steps > _MOST_STEPS:
             raise EndlessScheduleError(f"no end after {_MOST_STEPS} operations")
-        decided = self._decisions.at(actor.name, actor.operations, self._others[actor.name])
+        decided = self._decisions.at(actor.name, actor.operations, self._others[actor.name], is_outward=is_outward)
         if isinstance(decided, Switch):
             self._hand_to(decided.to, actor)
             return None

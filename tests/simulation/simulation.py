@@ -11,11 +11,20 @@ from simulation.actors import act_of
 from simulation.catalog import with_catalog
 from simulation.clocks import with_clocks
 from simulation.decisions import Decision, Decisions, Drawn, Place, Remembered
-from simulation.delivered import require_delivered, require_nothing_late, require_nothing_left
+from simulation.delivered import (
+    cursor_of,
+    require_delivered,
+    require_nothing_late,
+    require_nothing_left,
+    require_reports,
+)
+from simulation.expiry import with_files_of
+from simulation.held import IndexPromises
+from simulation.index import with_index
 from simulation.intruders import checkpoint_of, deployment_of, healed_deployment, intruders_among
 from simulation.kept_work import with_kept_work
 from simulation.promises import BrokenPromiseError, Places, Promises
-from simulation.runs import run
+from simulation.runs import run, run_backfill
 from simulation.scenario import Keys, Scenario
 from simulation.scheduler import Actor, Scheduler
 from simulation.stage import Deployment, Stage
@@ -74,11 +83,15 @@ def simulate(seed: int, decisions: Mapping[Place, Decision] | None = None) -> Tr
         most_faults=_MOST_FAULTS,
     )
     taken = drawn if decisions is None else Remembered(decisions)
-    world = World(scheduler=Scheduler(taken), random=Random(random.getrandbits(64)), commits=scenario.first_commits)
+    world = World(
+        scheduler=Scheduler(taken),
+        random=Random(random.getrandbits(64)),
+        heads=list(table_states().main[: scenario.first_commits]),
+    )
     error: Exception | None = None
     try:
         clocks = dict(zip(scenario.actors, scenario.clocks, strict=True))
-        with with_kept_work(), with_catalog(), with_clocks(world.now, clocks):
+        with with_kept_work(), with_catalog(), with_index(), with_files_of(world), with_clocks(world.now, clocks):
             _play(scenario, world, {name: Random(random.getrandbits(64)) for name in scenario.actors})
     except Exception as cause:  # noqa: BLE001 - whatever it is, it is a finding
         error = cause
@@ -93,7 +106,7 @@ def simulate(seed: int, decisions: Mapping[Place, Decision] | None = None) -> Tr
 
 def _play(scenario: Scenario, world: World, randoms: Mapping[str, Random]) -> None:
     states = table_states()
-    stage, promises = _staged(scenario, world, randoms)
+    stage, promises, index = _staged(scenario, world, randoms)
     actors = [Actor(name=name, act=act_of(name, stage, randoms[name])) for name in scenario.actors]
     world.scheduler.run(actors)
     if not world.faults:
@@ -101,46 +114,76 @@ def _play(scenario: Scenario, world: World, randoms: Mapping[str, Random]) -> No
     world.scheduler.stop_deciding()
     healed = healed_deployment(stage, promises.places)
     world.scheduler.run([Actor(name="last", act=partial(_heal, stage, healed))])
-    is_load = dict(scenario.keys)["initial_load"] != "from_now"
-    cursor = require_delivered(checkpoint_of(healed, promises.places), states, "", is_load=is_load)
-    head = states.tables[world.commits].current_snapshot()
-    if head is None or cursor != head.snapshot_id:
-        raise BrokenPromiseError(f"the cursor is {cursor} at the end, the table is at {head}")
+    places = checkpoint_of(healed, promises.places)
+    if places.keeps:
+        is_load = dict(scenario.keys)["initial_load"] != "from_now"
+        cursor = require_delivered(places, states, "", is_load=is_load)
+    else:
+        cursor = cursor_of(places)
+    if cursor != world.heads[-1]:
+        raise BrokenPromiseError(f"the cursor is {cursor} at the end, the table is at {world.heads[-1]}")
     for backfill in stage.backfill_folders():
         require_delivered(promises.places, states, backfill, is_load=True)
-    require_nothing_left(promises.places)
+    if index is not None:
+        index.require_held(places, places.commits("")[-1], what="all runs have ended")
+    require_nothing_left(places, unfinished=promises.open)
 
 
-def _staged(scenario: Scenario, world: World, randoms: Mapping[str, Random]) -> tuple[Stage, Promises]:
-    """The stage of the actors, with the batches that were delivered before."""
+def _staged(
+    scenario: Scenario, world: World, randoms: Mapping[str, Random]
+) -> tuple[Stage, Promises, IndexPromises | None]:
+    """The stage of the actors, with the batches that were delivered before, and the promises that hold there."""
     states = table_states()
     if scenario.delivered_commits:
         world.begin_with(delivered_before(scenario.keys, scenario.delivered_commits))
     intruders = intruders_among(scenario.keys, scenario.actors, randoms)
+    deployment = deployment_of(scenario.keys, scenario.actors)
+    places = checkpoint_of(deployment, Places(objects=world.objects))
+    others = [checkpoint_of(each, places) for each in intruders.values()]
     promises = Promises(
-        places=Places(objects=world.objects),
+        places=places,
+        others=others,
         states=states,
+        heads=world.heads,
         may_take_over=frozenset(["last", *(name for name, each in intruders.items() if each.takes_over)]),
     )
     world.watchers.append(promises)
+    index = None
+    if places.delivers:
+        index = IndexPromises(index=world.index, pipelines=_unlike([places, *others]), states=states)
+        world.watchers.append(index)
     stage = Stage(
         world=world,
         states=states,
-        deployment=deployment_of(scenario.keys, scenario.actors),
+        deployment=deployment,
         intruders=intruders,
-        last_commits=scenario.first_commits + scenario.later_commits,
+        later_commits=scenario.later_commits,
     )
-    return stage, promises
+    return stage, promises, index
+
+
+def _unlike(pipelines: Sequence[Places]) -> Sequence[Places]:
+    """Each checkpoint once: a rival has that of the pipeline."""
+    return list({places.checkpoint: places for places in pipelines}.values())
 
 
 @lru_cache(maxsize=256)
 def delivered_before(keys: Keys, commits: int) -> World:
     """The world after a run without faults has delivered the first commits of the table."""
-    world = World(scheduler=Scheduler(Decisions()), random=Random(0), commits=commits)
+    heads = list(table_states().main[:commits])
+    world = World(scheduler=Scheduler(Decisions()), random=Random(0), heads=heads)
     deployment = deployment_of(keys, ())
-    stage = Stage(world=world, states=table_states(), deployment=deployment, last_commits=commits)
-    world.scheduler.run([Actor(name="before", act=partial(_heal, stage, deployment))])
+    stage = Stage(world=world, states=table_states(), deployment=deployment, later_commits=0)
+    with with_index():
+        world.scheduler.run([Actor(name="before", act=partial(_heal, stage, deployment))])
     return world
+
+
+def _require_reports(stage: Stage, deployment: Deployment, actor: Actor) -> None:
+    """Holds reports to their commits, if a delivery may be given up late: reading them costs."""
+    if deployment.pipeline.delivers:
+        commits = checkpoint_of(deployment, stage.places).commits("")
+        stage.tried(actor, lambda process: require_reports(stage.session(process).checkpoint, commits))
 
 
 def _heal(stage: Stage, deployment: Deployment, actor: Actor) -> None:
@@ -150,8 +193,9 @@ def _heal(stage: Stage, deployment: Deployment, actor: Actor) -> None:
     stage.intruders, stage.deployment = {}, deployment
     if not run(stage, actor, batches=_MOST_BATCHES):
         raise BrokenPromiseError("a run without faults does not come to an end")
+    _require_reports(stage, deployment, actor)
     stage.deployment = own
     for request in stage.backfills:
-        if not run(stage, actor, batches=2, request=request):
+        if not run_backfill(stage, actor, request, batches=2):
             raise BrokenPromiseError("a backfill without faults does not come to an end")
     sweep(stage, actor, older_than_seconds=0)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from random import Random
 from typing import Final, TypeVar
 
 from icefloe.batch.context.references import BatchReference
@@ -11,6 +12,7 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.open.range_request import RangeRequest
+from icefloe.batch.open.record_batch import SinkTakenOverError
 from icefloe.checkpoint.ownership import OtherOwnerError
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TransientError
@@ -18,13 +20,16 @@ from icefloe.flow import Route
 from icefloe.iceberg.table import Table
 from icefloe.pipeline.model import Pipeline
 from icefloe.sinks.claim import PathClaimedError
+from icefloe.sinks.part_sink import SupersededError
 from icefloe.sinks.whole_batch import PathInUseError
 from simulation.catalog import present_table
+from simulation.promises import Places
 from simulation.scenario import PIPELINE
 from simulation.scheduler import Actor
 from simulation.store import Killed, Process
 from simulation.table import TableStates
 from simulation.world import World
+from support.sinks.rows_of_keys import TakenError
 
 __all__ = ["Begun", "Deployment", "GivenUpError", "Stage"]
 
@@ -69,7 +74,7 @@ class Stage:
         states: of the table.
         deployment: pipeline of all actors but the intruders.
         intruders: pipelines by the names of actors that got the same checkpoint, or the same sink, by mistake.
-        last_commits: number of commits that the table will have.
+        later_commits: number of commits that are made while the actors are at work.
         begun: planned batches by the URL of their plan.
         backfills: requests of backfills that were begun.
     """
@@ -77,10 +82,21 @@ class Stage:
     world: World
     states: TableStates
     deployment: Deployment
-    last_commits: int
+    later_commits: int
     intruders: Mapping[str, Deployment] = field(default_factory=dict)
     begun: dict[str, Begun] = field(default_factory=dict)
     backfills: list[RangeRequest] = field(default_factory=list)
+
+    @property
+    def places(self) -> Places:
+        """The documents of the pipeline's checkpoint."""
+        return Places(objects=self.world.objects)
+
+    @property
+    def was_rolled_back(self) -> bool:
+        """True if the table no longer has all commits that were made, or had lost some for a time."""
+        heads = self.world.heads
+        return len(heads) > len(self.states.lineage(heads[-1] if heads else None))
 
     def backfill_folders(self) -> list[str]:
         """``backfills/<id>/`` of each backfill that was opened."""
@@ -97,7 +113,9 @@ class Stage:
                 return call(Process(actor, self.world))
             except (Killed, TransientError):
                 continue
-            except (OtherOwnerError, PathClaimedError, PathInUseError):
+            except (
+                OtherOwnerError, PathClaimedError, PathInUseError, SinkTakenOverError, SupersededError, TakenError,
+            ):  # fmt: skip
                 if not self.intruders:
                     raise
                 break
@@ -138,8 +156,24 @@ class Stage:
 
         def add() -> None:
             self.world.commits += 1
+            commit = self.states.next_commit(tuple(self.world.heads))
+            if commit is not None:
+                self.world.heads.append(commit)
 
         process.do("commit", "table", add)
+
+    def roll_back(self, random: Random, process: Process) -> None:
+        """Lets the table's main branch point to an earlier state, or to one that a rollback left behind."""
+        world = self.world
+
+        def move() -> None:
+            earlier = self.states.lineage(world.heads[-1])[1:]
+            known = [each for each in (*earlier, *earlier, *set(world.heads)) if each not in world.expired]
+            target = random.choice(sorted(known))
+            if target != world.heads[-1]:
+                world.heads.append(target)
+
+        process.do("roll back", "table", move)
 
     def surroundings(self, process: Process) -> Surroundings:
         """The surroundings of a process."""
@@ -151,11 +185,6 @@ class Stage:
             properties: Mapping[str, str] | None = None,
             allowed_locations: Sequence[str] = (),
         ) -> Table:
-            return process.do("load", "table", load_now)
-
-        def load_now() -> Table:
-            if self.deployment.pipeline.pin:
-                return present_table(self.states, process)
-            return self.states.tables[self.world.commits]
+            return process.do("load", "table", lambda: present_table(self.states, process))
 
         return Surroundings(open_store=process.open_store, load_table=load, new_name=self.world.new_name)

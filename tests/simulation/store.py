@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from threading import get_ident
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from icefloe.errors import TransientError
 from icefloe.storage.keys import check_key
@@ -18,6 +18,8 @@ from simulation.world import ROOT, World
 __all__ = ["Killed", "Process", "SimulatedStore"]
 
 Answer = TypeVar("Answer")
+
+_WRITES: Final = frozenset(["put", "create", "delete", "bulk", "replace", "create_index", "delete_index"])
 
 
 class Killed(BaseException):
@@ -47,7 +49,13 @@ class Process:
         return SimulatedStore(self, url)
 
     def do(
-        self, operation: str, key: str, effect: Callable[[], Answer], *, past: Callable[[], Answer] | None = None
+        self,
+        operation: str,
+        key: str,
+        effect: Callable[[], Answer],
+        *,
+        past: Callable[[], Answer] | None = None,
+        is_outward: bool = False,
     ) -> Answer:
         """Does an operation when the actor gets the baton, unless a fault strikes.
 
@@ -56,6 +64,7 @@ class Process:
             key: whole key.
             effect: applies the operation and returns its answer.
             past: returns a stale answer; None if there is none.
+            is_outward: see `Decisions.at`.
         """
         world = self.world
         if get_ident() != self.actor.thread.ident:
@@ -63,7 +72,7 @@ class Process:
             return effect()
         if self.is_dead:
             raise Killed
-        fault = world.scheduler.yield_at(self.actor)
+        fault = world.scheduler.yield_at(self.actor, is_outward=is_outward)
         world.come_due()
         if fault is None:
             answer = effect()
@@ -92,7 +101,7 @@ class Process:
             if fault in (Fault.KILLED, Fault.KILLED_AFTER):
                 self.is_dead = True
                 raise Killed
-            if fault is Fault.DELAYED and operation in ("put", "create", "delete"):
+            if fault is Fault.DELAYED and operation in _WRITES:
                 world.delay(effect)
             raise TransientError(f"the simulated store did not {operation} {key}: {fault}")
         world.note(self.actor.name, operation, key, _brief(answer), fault)

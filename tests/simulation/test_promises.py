@@ -1,17 +1,23 @@
 """Each promise is seen when it is broken: what three delivered batches left is changed in one place."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
+from random import Random
 from typing import Any
 
 import pytest
 
+from simulation.cursor_path import is_path
+from simulation.decisions import Decisions
 from simulation.delivered import require_delivered, require_nothing_late, require_nothing_left
+from simulation.expiry import delete_files
 from simulation.promises import BrokenPromiseError, Places, Promises
+from simulation.scheduler import Actor, Scheduler
 from simulation.simulation import delivered_before
+from simulation.store import Process
 from simulation.table import table_states
-from simulation.world import Change
+from simulation.world import Change, World
 
 KEYS = (("initial_load", "from_earliest"), ("max_steps_per_batch", 1))
 CHECKPOINT = "storage/checkpoints/events"
@@ -36,9 +42,11 @@ def edited(objects: Objects, key: str, **values: Any) -> bytes:
     return json.dumps({**document(objects, key), **values}).encode()
 
 
-def see(objects: Objects, key: str, after: bytes | None) -> None:
+def see(objects: Objects, key: str, after: bytes | None, *, keeps: bool = True) -> None:
     """Makes a change before the eyes of the promises, while batch 3 of checkpoint c1 is open."""
-    promises = Promises(places=Places(objects=objects), states=table_states(), open=dict(OPEN))
+    promises = Promises(
+        places=Places(objects=objects, keeps=keeps), states=table_states(), heads=table_states().main, open=dict(OPEN)
+    )
     before = objects.get(key)
     if after is None:
         del objects[key]
@@ -73,6 +81,42 @@ def test_a_batch_that_does_not_go_on_where_the_one_before_ended_breaks_a_promise
         see(objects, key, commit_after(objects, after_snapshot_id=last, up_to_snapshot_id=last))
     with pytest.raises(BrokenPromiseError, match="which was not open"):
         see(objects, f"{CHECKPOINT}/commits/4.json", commit_after(objects, after_snapshot_id=last))
+
+
+def path(*commits: int | None) -> list[dict[str, Any]]:
+    return [{"route": "shuffle", "up_to_snapshot_id": None if each is None else str(each)} for each in commits]
+
+
+def test_a_cursor_goes_back_only_where_the_table_was_rolled_back_and_only_once() -> None:
+    states = table_states()
+    first, second, third, fourth, *_ = states.main
+    other = next(each for each, before in states.before.items() if before == second and each != third)
+    heads = (*states.main[:4], second, other)
+    assert is_path(states, heads, path(None, first, third, second, other))
+    assert is_path(states, heads, path(fourth, other))
+    assert is_path(states, states.main[:4], path(first, third, fourth))
+    assert not is_path(states, states.main[:4], path(third, second))
+    assert not is_path(states, heads, path(fourth, first))
+    assert not is_path(states, heads, path(third, second, third))
+    assert not is_path(states, heads, path(other, fourth))
+    moved = [*path(fourth), {"route": "cursor_set", "up_to_snapshot_id": str(first)}, *path(second)]
+    assert is_path(states, states.main[:4], moved)
+
+
+def test_files_go_with_the_last_snapshot_that_needs_them() -> None:
+    first, second, third, *_ = table_states().main
+    gone = gone_after(heads=[first, second, third], expired={first, second})
+    # The third commit replaced the files of the first two.
+    assert {name.rpartition(".")[2] for name in gone} == {"avro", "parquet"}
+    kept = gone_after(heads=[first, second], expired={first})
+    assert {name.rpartition(".")[2] for name in kept} == {"avro"}
+
+
+def gone_after(heads: Sequence[int], expired: set[int]) -> set[str]:
+    """The files that a table has lost after some snapshots expired."""
+    world = World(scheduler=Scheduler(Decisions()), random=Random(0), heads=list(heads), expired=expired)
+    world.scheduler.run([Actor(name="expirer", act=lambda actor: delete_files(Process(actor, world)))])
+    return world.gone
 
 
 def test_only_a_batch_that_was_opened_as_a_move_of_the_cursor_ends_as_one(objects: Objects) -> None:
@@ -111,7 +155,9 @@ def test_a_batch_at_the_path_of_another_checkpoint_breaks_a_promise(objects: Obj
 
 def test_a_snapshot_that_an_open_batch_needs_and_that_expires_breaks_a_promise(objects: Objects) -> None:
     objects[f"{CHECKPOINT}/offsets/3.json"] = objects[f"{CHECKPOINT}/offsets/2.json"]
-    promises = Promises(places=Places(objects=objects), states=table_states(), open=dict(OPEN))
+    promises = Promises(
+        places=Places(objects=objects), states=table_states(), heads=table_states().main, open=dict(OPEN)
+    )
     spec = document(objects, f"{CHECKPOINT}/offsets/3.json")["spec"]
     promises.expired(int(document(objects, f"{CHECKPOINT}/commits/0.json")["up_to_snapshot_id"]))
     for key in ("after_snapshot_id", "up_to_snapshot_id"):
@@ -157,7 +203,9 @@ def test_a_manifest_and_what_it_names_stay(objects: Objects) -> None:
     content = objects.pop(manifest)
     objects[named] = objects[named][:-1]
     with pytest.raises(BrokenPromiseError, match="gone or cut"):
-        see(objects, manifest, content)
+        see(dict(objects), manifest, content)
+    # Batch 2 has arrived as well: what batch 1 was counts no more, where nobody keeps it.
+    see(objects, manifest, content, keeps=False)
 
 
 def lose_a_part(manifest: dict[str, Any]) -> None:
@@ -194,7 +242,7 @@ def test_rows_and_sums_of_a_batch_are_those_of_the_table(
 ) -> None:
     states, key = table_states(), "changes/batch=1/_manifest.json"
     cursor = require_delivered(Places(objects=objects), states, "", is_load=True)
-    assert states.places[cursor] == 3
+    assert cursor == states.main[2]
     manifest = deepcopy(document(objects, key))
     edit(manifest)
     objects[key] = json.dumps(manifest).encode()

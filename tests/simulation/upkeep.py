@@ -8,10 +8,11 @@ from typing import Final
 from icefloe.batch.commit.empty_end import DeliveredError
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.operations.abandoned_batch import AbandonablePipeline, CursorMoveOpenError, DeliveredEnd
+from icefloe.batch.operations.half_delivered import HalfDeliveredError
 from icefloe.batch.sweep.survey import survey_storage
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError, TransientError
-from simulation.catalog import expire_snapshots
+from simulation.expiry import delete_files, expire_delivered, expire_looked_at
 from simulation.runs import Delivery
 from simulation.scheduler import Actor
 from simulation.stage import GivenUpError, Stage
@@ -21,6 +22,7 @@ __all__ = [
     "abandon_now_and_then",
     "clean_now_and_then",
     "expire_now_and_then",
+    "roll_back_now_and_then",
     "sweep",
     "sweep_now_and_then",
     "write_table",
@@ -85,7 +87,7 @@ def _abandon(stage: Stage, process: Process) -> None:
     )
     try:
         end = place.find()
-    except CursorMoveOpenError:
+    except (CursorMoveOpenError, HalfDeliveredError):
         return
     if isinstance(end, DeliveredEnd):
         place.record_as_done(end)
@@ -96,10 +98,21 @@ def _abandon(stage: Stage, process: Process) -> None:
 
 
 def expire_now_and_then(stage: Stage, actor: Actor) -> None:
-    """Maintenance of the table that knows nothing of icefloe."""
+    """Maintenance of the table. If the pipeline has no pins, it keeps the snapshots that are not delivered."""
+    has_pins = stage.deployment.pipeline.pin
     for _ in range(3):
         stage.wait(actor)
-        stage.tried_once(actor, expire_snapshots)
+        stage.tried_once(actor, expire_looked_at if has_pins else partial(expire_delivered, stage.places))
+        stage.tried_once(actor, delete_files)
+
+
+def roll_back_now_and_then(stage: Stage, random: Random, actor: Actor) -> None:
+    """Somebody rolls the table back, or takes a rollback back, and commits something else."""
+    for _ in range(random.choice((1, 1, 2))):
+        stage.wait(actor)
+        stage.tried_once(actor, partial(stage.roll_back, random))
+        if random.random() < 0.6:
+            stage.tried_once(actor, stage.commit_to_table)
 
 
 def clean_now_and_then(stage: Stage, random: Random, actor: Actor) -> None:
@@ -123,5 +136,6 @@ def _clean_up_any(delivery: Delivery, process: Process) -> None:
 
 def write_table(stage: Stage, actor: Actor) -> None:
     """Commits to the table, now and then."""
-    while stage.world.commits < stage.last_commits:
+    last = stage.world.commits + stage.later_commits
+    while stage.world.commits < last:
         stage.tried_once(actor, stage.commit_to_table)

@@ -5,12 +5,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from pyiceberg.table.refs import SnapshotRef
 
 from simulation.decisions import Fault
 from simulation.scheduler import Scheduler
+from support.sinks.memory_index import MemoryIndex
 
 __all__ = ["ROOT", "Change", "Watcher", "World"]
 
@@ -30,6 +31,9 @@ class Watcher(Protocol):
 
     def expired(self, snapshot_id: int) -> None:
         """Called right after a snapshot of the table has expired; raises if somebody needs it."""
+
+    def indexed(self, name: str, by: str) -> None:
+        """Called right after a call of the index; raises if readers of it must not see what they see."""
 
     def misled(self) -> None:
         """Called when a listing shows the past, so that whole files may look damaged."""
@@ -55,9 +59,12 @@ class World:
         watchers: see every change.
         objects: content by key, in the order of creation, which is the order of listings.
         modified: number of operations at the last write, by key: the clock of the store.
-        commits: number of commits that the table has.
+        index: the index to which pipelines deliver.
+        heads: ids of the snapshots to which the table's main branch has pointed, in order.
+        commits: number of commits that were made.
         refs: branches and tags of the table besides its main branch.
         expired: ids of the snapshots that the table no longer has.
+        gone: locations of the table's files that were deleted.
         names: number of names that were made.
         faults: number of operations that a fault struck.
         damage: number of files that were damaged.
@@ -69,9 +76,12 @@ class World:
     watchers: list[Watcher] = field(default_factory=list)
     objects: dict[str, bytes] = field(default_factory=dict)
     modified: dict[str, int] = field(default_factory=dict)
-    commits: int = 1
+    index: MemoryIndex = field(default_factory=MemoryIndex)
+    heads: list[int] = field(default_factory=list)
+    commits: int = 0
     refs: dict[str, SnapshotRef] = field(default_factory=dict)
     expired: set[int] = field(default_factory=set)
+    gone: set[str] = field(default_factory=set)
     names: int = 0
     faults: int = 0
     damage: int = 0
@@ -87,6 +97,7 @@ class World:
         self.listed.update(earlier.listed)
         self.names = earlier.names
         self.refs = dict(earlier.refs)
+        self.index = earlier.index.copy()
 
     def new_name(self) -> str:
         """A name that nothing else has, of the form that processes make."""
@@ -107,21 +118,18 @@ class World:
             self.modified[key] = self.scheduler.steps
         change = Change(key, before, data, by)
         self._past.append(change)
-        for watcher in self.watchers:
-            try:
-                watcher.changed(change)
-            except AssertionError as error:
-                # Not raised: some code under test catches any error of a batch that is over.
-                self.scheduler.end_with(error)
+        self._tell(lambda watcher: watcher.changed(change))
+
+    def ask_index(self, name: str, *arguments: Any, by: str, **named: Any) -> Any:
+        """Calls the index."""
+        answer = getattr(self.index, name)(*arguments, **named)
+        self._tell(lambda watcher: watcher.indexed(name, by))
+        return answer
 
     def expire(self, snapshot_id: int) -> None:
         """Removes a snapshot from the table."""
         self.expired.add(snapshot_id)
-        for watcher in self.watchers:
-            try:
-                watcher.expired(snapshot_id)
-            except AssertionError as error:
-                self.scheduler.end_with(error)
+        self._tell(lambda watcher: watcher.expired(snapshot_id))
 
     def create(self, key: str, data: bytes, *, by: str) -> bool:
         """Stores a value if there is none."""
@@ -167,6 +175,14 @@ class World:
             f"{actor} {operation} {_INCIDENTAL.sub('', key)} -> {outcome}" + ("" if fault is None else f" ({fault})")
             for actor, operation, key, outcome, fault in self._log
         ]
+
+    def _tell(self, news: Callable[[Watcher], None]) -> None:
+        for watcher in self.watchers:
+            try:
+                news(watcher)
+            except AssertionError as error:
+                # Not raised: some code under test catches any error of a batch that is over.
+                self.scheduler.end_with(error)
 
     def do_damage(self) -> None:
         """Loses or cuts a file of a map output, or a part that no manifest names yet; a few times at most."""

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icefloe.sinks.row_groups import row_groups
+from icefloe.sinks.row_groups import row_groups, row_slices
 
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.large_string())])
 
@@ -66,3 +66,12 @@ def test_an_error_of_the_batches_passes() -> None:
 
     with pytest.raises(LookupError, match="no more"):
         list(row_groups(SCHEMA, batches()))
+
+
+@given(rows=st.integers(0, 40), max_rows=st.integers(1, 50), max_bytes=st.integers(1, 2000))
+def test_slices_keep_all_rows_in_order_and_both_bounds(rows: int, max_rows: int, max_bytes: int) -> None:
+    batch = numbered(0, rows, "x" * 20)
+    slices = list(row_slices(batch, max_rows=max_rows, max_bytes=max_bytes))
+    assert [n for each in slices for n in each.column("n").to_pylist()] == list(range(rows))
+    # Offsets and bits of validity are shared by neighbours, so a slice takes some bytes more than its share.
+    assert all(each.num_rows == 1 or (each.num_rows <= max_rows and each.nbytes <= max_bytes + 20) for each in slices)

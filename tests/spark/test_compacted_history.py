@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.batch.open.batch_bounds import steps_within
 from icefloe.batch.plan.plan_of_batch import ScanTooLargeError
 from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.flow import Route
 from icefloe.iceberg.history.history import ExpiredHistoryError
 from icefloe.iceberg.history.loaded_table import LoadedTable
+from icefloe.iceberg.steps.first_steps import steps_within
 from spark.moving_table import (
     EVERY_VARIANT,
     WITH_DELETE_FILES,

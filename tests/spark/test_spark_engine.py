@@ -1,4 +1,5 @@
 import os
+import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,14 @@ def test_a_task_that_dies_is_one_sentence(engine: SparkEngine) -> None:
     with pytest.raises(TransientError, match=r"^Spark gave up on 1 tasks: .*number 7 is cursed") as failed:
         engine.map(fail, [7])
     assert "\n" not in str(failed.value)
+
+
+def test_a_worker_that_is_killed_again_and_again_names_the_memory_to_set(engine: SparkEngine) -> None:
+    def end(_: int) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(TransientError, match=r"^Spark gave up on 1 tasks: .*raise spark\.executor\.memoryOverhead to"):
+        engine.map(end, [7])
 
 
 def test_a_batch_whose_python_worker_is_killed_in_each_phase_is_delivered_once(

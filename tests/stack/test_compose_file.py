@@ -3,14 +3,18 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from demo.servers.server_process import ServerUnavailableError
+from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.unbuilt_keys import refuse_unbuilt
+from icefloe.sinks.open_delivery_sink import open_delivery_sink
 from make.make_env import make_env
 from support.missing import missing
-from support.servers.server_process import ServerUnavailableError
 from support.stack.compose_file import load_compose, read_compose
 from support.stack.dockerfile import Stage, load_stages
 from support.stack.images import IMAGES
@@ -121,10 +125,12 @@ def test_secrets_reach_only_the_services_that_need_them(services: dict[str, Any]
         "airflow-init": airflow | {"AIRFLOW_ADMIN_PASSWORD"},
         "airflow-scheduler": airflow | store | {"SPARK_AUTH_SECRET"},
         "airflow-triggerer": airflow | store,
+        "event-broker": set(),
         "demo-flights": store,
         "lake-bucket": store,
         "object-store": store,
         "rest-catalog": store,
+        "search-index": set(),
         "spark-master": {"SPARK_AUTH_SECRET"},
         "spark-worker-1": {"SPARK_AUTH_SECRET"},
         "spark-worker-2": {"SPARK_AUTH_SECRET"},
@@ -144,6 +150,27 @@ def test_every_service_is_checked_for_health_or_runs_once(services: dict[str, An
     assert {condition for other, condition in waited_for if "healthcheck" not in services[other]} == {
         "service_completed_successfully"
     }
+
+
+def test_only_a_profile_starts_a_sink_and_nothing_else_waits_for_it(services: dict[str, Any]) -> None:
+    sinks = {name: service["profiles"] for name, service in services.items() if "profiles" in service}
+    assert sinks == {"search-index": ["opensearch"], "event-broker": ["kafka"]}
+    assert not [name for name, service in services.items() if sinks.keys() & service.get("depends_on", {}).keys()]
+
+
+@pytest.mark.parametrize(
+    ("file", "address"),
+    [("flights_search.yaml", "http://search-index:9200"), ("flights_topic.yaml", "event-broker:9092")],
+)
+def test_the_example_of_a_sink_names_a_connection_to_it(services: dict[str, Any], file: str, address: str) -> None:
+    pipeline = load_pipeline(ROOT / "stack" / "examples" / file)
+    refuse_unbuilt(pipeline)
+    connection = json.loads(
+        services["airflow-scheduler"]["environment"][f"AIRFLOW_CONN_{str(pipeline.sink.conn_id).upper()}"]
+    )
+    sink = open_delivery_sink(asdict(pipeline.sink), connection=connection, open_store=lambda _: pytest.fail("unused"))
+    assert sink.url.removeprefix("kafka://") == f"{address}/flights"
+    sink.close()
 
 
 def test_nothing_runs_as_root_or_listens_to_other_machines(services: dict[str, Any]) -> None:
@@ -186,7 +213,7 @@ def test_a_broken_dockerfile_is_refused(tmp_path: Path, stages: object) -> None:
 
 
 def test_each_port_has_one_number_and_each_image_a_stand_in(documents: object, env_files: list[Path]) -> None:
-    services = load_compose(COMPOSE_FILE, env_files[0])
+    services = load_compose(COMPOSE_FILE, env_files[0], profiles=["opensearch", "kafka"])
     assert all_ports(services.values())
     assert {service.image for service in services.values()} == set(IMAGES)
 

@@ -13,7 +13,11 @@ SUBCOMMANDS = {"down", "logs", "ps", "run", "up"}
 
 
 def test_its_commands_name_services_of_the_file() -> None:
-    for subcommand, *arguments in documented_commands():
+    profiles = {profile for service in SERVICES.values() for profile in service.get("profiles", [])}
+    for words in documented_commands():
+        if words[0] == "--profile":
+            assert words[1] in profiles
+        subcommand, *arguments = words[2:] if words[0] == "--profile" else words
         assert subcommand in SUBCOMMANDS
         names = [argument for argument in arguments if not argument.startswith("-")]
         assert set(names[:1]) <= set(SERVICES)

@@ -12,11 +12,11 @@ from typing import Any
 import psutil
 import pytest
 
+from demo.servers.server_process import ServerUnavailableError
 from make.make_env import make_env
 from support.missing import missing, require_package
 from support.servers.daemons import wait_until
 from support.servers.planted_secrets import files_with
-from support.servers.server_process import ServerUnavailableError
 from support.stack.compose_file import load_compose
 from support.stack.compose_page import documented_commands
 from support.stack.run import COMPOSE_FILE, DEMO, ports_here

@@ -64,7 +64,14 @@ def test_the_children_of_a_service_end_with_it(tmp_path: Path) -> None:
     with stack(tmp_path, service("parent", command, health="test -s /var/shared/child")):
         children = [child for child in psutil.Process().children(recursive=True) if child not in others]
         assert len(children) >= 2
-    assert not [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
+    assert not [child for child in children if is_alive(child)]
+
+
+def is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:  # it ends at this moment
+        return False
 
 
 @pytest.mark.parametrize(

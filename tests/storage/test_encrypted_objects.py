@@ -22,12 +22,14 @@ KINDS = (
     r"checkpoints/events/commits/\d+\.json",
     r"checkpoints/events/owners/\d+\.json", r"checkpoints/events/reports/\d+\.json", r"checkpoints/events/status\.json",
     r"shuffle/.*/plan\.json", r"shuffle/.*/tasks/.*\.json", r"shuffle/.*\.data", r"shuffle/.*\.index",
-    r"shuffle/.*\.statistics", r"shuffle/.*/\d+\.\d+", r"shuffle/.*/ranges\.json", r"shuffle/.*/extents/.*\.json",
+    r"shuffle/.*\.statistics", r"shuffle/.*/\d+\.\d+", r"shuffle/.*/ranges\.json", r"shuffle/.*/extents/.*\.extents",
     r"shuffle/.*/results/.*\.json", r"shuffle/.*/phases/.*\.json", r"changes/batch=\d+/part-\d+\.parquet",
     r"changes/batch=\d+/_manifest\.json",
 )  # fmt: skip
 LARGE_BYTES = 2 << 20
 """Such a value is written by another client than small ones."""
+IN_PARTS_BYTES = 9 << 20
+"""Such a value is uploaded in parts."""
 
 
 def test_every_object_of_a_batch_asks_for_the_key(tmp_path: Path) -> None:
@@ -46,11 +48,16 @@ def test_every_object_of_a_batch_asks_for_the_key(tmp_path: Path) -> None:
         deliver()
         workspace.update(2, value=5.0)
         deliver()
-        open_store("s3://lake/large", options=options).create("value", bytes(LARGE_BYTES))
+        store = open_store("s3://lake/large", options=options)
+        store.create("value", bytes(LARGE_BYTES))
+        store.put("parts", bytes(IN_PARTS_BYTES))
     written = {path.removeprefix("/lake/"): headers for path, headers in puts.items()}
     for kind in KINDS:
         assert [path for path in written if re.fullmatch(kind, path)], f"no {kind} among {sorted(written)}"
-    for path, headers in written.items():
+    assert [path for path in written if path.startswith("large/parts?partNumber=")]
+    # The beginning of an upload asks for the key of all its parts.
+    assert "large/parts?uploads=" in written
+    for path, headers in ((path, headers) for path, headers in written.items() if "uploadId=" not in path):
         sent = {name.lower(): value for name, value in headers.items()}
         asked = [sent.get(f"x-amz-server-side-encryption{rest}") for rest in
                  ("", "-aws-kms-key-id", "-bucket-key-enabled")]  # fmt: skip

@@ -1,6 +1,70 @@
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
-from icefloe.storage.local_folders import local_folders
+import pytest
+
+from icefloe.storage.local_folders import local_folders, task_folder
+
+HOUR_AGO = 3_600
+HOLDS = """
+import sys
+from pathlib import Path
+from icefloe.storage.local_folders import task_folder
+with task_folder("part", Path(sys.argv[1])) as folder:
+    (folder / "rows").write_bytes(b"rows")
+    print(folder, flush=True)
+    sys.stdin.read()
+"""
+
+
+def aged(folder: Path) -> Path:
+    """A folder that was last changed an hour ago."""
+    at = folder.stat().st_mtime - HOUR_AGO
+    os.utime(folder, (at, at))
+    return folder
+
+
+def test_a_folder_goes_with_its_context(tmp_path: Path) -> None:
+    with task_folder("part", tmp_path) as folder:
+        (folder / "rows").write_bytes(b"rows")
+        assert folder.parent == tmp_path
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_the_folder_of_a_killed_process_goes_with_the_next_one_and_that_of_a_living_one_stays(
+    tmp_path: Path, is_killed: bool
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDS, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        folder = Path(holder.stdout.readline().strip())
+        try:
+            if is_killed:
+                holder.send_signal(signal.SIGKILL)
+                holder.wait()
+                with task_folder("part", tmp_path):
+                    assert folder.exists()  # it may have been made this very moment
+            aged(folder)
+            with task_folder("part", tmp_path):
+                assert folder.exists() != is_killed
+        finally:
+            holder.kill()
+
+
+def test_folders_of_others_stay(tmp_path: Path) -> None:
+    others = [tmp_path / name for name in ("icefloe-part-1a2b", "icefloe-x.task", "other-part-1a2b.task")]
+    for folder in others:
+        folder.mkdir()
+        aged(folder)
+    link = tmp_path / "icefloe-part-1a2b.task"
+    link.symlink_to(others[0])
+    with task_folder("part", tmp_path):
+        assert all(each.exists() for each in (*others, link))
 
 
 def test_every_disk_that_spark_names_and_that_can_be_written_is_used_in_its_order(tmp_path: Path) -> None:

@@ -21,6 +21,14 @@ def test_a_store_that_ignores_create_if_absent_is_refused_by_its_url():
     assert list(inner.list("")) == []
 
 
+def test_a_store_that_ignores_create_if_absent_is_refused_whether_it_deletes_or_not():
+    undeletable = FaultyStore(
+        open_store("memory://careless"), Fault(operation="delete", error=TransientError("no answer"))
+    )
+    with pytest.raises(TerminalError, match="memory://careless ignores create-if-absent"):
+        probe(ForgetfulStore(undeletable))
+
+
 def test_a_store_that_hides_what_it_did_is_refused_too():
     class Lying(ForgetfulStore):
         def create(self, key, data):

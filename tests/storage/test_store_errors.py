@@ -76,6 +76,30 @@ def test_a_server_that_denies_is_a_terminal_error_at_once(operation):
     assert len(asked) <= 2
 
 
+def test_a_service_without_conditional_puts_is_asked_once() -> None:
+    with (
+        answering_server(refusal(501)) as (endpoint, asked),
+        pytest.raises(TerminalError, match=r"cannot create s3://lake/icefloe/a: .* \(status 501\); use S3, GCS"),
+    ):
+        bucket(endpoint).create("a", b"value")
+    assert asked.count("PUT") == 1
+
+
+@pytest.mark.parametrize("code", ["AccessDenied", "SlowDown"])
+def test_only_a_denied_deletion_of_many_is_one_sentence_at_once(code: str) -> None:
+    is_denied = code == "AccessDenied"
+    answer = f"<DeleteResult><Error><Key>icefloe/a</Key><Code>{code}</Code><Message>no</Message></Error></DeleteResult>"
+    with (
+        answering_server(lambda _: (200, {"Content-Type": "application/xml"}, answer.encode())) as (endpoint, asked),
+        pytest.raises(
+            TerminalError if is_denied else TransientError,
+            match="access is denied; check the credentials" if is_denied else "try again",
+        ),
+    ):
+        bucket(endpoint).delete(["a", "b"])
+    assert (len(asked) == 1) == is_denied
+
+
 def test_nobody_listening_is_a_transient_error():
     with answering_server(refusal(500)) as (endpoint, _):
         pass

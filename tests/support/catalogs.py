@@ -4,7 +4,11 @@ from pathlib import Path
 
 from pyiceberg.catalog.sql import SqlCatalog
 
+from support.tables.quick_commits import use_quick_commits
+
 __all__ = ["open_sql_catalog", "sql_properties"]
+
+use_quick_commits()
 
 
 def sql_properties(folder: Path) -> dict[str, str]:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["ABOVE_TASK_BYTES", "icefloe_within"]
+__all__ = ["ABOVE_TASK_BYTES", "icefloe_within", "run_within"]
 
 ROOT: Final = Path(__file__).parents[2]
 ABOVE_TASK_BYTES: Final = 512 << 20
@@ -16,7 +16,14 @@ ABOVE_TASK_BYTES: Final = 512 << 20
 
 
 def icefloe_within(memory_bytes: int, *arguments: object) -> Any:
-    """The JSON that a command prints, in a process whose private memory has a limit.
+    """The JSON that a command prints, which must end well; see `run_within`."""
+    done = run_within(memory_bytes, *arguments)
+    assert done.returncode == 0, f"within {(memory_bytes + ABOVE_TASK_BYTES) >> 20} MiB: {done.stderr[-2000:]}"
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def run_within(memory_bytes: int, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Runs a command in a process whose private memory has a limit.
 
     Args:
         memory_bytes: of a task; the process may have `ABOVE_TASK_BYTES` more.
@@ -29,9 +36,7 @@ def icefloe_within(memory_bytes: int, *arguments: object) -> Any:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-m", "icefloe", *map(str, arguments), "--json"], preexec_fn=enter,
         env={**os.environ, "PYTHONPATH": str(ROOT / "plugins")}, capture_output=True, text=True, timeout=580,
     )  # fmt: skip
-    assert done.returncode == 0, f"within {limit >> 20} MiB: {done.stderr[-2000:]}"
-    return json.loads(done.stdout.splitlines()[-1])

@@ -7,23 +7,31 @@ import pytest
 
 from support.pipelines.workshop import Workshop
 
-RELEASE = Path(__file__).parent / "release-70b12fe.tar.xz"
-FOLDER = Path("/tmp/icefloe-70b12fe")
-"""The path in these documents, whose digests cover it."""
+
+def unpacked(name: str, folder: Path) -> Iterator[Path]:
+    """The folder of a release as it was left, while a test runs: its documents name it, and their digests cover it."""
+    with tarfile.open(Path(__file__).parent / f"release-{name}.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    link = Path(f"/tmp/icefloe-{name}")
+    # The path is one for all processes of the machine.
+    with link.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        link.unlink(missing_ok=True)
+        link.symlink_to(folder, target_is_directory=True)
+        yield link
+        link.unlink()
 
 
 @pytest.fixture
 def release(tmp_path: Path) -> Iterator[Path]:
-    """The folder of that release, with its table, pipelines and documents, as it was left."""
-    with tarfile.open(RELEASE) as archive:
-        archive.extractall(tmp_path / "release", filter="data")
-    # The path is one for all processes of the machine.
-    with FOLDER.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        FOLDER.unlink(missing_ok=True)
-        FOLDER.symlink_to(tmp_path / "release", target_is_directory=True)
-        yield FOLDER
-        FOLDER.unlink()
+    """Release 70b12fe, with its table, pipelines and documents."""
+    yield from unpacked("70b12fe", tmp_path / "release")
+
+
+@pytest.fixture
+def delivering_release(tmp_path: Path) -> Iterator[Path]:
+    """Commit c4798f0, whose pipelines stage their batches and deliver them."""
+    yield from unpacked("c4798f0", tmp_path / "release")
 
 
 @pytest.fixture

@@ -27,14 +27,16 @@ KINDS: Final = {
     r".*/tasks/[^/]+\.json": "MapTask",
     r".*/\d+/\d+\.\d+": "MapOutputRecord",
     r".*/ranges\.json": "CoalescePlan",
-    r".*/extents/\d+/\d+\.json": "RangeExtents",
     r".*/results/\d+\.json": "RangeResult",
     r".*/phases/(plan|insert_only|shuffle_write|coalesce|shuffle_read|commit)\.json": "PhaseRecord",
     r".*/_manifest\.json": "Manifest",
     r".*/_icefloe\.json": "SinkClaim",
 }
-NOT_READ: Final = re.compile(r".*/_checkpoint\.json|.*\.(parquet|data|index|statistics|block)")
-"""Files of rows, and the marker of a shuffle folder, which a release that does not know it never looks for."""
+NOT_READ: Final = re.compile(r".*/_checkpoint\.json|.*\.(parquet|data|index|statistics|block|extents)")
+"""Files of rows, and what a release that does not know it never looks for: a folder's marker, and its extents.
+
+The release writes extents of its own when it goes on.
+"""
 
 
 def unknown(document: Any, known: Any, place: str) -> Iterator[str]:

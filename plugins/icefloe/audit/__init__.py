@@ -6,6 +6,7 @@ Read in this order:
 - `identity_runs`: the changes of each identity, found in any order of parts
 - `change_promises`: what a batch of changes promises beyond its sums
 - `replay`: states and changes as weighted rows that must cancel out
+- `keyed_rows`: the rows of two places, compared by key
 """
 
-__all__ = ["change_promises", "identity_runs", "replay", "sums"]
+__all__ = ["change_promises", "identity_runs", "keyed_rows", "replay", "sums"]

@@ -1,6 +1,14 @@
 """The work on one batch, in rooms that follow the data.
 
-The modules here are the documents that pass between the rooms.
+A room passes files to the next one, and no room calls an earlier one to learn what it needs:
+
+    open -> plan -> plan.json, tasks/ -> map -> map outputs -> reduce -> ranges.json, extents/   coalesce
+                                          |                     reduce -> parts, results/        shuffle_read
+                                          +-> parts, if all rows are inserts                     insert_only
+    parts and their records -> deliver (if another sink is wanted) -> commit
+
+`run` starts the tasks of `map` and `reduce` by their numbers. The modules here are the documents that pass between the
+rooms.
 
 Read in this order:
 
@@ -12,6 +20,7 @@ Read in this order:
 - `map`: a map task, from files to changed rows
 - `reduce`: coalesce, and a reduce range from shuffle blocks to changes
 - `stage`: changes become parts of the sink
+- `deliver`: a proven batch goes to the sink for which it was staged
 - `commit`: audit, commit, report, cleanup
 - `sweep`: deletes what dead runs left, and nothing that a living one needs
 - `status`: how the pipeline is doing, published for the page and for metrics
@@ -22,6 +31,7 @@ Read in this order:
 - `phase_record`: attempts, time and figures of one phase
 - `credentials`: secrets of catalog, storage and sink, kept out of every document
 - `run_settings`: settings that a run takes from the pipeline file as it is now
+- `fast_ways`: ways to find carried-over rows without hashing every row, and the switch for them
 - `table_access`: access to the table's files, as tasks carry it
 - `fenced_store`: writes that are taken back if the batch is over
 """
@@ -29,6 +39,7 @@ Read in this order:
 __all__ = [
     "batch_keys",
     "credentials",
+    "fast_ways",
     "phase_record",
     "run_settings",
 ]

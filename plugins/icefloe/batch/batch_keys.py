@@ -41,9 +41,9 @@ def task_key(map_id: int, digest: str | None) -> str:
     return f"tasks/{map_id:05d}.json" if digest is None else f"tasks/{map_id:05d}-{digest[:16]}.json"
 
 
-def extents_key(epoch: int, range_id: int) -> str:
-    """Key of the extents that a reduce range fetches in an epoch of the map outputs."""
-    return f"extents/{epoch}/{range_id:05d}.json"
+def extents_key(epoch: int) -> str:
+    """Key of the extents that reduce ranges fetch in an epoch of the map outputs."""
+    return f"extents/{epoch}.extents"
 
 
 def identity_moves_key(range_id: int) -> str:
@@ -54,6 +54,16 @@ def identity_moves_key(range_id: int) -> str:
 def result_key(range_id: int) -> str:
     """Key of the result of a reduce range."""
     return f"results/{range_id:05d}.json"
+
+
+def begun_key() -> str:
+    """Key of the facts that the first try of a delivery found at the sink."""
+    return "deliveries/begun.json"
+
+
+def delivery_key(number: int | None) -> str:
+    """Key of the delivery of a part; None: of the whole batch."""
+    return "delivery.json" if number is None else f"deliveries/{number:05d}.json"
 
 
 def phase_key(phase: str) -> str:

@@ -21,16 +21,20 @@ class Credentials:
     Attributes:
         catalog_properties: PyIceberg properties of the pipeline's connection; empty: PyIceberg's own configuration.
         storage_options: options of the object store under ``storage``; empty: the machine's own identity.
-        sink_options: options of the sink; empty: the machine's own identity.
+        sink_options: options of the files sink; empty: the machine's own identity.
+        sink_connection: the connection of a sink that batches are delivered to, as `open_delivery_sink` takes it.
     """
 
     catalog_properties: Mapping[str, Any] = field(default_factory=dict)
     storage_options: Mapping[str, str] = field(default_factory=dict)
     sink_options: Mapping[str, str] = field(default_factory=dict)
+    sink_connection: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for configuration in (self.catalog_properties, self.storage_options, self.sink_options):
             hide(configuration)
+        # It holds ordinary words too, such as the names of its host and its user.
+        hide(self.sink_connection, only_secrets=True)
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name}: {len(options)} hidden" for name, options in asdict(self).items())

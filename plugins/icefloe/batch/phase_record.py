@@ -12,7 +12,7 @@ from pydantic import ConfigDict
 from icefloe.batch.batch_keys import phase_key
 from icefloe.documents import STRICT, dump_document, load_document
 from icefloe.errors import IcefloeError, TerminalError
-from icefloe.flow import WORKING_TASKS, FlowTask
+from icefloe.flow import WORKING_TASKS, FlowTask, Route, batch_tasks
 from icefloe.storage.requests import Requests, RequestTotals
 from icefloe.storage.store import KeyMissingError, Store
 
@@ -156,9 +156,15 @@ def record_phase(store: Store, phase: str, tally: PhaseTally) -> None:
     _put(store, tally.added_to(replace(before, attempts=before.attempts + 1)))
 
 
-def load_phases(store: Store) -> tuple[PhaseRecord, ...]:
-    """The records of the phases that left one, in the order of the DAG."""
-    found = (_load(store, phase) for phase in PHASES)
+def load_phases(store: Store, route: Route, *, delivers: bool) -> tuple[PhaseRecord, ...]:
+    """The records of the tasks of a route that left one, in the order of the DAG.
+
+    Args:
+        store: the folder of the batch.
+        route: its way through the flow.
+        delivers: True if the pipeline stages its batches and then delivers them.
+    """
+    found = (_load(store, task) for task in (FlowTask.PLAN, *batch_tasks(route, delivers=delivers)) if task in PHASES)
     return tuple(record for record in found if record is not None)
 
 

@@ -2,15 +2,17 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Final, Self
+from typing import Any, Final, Self
 
+from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay, fast_ways
 from icefloe.checkpoint.record_keys import backfill_prefix
 from icefloe.checkpoint.records import Writer
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.option_values import SummaryMismatchOption
-from icefloe.pipeline.settings import ShuffleSettings, SinkSettings
+from icefloe.pipeline.option_values import OutputOption, RemovedRowsOption, SummaryMismatchOption
+from icefloe.pipeline.settings import ShuffleSettings, SinkSettings, decisive_options
 
 __all__ = ["RunSettings"]
 
@@ -30,37 +32,62 @@ class RunSettings:
     Attributes:
         checkpoint_url: URL of the checkpoint of the batch.
         catalog: as the pipeline file has it, ``${ENV}`` unexpanded: it may have moved since the batch was planned.
-        sink: settings of the sink.
+        sink: settings of the folder to which tasks write changes: the files sink, or where batches are staged.
+        is_staged: True if that folder is where batches are staged: it is a part of the storage then.
+        delivery: settings of the sink that staged batches are delivered to; empty: they stay where they are.
+        columns: columns that the pipeline selects; None: all. A staged batch has those of the identity too.
+        changes: the pipeline's ``changes``, and what it does if ``append_only`` meets rows that are removed.
+        keep_staged: seconds for which a delivered batch stays staged; None: for ever; 0: until the next batch.
         filter: expression for the rows that count; None: all rows count.
         allowed_locations: locations that may hold files of the table, in addition to its own places.
         memory_bytes: memory of one task.
         on_summary_mismatch: action of a commit if the snapshot summaries say otherwise.
+        fast_ways: fast ways that map tasks may take.
+        verify_sample: share of the map tasks that compare every row as well, from 0 to 1.
         writer: who runs the batch.
     """
 
     checkpoint_url: str = ""
     catalog: str | Mapping[str, str] = ""
     sink: Mapping[str, object] = field(default_factory=dict)
+    is_staged: bool = False
+    delivery: Mapping[str, Any] = field(default_factory=dict)
+    columns: tuple[str, ...] | None = None
+    changes: OutputOption = "each"
+    on_removed_rows: RemovedRowsOption = "fail"
+    keep_staged: float | None = None
     filter: str | None = field(default=None, repr=False)
     allowed_locations: tuple[str, ...] = ()
     memory_bytes: int = ShuffleSettings().memory_bytes
     on_summary_mismatch: SummaryMismatchOption = "fail"
+    fast_ways: tuple[FastWay, ...] = COMPARING_WAYS
+    verify_sample: float = 0.0
     writer: Writer = field(default_factory=Writer)
 
     @classmethod
     def of(cls, pipeline: Pipeline, *, backfill_id: str | None = None, writer: Writer | None = None) -> Self:
         """The settings of an expanded pipeline, or of a backfill of it, whose places are its own."""
-        sink = asdict(pipeline.sink)
+        sink = asdict(pipeline.changes_folder)
+        # A backfill stays staged: `icefloe deliver` brings it where somebody wants it.
+        delivers = pipeline.delivers and backfill_id is None
         if backfill_id is not None:
             sink["path"] = f"{sink['path']}/_backfills/{backfill_id}"
         return cls(
             checkpoint_url=checkpoint_url_of(pipeline, backfill_id),
             catalog=pipeline.as_written.catalog,
             sink=sink,
+            is_staged=pipeline.delivers,
+            delivery=asdict(pipeline.sink) if delivers else {},
+            columns=pipeline.columns,
+            changes=pipeline.changes,
+            on_removed_rows=pipeline.on_removed_rows,
+            keep_staged=pipeline.keep_staged if delivers else None,
             filter=pipeline.filter,
             allowed_locations=tuple(pipeline.allowed_locations or ()),
             memory_bytes=pipeline.shuffle.memory_bytes,
             on_summary_mismatch=pipeline.on_summary_mismatch,
+            fast_ways=fast_ways(os.environ, trusts_lineage=pipeline.row_lineage == "trust"),
+            verify_sample=pipeline.verify_sample,
             writer=writer or Writer(),
         )
 
@@ -72,7 +99,11 @@ class RunSettings:
         destination = {
             key: value for key, value in self.sink.items() if key not in apart and value != _SINK_DEFAULTS.get(key)
         }
-        text = json.dumps([self.filter, destination], sort_keys=True, ensure_ascii=False)
+        decisive: list[object] = [self.filter, destination]
+        if self.delivery:
+            delivery = {key: value for key, value in self.delivery.items() if key not in apart}
+            decisive.append({**delivery, "options": decisive_options(self.delivery["options"])})
+        text = json.dumps(decisive, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def to_environment(self) -> dict[str, str]:
@@ -83,7 +114,13 @@ class RunSettings:
     def from_environment(cls, environ: Mapping[str, str]) -> Self:
         """The settings that a parent process handed over."""
         given = json.loads(environ[SETTINGS_VARIABLE])
-        written = {"writer": Writer(**given["writer"]), "allowed_locations": tuple(given["allowed_locations"])}
+        columns = given["columns"]
+        written = {
+            "writer": Writer(**given["writer"]),
+            "allowed_locations": tuple(given["allowed_locations"]),
+            "fast_ways": tuple(FastWay(name) for name in given["fast_ways"]),
+            "columns": None if columns is None else tuple(columns),
+        }
         return cls(**{**given, **written})
 
 

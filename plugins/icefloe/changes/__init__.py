@@ -1,5 +1,33 @@
 """Changes: rows with weights, hashed, added up and paired. Pure functions on Arrow arrays.
 
+A row of a removed file weighs -1, a row of an added file +1. An UPDATE that writes a file again changes one row of two:
+
+>>> import numpy as np, pyarrow as pa
+>>> from icefloe.changes.columns import ChangeType
+>>> from icefloe.changes.consolidate import consolidate
+>>> from icefloe.changes.row_hash.row_hashes import row_hashes
+>>> from icefloe.changes.updates import pair_updates
+>>> rows = pa.table({"id": [1, 2, 1, 2], "word": ["same", "old", "same", "new"]})
+>>> weights, ordinals = np.array([-1, -1, 1, 1]), np.zeros(4, np.int32)
+
+Weights of equal rows are added up, so what was only copied is gone:
+
+>>> positions, weights = consolidate(row_hashes(rows.columns), ordinals, weights)
+>>> left = rows.take(pa.array(positions))
+>>> left["word"].to_pylist(), weights.tolist()
+(['old', 'new'], [-1, 1])
+
+Rows of one identity are paired:
+
+>>> picks, kinds = pair_updates(
+...     row_hashes=row_hashes(left.columns),
+...     identity_hashes=row_hashes([left["id"]]),
+...     change_ordinals=ordinals[positions],
+...     weights=weights,
+... )
+>>> [(ChangeType(kind).name, left["word"][int(row)].as_py()) for row, kind in zip(picks, kinds)]
+[('UPDATE_BEFORE', 'old'), ('UPDATE_AFTER', 'new')]
+
 Read in this order:
 
 - `columns`: the change columns
@@ -8,7 +36,9 @@ Read in this order:
 - `net`: weights over a whole batch
 - `updates`: update pairs, in the order of delivery
 - `grouping`: rows grouped by all 128 bits of their hash
+- `copied_rows`: rows that were only copied, by their row ids and sequence numbers
 - `alignment`: equal rows at equal positions, found without a hash
+- `matching`: likely pairs of rows, found by a few columns
 - `hash_slice`: a slice of the hashes, for more rows than fit at once
 - `hash_index`: hashes found again among others
 - `identity_moves`: equal rows of different identities that cancel
@@ -18,9 +48,12 @@ __all__ = [
     "alignment",
     "columns",
     "consolidate",
+    "copied_rows",
+    "grouping",
     "hash_index",
     "hash_slice",
     "identity_moves",
+    "matching",
     "net",
     "updates",
 ]

@@ -11,7 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-__all__ = ["aligned_batches", "differing_rows"]
+from icefloe.changes.row_hash.row_hashes import row_hashes
+
+__all__ = ["aligned_batches", "differing_rows", "differing_values"]
 
 _COMPARABLE: Final = (
     pa.types.is_boolean,
@@ -51,8 +53,8 @@ def aligned_batches(
 def differing_rows(removed: pa.RecordBatch, added: pa.RecordBatch) -> NDArray[np.int64]:
     """The positions at which two batches of one schema and length do not hold the same row, ascending.
 
-    Different values never count as equal. Values that are equal by the change model but not by Arrow (NaNs, the entries
-    of maps in another order) may count as different, so differing rows must still be consolidated.
+    Different values never count as equal. Values that are equal by the change model but not by Arrow (NaNs) may count
+    as different, so differing rows must still be consolidated.
 
     >>> one, other = (pa.record_batch({"a": [1, 2, None], "b": list(text)}) for text in ("xyz", "xqz"))
     >>> differing_rows(one, other).tolist()
@@ -60,24 +62,25 @@ def differing_rows(removed: pa.RecordBatch, added: pa.RecordBatch) -> NDArray[np
     """
     differs = np.zeros(removed.num_rows, np.bool_)
     for one, other in zip(removed.columns, added.columns, strict=True):
-        different = _differs(one, other)
+        different = differing_values(one, other)
         if different is not None:
             differs |= different
     return np.flatnonzero(differs)
 
 
-def _differs(one: pa.Array, other: pa.Array) -> NDArray[np.bool_] | bool | None:
-    """Mask of the rows in which two columns differ; None: no rows; True: any row may differ (no cheap check)."""
+def differing_values(one: pa.Array, other: pa.Array) -> NDArray[np.bool_] | None:
+    """Mask of the places at which two columns of one length differ, as in `differing_rows`; None: nowhere."""
     if pa.types.is_dictionary(one.type) or pa.types.is_dictionary(other.type):
         one, other = _comparable_codes(one, other)
     if one.equals(other):
         return None
     if isinstance(one, pa.ExtensionArray):
         one, other = one.storage, other.storage
-    # Arrow has no kernel that compares nested values element by element. Such a column cannot clear a row: all go on to
-    # be hashed, unless the whole column was equal above.
+    # Arrow has no kernel that compares nested values element by element. Their hashes have all 128 bits of the row
+    # hash, by which rows are equal anyway.
     if not any(is_type(one.type) for is_type in _COMPARABLE):
-        return True
+        hashes, others = row_hashes([one]), row_hashes([other])
+        return (hashes.low != others.low) | (hashes.high != others.high)
     # not_equal is null as soon as one side is null, which is a difference only if the other side is not:
     #   removed     1      null   null
     #   added       1      null   2
@@ -90,10 +93,15 @@ def _differs(one: pa.Array, other: pa.Array) -> NDArray[np.bool_] | bool | None:
 
 
 def _comparable_codes(one: pa.Array, other: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """The codes of two dictionary columns if their dictionaries are the same, otherwise their values."""
-    both = pa.types.is_dictionary(one.type) and pa.types.is_dictionary(other.type)
+    """The codes of two dictionary columns in one dictionary, otherwise their values."""
     # A dictionary may hold a value twice, so other codes need not be other values. That is the harmless direction: the
     # rows are hashed and cancel there.
-    if both and one.dictionary.equals(other.dictionary):
-        return one.indices, other.indices
+    if pa.types.is_dictionary(one.type) and pa.types.is_dictionary(other.type):
+        if one.dictionary.equals(other.dictionary):
+            return one.indices, other.indices
+        if len(other.dictionary) <= len(other):
+            # Each distinct value is looked up once. A value that the first dictionary lacks gets a code that no row of
+            # the first column has; a null stays null.
+            places = pc.fill_null(pc.index_in(other.dictionary, value_set=one.dictionary), -1)
+            return one.indices.cast(pa.int32()), places.take(other.indices)
     return tuple(each.dictionary_decode() if pa.types.is_dictionary(each.type) else each for each in (one, other))

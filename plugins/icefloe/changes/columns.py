@@ -1,6 +1,6 @@
 """The change columns: their names, types and order, and batches of changes built with them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Final
 
@@ -12,6 +12,7 @@ from icefloe.errors import TerminalError
 
 __all__ = [
     "BATCH",
+    "CHANGE_COLUMNS",
     "CHANGE_ORDINAL",
     "CHANGE_TYPE",
     "COMMIT_SNAPSHOT_ID",
@@ -21,6 +22,7 @@ __all__ = [
     "change_batch",
     "change_schema",
     "refuse_reserved_columns",
+    "removed_rows",
 ]
 
 BATCH: Final = "_batch"
@@ -31,7 +33,9 @@ COMMIT_TIMESTAMP: Final = "_commit_timestamp"
 WEIGHT: Final = "_weight"
 """Added to the rows in the shuffle, never to the changes."""
 
-_RESERVED: Final = (BATCH, CHANGE_TYPE, CHANGE_ORDINAL, COMMIT_SNAPSHOT_ID, COMMIT_TIMESTAMP, WEIGHT)
+CHANGE_COLUMNS: Final = (BATCH, CHANGE_TYPE, CHANGE_ORDINAL, COMMIT_SNAPSHOT_ID, COMMIT_TIMESTAMP)
+"""The columns that delivered changes have before those of the table."""
+_RESERVED: Final = (*CHANGE_COLUMNS, WEIGHT)
 _FIELDS: Final = (
     pa.field(BATCH, pa.int64()),
     pa.field(CHANGE_TYPE, pa.string()),
@@ -48,6 +52,15 @@ class ChangeType(IntEnum):
     DELETE = 1
     UPDATE_BEFORE = 2
     UPDATE_AFTER = 3
+
+
+def removed_rows(counts: Mapping[str, int]) -> int:
+    """Changes that take a row away, of counts by change type in lower case.
+
+    >>> removed_rows({"insert": 5, "delete": 2, "update_before": 1, "update_after": 1})
+    3
+    """
+    return sum(counts.get(kind.name.lower(), 0) for kind in (ChangeType.DELETE, ChangeType.UPDATE_BEFORE))
 
 
 def change_schema(table_schema: pa.Schema, *, with_batch: bool) -> pa.Schema:

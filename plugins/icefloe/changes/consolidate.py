@@ -122,12 +122,12 @@ def _compare_part(removed: RowHashes, added: RowHashes) -> tuple[Positions, Posi
     added_rows = np.add.reduceat(is_added, groups.starts, dtype=np.int64) if len(sizes) else sizes
     removed_rows = sizes - added_rows
     # A group holds its removed rows first, both sides in the order of their positions.
-    kept_removed = _first_of(groups.starts, removed_rows - added_rows)
-    kept_added = _first_of(groups.starts + removed_rows, added_rows - removed_rows)
+    kept_removed = first_of(groups.starts, removed_rows - added_rows)
+    kept_added = first_of(groups.starts + removed_rows, added_rows - removed_rows)
     return np.sort(groups.order[kept_removed]), np.sort(groups.order[kept_added]) - len(removed)
 
 
-def _first_of(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+def first_of(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """``starts[i]`` and the ``counts[i] - 1`` numbers after it, for each i; nothing if the count is not positive."""
     # For starts 0 and 9, counts 2 and 3:  the numbers    0  1  2  3  4
     #                                      and to each    0  0  7  7  7   its start less the numbers before it

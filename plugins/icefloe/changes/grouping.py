@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from icefloe.changes.row_hash.mixing import GAMMA
 from icefloe.changes.row_hash.row_hashes import RowHashes
 
+__all__ = ["HashGroups", "group_by_hash"]
+
 _GAMMA: Final = np.uint64(GAMMA)
 
 

@@ -10,7 +10,7 @@ Read in this order:
 - `identity`: the identity of rows, as records keep it
 - `view`: one look at a checkpoint, from which everything is decided
 - `log`: opens batches and commits them
-- `order`: a batch begins where the one before ended, and is closed as it was opened
+- `record_order`: a batch begins where the one before ended, and is closed as it was opened
 - `ownership`: one owner at a time
 - `record_keys`: the keys of the records
 - `record_store`: reads and creates single records

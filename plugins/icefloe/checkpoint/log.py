@@ -3,19 +3,17 @@
 from dataclasses import replace
 from typing import Final
 
-from icefloe.checkpoint.cursor import Cursor
-from icefloe.checkpoint.order import OpenBatchError, refuse_another_beginning, refuse_another_range
+from icefloe.checkpoint.cursor import BatchOutcome, Cursor
 from icefloe.checkpoint.ownership import Ownership
 from icefloe.checkpoint.record_keys import PIPELINE, STATUS, backfill_prefix, commit_key, offset_key, report_key
-from icefloe.checkpoint.record_store import CheckpointGapError, RecordStore, last_present
+from icefloe.checkpoint.record_order import OpenBatchError, refuse_another_beginning, refuse_another_range
+from icefloe.checkpoint.record_store import CheckpointGapError, RecordStore
 from icefloe.checkpoint.records import CommitRecord, OffsetRecord, OwnerRecord, PipelineRecord, Writer
 from icefloe.checkpoint.view import CheckpointView
-from icefloe.errors import TerminalError
 from icefloe.storage.store import Store
 
 __all__ = ["Checkpoint"]
 
-_MOST_BATCHES: Final = 2**32
 _RESTORE: Final = (
     "restore it from the store's versions or a backup and let no rule expire its objects, or start again under "
     "another name and sink.path"
@@ -104,7 +102,7 @@ class Checkpoint:
 
     def latest_batch(self) -> int | None:
         """The highest batch number; None before the first batch. Takes a number of look-ups logarithmic in it."""
-        return last_present(self._is_opened)
+        return self._records.last_number(offset_key)
 
     def offset(self, batch_number: int) -> OffsetRecord | None:
         """Offset record of a batch; None if it was never opened."""
@@ -134,6 +132,22 @@ class Checkpoint:
     def committed(self, batch_number: int) -> CommitRecord | None:
         """Commit record of a batch; None if it is open or was never opened."""
         return self._records.load(CommitRecord, commit_key(batch_number), batch_number=batch_number)
+
+    def has_delivered(self, *, before: int) -> bool:
+        """True if a batch was delivered since the pipeline began: its sink must hold what the next one goes on from.
+
+        One that was abandoned or set the cursor shows nothing of that, so those before it are asked.
+
+        Args:
+            before: number of a batch that does not count, and none after it.
+        """
+        for number in range(before - 1, -1, -1):
+            found = self.committed(number)
+            if found is None or found.is_beginning or found.outcome is BatchOutcome.RESET:
+                return False
+            if found.outcome is BatchOutcome.DELIVERED:
+                return True
+        return False
 
     def create_commit(self, record: CommitRecord) -> CommitRecord:
         """Closes a batch and so moves the cursor; returns the record that counts.
@@ -206,13 +220,7 @@ class Checkpoint:
         return offset
 
     def _is_opened(self, batch_number: int) -> bool:
-        if batch_number > _MOST_BATCHES:
-            raise TerminalError(
-                f"{self.url} seems to hold more than {_MOST_BATCHES:,} batches: its store answers that every object "
-                "exists, as a login page or a parked address does; correct the endpoint of the store",
-                url=self.url,
-            )
-        return self._store.size(offset_key(batch_number)) is not None
+        return self._records.is_there(offset_key(batch_number))
 
     def _committed_before(self, number: int) -> CommitRecord:
         """Commit record of the batch before. Without it a batch can neither be opened nor have been opened."""

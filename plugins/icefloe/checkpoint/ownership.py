@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from icefloe.checkpoint.record_keys import PIPELINE, owner_key
-from icefloe.checkpoint.record_store import CheckpointGapError, RecordStore, last_present
+from icefloe.checkpoint.record_store import CheckpointGapError, RecordStore
 from icefloe.checkpoint.records import OwnerRecord, PipelineRecord, Writer
 from icefloe.errors import TerminalError, TransientError
 from icefloe.units import now_text
@@ -43,7 +43,7 @@ class Ownership:
 
     def current(self) -> OwnerRecord | None:
         """The owner that counts; None before the checkpoint's first batch, and in format 1."""
-        number = last_present(lambda number: self._records.store.size(owner_key(number)) is not None)
+        number = self._records.last_number(owner_key)
         return None if number is None else self._load(number)
 
     def claim_for(self, writer: Writer, *, takes_over: bool = False, new_id: str | None = None) -> OwnerRecord:

@@ -1,12 +1,15 @@
 """Reading and creating single records of every kind."""
 
 from collections.abc import Callable
+from typing import Final
 
 from icefloe.checkpoint.records import CommitRecord, OffsetRecord, OwnerRecord, PipelineRecord, Record, load_record
 from icefloe.documents import dump_document
 from icefloe.errors import TerminalError
 from icefloe.storage.keys import join_url
 from icefloe.storage.store import Store
+
+_MOST_RECORDS: Final = 2**32
 
 
 class CheckpointGapError(TerminalError):
@@ -29,6 +32,31 @@ class RecordStore:
     def url_of(self, key: str) -> str:
         """The URL of a record."""
         return join_url(self.store.url, key)
+
+    def is_there(self, key: str) -> bool:
+        """True if a record was created; it is not read."""
+        return self.store.size(key) is not None
+
+    def last_number(self, key_of: Callable[[int], str]) -> int | None:
+        """The number of the newest record; None if there is none.
+
+        Args:
+            key_of: returns the key of a number. Records are numbered 0, 1, 2, ...
+
+        Raises:
+            TerminalError: there are more than a store can hold.
+        """
+
+        def is_present(number: int) -> bool:
+            if number > _MOST_RECORDS:
+                raise TerminalError(
+                    f"{self.store.url} seems to hold more than {_MOST_RECORDS:,} records: its store answers that every "
+                    "object exists, as a login page or a parked address does; correct the endpoint of the store",
+                    url=self.store.url,
+                )
+            return self.is_there(key_of(number))
+
+        return last_present(is_present)
 
     def load(self, kind: type[Record], key: str, *, batch_number: int | None = None) -> Record | None:
         """A record; None if there is none.

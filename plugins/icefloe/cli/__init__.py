@@ -5,6 +5,7 @@ Read in this order:
 
 - `command_line`: from arguments to an exit code
 - `parser`: the arguments of every command
+- `shared_options`: those that several commands share
 - `pipeline_session`: the pipeline that a command names, opened
 - `validate`: checks everything that a run needs
 - `plan`: shows the batch that a run would deliver
@@ -13,6 +14,11 @@ Read in this order:
 - `batches`: the last batches
 - `show`: one batch
 - `verify`: replays the delivered changes
+- `trace`: shows what became of one row
+- `row_trace`: its changes, found in files or in the table's history
+- `row_key`: the key of the row, as it is written
+- `deliver`: delivers committed batches once more
+- `purge`: removes the marks of deleted rows
 - `sweep`: deletes what dead runs left
 - `abandon`: gives up an open batch
 - `unpin`: lets the pinned snapshots of a pipeline go

@@ -2,6 +2,7 @@
 
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 from icefloe.batch.commit.report import BatchReport, load_report
@@ -13,6 +14,7 @@ from icefloe.cli.shown_values import seconds_text
 from icefloe.units import format_bytes
 
 _COLUMNS: Final = ("batch", "state", "at", "route", "steps", "inserted", "deleted", "updated", "read", "took")
+_OF_SINK: Final = ("documents", "dead letters", "visible after")
 _NUMBERS: Final = ("batch", "steps", "inserted", "deleted", "updated", "read", "took")
 
 
@@ -23,7 +25,10 @@ def batches(arguments: Namespace, screen: Screen) -> int:
         checkpoint = open_checkpoint(pipeline, backfill_id=arguments.backfill)
         documents = list(_documents(checkpoint, limit=arguments.limit))
     if documents:
-        screen.table(_COLUMNS, map(_row, documents), numbers=_NUMBERS)
+        delivers = any("delivery" in document for document in documents)
+        columns = (*_COLUMNS, *_OF_SINK) if delivers else _COLUMNS
+        rows = ((*_row(document), *(_at_sink(document) if delivers else ())) for document in documents)
+        screen.table(columns, rows, numbers=(*_NUMBERS, *_OF_SINK))
     else:
         screen.say(f"{pipeline.name}: no batch yet")
     if arguments.json:
@@ -56,6 +61,7 @@ def _committed(report: BatchReport, outcome: BatchOutcome) -> dict[str, object]:
         **report.counts,
         "bytes_read": report.bytes_read,
         "seconds": report.seconds,
+        **({} if report.delivery is None else {"delivery": asdict(report.delivery)}),
     }
 
 
@@ -72,6 +78,14 @@ def _row(document: dict[str, Any]) -> Sequence[str]:
         "-" if size is None else format_bytes(size),
         seconds_text(document.get("seconds")),
     )
+
+
+def _at_sink(document: dict[str, Any]) -> Sequence[str]:
+    """The cells of a batch that is delivered to a sink; dashes for another batch."""
+    delivery = document.get("delivery")
+    if delivery is None:
+        return ("-",) * len(_OF_SINK)
+    return (f"{delivery['documents']:,}", f"{delivery['dead_letters']:,}", seconds_text(delivery["lag_seconds"]))
 
 
 def _number(value: int | None) -> str:

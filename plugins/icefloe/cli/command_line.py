@@ -112,6 +112,18 @@ def _command(name: str) -> Callable[[Namespace, Screen], int]:
             from icefloe.cli.verify import verify
 
             return verify
+        case "trace":
+            from icefloe.cli.trace import trace
+
+            return trace
+        case "deliver":
+            from icefloe.cli.deliver import deliver
+
+            return deliver
+        case "purge":
+            from icefloe.cli.purge import purge
+
+            return purge
         case "abandon":
             from icefloe.cli.abandon import abandon
 

@@ -1,11 +1,20 @@
 """The arguments of every command."""
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter, _SubParsersAction
-from collections.abc import Sequence
-from datetime import datetime
+from argparse import ArgumentParser, RawDescriptionHelpFormatter, _SubParsersAction
 from typing import Final, TypeAlias
 
-from icefloe.units import parse_seconds
+from icefloe.cli.shared_options import (
+    add_backfill,
+    add_consent,
+    add_engine,
+    add_json,
+    add_pipeline,
+    add_range,
+    add_verbose,
+    age,
+    batch_numbers,
+    positive,
+)
 from icefloe.version import VERSION
 
 Commands: TypeAlias = "_SubParsersAction[ArgumentParser]"
@@ -14,8 +23,6 @@ _EXIT_CODES: Final = (
     "exit codes: 0 done, or nothing to do; 65 data that retrying cannot fix; 75 try again; 2 usage\n"
     "PIPELINE is a path, or a name in dags/pipelines"
 )
-
-_LEAST_AGE_SECONDS: Final = 3_600
 
 
 def make_parser() -> ArgumentParser:
@@ -34,7 +41,10 @@ def make_parser() -> ArgumentParser:
     _add_batches(commands)
     _add_show(commands)
     _add_verify(commands)
+    _add_trace(commands)
     _add_validate(commands)
+    _add_deliver(commands)
+    _add_purge(commands)
     _add_sweep(commands)
     _add_abandon(commands)
     _add_unpin(commands)
@@ -52,8 +62,8 @@ def _add_run(commands: Commands) -> None:
         "line on standard output is one JSON object.",
         "icefloe run flights_changes --engine local\n  icefloe run flights_changes --after-timestamp 2026-01-01T00:00Z",
     )
-    _add_range(run)
-    _add_engine(run)
+    add_range(run)
+    add_engine(run)
     run.add_argument("--json", action="store_true", help="print only that line")
     run.add_argument(
         "--take-over", action="store_true", help="become the owner of the checkpoint in place of the present one"
@@ -68,9 +78,9 @@ def _add_plan(commands: Commands) -> None:
         "Steps, files, rows, bytes and route of the batch that `run` would deliver. Touches nothing.",
         "icefloe plan flights_changes",
     )
-    _add_range(plan)
-    _add_engine(plan)
-    _add_json(plan)
+    add_range(plan)
+    add_engine(plan)
+    add_json(plan)
 
 
 def _add_status(commands: Commands) -> None:
@@ -81,7 +91,7 @@ def _add_status(commands: Commands) -> None:
         "Shows how far the pipeline is behind its table.",
         "icefloe status flights_changes --json",
     )
-    _add_json(status)
+    add_json(status)
 
 
 def _add_batches(commands: Commands) -> None:
@@ -92,9 +102,9 @@ def _add_batches(commands: Commands) -> None:
         "Lists the changes and the duration of each of the last batches. Asks neither catalog nor table.",
         "icefloe batches flights_changes\n  icefloe batches flights_changes --limit 100 --json",
     )
-    batches.add_argument("--limit", type=_positive, default=20, metavar="N", help="how many; default: %(default)s")
-    _add_backfill(batches)
-    _add_json(batches)
+    batches.add_argument("--limit", type=positive, default=20, metavar="N", help="how many; default: %(default)s")
+    add_backfill(batches)
+    add_json(batches)
 
 
 def _add_show(commands: Commands) -> None:
@@ -107,8 +117,8 @@ def _add_show(commands: Commands) -> None:
         "icefloe show flights_changes\n  icefloe show flights_changes --batch 41 --json",
     )
     show.add_argument("--batch", type=int, metavar="N", help="its number; default: the latest")
-    _add_backfill(show)
-    _add_json(show)
+    add_backfill(show)
+    add_json(show)
 
 
 def _add_verify(commands: Commands) -> None:
@@ -116,10 +126,26 @@ def _add_verify(commands: Commands) -> None:
         commands,
         "verify",
         "replay the delivered changes and compare with the table",
-        "Replays every delivered change on the start state and compares the rows with the end state.",
+        "Files: replays every delivered change on the start state and compares the rows with the end state. "
+        "Other sinks: reads back what the sink holds and compares it with the table, key by key.",
         "icefloe verify flights_changes",
     )
-    _add_json(verify)
+    verify.add_argument(
+        "--sample", type=positive, metavar="N", help="compare N rows, chosen at random (not for sink.type files)"
+    )
+    add_json(verify)
+
+
+def _add_trace(commands: Commands) -> None:
+    trace = _command(
+        commands,
+        "trace",
+        "what became of one row: commits, batches, changes, and the row in the sink",
+        "Reads the changes that are kept; others are computed again from the table's history.",
+        "icefloe trace flights_changes flight_id=4711",
+    )
+    trace.add_argument("key", nargs="+", metavar="COLUMN=VALUE", help="the value of each identifier column")
+    add_json(trace)
 
 
 def _add_validate(commands: Commands) -> None:
@@ -130,7 +156,7 @@ def _add_validate(commands: Commands) -> None:
         "Changes nothing; the storage and the sink are tried with an object that is deleted at once.",
         "icefloe validate dags/pipelines/flights_changes.yaml",
     )
-    _add_json(validate)
+    add_json(validate)
 
 
 def _add_sweep(commands: Commands) -> None:
@@ -148,7 +174,7 @@ def _add_sweep(commands: Commands) -> None:
     sweep.add_argument("--yes", action="store_true", help="do not ask")
     sweep.add_argument(
         "--older-than",
-        type=_age,
+        type=age,
         default="7d",
         metavar="AGE",
         help="delete files of no known batch if they are older, by the clock of their store, such as 12h or 30d; "
@@ -159,8 +185,53 @@ def _add_sweep(commands: Commands) -> None:
         action="store_true",
         help="also delete the files of checkpoints that are gone, once all of them are older than that",
     )
-    _add_json(sweep)
-    _add_common(sweep)
+    add_json(sweep)
+    add_verbose(sweep)
+
+
+def _add_deliver(commands: Commands) -> None:
+    deliver = _command(
+        commands,
+        "deliver",
+        "deliver committed batches once more",
+        "Delivers batches that are committed and still staged, or that the files sink holds, to a sink: a new index, "
+        "a lost topic. What the sink holds of them already is not delivered twice. The cursor does not move, and the "
+        "catalog is not asked.",
+        "icefloe deliver flights_changes --batches 0-41 --sink new_index.yaml\n"
+        "  icefloe deliver flights_changes --backfill 6f1c --sink index.yaml\n"
+        "  icefloe deliver flights_search --dead-letters --dry-run",
+    )
+    deliver.add_argument(
+        "--sink", metavar="FILE", help="a YAML file with the key `sink`; without it, the sink of the pipeline"
+    )
+    deliver.add_argument(
+        "--batches", type=batch_numbers, metavar="A-B", help="their numbers, such as 0-41 or 7; of a backfill: 0"
+    )
+    deliver.add_argument(
+        "--dead-letters",
+        action="store_true",
+        help="send what the sink refused for good again; what it takes leaves the folder of dead letters",
+    )
+    deliver.add_argument("--dry-run", action="store_true", help="with --dead-letters: only count them")
+    add_backfill(deliver)
+    add_json(deliver)
+
+
+def _add_purge(commands: Commands) -> None:
+    purge = _command(
+        commands,
+        "purge",
+        "remove the marks of deleted rows from a sink",
+        "A sink with soft deletes keeps a mark for each deleted row, so that a late write cannot bring the row back. "
+        "Removes old marks for good. Counts them, and asks. Batches from before that time must not be delivered once "
+        "more to that sink afterwards.",
+        "icefloe purge flights_search --older-than 30d --dry-run",
+    )
+    purge.add_argument(
+        "--older-than", type=age, metavar="AGE", required=True, help="by the time of the commit, such as 12h or 30d"
+    )
+    add_consent(purge)
+    add_json(purge)
 
 
 def _add_abandon(commands: Commands) -> None:
@@ -173,9 +244,9 @@ def _add_abandon(commands: Commands) -> None:
         "catalog nor table.",
         "icefloe abandon flights_changes --dry-run\n  icefloe abandon flights_changes --yes",
     )
-    _add_backfill(abandon)
-    _add_consent(abandon)
-    _add_json(abandon)
+    add_backfill(abandon)
+    add_consent(abandon)
+    add_json(abandon)
 
 
 def _add_unpin(commands: Commands) -> None:
@@ -187,8 +258,8 @@ def _add_unpin(commands: Commands) -> None:
         "For a pipeline that is removed. Shows them, and asks.",
         "icefloe unpin flights_changes --dry-run",
     )
-    _add_consent(unpin)
-    _add_json(unpin)
+    add_consent(unpin)
+    add_json(unpin)
 
 
 def _add_set_cursor(commands: Commands) -> None:
@@ -203,8 +274,8 @@ def _add_set_cursor(commands: Commands) -> None:
     set_cursor.add_argument(
         "--snapshot-id", type=int, metavar="N", required=True, help="the next batch begins after it"
     )
-    _add_consent(set_cursor)
-    _add_json(set_cursor)
+    add_consent(set_cursor)
+    add_json(set_cursor)
 
 
 def _add_reset(commands: Commands) -> None:
@@ -216,8 +287,8 @@ def _add_reset(commands: Commands) -> None:
         "as they are now. Batch numbers go on.",
         "icefloe reset flights_changes --dry-run\n  icefloe reset flights_changes --yes",
     )
-    _add_consent(reset)
-    _add_json(reset)
+    add_consent(reset)
+    add_json(reset)
 
 
 def _command(commands: Commands, name: str, help_text: str, description: str, example: str) -> ArgumentParser:
@@ -228,75 +299,6 @@ def _command(commands: Commands, name: str, help_text: str, description: str, ex
         epilog=f"example:\n  {example}\n\n{_EXIT_CODES}",
         formatter_class=RawDescriptionHelpFormatter,
     )
-    _add_pipeline(parser)
-    _add_common(parser)
+    add_pipeline(parser)
+    add_verbose(parser)
     return parser
-
-
-def _add_pipeline(parser: ArgumentParser) -> None:
-    argument = parser.add_argument("pipeline", metavar="PIPELINE", help="a path, or a name in dags/pipelines")
-    argument.completer = complete_pipeline  # type: ignore[attr-defined]
-
-
-def _add_common(parser: ArgumentParser) -> None:
-    parser.add_argument("-v", "--verbose", action="store_true", help="show every decision, and tracebacks of errors")
-
-
-def _add_backfill(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--backfill", metavar="ID", help="the id of a backfill, as printed by `run` and in the log of its plan"
-    )
-
-
-def _add_consent(parser: ArgumentParser) -> None:
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--dry-run", action="store_true", help="only show what would be done")
-
-
-def _add_json(parser: ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead")
-
-
-def _add_engine(parser: ArgumentParser) -> None:
-    parser.add_argument("--engine", choices=("local", "spark"), help="instead of the pipeline's: %(choices)s")
-
-
-def _add_range(parser: ArgumentParser) -> None:
-    after, up_to = parser.add_mutually_exclusive_group(), parser.add_mutually_exclusive_group()
-    after.add_argument("--after-snapshot-id", type=int, metavar="N", help="the range begins after this snapshot")
-    after.add_argument("--after-timestamp", type=_timestamp, metavar="T", help="... or after the one current then")
-    up_to.add_argument("--up-to-snapshot-id", type=int, metavar="N", help="the range ends with this snapshot")
-    up_to.add_argument("--up-to-timestamp", type=_timestamp, metavar="T", help="... or with the one current then")
-
-
-def _positive(text: str) -> int:
-    if not text.isdigit() or int(text) == 0:
-        raise ArgumentTypeError(f"{text!r} is not a number from 1 on")
-    return int(text)
-
-
-def _age(text: str) -> float:
-    try:
-        seconds = parse_seconds(text)
-    except ValueError as cause:
-        raise ArgumentTypeError(str(cause)) from cause
-    if seconds < _LEAST_AGE_SECONDS:
-        raise ArgumentTypeError(f"{text!r} is less than an hour: a run that is at work may have younger files")
-    return seconds
-
-
-def _timestamp(text: str) -> datetime:
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
-        raise ArgumentTypeError(f"{text!r} is not a time with an offset, such as 2026-01-31T08:00Z or ...+01:00")
-    return found
-
-
-def complete_pipeline(prefix: str, parsed_args: Namespace, **_: object) -> Sequence[str]:  # noqa: ARG001 - argcomplete's
-    """The names of the pipelines that begin with a prefix, for the shell."""
-    from icefloe.pipeline.pipeline_file import pipeline_paths
-
-    return sorted(path.stem for path in pipeline_paths() if path.stem.startswith(prefix))

@@ -15,9 +15,9 @@ from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.ownership import owner_of
 from icefloe.checkpoint.records import Writer
 from icefloe.iceberg.catalog.catalogs import UnknownCatalogError
-from icefloe.pipeline.later_keys import refuse_unbuilt
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.pipeline_file import find_pipeline, load_pipeline
+from icefloe.pipeline.unbuilt_keys import refuse_unbuilt
 from icefloe.storage.location import open_store
 
 logger = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ def open_session(pipeline: Pipeline, *, takes_over: bool = False, command: str =
         TerminalError: no such catalog or table.
         TransientError: the catalog did not answer.
     """
-    _warn_of_connections(pipeline)
+    warn_of_connections(pipeline)
     with without_airflow():
         return PipelineSession.open(
             pipeline,
@@ -66,13 +66,14 @@ def open_session(pipeline: Pipeline, *, takes_over: bool = False, command: str =
 
 def open_checkpoint(pipeline: Pipeline, *, backfill_id: str | None = None) -> Checkpoint:
     """The checkpoint of a pipeline or of a backfill of it; neither catalog nor table is asked."""
-    _warn_of_connections(pipeline)
+    warn_of_connections(pipeline)
     options = Credentials.from_environment(os.environ).storage_options
     checkpoint = Checkpoint(open_store(pipeline.checkpoint_url, options=options))
     return checkpoint if backfill_id is None else checkpoint.backfill(backfill_id)
 
 
-def _warn_of_connections(pipeline: Pipeline) -> None:
+def warn_of_connections(pipeline: Pipeline) -> None:
+    """Warns of Airflow connections that a command outside Airflow cannot read."""
     for key, conn_id in (("storage_conn_id", pipeline.storage_conn_id), ("sink.conn_id", pipeline.sink.conn_id)):
         if conn_id is not None and CREDENTIALS_VARIABLE not in os.environ:
             logger.warning(

@@ -5,12 +5,13 @@ from argparse import Namespace
 
 from icefloe.batch.open.identity_policy import identity_text
 from icefloe.batch.open.open_batch import NextBatch, next_batch, requested_batch
+from icefloe.batch.open.unfit_sink import refuse_rows_without_key
 from icefloe.batch.plan.make_plan import PlannedBatch
 from icefloe.batch.plan.plan_of_batch import plan_of, refuse_excessive_scan
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session, range_request
 from icefloe.cli.screen import Screen
 from icefloe.cli.shown_values import id_text
-from icefloe.engines.run_batch import phase_runner
+from icefloe.engines.phase_runner import phase_runner
 from icefloe.errors import IcefloeError
 from icefloe.flow import Route
 from icefloe.iceberg.history.history import History
@@ -25,6 +26,8 @@ def plan(arguments: Namespace, screen: Screen) -> int:
         session = open_session(load_named_pipeline(arguments))
         cores = phase_runner(session.pipeline, os.environ).cores
         batch = next_batch(session, cores=cores) if request is None else requested_batch(session, request, cores=cores)
+        if batch is not None and not batch.is_resumed:
+            refuse_rows_without_key(session, batch.offset.spec.identity)
         planned_batch = None if batch is None or _is_committed(batch) else plan_of(batch)
     if batch is None or planned_batch is None:
         screen.say(f"{session.pipeline.name}: " + ("nothing to do" if batch is None else "delivered before"))
@@ -79,7 +82,7 @@ def _show(name: str, batch: NextBatch, planned_batch: PlannedBatch, screen: Scre
             ("identity", identity_text(planned.identity)),
             ("columns", "all" if planned.columns is None else ", ".join(planned.columns)),
             ("filter", planned.filter or "none"),
-            ("to", str(batch.session.sink_settings["path"])),
+            ("to", str(batch.session.settings.sink["path"])),
         ]
     )
     for warning in planned.warnings:

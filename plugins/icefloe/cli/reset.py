@@ -3,8 +3,8 @@
 import json
 from argparse import Namespace
 
-from icefloe.batch.operations.cursor_move import complete_unfinished, make_move
-from icefloe.batch.operations.pipeline_reset import PipelineReset, plan_reset
+from icefloe.batch.operations.cursor_move import complete_unfinished
+from icefloe.batch.operations.pipeline_reset import PipelineReset, make_reset, plan_reset
 from icefloe.cli.consent import is_agreed
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session
 from icefloe.cli.screen import Screen
@@ -25,7 +25,7 @@ def reset(arguments: Namespace, screen: Screen) -> int:
     else:
         screen.facts(_facts(pipeline.name, pipeline.initial_load, found))
         if not arguments.dry_run and is_agreed(f"Reset {pipeline.name}?", yes=arguments.yes):
-            outcome = make_move(session, found.offset).outcome
+            outcome = make_reset(session, found).outcome
         screen.say(f"{pipeline.name}: {'the next batch begins from scratch' if outcome else 'nothing was changed'}")
     if arguments.json:
         cursor = None if found is None or found.cursor is None else found.cursor.snapshot_id
@@ -48,8 +48,16 @@ def _facts(name: str, initial_load: str, found: PipelineReset) -> list[tuple[str
     return [
         ("pipeline", name),
         ("cursor", "-" if found.cursor is None else id_text(found.cursor.snapshot_id)),
+        *_given_up(found),
         *((f"changed {key}", f"was {json.dumps(was)}, is {json.dumps(now)}") for key, was, now in found.differences),
         ("next batch", f"{number + 1}, by initial_load: {initial_load}"),
         ("rows of the table", rows),
         ("readers", f"must drop the rows of all batches before {number}"),
     ]
+
+
+def _given_up(found: PipelineReset) -> list[tuple[str, str]]:
+    """The open batch that the reset gives up, if there is one."""
+    if found.given_up is None:
+        return []
+    return [("open batch", f"{found.given_up.offset.batch_number}, half delivered: it is given up")]

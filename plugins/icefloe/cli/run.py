@@ -2,7 +2,6 @@
 
 import os
 from argparse import Namespace
-from dataclasses import replace
 from typing import Final
 
 from icefloe.batch.commit.report import BatchReport
@@ -13,7 +12,8 @@ from icefloe.cli.activity import Activity
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session, range_request
 from icefloe.cli.screen import Screen
 from icefloe.cli.shown_values import batch_text, id_text
-from icefloe.engines.run_batch import BatchRun, LocalPhases, phase_runner, run_batch
+from icefloe.engines.phase_runner import phase_runner
+from icefloe.engines.run_batch import BatchRun, run_batch
 from icefloe.errors import UsageError
 from icefloe.flow import Route
 from icefloe.iceberg.catalog.catalogs import UnknownTableError
@@ -49,9 +49,7 @@ def _deliver(
         with screen.under_way("opening the table"):
             session = open_session(pipeline, takes_over=takes_over)
         activity = Activity(screen.progress)
-        phases = phase_runner(session.pipeline, os.environ)
-        if isinstance(phases, LocalPhases):
-            phases = replace(phases, report_progress=activity.report)
+        phases = phase_runner(session.pipeline, os.environ, report_progress=activity.report)
         done = run_batch(session, request, environ=os.environ, phases=phases, observe=activity.under_way)
     except (UnknownTableError, UnknownBranchError):
         if pipeline.wait_for_table:

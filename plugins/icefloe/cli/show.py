@@ -8,6 +8,7 @@ from typing import Any, Final
 from icefloe.batch.commit.distribution import Distribution
 from icefloe.batch.commit.report import BatchReport, load_report
 from icefloe.batch.phase_record import PhaseRecord
+from icefloe.batch.stage.delivery_records import BatchDelivery
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.cli.pipeline_session import load_named_pipeline, open_checkpoint
@@ -109,6 +110,20 @@ def _facts(report: BatchReport) -> Iterator[tuple[str, str]]:
     if report.map_outputs_redone:
         yield "map outputs made again", f"{report.map_outputs_redone:,}"
     yield "ranges", f"{report.ranges:,} of {report.num_partitions:,} partitions"
+    if report.delivery is not None:
+        yield from _delivery_facts(report.delivery)
+
+
+def _delivery_facts(delivery: BatchDelivery) -> Iterator[tuple[str, str]]:
+    yield "delivered to", f"{delivery.sink} {delivery.url}"
+    yield "documents", f"{delivery.documents:,}, {delivery.repeated:,} of them were there already"
+    yield "sent", f"{format_bytes(delivery.bytes)}, {delivery.retries:,} requests again"
+    yield "refused for now", f"{delivery.refused:,}"
+    yield "dead letters", f"{delivery.dead_letters:,}"
+    if delivery.superseded:
+        yield "superseded", f"{delivery.superseded:,}"
+    yield "visible at", delivery.visible_at
+    yield "visible after", seconds_text(delivery.lag_seconds)
 
 
 def _phase_row(phase: PhaseRecord) -> Sequence[str]:

@@ -6,7 +6,8 @@ from argparse import Namespace
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.open_batch import next_batch
 from icefloe.batch.plan.plan_of_batch import refuse_unfit
-from icefloe.batch.status.held_history import pins_of
+from icefloe.batch.status.pin_facts import pins_of
+from icefloe.batch.status.pipeline_status import PipelineStatus
 from icefloe.batch.status.publish_status import load_status
 from icefloe.checkpoint.view import CheckpointView
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session
@@ -15,6 +16,7 @@ from icefloe.errors import IcefloeError
 from icefloe.iceberg.history.expiry import next_expiry_ms
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.lag import Lag, lag
+from icefloe.pipeline.model import Pipeline
 from icefloe.units import id_json, time_of_us
 
 
@@ -33,7 +35,7 @@ def status(arguments: Namespace, screen: Screen) -> int:
 
 def _document(session: PipelineSession) -> dict[str, object]:
     pipeline, checkpoint = session.pipeline, session.checkpoint
-    view = checkpoint.look()
+    view, known = checkpoint.look(), load_status(checkpoint)
     cursor, opened = view.cursor, view.opened
     cursor_id = None if cursor is None else cursor.snapshot_id
     history = History.of(session.table)
@@ -58,9 +60,23 @@ def _document(session: PipelineSession) -> dict[str, object]:
         "owner": None if view.owner is None else view.owner.writer.owner,
         "owner_since": None if view.owner is None else view.owner.since,
         "trouble": _trouble(session),
-        "last_failure": _last_failure(session),
+        "last_failure": _last_failure(known),
         "cursor_expires_at": _expiry(session, cursor_id),
         **_pins(session, view),
+        **(_sink(pipeline, known) if pipeline.delivers else {}),
+    }
+
+
+def _sink(pipeline: Pipeline, known: PipelineStatus | None) -> dict[str, object]:
+    """The sink, and the last batch that was delivered to it; None if there is none yet."""
+    last = None if known is None else known.last_delivery
+    return {
+        "sink": pipeline.sink.type,
+        "delivered_to": None if last is None else last.url,
+        "documents": None if last is None else last.documents,
+        "dead_letters": None if last is None else last.dead_letters,
+        "visible_at": None if last is None else last.visible_at,
+        "visible_after_seconds": None if last is None or last.lag_seconds is None else round(last.lag_seconds, 3),
     }
 
 
@@ -75,9 +91,8 @@ def _trouble(session: PipelineSession) -> str | None:
     return None
 
 
-def _last_failure(session: PipelineSession) -> str | None:
+def _last_failure(known: PipelineStatus | None) -> str | None:
     """The last failure of a task; None if there is none, or if a task has succeeded since."""
-    known = load_status(session.checkpoint)
     trouble = None if known is None else known.trouble
     return None if trouble is None else f"{trouble.at} {trouble.phase}: {trouble.sentence}"
 

@@ -8,31 +8,34 @@ from functools import partial
 from typing import Final
 
 from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.context.sinks import delivery_sink
+from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.open.identity_policy import choose_identity, has_row_ids, identity_text
 from icefloe.batch.open.open_batch import NextBatch, next_batch
 from icefloe.batch.open.pin import may_pin
+from icefloe.batch.open.unfit_sink import refuse_rows_without_key
 from icefloe.batch.plan.plan_of_batch import refuse_unfit
 from icefloe.batch.rows.row_shape import RowShape
+from icefloe.batch.run_settings import RunSettings
 from icefloe.changes.columns import refuse_reserved_columns
 from icefloe.checkpoint.identity import Identity
 from icefloe.cli.checklist import Checklist
 from icefloe.cli.pipeline_session import open_session, without_airflow
 from icefloe.cli.screen import Screen
 from icefloe.cli.shown_values import id_text
-from icefloe.engines.run_batch import PhaseRunner, phase_runner
+from icefloe.engines.phase_runner import LocalPhases, PhasesBySize, phase_runner
 from icefloe.engines.spark.master import greedy_advice
 from icefloe.engines.spark.rpc import open_rpc_advice
-from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.iceberg.catalog.catalogs import UnknownTableError, load_catalog
 from icefloe.iceberg.history.history import UnknownBranchError, head
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.patience import patience_seconds
-from icefloe.pipeline.later_keys import refuse_unbuilt
-from icefloe.pipeline.lines import with_lines
+from icefloe.pipeline.error_lines import with_lines
 from icefloe.pipeline.model import Pipeline, SinkSettings
+from icefloe.pipeline.nested_places import refuse_nested_places
 from icefloe.pipeline.pipeline_file import find_pipeline, load_pipeline, refuse_taken_name
-from icefloe.pipeline.places import refuse_nested_places
+from icefloe.pipeline.unbuilt_keys import refuse_unbuilt
 from icefloe.sinks.open_sink import open_sink
 from icefloe.storage.location import open_store, plain_endpoint
 from icefloe.storage.options import plain_address
@@ -62,13 +65,18 @@ def validate(arguments: Namespace, screen: Screen) -> int:
     return checks.exit_code
 
 
-def _check_places(pipeline: Pipeline, credentials: Credentials, checks: Checklist) -> PhaseRunner | None:
+def _check_places(pipeline: Pipeline, credentials: Credentials, checks: Checklist) -> LocalPhases | PhasesBySize | None:
     """Checks engine, storage and sink; returns the runner of the phases, or None if the engine cannot be used."""
     runner = checks.run("engine", lambda: _usable(phase_runner(pipeline, os.environ)), partial(_engine_text, pipeline))
     for url in filter(None, (pipeline.storage, pipeline.checkpoint)):
         checks.run("storage", partial(_probe, url, credentials), str)
     sink = pipeline.sink
-    checks.run("sink", partial(_try_sink, sink, credentials), lambda plain: f"{sink.type} {sink.path}{_advice(plain)}")
+    if pipeline.delivers:
+        checks.run("changelog", partial(_probe, pipeline.changes_folder.path, credentials), str)
+        checks.run("sink", partial(_try_delivery, pipeline, credentials), lambda url: f"{sink.type} {url}")
+    else:
+        tried = partial(_try_sink, sink, credentials)
+        checks.run("sink", tried, lambda plain: f"{sink.type} {sink.path}{_advice(plain)}")
     return runner
 
 
@@ -78,15 +86,15 @@ def _compare_places(pipeline: Pipeline) -> None:
         refuse_nested_places(pipeline)
 
 
-def _usable(runner: PhaseRunner) -> PhaseRunner:
+def _usable(runner: LocalPhases | PhasesBySize) -> LocalPhases | PhasesBySize:
     runner.check_engine()
     return runner
 
 
-def _engine_text(pipeline: Pipeline, runner: PhaseRunner) -> str:
-    if not isinstance(runner, SparkSubmit):
+def _engine_text(pipeline: Pipeline, runner: LocalPhases | PhasesBySize) -> str:
+    if isinstance(runner, LocalPhases):
         return pipeline.engine
-    master, conf = runner.master, pipeline.spark.conf
+    master, conf = runner.spark.master, pipeline.spark.conf
     advice = (greedy_advice(master, conf), open_rpc_advice(master, conf, environ=os.environ))
     return "; ".join(filter(None, (pipeline.engine, *advice)))
 
@@ -102,6 +110,15 @@ def _try_sink(sink: SinkSettings, credentials: Credentials) -> str:
     return plain_endpoint(sink.path, credentials.sink_options)
 
 
+def _try_delivery(pipeline: Pipeline, credentials: Credentials) -> str:
+    """Tries the sink that batches are delivered to; returns its address."""
+    with delivery_sink(RunSettings.of(pipeline), credentials, Surroundings()) as sink:
+        if sink is None:
+            raise TypeError("the pipeline delivers to no sink")
+        sink.check()
+        return sink.url
+
+
 def _catalog_text(pipeline: Pipeline, credentials: Credentials) -> str:
     with without_airflow():
         catalog = load_catalog(pipeline.catalog, properties=credentials.catalog_properties or None)
@@ -113,7 +130,7 @@ def _advice(plain: str) -> str:
     return f"; {plain} is not encrypted: others on the network can read its credentials and rows" if plain else ""
 
 
-def _opened(pipeline: Pipeline, runner: PhaseRunner | None) -> Sequence[PipelineSession]:
+def _opened(pipeline: Pipeline, runner: LocalPhases | PhasesBySize | None) -> Sequence[PipelineSession]:
     """The session; none if the pipeline waits for a table or branch that does not exist yet."""
     try:
         session = open_session(pipeline)
@@ -177,12 +194,14 @@ def _check_columns(session: PipelineSession, schema: TableSchema, checks: Checkl
 def _identity(session: PipelineSession, schema: TableSchema) -> Identity:
     pipeline = session.pipeline
     with with_lines(pipeline):
-        return choose_identity(
+        chosen = choose_identity(
             pipeline.identifier_columns,
             schema,
             table=pipeline.table,
-            has_row_ids=has_row_ids(session.table, pipeline.changes),
+            has_row_ids=has_row_ids(session.table, pipeline.computed_changes),
         )
+        refuse_rows_without_key(session, chosen)
+        return chosen
 
 
 def _shape(pipeline: Pipeline, schema: TableSchema) -> RowShape:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.commit.commit_batch import commit_batch
@@ -16,49 +16,21 @@ from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.plan.open_and_plan import open_and_plan
-from icefloe.batch.run.phases import run_phase
 from icefloe.batch.run.run_coalesce import run_coalesce
 from icefloe.batch.status.pipeline_status import Trouble
 from icefloe.batch.status.publish_status import publish_status, publish_trouble
 from icefloe.checkpoint.cursor import BatchOutcome
-from icefloe.engines.local import LocalEngine
-from icefloe.engines.spark.submit import SparkSubmit
+from icefloe.engines.phase_runner import PhaseRunner, phase_runner
 from icefloe.errors import IcefloeError, TerminalError
-from icefloe.flow import ROUTE_TASKS, FlowTask, Phase, Route, phase_of
+from icefloe.flow import FlowTask, Route, batch_tasks, phase_of
 from icefloe.patience import answer_within, brief_seconds, patience_seconds
-from icefloe.pipeline.model import Pipeline
 
-__all__ = ["BatchRun", "LocalPhases", "PhaseRunner", "phase_runner", "run_batch"]
+__all__ = ["BatchRun", "run_batch"]
 
 logger = logging.getLogger(__name__)
 
 Observer: TypeAlias = Callable[[str], AbstractContextManager[object]]
 """Called with the name of each task of the DAG; the context is entered when it starts and left when it ends."""
-
-
-class PhaseRunner(Protocol):
-    """Runs the phases that have many tasks."""
-
-    @property
-    def cores(self) -> int | None:
-        """Number of tasks that run at once; None if only the pipeline's configuration knows it."""
-
-    def check_engine(self) -> None:
-        """Proves that the phases can run here; changes nothing.
-
-        Raises:
-            TerminalError: they cannot, and why.
-        """
-
-    def check_table(self, location: str) -> None:
-        """Proves that the phases can read a table there; changes nothing.
-
-        Raises:
-            TerminalError: they cannot, and why.
-        """
-
-    def run(self, phase: Phase, reference: BatchReference) -> None:
-        """Runs one phase of a batch; repeating it redoes only the missing results."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,45 +46,6 @@ class BatchRun:
     report: BatchReport | None = None
     was_committed_before: bool = False
     was_abandoned: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalPhases:
-    """Runs the phases in the threads of this process.
-
-    Attributes:
-        environ: resolves ``${ENV}`` in the catalog of a plan.
-        report_progress: see `LocalEngine`.
-    """
-
-    environ: Mapping[str, str]
-    report_progress: Callable[[int, int], None] | None = None
-
-    @property
-    def cores(self) -> int | None:
-        """None: the planner counts the cores of the machine."""
-        return None
-
-    def check_engine(self) -> None:
-        """Does nothing, because nothing is needed."""
-
-    def check_table(self, location: str) -> None:
-        """Does nothing, because phases read from the same machine as planning."""
-
-    def run(self, phase: Phase, reference: BatchReference) -> None:
-        """Runs one phase; see `run_phase`."""
-        run_phase(phase, reference, LocalEngine(report_progress=self.report_progress), environ=self.environ)
-
-
-def phase_runner(pipeline: Pipeline, environ: Mapping[str, str]) -> PhaseRunner:
-    """The runner of the phases of an expanded pipeline, by its ``engine``.
-
-    Raises:
-        TerminalError: its Spark configuration cannot be used.
-    """
-    if pipeline.engine == "local":
-        return LocalPhases(environ=environ)
-    return SparkSubmit.of(pipeline, environ=environ)
 
 
 def run_batch(
@@ -223,7 +156,7 @@ def _deliver(
         with observe(name), ends_well_if_finished(reference):
             yield
 
-    for each in ROUTE_TASKS[route]:
+    for each in batch_tasks(route, delivers=bool(reference.settings.delivery)):
         if each is not FlowTask.NOTHING_TO_DO:
             with task(each):
                 _run_task(each, reference, runner, environ)

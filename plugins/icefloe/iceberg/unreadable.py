@@ -1,6 +1,6 @@
 """Errors of unreadable files, raised by code that does not know the file; a caller that does adds its name."""
 
-from icefloe.errors import TerminalError
+from icefloe.errors import NotBuiltError, TerminalError
 
 
 class ColumnError(TerminalError):
@@ -14,3 +14,20 @@ class ColumnError(TerminalError):
 
 class UndecodableError(Exception):
     """The bytes of a file break the rules of its format."""
+
+
+class EncryptedError(NotBuiltError):
+    """A table, or one of its files, is encrypted."""
+
+
+class EncryptedRowsError(Exception):
+    """The rows of a file are encrypted."""
+
+
+def encrypted_file(path: str, *, noun: str = "file") -> EncryptedError:
+    """The error of an encrypted file of a table."""
+    return EncryptedError(
+        f"{noun} {path} is encrypted, which this release cannot read: copy its table into one without encryption, or "
+        "wait for a release that decrypts",
+        path=path,
+    )

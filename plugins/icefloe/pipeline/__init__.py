@@ -9,14 +9,14 @@ Read in this order:
 - `validation`: all checks; every fault is reported at once
 - `schema`: the published JSON Schema
 - `problems`: a place and a sentence
-- `lines`: errors with the line of a key
+- `error_lines`: errors with the line of a key
 - `environment`: ``${NAME}``
 - `url`: URLs of storage, checkpoint and sinks
-- `places`: places that must not contain each other
+- `nested_places`: places that contain each other, refused
 - `secret`: keys that look like secrets, refused
 - `expanded_text`: a text resolved, next to the text as written
 - `schedule`: schedules
-- `later_keys`: keys for later releases
+- `unbuilt_keys`: keys that this release does not support yet, refused
 - `recorded_configuration`: the part of a pipeline that the checkpoint records
 - `yaml_file`: YAML with line numbers
 - `yaml_tree`: the tree of a YAML text
@@ -25,15 +25,15 @@ Read in this order:
 
 __all__ = [
     "environment",
+    "error_lines",
     "expanded_text",
-    "later_keys",
-    "lines",
     "model",
+    "nested_places",
     "option_values",
     "pipeline_file",
-    "places",
     "recorded_configuration",
     "settings",
+    "unbuilt_keys",
     "url",
     "yaml_file",
 ]

@@ -5,9 +5,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
-from icefloe.pipeline.option_values import ChangesOption, CommitGroupsOption, RollbackOption, SummaryMismatchOption
+from icefloe.pipeline.option_values import (
+    ChangesOption,
+    CommitGroupsOption,
+    OutputOption,
+    RemovedRowsOption,
+    RollbackOption,
+    RowLineageOption,
+    SummaryMismatchOption,
+)
 from icefloe.pipeline.settings import (
     AssetSchedule,
+    ChangelogSettings,
     DefaultArgument,
     ShuffleSettings,
     SinkSettings,
@@ -37,6 +46,7 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "max_scan_bytes": read_size,
     "spark": SparkSettings.of,
     "poll_interval": parse_seconds,
+    "changelog": ChangelogSettings.of,
     "sink": SinkSettings.of,
     "schedule": lambda value: AssetSchedule(asset=value["asset"]) if isinstance(value, dict) else value,
     "default_args": read_default_args,
@@ -67,7 +77,8 @@ class Pipeline:
     table: str
     branch: str = "main"
     identifier_columns: tuple[str, ...] | None = None
-    changes: ChangesOption = "each"
+    changes: OutputOption = "each"
+    on_removed_rows: RemovedRowsOption = "fail"
     commit_groups: CommitGroupsOption = "fuse"
     initial_load: Literal["full", "from_now", "from_earliest"] = "full"
     on_gap: Literal["fail", "reload"] = "fail"
@@ -84,13 +95,14 @@ class Pipeline:
     max_steps_per_batch: int = 100
     max_bytes_per_batch: int = 2**40
     max_scan_bytes: int | None = None
-    row_lineage: Literal["off", "trust"] = "off"
+    row_lineage: RowLineageOption = "off"
     verify_sample: float = 0.0
     on_summary_mismatch: SummaryMismatchOption = "fail"
     engine: Literal["spark", "local", "auto"] = "spark"
     spark: SparkSettings = field(default_factory=SparkSettings)
     poll_interval: float = 30.0
     wait_for_table: bool = False
+    changelog: ChangelogSettings | None = None
     sink: SinkSettings
     schedule: str | AssetSchedule | None = "@continuous"
     default_args: Mapping[str, DefaultArgument] = field(default_factory=dict)
@@ -106,6 +118,7 @@ class Pipeline:
         data = checked_data(file, environ)
         values = {key: _READERS[key](value) if key in _READERS else value for key, value in data.items()}
         name = values.pop("name", None) or Path(file.path).stem
+        values["sink"] = values["sink"].named(pipeline=name, table=values["table"])
         return cls(file=file, is_expanded=environ is not None, name=name, **values)
 
     def expanded(self, environ: Mapping[str, str]) -> Self:
@@ -130,6 +143,33 @@ class Pipeline:
     def checkpoint_url(self) -> str:
         """URL of the checkpoint."""
         return self.checkpoint or url_below(self.storage, "checkpoints", self.name)
+
+    @property
+    def computed_changes(self) -> ChangesOption:
+        """The changes that are computed and proven; ``upsert`` and ``append_only`` leave out some of them later."""
+        return "net" if self.changes in ("net", "upsert") else "each"
+
+    @property
+    def delivers(self) -> bool:
+        """True if batches are staged as files first, and then delivered to the sink."""
+        return self.sink.type != "files" or self.changes in ("upsert", "append_only")
+
+    @property
+    def changes_folder(self) -> SinkSettings:
+        """The folder to which tasks write changes: the files sink, or the place where batches are staged."""
+        if not self.delivers:
+            return self.sink
+        path = None if self.changelog is None else self.changelog.path
+        return SinkSettings(type="files", path=path or url_below(self.storage, "staged", self.name))
+
+    @property
+    def keep_staged(self) -> float | None:
+        """Seconds for which a delivered batch stays staged; None: for ever; 0: until the next batch is delivered."""
+        if self.changelog is None:
+            return 0.0
+        if self.changelog.keep is not None:
+            return self.changelog.keep
+        return 0.0 if self.changelog.path is None else None
 
     @property
     def shuffle_url(self) -> str:

@@ -6,10 +6,10 @@ from typing import Final
 
 from icefloe.errors import TerminalError, UsageError
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.problems import PipelineFileError
-from icefloe.pipeline.yaml_file import load_yaml
+from icefloe.pipeline.problems import PipelineFileError, Problem
+from icefloe.pipeline.yaml_file import YamlFile, load_yaml
 
-__all__ = ["find_pipeline", "load_pipeline", "pipeline_paths", "refuse_taken_name"]
+__all__ = ["find_pipeline", "load_pipeline", "pipeline_paths", "refuse_taken_name", "with_sink_of"]
 
 PIPELINES_FOLDER: Final = Path("dags/pipelines")
 """Folder of the pipeline files, below the folder that Airflow or the command line runs in."""
@@ -28,6 +28,26 @@ def load_pipeline(path: str | Path, *, environ: Mapping[str, str] | None = None)
         PipelineFileError: the file cannot be read or used; its ``problems`` are all its faults, in line order.
     """
     return Pipeline.of(load_yaml(path), environ)
+
+
+def with_sink_of(pipeline: Pipeline, path: str | Path, *, environ: Mapping[str, str] | None = None) -> Pipeline:
+    """A pipeline with the sink that another file describes under ``sink``; other keys of that file do not count.
+
+    Args:
+        pipeline: the pipeline.
+        path: a pipeline file, or a YAML file with the key ``sink`` alone.
+        environ: resolves ``${NAME}`` in both.
+
+    Raises:
+        PipelineFileError: the file cannot be read, has no sink, or has one that cannot be used.
+    """
+    file = load_yaml(path)
+    if not isinstance(file.data, dict) or "sink" not in file.data:
+        problem = Problem(line=1, key="sink", sentence="the key sink is missing: add the sink that takes the batches")
+        raise PipelineFileError.of(str(path), [problem])
+    kept = {key: value for key, value in pipeline.file.data.items() if key != "changelog"}
+    data = {**kept, "name": pipeline.name, "sink": file.data["sink"]}
+    return Pipeline.of(YamlFile(path=str(path), data=data, lines=file.lines, problems=file.problems), environ)
 
 
 def pipeline_paths(folder: Path = PIPELINES_FOLDER) -> list[Path]:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from icefloe.pipeline.environment import has_reference
 from icefloe.pipeline.model import Pipeline
 
-__all__ = ["compare", "result_configuration", "tuning_configuration"]
+__all__ = ["JSON", "compare", "result_configuration", "tuning_configuration"]
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 
@@ -17,7 +17,8 @@ def result_configuration(pipeline: Pipeline) -> dict[str, JSON]:
     """The keys that change the result of a batch, with their values, by dotted key.
 
     Text with ``${NAME}`` is recorded as it is written; ``environment_hash`` then shows whether the environment still
-    gives the same values. Credentials (``conn_id``) and the size of parts are left out, because they change nothing.
+    gives the same values. Credentials (``conn_id``), addresses of servers, limits and sizes are left out, because they
+    change nothing.
 
     Raises:
         ValueError: the pipeline uses ``${NAME}`` in one of these keys and is not expanded.
@@ -43,7 +44,7 @@ def tuning_configuration(pipeline: Pipeline) -> dict[str, JSON]:
         "shuffle.partitions": pipeline.shuffle.partitions,
         "shuffle.target_size_bytes": pipeline.shuffle.target_size_bytes,
         "shuffle.map_task_bytes": pipeline.shuffle.map_task_bytes,
-        "sink.target_file_bytes": pipeline.sink.target_file_bytes,
+        "sink.target_file_bytes": pipeline.changes_folder.target_file_bytes,
     }
 
 
@@ -70,7 +71,7 @@ def _result_values(pipeline: Pipeline) -> dict[str, JSON]:
         "sink.type": sink.type,
         "sink.path": sink.path,
         "sink.format": sink.format,
-        **{f"sink.{key}": value for key, value in sink.options.items()},
+        **{f"sink.{key}": value for key, value in sink.destination.items()},
     }
 
 

@@ -7,7 +7,8 @@ keys.
 import json
 import re
 from collections.abc import Iterator
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +17,7 @@ from icefloe.pipeline.problems import KeyPath, Problem, dotted
 from icefloe.pipeline.yaml_file import YamlFile
 
 if TYPE_CHECKING:
-    from jsonschema import Draft202012Validator
+    from jsonschema import Draft202012Validator, ValidationError
 
 
 _SHOWN_CHARACTERS: Final = 80
@@ -35,9 +36,25 @@ def schema_problems(file: YamlFile, data: Any, *, is_expanded: bool) -> Iterator
         data: the file's data, or the same data with ``${NAME}`` replaced.
         is_expanded: True if it is replaced. Otherwise such a value passes if the schema has ``environment`` there.
     """
-    leaves = (leaf for error in _validator(is_expanded).iter_errors(data) for leaf in _leaves(error))
+    errors = _errors(_Question(text=repr(data), is_expanded=is_expanded, data=data))
+    leaves = (leaf for error in errors for leaf in _leaves(error))
     # Each once: the validator complains about a mapping as often as keys are missing in it.
     yield from dict.fromkeys(problem for leaf in leaves for problem in _problems(leaf, file))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """Data to check, which have the same faults as all data that look the same."""
+
+    text: str
+    is_expanded: bool
+    data: Any = field(compare=False)
+
+
+# A run asks about its one file some 20 times, which took a twentieth of its time.
+@lru_cache(maxsize=64)
+def _errors(question: _Question) -> "tuple[ValidationError, ...]":
+    return tuple(_validator(question.is_expanded).iter_errors(question.data))
 
 
 @cache
@@ -101,14 +118,16 @@ def _unknown_sentence(key: str, path: KeyPath, schema: dict[str, Any]) -> str:
 def _key_places() -> dict[str, list[str]]:
     """The dotted mappings in which a key is known, by the name of the key."""
     places: dict[str, list[str]] = {}
+    definitions = pipeline_schema()["$defs"]
 
     def visit(schema: Any, path: KeyPath) -> None:
         if not isinstance(schema, dict):
             return
+        visit(definitions.get(schema.get("$ref", "").rpartition("/")[2]), path)
         for name, below in schema.get("properties", {}).items():
             places.setdefault(name, []).append(dotted(path))
             visit(below, (*path, name))
-        for part in (schema.get("then"), schema.get("else"), *schema.get("anyOf", ())):
+        for part in (schema.get("then"), schema.get("else"), *schema.get("anyOf", ()), *schema.get("allOf", ())):
             visit(part, path)
 
     visit(pipeline_schema(), ())

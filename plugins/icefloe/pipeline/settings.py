@@ -1,14 +1,14 @@
 """The mappings inside a pipeline file, typed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final, Literal, Self, TypeAlias
 
 from icefloe.pipeline.environment import has_reference
 from icefloe.units import parse_bytes, parse_seconds
 
-__all__ = ["AssetSchedule", "ShuffleSettings", "SinkSettings"]
+__all__ = ["AssetSchedule", "ShuffleSettings", "SinkSettings", "decisive_options"]
 
 DefaultArgument: TypeAlias = str | int | float | bool | timedelta
 """A value of ``default_args``, ready for Airflow: durations are timedeltas."""
@@ -59,12 +59,19 @@ class SparkSettings:
         return cls(**{**written, "conf": read_properties(written.get("conf", {}))})
 
 
+_EDITABLE: Final = frozenset(
+    {"url", "bootstrap_servers", "schema_registry", "dead_letters", "duplicates", "limit", "shards", "replicas",
+     "settings", "partitions", "replication_factor", "topic_settings", "transaction_rows"}
+)  # fmt: skip
+"""Keys of sinks that say how to reach the destination, or help a batch that it refuses; so do all sizes and times."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkSettings:
     """The sink of the changes.
 
     Attributes:
-        type: ``files``, ``iceberg``, ``opensearch`` or ``spark``.
+        type: ``files``, or the name of a sink that batches are delivered to.
         path: the URL of the files sink's folder, without a final slash; empty for the others.
         format: ``parquet`` or ``jsonl``, for the files sink.
         conn_id: the Airflow connection with the credentials; None: the machine's own.
@@ -89,6 +96,68 @@ class SinkSettings:
         if "target_file_bytes" in written:
             given["target_file_bytes"] = read_size(written["target_file_bytes"])
         return cls(**{**written, **given})
+
+    def named(self, *, pipeline: str, table: str) -> Self:
+        """The settings with the names of the pipeline and its table in place of their placeholders.
+
+        >>> sink = SinkSettings(type="kafka", options={"topic": "lake.{namespace}.{table}"})
+        >>> sink.named(pipeline="flights_changes", table="nyc.flights").options
+        {'topic': 'lake.nyc.flights'}
+        """
+        namespace, _, name = table.rpartition(".")
+        names = {"{pipeline}": pipeline, "{namespace}": namespace, "{table}": name}
+        options = {key: _replaced(value, names) for key, value in self.options.items()}
+        return replace(self, options=options)
+
+    @property
+    def destination(self) -> Mapping[str, Any]:
+        """The options that decide where changes go and what they look like there; the others may be edited."""
+        return decisive_options(self.options)
+
+
+def _replaced(value: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        for placeholder, name in names.items():
+            value = value.replace(placeholder, name)
+    return value
+
+
+def decisive_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a sink without those that may be edited at any time, also to help an open batch.
+
+    >>> decisive_options({"url": "https://search:9200", "index": "flights", "bulk_bytes": "5MiB"})
+    {'index': 'flights'}
+    """
+    return {
+        key: value
+        for key, value in options.items()
+        if key not in _EDITABLE and not key.endswith(("_bytes", "_seconds"))
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangelogSettings:
+    """The place of staged batches, and how long they stay there.
+
+    Attributes:
+        path: the URL of the folder, without a final slash; None: ``staged/<name>`` below the storage.
+        keep: seconds after which a delivered batch may be deleted; None: for ever if ``path`` is set, otherwise until
+            the next batch is delivered.
+    """
+
+    path: str | None = None
+    keep: float | None = None
+
+    @classmethod
+    def of(cls, written: Mapping[str, Any] | None) -> Self | None:
+        """The settings of a checked mapping."""
+        if written is None:
+            return None
+        keep = written.get("keep")
+        return cls(
+            path=read_url(written.get("path")),
+            keep=keep if keep is None or has_reference(keep) else parse_seconds(keep),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,6 +89,7 @@ def _semantic_problems(file: YamlFile, data: dict[str, Any]) -> Iterator[Problem
     checks = (
         *_TEXT_CHECKS,
         *([(("sink", "path"), url_fault)] if is_files_sink else ()),
+        (("changelog", "path"), url_fault),
         *(
             (("allowed_locations", at), location_fault)
             for at in range(len(allowed) if isinstance(allowed, list) else 0)
@@ -102,6 +103,13 @@ def _semantic_problems(file: YamlFile, data: dict[str, Any]) -> Iterator[Problem
             if has_reference(written):
                 fault = f"is not usable after the environment expanded '{written}': look at the variable's value"
             yield _problem(file, path, f"{dotted(path)} {fault}")
+    is_reduced = data.get("changes") in ("upsert", "append_only")
+    if is_files_sink and not is_reduced and data.get("changelog") is not None:
+        yield _problem(
+            file, ("changelog",), "changelog is for other sinks: with sink.type files the sink is the changelog itself"
+        )
+    if is_reduced and has_reference(file.data.get("changes")):
+        yield _problem(file, ("changes",), f"changes decides the tasks of the DAG: write {data['changes']} as it is")
     for path, place in _SAFE_PLACES.items():
         yield from _secret_problems(file, _value(data, path), path, place)
 

@@ -1,10 +1,24 @@
 """The shuffle's files: map outputs by partition, ranges of partitions, fetching (docs/formats.md).
 
+Map tasks hash the identity of each row to a partition, so that all rows of an identity meet. Each leaves a block for
+each partition that it has rows of, side by side in one file. Neighbouring partitions are merged into ranges of about
+the target size, here 16 KB:
+
+    partition          0      1      2      3      4      5
+    map output 0       .      4 KB   2 KB   .      9 KB   .
+    map output 1       3 KB   .      1 KB   .      .      2 KB
+    map output 2       1 KB   .      .      .      8 KB   .
+                       '----- 11 KB -----'         '- 19 KB -'
+    range                     0                         1
+
+A range fetches one extent of each map output, and hands all rows of its identities to one task. It is cut by exact
+sizes, after all map tasks are done.
+
 Read in this order:
 
 - `map_output`: writes a map task's rows as files that a commit record names
 - `map_output_record`: the commit record
-- `map_output_log`: the first attempt counts
+- `map_output_log`: which map tasks have a valid output: of each task the first attempt counts
 - `blocks`: rows of one map task for one partition
 - `block_file`: the blocks of all partitions
 - `index_file`: the position of each block
@@ -13,7 +27,11 @@ Read in this order:
 - `reduce_ids`: the partition of a row
 - `coalesce`: partitions merged into ranges
 - `reduce_ranges`: the ranges, created once
-- `extents`: the bytes of a range
+- `extents`: the blocks of a range
+- `partition_sums`: sums of many statistics files
+- `collected_blocks`: the blocks of all map outputs, by reduce partition
+- `extents_file`: extents as bytes
+- `stored_extents`: the extents of all ranges in the store
 - `fetch`: reads and checks the bytes of a range
 - `ordinal_sums`: sums by change ordinal
 """
@@ -21,8 +39,10 @@ Read in this order:
 __all__ = [
     "blocks",
     "coalesce",
+    "collected_blocks",
     "committed_output",
     "extents",
+    "extents_file",
     "fetch",
     "map_output",
     "map_output_log",
@@ -30,4 +50,5 @@ __all__ = [
     "ordinal_sums",
     "reduce_ids",
     "reduce_ranges",
+    "stored_extents",
 ]

@@ -118,6 +118,7 @@ def decode_block(data: bytes | memoryview, schema: pa.Schema, *, max_bytes: int)
 
     Raises:
         CorruptBlockError: damaged, truncated or trailing bytes, more than ``max_bytes``, or rows of another schema.
+        MemoryError: the process has no memory for the block.
     """
     content = decompress_block(data, max_bytes=max_bytes)
     reader = pa.BufferReader(content)
@@ -131,7 +132,11 @@ def decode_block(data: bytes | memoryview, schema: pa.Schema, *, max_bytes: int)
             batch = pa.ipc.read_record_batch(message, schema)
             batch.validate(full=True)
             batches.append(batch)
-    except (pa.ArrowException, OSError, EOFError, MemoryError) as cause:
+    except (pa.ArrowException, OSError, EOFError) as cause:
+        if isinstance(cause, MemoryError):
+            # Messages are read in place. If there is room for all of them once more, a damaged one asked for too much;
+            # otherwise this raises, because the process has no memory left.
+            bytearray(len(content))
         raise _corrupt(data, f"its Arrow messages do not fit the schema: {one_line(cause)}") from cause
     return batches
 

@@ -14,7 +14,7 @@ from icefloe.shuffle.statistics_file import CorruptStatisticsError, PartitionSta
 from icefloe.storage.parallel import map_parallel
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["CommittedOutput", "partition_bytes", "read_committed_output", "read_committed_outputs"]
+__all__ = ["read_committed_output", "read_committed_outputs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,14 +90,6 @@ def read_committed_outputs(
     results = map_parallel(read, records, at_once=store.requests_at_once)
     whole = [each for each in results if isinstance(each, CommittedOutput)]
     return whole, [each for each in results if isinstance(each, CorruptMapOutputError)]
-
-
-def partition_bytes(outputs: Sequence[CommittedOutput], num_partitions: int) -> NDArray[np.int64]:
-    """Compressed bytes of each reduce partition over all map outputs; the input of `coalesce`."""
-    total = np.zeros(num_partitions, np.int64)
-    for output in outputs:
-        total += np.diff(output.offsets)
-    return total
 
 
 def _read(store: Store, record: MapOutputRecord, file: StoredFile) -> bytes:

@@ -5,10 +5,10 @@ partition (the sort-based shuffle of Spark). Data, index and statistics file are
 """
 
 import io
-import tempfile
 import uuid
 import zlib
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -25,7 +25,7 @@ from icefloe.shuffle.index_file import encode_index
 from icefloe.shuffle.map_output_log import MapOutputLog
 from icefloe.shuffle.map_output_record import MapOutputRecord, StoredFile, schema_fingerprint
 from icefloe.shuffle.statistics_file import PartitionStatistics, encode_statistics
-from icefloe.storage.local_folders import on_local_disk
+from icefloe.storage.local_folders import on_local_disk, task_folder
 from icefloe.storage.store import Store
 
 __all__ = ["MapOutputWriter", "MapTaskCounts", "new_attempt"]
@@ -94,7 +94,8 @@ class MapOutputWriter:
         # blocks or in the order of their partitions.
         self._buffer_bytes = min(memory_bytes // 3, _LARGEST_BUFFER_BYTES)
         self._spill_folders: Sequence[Path | None] = spill_folders or [None]
-        self._folders: list[tempfile.TemporaryDirectory[str]] = []
+        self._folders: list[Path] = []
+        self._owned = ExitStack()
         self._runs: list[SpilledRun] = []
         self._statistics = PartitionStatistics.empty()
         self._new_statistics: list[PartitionStatistics] = []
@@ -107,8 +108,7 @@ class MapOutputWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Removes the temporary files."""
-        for folder in self._folders:
-            folder.cleanup()
+        self._owned.close()
 
     def write(
         self,
@@ -228,5 +228,5 @@ class MapOutputWriter:
         if len(self._folders) < len(self._spill_folders):
             with on_local_disk(_CANNOT_KEEP):
                 parent = self._spill_folders[len(self._folders)]
-                self._folders.append(tempfile.TemporaryDirectory(prefix="icefloe-", dir=parent))
-        return Path(self._folders[len(self._runs) % len(self._folders)].name)
+                self._folders.append(self._owned.enter_context(task_folder("spill", parent)))
+        return self._folders[len(self._runs) % len(self._folders)]

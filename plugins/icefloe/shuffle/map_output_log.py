@@ -1,17 +1,19 @@
 """The log of a shuffle's map outputs: the first attempt to commit counts, and an output that is proven damaged is void.
 
 ``<map_id>.<generation>`` is created only if absent and written last; ``<map_id>.<generation>.void`` says that it does
-not count, and the next generation may commit. Nothing is ever found by listing.
+not count, and the next generation may commit. Before the first of them ``voids.json`` is created: while it is missing,
+nobody looks for voids. Nothing is ever found by listing.
 """
 
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final, NamedTuple
 
 from icefloe.documents import dump_document
 from icefloe.errors import TransientError
-from icefloe.shuffle.map_output_record import CorruptMapOutputError, MapOutputRecord, VoidRecord
+from icefloe.shuffle.map_output_record import CorruptMapOutputError, MapOutputRecord, VoidRecord, VoidsRecord
 from icefloe.storage.parallel import map_parallel
 from icefloe.storage.store import KeyMissingError, Store
 
@@ -20,6 +22,7 @@ __all__ = ["MapOutputLog", "MissingMapOutputError"]
 logger = logging.getLogger(__name__)
 
 _COMMIT_TRIES: Final = 10
+_VOIDS: Final = "voids.json"
 
 
 class MissingMapOutputError(TransientError):
@@ -58,8 +61,13 @@ class MapOutputLog:
         Raises:
             TerminalError: the record was written by a release that this release does not know.
         """
+        return self._current(map_id, has_voids=self._has_voids())
+
+    def _current(self, map_id: int, *, has_voids: bool) -> MapOutputState:
         generation = 0
-        while self._store.size(_void_key(map_id, generation)) is not None:
+        # A void that comes after the look is missed, and so is one of an older release, which creates no voids.json.
+        # Its map output is damaged, so whoever reads it voids it once more.
+        while has_voids and self._store.size(_void_key(map_id, generation)) is not None:
             generation += 1
         try:
             data = self._store.get(_record_key(map_id, generation))
@@ -71,8 +79,9 @@ class MapOutputLog:
         return MapOutputState(generation=generation, record=record)
 
     def states(self, map_ids: Sequence[int]) -> list[MapOutputState]:
-        """`current` of each map task, several at once, in the order given."""
-        return map_parallel(self.current, map_ids, at_once=self._store.requests_at_once)
+        """`current` of each map task, several at once, in the order given; one look-up each if nothing was voided."""
+        current = partial(self._current, has_voids=self._has_voids())
+        return map_parallel(current, map_ids, at_once=self._store.requests_at_once)
 
     def records(self, map_ids: Sequence[int]) -> list[MapOutputRecord]:
         """The record of each planned map task, in the order given; a missing one is never an empty one.
@@ -98,14 +107,19 @@ class MapOutputLog:
         Raises:
             TransientError: the store neither takes the record nor shows another.
         """
-        # Create-if-absent lets one attempt win; who loses looks again. What a look finds decides:
+        # Create-if-absent lets one attempt win; who loses looks. What a look finds decides:
         #   3.0            a whole record: it counts, whoever made it. Also ours, if the answer to its creation was lost
         #   3.0 damaged    create 3.0.void, look again: generation 1 is open, for this attempt too
-        #   3.0.void       generation 1 is looked at instead
+        #   3.0.void       generation 1 is looked at instead, also if 3.0 was gone and has just been created
         #   nothing        create 3.0; if another attempt comes first, the next look finds its record
         # So a zombie cannot replace rows that a reduce task may have read already, and a retry cannot wait for a dead
         # attempt.
+        generation = record.generation
         for _ in range(_COMMIT_TRIES):
+            offered = replace(record, generation=generation).sealed()
+            is_created = self._store.create(_record_key(record.map_id, generation), dump_document(offered))
+            if is_created and self._store.size(_void_key(record.map_id, generation)) is None:
+                return offered
             state = self.current(record.map_id)
             if state.record is not None:
                 logger.info("map_output_adopted map_id=%s generation=%s attempt=%s by=%s", record.map_id,
@@ -113,10 +127,7 @@ class MapOutputLog:
                 return state.record
             if state.damage is not None:
                 self.void(record.map_id, state.generation, state.damage)
-                continue
-            offered = replace(record, generation=state.generation).sealed()
-            if self._store.create(_record_key(record.map_id, state.generation), dump_document(offered)):
-                return offered
+            generation = state.generation
         raise TransientError(
             f"{self._store.url} neither takes the commit record of map task {record.map_id} nor shows another; check "
             "that no other program writes there", map_id=record.map_id,
@@ -124,9 +135,15 @@ class MapOutputLog:
 
     def void(self, map_id: int, generation: int, reason: str) -> None:
         """Voids a generation, so that it does not count; repeating it has no further effect."""
+        # First, so that nobody who finds no voids.json misses a void that was there.
+        self._store.create(_VOIDS, dump_document(VoidsRecord()))
         void = VoidRecord(map_id=map_id, generation=generation, reason=reason)
         if self._store.create(_void_key(map_id, generation), dump_document(void)):
             logger.warning("map_output_voided map_id=%s generation=%s reason=%s", map_id, generation, reason)
+
+    def _has_voids(self) -> bool:
+        """True if a generation of any map task may be void."""
+        return self._store.size(_VOIDS) is not None
 
 
 def _record_key(map_id: int, generation: int) -> str:

@@ -14,7 +14,7 @@ from icefloe.documents import STRICT, dump_document, load_document
 from icefloe.errors import TransientError
 from icefloe.shuffle.ordinal_sums import OrdinalSums
 
-__all__ = ["CorruptMapOutputError", "MapOutputRecord"]
+__all__ = ["CorruptMapOutputError", "MapOutputRecord", "StoredFile", "schema_fingerprint"]
 
 
 class CorruptMapOutputError(TransientError):
@@ -129,6 +129,15 @@ class VoidRecord:
     map_id: int
     generation: int
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoidsRecord:
+    """Says that there may be void records."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    version: Literal[1] = 1
 
 
 def _crc32(fields: Mapping[str, object]) -> int:

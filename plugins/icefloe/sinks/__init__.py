@@ -6,11 +6,18 @@ Read in this order:
 - `open_sink`: from settings to a sink
 - `claim`: the owner of a path
 - `files`: the files sink
-- `whole_batch`: a batch that is whole already when it is delivered again
+- `files_delivery`: the same files for batches that are proven first and then reduced
+- `whole_batch`: a batch whose manifest is there already when its parts are written or committed again
 - `manifest`: the parts of a batch
 - `parquet_files`: Parquet files of changes
 - `row_groups`: batches cut into row groups
 - `same_rows`: the check whether two files hold the same rows
+- `part_sink`: the contract of a sink that takes proven batches
+- `open_delivery_sink`: from settings to such a sink
+- `key_changes`: changes that come to one operation for each key
+- `dead_letters`: what a destination refuses for good
+- `opensearch`: documents in a search index
+- `kafka`: the sink that sends events to a topic
 """
 
-__all__ = ["claim", "files", "manifest", "open_sink", "sink"]
+__all__ = ["claim", "files", "files_delivery", "manifest", "open_delivery_sink", "open_sink", "part_sink", "sink"]

@@ -1,4 +1,4 @@
-"""The owner of a sink's path: one document at its root, created by the first writer."""
+"""The owner of a folder that a sink writes to: one document at its root, created by the first writer."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
@@ -10,14 +10,15 @@ from icefloe.errors import TerminalError
 from icefloe.storage.keys import join_url
 from icefloe.storage.store import Store
 
-__all__ = ["load_claim"]
+__all__ = ["CLAIM", "load_claim"]
 
 CLAIM: Final = "_icefloe.json"
 """Spark and Arrow do not take files for data whose names begin with an underscore."""
+_KEYS: Final = "sink.path of its own, or a changelog.path if batches are staged there"
 
 
 class PathClaimedError(TerminalError):
-    """The sink's path belongs to another pipeline, or to another start of this one."""
+    """The folder belongs to another pipeline, or to another start of this one."""
 
     url: str
     owner: str
@@ -25,7 +26,7 @@ class PathClaimedError(TerminalError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkClaim:
-    """``_icefloe.json``: the writer below a sink's path.
+    """``_icefloe.json``: the writer below a folder.
 
     Attributes:
         owner: the id of the checkpoint whose batches are delivered there.
@@ -40,8 +41,13 @@ class SinkClaim:
     table: str
 
 
-def claim_path(store: Store, claim: SinkClaim) -> None:
+def claim_path(store: Store, claim: SinkClaim, *, keys: str = _KEYS) -> None:
     """Claim a path for an owner unless another owner has it; if many owners claim it at once, one gets it.
+
+    Args:
+        store: the folder.
+        claim: the owner.
+        keys: the key of a pipeline file that names the folder, for people.
 
     Raises:
         PathClaimedError: the path is another owner's.
@@ -49,7 +55,7 @@ def claim_path(store: Store, claim: SinkClaim) -> None:
     found = load_claim(store)
     if found is None and not store.create(CLAIM, dump_document(claim)):
         found = load_claim(store)
-    _refuse_other(found, store, claim)
+    _refuse_other(found, store, claim, keys)
 
 
 def refuse_claimed(store: Store, claim: SinkClaim) -> None:
@@ -58,16 +64,16 @@ def refuse_claimed(store: Store, claim: SinkClaim) -> None:
     Raises:
         PathClaimedError: the path is another owner's.
     """
-    _refuse_other(load_claim(store), store, claim)
+    _refuse_other(load_claim(store), store, claim, _KEYS)
 
 
-def _refuse_other(found: SinkClaim | None, store: Store, claim: SinkClaim) -> None:
+def _refuse_other(found: SinkClaim | None, store: Store, claim: SinkClaim, keys: str) -> None:
     if found is not None and found.owner != claim.owner:
         url = join_url(store.url, CLAIM)
         raise PathClaimedError(
             f"{store.url} belongs to pipeline {found.pipeline} for table {found.table} with the checkpoint "
             f"{found.owner}, as {url} says, not to checkpoint {claim.owner} of pipeline {claim.pipeline}; give each "
-            "pipeline, and each new start of one, a sink.path of its own", url=store.url, owner=found.owner,
+            f"pipeline, and each new start of one, a {keys}", url=store.url, owner=found.owner,
         )  # fmt: skip
 
 

@@ -1,8 +1,9 @@
 """The files sink: Parquet parts of a batch, and the manifest that makes the batch whole."""
 
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -10,16 +11,26 @@ import pyarrow as pa
 
 from icefloe.documents import dump_document, load_document
 from icefloe.sinks.claim import SinkClaim, claim_path, refuse_claimed
-from icefloe.sinks.manifest import MANIFEST, Manifest, Part, batch_prefix, is_left_out, part_damage, parts_of
-from icefloe.sinks.parquet_files import read_parquet, write_parquet_files
+from icefloe.sinks.manifest import (
+    MANIFEST,
+    Manifest,
+    Part,
+    batch_prefix,
+    is_left_out,
+    number_of_folder,
+    part_damage,
+    parts_of,
+)
+from icefloe.sinks.parquet_files import parquet_schema, read_parquet, write_parquet_files
 from icefloe.sinks.row_groups import GROUP_BYTES, row_groups
 from icefloe.sinks.same_rows import holds_same_rows
 from icefloe.sinks.sink import BatchSummary, CommitMessage, DamagedPartsError, Sink, Written
 from icefloe.sinks.whole_batch import WholeBatch
+from icefloe.storage.clock import store_time
 from icefloe.storage.keys import join_url
-from icefloe.storage.local_folders import local_folders
+from icefloe.storage.local_folders import local_folders, task_folder
 from icefloe.storage.probe import probe
-from icefloe.storage.store import KeyMissingError, Store
+from icefloe.storage.store import KeyMissingError, Store, StoredObject
 
 _MOST_FILE_BYTES: Final = 4 * 2**30
 """Size at which a file ends. Stores create at most 5 GB in one request, and a file is created in one request."""
@@ -95,7 +106,7 @@ class FilesSink(Sink):
         """
         groups = row_groups(schema, changes, max_bytes=min(GROUP_BYTES, self._target_file_bytes))
         with _staging_folder(number) as folder:
-            files = write_parquet_files(Path(folder), schema, groups, target_file_bytes=self._target_file_bytes)
+            files = write_parquet_files(folder, schema, groups, target_file_bytes=self._target_file_bytes)
             names = [_part_name(number, file_number) for file_number in range(len(files))]
             prefix = batch_prefix(batch_number)
             # Asked only now: making the changes may have taken hours, and another run may have made the batch whole
@@ -149,6 +160,21 @@ class FilesSink(Sink):
         for name in part.names:
             yield from read_parquet(self._store, f"{batch_prefix(batch_number)}/{name}")
 
+    def whole_batches(self) -> list[int]:
+        """The numbers of the batches that have a manifest, ascending."""
+        folders = (stored.key.partition("/") for stored in self._store.list(""))
+        numbers = (number_of_folder(folder) for folder, _, name in folders if name == MANIFEST)
+        return sorted(number for number in numbers if number is not None)
+
+    def part_schema(self, batch_number: int, part: Part) -> pa.Schema:
+        """The schema of the changes of one part; see `read_part` for errors."""
+        return parquet_schema(self._store, f"{batch_prefix(batch_number)}/{part.names[0]}")
+
+    @property
+    def url(self) -> str:
+        """URL of the path."""
+        return self._store.url
+
     def _refuse_damaged(self, batch_number: int, messages: Sequence[CommitMessage]) -> None:
         folder = batch_prefix(batch_number)
         sizes = {each.key.removeprefix(f"{folder}/"): each.size_bytes for each in self._store.list(folder)}
@@ -172,6 +198,31 @@ class FilesSink(Sink):
         found = self._whole(batch_number)
         keys = [] if found is None else self._unnamed(batch_number, found.manifest)
         self._store.delete(keys)
+        return len(keys)
+
+    def size_of(self, batch_number: int) -> int:
+        """Bytes of the files in the batch's folder, also of those that no manifest names."""
+        return sum(each.size_bytes for each in self._store.list(batch_prefix(batch_number)))
+
+    def delete_before(self, batch_number: int, *, age: timedelta) -> int:
+        """Delete whole batches that come before a batch, and return the number of objects.
+
+        Args:
+            batch_number: this batch and later ones stay.
+            age: only batches whose last file is older, by the store's clock.
+        """
+        found: dict[int, list[StoredObject]] = {}
+        for stored in self._store.list(""):
+            number = number_of_folder(stored.key.partition("/")[0])
+            if number is not None and number < batch_number:
+                found.setdefault(number, []).append(stored)
+        cutoff = store_time(self._store) - age if found and age else None
+        old = [files for files in found.values() if cutoff is None or max(each.modified for each in files) < cutoff]
+        # The manifests go first: readers trust them, and must not find parts missing that a manifest names. What a
+        # cleanup leaves that is killed in between has no manifest, and the next cleanup takes it.
+        keys = [each.key for files in old for each in files]
+        for is_manifest in (True, False):
+            self._store.delete(key for key in keys if key.endswith(f"/{MANIFEST}") is is_manifest)
         return len(keys)
 
     def unnamed_files(self, batch_number: int, manifest: Manifest) -> int:
@@ -212,10 +263,10 @@ class FilesSink(Sink):
             return None
 
 
-def _staging_folder(number: int) -> tempfile.TemporaryDirectory[str]:
+def _staging_folder(number: int) -> AbstractContextManager[Path]:
     """A folder on one of the machine's disks for tasks, another one for the next task."""
     disks = local_folders(os.environ)
-    return tempfile.TemporaryDirectory(prefix="icefloe-part-", dir=disks[number % len(disks)] if disks else None)
+    return task_folder("part", disks[number % len(disks)] if disks else None)
 
 
 def _manifest_key(batch_number: int) -> str:

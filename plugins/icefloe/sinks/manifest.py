@@ -72,6 +72,16 @@ def batch_prefix(batch_number: int) -> str:
     return f"batch={batch_number}"
 
 
+def number_of_folder(name: str) -> int | None:
+    """The number of the batch whose folder has a name; None if it is no such folder.
+
+    >>> number_of_folder("batch=7"), number_of_folder("_backfills")
+    (7, None)
+    """
+    prefix, equals, number = name.partition("=")
+    return int(number) if prefix == "batch" and equals and number.isdecimal() else None
+
+
 def is_left_out(message: CommitMessage) -> bool:
     """True if a task wrote no file of its changes, because it found the batch whole in other parts."""
     return message.rows > 0 and not message.details["names"]

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -42,10 +43,24 @@ def read_parquet(store: Store, key: str) -> Iterator[pa.RecordBatch]:
         TerminalError: it is not a whole Parquet file, or a page does not match its checksum.
         TransientError: the store did not answer.
     """
-    try:
+    with _readable(store, key):
         file = pq.ParquetFile(_StoredFile(store, key), pre_buffer=True, page_checksum_verification=True)
         for group in range(file.num_row_groups):
             yield from file.iter_batches(row_groups=[group])
+
+
+def parquet_schema(store: Store, key: str) -> pa.Schema:
+    """The schema of one stored file; raises as `read_parquet` does."""
+    with _readable(store, key):
+        return pq.ParquetFile(_StoredFile(store, key)).schema_arrow
+
+
+@contextmanager
+def _readable(store: Store, key: str) -> Iterator[None]:
+    try:
+        yield
+    except MemoryError:
+        raise  # Arrow's own is an ArrowException too, and says nothing of the file
     except (pa.ArrowException, OSError) as cause:
         url = join_url(store.url, key)
         raise TerminalError(

@@ -1,4 +1,4 @@
-"""Record batches of any size, cut and merged into row groups."""
+"""Record batches of any size, cut and merged into row groups, and cut into slices."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -41,3 +41,16 @@ def row_groups(
             start += piece.num_rows
     if pending:
         yield pa.Table.from_batches(pending, schema)
+
+
+def row_slices(batch: pa.RecordBatch, *, max_rows: int, max_bytes: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a batch in order, in slices that bound what is made of them at a time; none if empty.
+
+    Args:
+        batch: the rows.
+        max_rows: of a slice.
+        max_bytes: of a slice, in Arrow's memory, if the rows are about as large as each other. At least one row.
+    """
+    rows = max(1, min(max_rows, batch.num_rows * max_bytes // max(batch.nbytes, 1)))
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -147,6 +148,14 @@ class Sink(ABC):
     @abstractmethod
     def whole(self, batch_number: int) -> BatchSummary | None:
         """Summary of a batch that is whole for readers; None if it is not. No later commit can replace it."""
+
+    @abstractmethod
+    def size_of(self, batch_number: int) -> int:
+        """Bytes that tasks have written for a batch until now."""
+
+    @abstractmethod
+    def delete_before(self, batch_number: int, *, age: timedelta) -> int:
+        """Delete whole batches that come before a batch and are older, and return the number of objects."""
 
     @abstractmethod
     def discard(self, batch_number: int) -> int:

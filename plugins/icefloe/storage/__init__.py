@@ -9,13 +9,14 @@ Read in this order:
 - `clients`: obstore's clients of one store
 - `options`: options, checked before obstore takes them
 - `certificates`: authorities of one's own, and certificates that are refused
+- `refusals`: refusals that obstore has no type for
 - `store_errors`: obstore's errors as ours
 - `silence`: stores that did not answer
 - `local_store`: local disk
 - `synced_files`: files that outlast a loss of power
 - `unfinished`: files that are being written
 - `local_file`: a local file that is to become a value
-- `local_folders`: disks for spilling
+- `local_folders`: local disks of a task: folders for spilling, and temporary ones
 - `ranges`: many small ranges in few requests
 - `parallel`: several requests at once
 - `requests`: counts requests

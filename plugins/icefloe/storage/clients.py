@@ -1,6 +1,6 @@
 """Obstore's clients of one remote store, each with its own time to wait for an answer."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import cached_property
@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import obstore
 from obstore import store as stores
-from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.exceptions import AlreadyExistsError, BaseError, GenericError
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.patience import brief_seconds
 from icefloe.storage.certificates import certificate_fault
+from icefloe.storage.refusals import is_not_implemented
 from icefloe.storage.silence import silence_of
 
 if TYPE_CHECKING:
@@ -107,6 +108,33 @@ class RemoteClients:
             if certificate_fault(cause) is not None:
                 raise
         self._silence.was_met = True
+
+    def try_condition(self, create: Callable[[stores.ObjectStore], object]) -> bool:
+        """Sends the first put with a condition of this process only once; True if it succeeded.
+
+        Obstore tries an answer 501 again until the patience is used up, and another try cannot help.
+
+        Args:
+            create: sends the put by the client that it is given.
+
+        Raises:
+            AlreadyExistsError: the condition does not hold.
+            BaseError: the service does not implement the request.
+        """
+        if self._silence.takes_conditions:
+            return False
+        try:
+            create(self._briefly)
+        except AlreadyExistsError:
+            self._silence.takes_conditions = True
+            raise
+        except GenericError as cause:
+            # Obstore has tried none of the others again. This one may be over at the next try.
+            if is_not_implemented(cause):
+                raise
+            return False
+        self._silence.takes_conditions = True
+        return True
 
     def pauses_seconds(self) -> Iterator[float]:
         """The pauses between the tries of a request that obstore does not send again; they end with the patience.

@@ -1,17 +1,26 @@
-"""The local disks on which a task may keep data that does not fit into memory."""
+"""The local disks of a task: the folders that Spark gives it, and temporary folders that go with their process."""
 
+import fcntl
 import os
+import re
+import shutil
+import tempfile
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from icefloe.errors import TransientError, one_line
 
-__all__ = ["local_folders", "on_local_disk"]
+__all__ = ["local_folders", "on_local_disk", "task_folder"]
 
 _VARIABLES: Final = ("SPARK_LOCAL_DIRS", "LOCAL_DIRS")
 """Spark sets the first for its Python workers, from ``spark.local.dir`` or from its cluster; YARN sets the second."""
+_SUFFIX: Final = ".task"
+_OURS: Final = re.compile(r"icefloe-[a-z]+-[a-z0-9_]+\.task")
+_YOUNG_SECONDS: Final = 60.0
+"""A folder may be seen between its making and its lock."""
 
 
 def local_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
@@ -44,3 +53,47 @@ def on_local_disk(failed: str) -> Iterator[None]:
         raise TransientError(
             f"{failed}: {one_line(cause)}; free space there, or set SPARK_LOCAL_DIRS or TMPDIR to a larger disk"
         ) from cause
+
+
+@contextmanager
+def task_folder(purpose: str, parent: Path | None = None) -> Iterator[Path]:
+    """A new folder for as long as the context lasts. First it removes those that dead processes left next to it.
+
+    Args:
+        purpose: word in its name, such as ``part``.
+        parent: a local disk; None: the temporary folder.
+
+    Raises:
+        OSError: the disk is full or broken.
+    """
+    place = Path(tempfile.gettempdir() if parent is None else parent)
+    remove_left(place)
+    with tempfile.TemporaryDirectory(prefix=f"icefloe-{purpose}-", suffix=_SUFFIX, dir=place) as name:
+        descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            # The lock goes with the process, however that ends. Numbers of processes would not tell: containers that
+            # share a disk do not know those of each other.
+            with suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield Path(name)
+        finally:
+            os.close(descriptor)
+
+
+def remove_left(place: Path) -> None:
+    """Removes the folders of dead processes. Those of living ones and of other users stay, and all without a lock."""
+    with suppress(OSError), os.scandir(place) as entries:
+        for entry in entries:
+            if _OURS.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
+                with suppress(OSError):
+                    _remove_if_left(Path(entry.path))
+
+
+def _remove_if_left(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        if time.time() - os.fstat(descriptor).st_mtime > _YOUNG_SECONDS:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(descriptor)

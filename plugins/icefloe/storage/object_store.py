@@ -178,11 +178,13 @@ class ObjectStore(Store):
         if self._clients is None or size_bytes <= _MOST_AT_A_LOOK_BYTES:
             target = self._present(key)
             content: bytes | Path | mmap.mmap = data
+            if self._clients is not None and self._clients.try_condition(partial(_create, key, data)):
+                return
         else:
             target = self._clients.upload_of(size_bytes)
             content = data if isinstance(data, bytes) else mapped_file(data, join_url(self.url, key))
         # Only one request can be conditional: obstore completes an upload in parts whatever is there.
-        obstore.put(target, key, content, mode="create", use_multipart=False)
+        _create(key, content, target)
 
     def _remove(self, keys: Sequence[str]) -> None:
         """Removes values; may raise FileNotFoundError for a key without a value."""
@@ -263,6 +265,10 @@ class ObjectStore(Store):
         if target is None:
             raise KeyMissingError.of(self.url, key)
         return target
+
+
+def _create(key: str, content: "bytes | Path | mmap.mmap", target: stores.ObjectStore) -> None:
+    obstore.put(target, key, content, mode="create", use_multipart=False)
 
 
 def _stored(listed: "ObjectMeta") -> StoredObject:

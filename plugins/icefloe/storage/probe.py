@@ -26,15 +26,15 @@ def probe(store: Store) -> None:
     key = f"{PROBE}{uuid.uuid4().hex}"
     try:
         store.create(key, b"first")
-        is_replaced = store.create(key, b"second") or store.get(key) != b"first"
+        if store.create(key, b"second") or store.get(key) != b"first":
+            raise TerminalError(
+                f"the store {store.url} ignores create-if-absent, which keeps two runs apart: a second create of one "
+                "key succeeded; use local disk, S3, GCS, Azure or a service whose conditional puts work",
+                url=store.url,
+            )
     except IcefloeError:
-        with suppress(IcefloeError, TimeoutError):  # The user must read the first error.
+        # The user must read the first error, and soon: a store that lies may not delete either.
+        with suppress(IcefloeError, TimeoutError):
             answer_within(brief_seconds(patience_seconds(os.environ)), lambda: store.delete([key]))
         raise
     store.delete([key])
-    if is_replaced:
-        raise TerminalError(
-            f"the store {store.url} ignores create-if-absent, which keeps two runs apart: a second create of one key "
-            "succeeded; use local disk, S3, GCS, Azure or a service whose conditional puts work",
-            url=store.url,
-        )

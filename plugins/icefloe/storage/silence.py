@@ -9,10 +9,12 @@ class Silence:
 
     Attributes:
         was_met: the store's certificate was tried by a request of its own.
+        takes_conditions: the store has answered a put with a condition, and not that it does not implement it.
     """
 
     def __init__(self) -> None:
         self.was_met = False
+        self.takes_conditions = False
         self._until = 0.0
 
     @property

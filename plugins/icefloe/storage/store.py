@@ -12,7 +12,7 @@ from icefloe.storage.keys import check_folder, check_key, join_url
 from icefloe.storage.parallel import AT_ONCE
 from icefloe.storage.ranges import ByteRange
 
-__all__ = ["KeyMissingError", "Store", "StoredObject"]
+__all__ = ["KeyMissingError", "RangeMissingError", "Store", "StoredObject"]
 
 
 class KeyMissingError(TerminalError):

@@ -15,6 +15,7 @@ from icefloe.outgoing import raise_outgoing
 from icefloe.redaction.hidden import redacted_foreign
 from icefloe.storage.certificates import certificate_fault
 from icefloe.storage.keys import join_url
+from icefloe.storage.refusals import is_denied_deletion, is_not_implemented
 from icefloe.storage.store import KeyMissingError
 
 _DENIED: Final = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, PermissionError)
@@ -28,8 +29,6 @@ _PASSING: Final = frozenset({
     errno.ENOSPC, errno.ESTALE, errno.ETIMEDOUT,
 })  # fmt: skip
 """Faults of a local disk that may be over at the next try, when others have freed the resource."""
-# The store's answer in the printed form of obstore's error, which has one type for all of them.
-_NOT_IMPLEMENTED: Final = re.compile(r"\binner: Status \{\s*status: 501,")
 _LONGEST_REASON: Final = 300
 _PANIC: Final = "PanicException"
 """Class of panics in every extension that is made with PyO3; none exports it."""
@@ -87,13 +86,13 @@ class StorePlace:
             return KeyMissingError.of(self.url, key)
         if isinstance(cause, FileNotFoundError):
             sentence = f"{what}: there is no such bucket or folder; make it, or correct the URL"
-        elif isinstance(cause, _DENIED):
+        elif isinstance(cause, _DENIED) or (not self.is_local and is_denied_deletion(cause)):
             sentence = f"{what}: access is denied; check the credentials and the permissions of this place"
         elif not isinstance(cause, _UNNAMED) or action == "open":
             sentence = f"{what}: {reason}; correct the URL or the options of this store"
         elif not self.is_local and (fault := certificate_fault(cause)) is not None:
             sentence = f"{what}: the certificate of {fault.endpoint} is refused: {fault.reason}; {fault.way_out}"
-        elif not self.is_local and _NOT_IMPLEMENTED.search(str(cause)):
+        elif not self.is_local and is_not_implemented(cause):
             sentence = (
                 f"{what}: the service does not implement this request (status 501); use S3, GCS, Azure, local disk "
                 "or a service whose conditional puts work"

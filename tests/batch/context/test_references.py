@@ -31,5 +31,7 @@ def test_a_missing_plan_says_what_to_run() -> None:
     reference = BatchReference(
         plan_url="memory://no-plan/7/plan.json", credentials=Credentials(), settings=RunSettings()
     )
-    with pytest.raises(PlanMissingError, match=r"there is no plan at memory://no-plan/7/plan\.json: run the plan task"):
+    with pytest.raises(
+        PlanMissingError, match=r"there is no plan at memory://no-plan/7/plan\.json: .* clear the task plan of this DAG"
+    ):
         reference.open()

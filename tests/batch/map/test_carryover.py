@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.expressions import AlwaysTrue
 
+from icefloe.batch.fast_ways import FastWay
 from icefloe.batch.map.carryover import CarryOver
 from icefloe.batch.rows.file_effects import FileRows
 from icefloe.batch.rows.row_reader import ReadRows, TableRowReader
@@ -72,7 +73,8 @@ def expected(workshop: Workshop, batch: OpenBatch) -> Counter[tuple[int, Row]]:
 
 def run(batch: OpenBatch, *, memory_bytes: int = AMPLE) -> tuple[CarryOver, CountingReader]:
     reader = CountingReader(batch.inputs.row_reader())
-    return CarryOver(files_of(batch), reader, memory_bytes=memory_bytes), reader  # type: ignore[arg-type]
+    ways = (FastWay.ALIGNED,)
+    return CarryOver(files_of(batch), reader, memory_bytes=memory_bytes, fast_ways=ways), reader  # type: ignore[arg-type]
 
 
 def after_initial_load(workshop: Workshop, ids: Sequence[int]) -> None:

@@ -1,3 +1,4 @@
+import logging
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,10 @@ def test_rows_handed_on_and_carried_over_are_what_was_read(batch: OpenBatch) -> 
     assert record.rows == 3_000
     assert record.carried_over_rows == 3_000
     assert sum(each.signed_count for each in record.ordinals) == 0
+
+
+def test_the_log_says_how_files_were_compared(batch: OpenBatch, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="icefloe"):
+        write_map_output(batch.inputs, 0)
+    [line] = [each.getMessage() for each in caplog.records if each.getMessage().startswith("map task 0: read")]
+    assert line == "map task 0: read 6000 rows, handed on 3000; files compared: 3 hashed"

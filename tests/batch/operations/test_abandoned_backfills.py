@@ -82,3 +82,14 @@ def test_a_sweep_keeps_the_way_to_a_backfill_that_was_started_again(
     swept(operated.storage)
     assert (again.folder.parent / "_checkpoint.json").exists()
     assert again.deliver().counts["update_after"] == 1
+
+
+def test_a_backfill_that_was_never_begun_is_refused_with_those_that_there_are(
+    operated: Operated, request_: RangeRequest
+) -> None:
+    done = operated.abandon("--backfill", "mistyped", "--yes")
+    assert done.code == 65
+    assert "pipeline events has no backfill mistyped: it has none; correct the ID" in done.err
+    backfill_id = operated.open(request_).plan.backfill_id
+    done = operated.abandon("--backfill", "mistyped", "--yes")
+    assert f"has no backfill mistyped: it has {backfill_id}; correct the ID" in done.err

@@ -1,11 +1,13 @@
 """``icefloe set-cursor``: the next batch begins after another snapshot, however the command ends."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.pipelines.interrupted import Paused, killed_everywhere
 from support.pipelines.operated import Operated
+from support.sinks.registered import registered_sinks
 from support.tiers import extended
 
 
@@ -66,6 +68,25 @@ def test_the_rest_of_a_load_that_is_skipped_is_said(tmp_path) -> None:
     set_cursor(new, head)
     assert new.run()["batch"] is None
     assert new.command("verify").code == 0
+
+
+def test_a_load_that_a_sink_waits_for_is_not_skipped(tmp_path: Path) -> None:
+    new = Operated.create(tmp_path / "new").set(max_bytes_per_batch=1, sink={"type": "index", "server": "load"})
+    for start in (0, 10):
+        new.append(range(start, start + 10))
+    with registered_sinks():
+        new.open()
+        assert new.abandon().code == 0
+        assert new.command("set-cursor", "--snapshot-id", new.head(), "--dry-run").code == 0, "the sink has nothing"
+        new.run()
+        refused = new.command("set-cursor", "--snapshot-id", new.head(), "--yes")
+        assert refused.code == 65
+        assert refused.sentence == (
+            "events is in the middle of its load, so its cursor cannot be set: index would never get the rest; icefloe "
+            "run events goes on with the load, icefloe reset events begins from scratch"
+        )
+        new.run()
+        assert set_cursor(new, new.snapshot_ids()[0])["outcome"] == "cursor_set"
 
 
 @pytest.mark.parametrize("words", ["is not in the history of branch 'main'"])

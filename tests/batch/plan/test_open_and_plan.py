@@ -1,9 +1,11 @@
 import shutil
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.open.open_batch import next_batch
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.plan.open_and_plan import open_and_plan
@@ -14,6 +16,8 @@ from icefloe.errors import NotBuiltError, TerminalError
 from icefloe.flow import Route
 from icefloe.sinks.claim import PathClaimedError
 from icefloe.sinks.files import FilesSink
+from icefloe.storage.location import open_store
+from icefloe.storage.store import Store
 from support.pipelines.workshop import OpenBatch, Workshop
 
 
@@ -33,6 +37,20 @@ def test_a_plan_that_was_not_finished_is_written_again(workshop: Workshop) -> No
     assert again.plan.steps == batch.plan.steps
     assert again.plan.map_task_bytes == batch.plan.map_task_bytes
     again.deliver()
+
+
+def test_a_run_that_plans_opens_checkpoint_and_sink_once_for_each_look_at_the_table(workshop: Workshop) -> None:
+    workshop.append(range(10))
+    opened: Counter[str] = Counter()
+
+    def counting(url: str, **options: Any) -> Store:
+        opened[url] += 1
+        return open_store(url, **options)
+
+    session = replace(workshop.session(), surroundings=Surroundings(open_store=counting))
+    open_and_plan(session)
+    # The table is looked at before and after the checkpoint; the third opening of the checkpoint tries its storage.
+    assert (opened[session.settings.checkpoint_url], opened[str(session.settings.sink["path"])]) == (3, 2)
 
 
 def test_routes(workshop: Workshop) -> None:
@@ -62,8 +80,8 @@ def test_cores_of_the_master_make_the_partitions(workshop: Workshop) -> None:
 
 def test_a_key_that_is_not_built_is_refused_before_anything_is_written(workshop: Workshop) -> None:
     workshop.append(range(10))
-    with pytest.raises(NotBuiltError, match=r"events\.yaml.*verify_sample is 0.5, but .* is not built yet"):
-        workshop.set(verify_sample=0.5).prepare()
+    with pytest.raises(NotBuiltError, match=r"events\.yaml.*checkpoint is .*, but .* is not built yet"):
+        workshop.set(checkpoint="dynamodb://checkpoints").prepare()
     assert workshop.stored_objects() == {}
 
 
@@ -139,7 +157,7 @@ def test_a_sink_that_holds_a_batch_of_another_pipeline_leaves_no_open_batch(work
 def test_a_lost_checkpoint_may_deliver_the_same_range_again_once_its_claim_is_given_up(workshop: Workshop) -> None:
     workshop.append(range(10))
     first = workshop.deliver()
-    checkpoint = workshop.session().checkpoint_url.removeprefix("file://")
+    checkpoint = workshop.session().settings.checkpoint_url.removeprefix("file://")
     shutil.rmtree(checkpoint)
     with pytest.raises(PathClaimedError, match=r"belongs to pipeline events .*_icefloe\.json says, not to checkpoint"):
         workshop.prepare()

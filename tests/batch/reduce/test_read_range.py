@@ -1,3 +1,4 @@
+import zlib
 from dataclasses import replace
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -9,14 +10,14 @@ import pytest
 from icefloe.audit.sums import AuditError
 from icefloe.batch.batch_keys import COALESCE_PLAN, extents_key
 from icefloe.batch.context.running_batch import BatchCommittedError
-from icefloe.batch.reduce import range_rows
+from icefloe.batch.reduce import range_rows, repair
 from icefloe.batch.reduce import read_range as read_range_module
-from icefloe.batch.reduce.range_extents import load_extents
+from icefloe.batch.reduce.range_extents import BatchExtents, ExtentsGoneError
 from icefloe.batch.reduce.read_range import read_range
 from icefloe.batch.stage.range_results import RangeResult
-from icefloe.documents import dump_document
-from icefloe.errors import TerminalError, TransientError
+from icefloe.errors import TerminalError
 from icefloe.flow import Phase
+from icefloe.shuffle.stored_extents import store_extents
 from icefloe.storage.requests import Requests
 from support.fakes.stores import flip_byte
 from support.pipelines.workshop import InOrder, OpenBatch, Workshop
@@ -74,15 +75,15 @@ def test_a_range_that_another_attempt_records_meanwhile_is_kept_and_counted_as_a
 ) -> None:
     batch = up_to_shuffle_read(updated(Workshop.create(tmp_path)))
     slow, fast = Requests(), Requests()
-    real, firsts = read_range_module.deliver, []
+    real, firsts = read_range_module.stage_changes, []
 
-    def deliver_late(*arguments: Any) -> Any:
+    def stage_late(*arguments: Any) -> Any:
         if not firsts:
             firsts.append(None)
             firsts[0] = read(batch, fast)
         return real(*arguments)
 
-    monkeypatch.setattr(read_range_module, "deliver", deliver_late)
+    monkeypatch.setattr(read_range_module, "stage_changes", stage_late)
     assert read(batch, slow) == firsts[0]
     assert (slow.taken().races_lost, fast.taken().races_lost) == (1, 0)
 
@@ -132,31 +133,54 @@ def test_a_delivered_range_is_adopted(workshop: Workshop) -> None:
 
 def test_rows_that_do_not_add_up_to_the_map_records_reach_no_sink(workshop: Workshop) -> None:
     batch = up_to_shuffle_read(updated(workshop, 20))
-    extents = load_extents(batch.batch_folder, 0, 0)
+    extents = BatchExtents(batch.batch_folder, 0).of(0)
     [sums] = extents.ordinals
-    wrong = dump_document(extents).replace(
-        f'"hash_sum": "{sums.hash_sum:032x}"'.encode(), b'"hash_sum": "' + b"0" * 32 + b'"'
-    )
-    batch.store.put(extents_key(0, 0), wrong)
+    wrong = replace(extents, ordinals=(replace(sums, hash_sum=0),))
+    store_extents(batch.store, extents_key(0), [wrong], extents.files)
     with pytest.raises(AuditError, match="range 0 of batch 1 does not add up in change ordinal 0"):
         read(batch)
     assert parts(workshop) == {}
 
 
-def test_extents_that_are_gone_are_written_by_the_next_try(workshop: Workshop) -> None:
+@pytest.mark.parametrize("position", [None, 30, -1], ids=["gone", "damaged head", "damaged section"])
+def test_extents_that_are_gone_or_damaged_are_written_again(workshop: Workshop, position: int | None) -> None:
     batch = up_to_shuffle_read(updated(workshop, 20))
-    batch.store.delete([extents_key(0, 0)])
-    with pytest.raises(TransientError, match=r"the extents .* are gone, which coalesce had written: run again"):
+    whole = batch.store.get(extents_key(0))
+    if position is None:
+        batch.store.delete([extents_key(0)])
+    else:
+        flip_byte(batch.store, extents_key(0), position % len(whole))
+    with pytest.raises(ExtentsGoneError, match=r"the extents .* are gone or damaged, .* run again"):
         read(batch)
+    batch.run(Phase.SHUFFLE_READ)
+    assert parts(workshop)
+    assert batch.store.get(extents_key(0)) == whole
+
+
+def test_shuffle_read_begins_with_the_extents_that_coalesce_wrote(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = up_to_shuffle_read(updated(workshop, 20))
+    monkeypatch.setattr(repair, "read_committed_outputs", None)
     batch.run(Phase.SHUFFLE_READ)
     assert parts(workshop)
 
 
-@pytest.mark.parametrize("key", [extents_key(0, 0), COALESCE_PLAN])
-def test_a_damaged_document_of_the_folder_names_what_to_delete(workshop: Workshop, key: str) -> None:
+def test_damaged_ranges_name_what_to_delete(workshop: Workshop) -> None:
     batch = up_to_shuffle_read(updated(workshop, 20))
-    flip_byte(batch.store, key, 30)
-    with pytest.raises(TerminalError, match=rf"{key} cannot be read .*delete everything below .* and run again"):
+    flip_byte(batch.store, COALESCE_PLAN, 30)
+    sentence = rf"{COALESCE_PLAN} cannot be read .*delete everything below .* and run again"
+    with pytest.raises(TerminalError, match=sentence):
+        batch.run(Phase.SHUFFLE_READ)
+
+
+def test_extents_of_a_newer_release_name_what_to_delete(workshop: Workshop) -> None:
+    batch = up_to_shuffle_read(updated(workshop, 20))
+    data = batch.store.get(extents_key(0))
+    header = data[:7] + b"\x09" + data[8:24]
+    batch.store.put(extents_key(0), header + zlib.crc32(header).to_bytes(4, "big") + data[28:])
+    sentence = r"extents of version 9 .*use that release, or delete everything below .* and run again"
+    with pytest.raises(TerminalError, match=sentence):
         batch.run(Phase.SHUFFLE_READ)
 
 

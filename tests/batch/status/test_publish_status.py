@@ -143,7 +143,7 @@ def test_nothing_is_listed(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) 
     workshop.append([1])
     workshop.deliver()
     session = workshop.session()
-    kinds = {type(session.open_storage(session.checkpoint_url)), Store}
+    kinds = {type(session.open_storage(session.settings.checkpoint_url)), Store}
 
     def refused(*_: object) -> None:
         raise AssertionError("listed")

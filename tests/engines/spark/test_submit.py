@@ -8,15 +8,17 @@ import pytest
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings
-from icefloe.engines.spark.application import refuse_missing_jobs
-from icefloe.engines.spark.master import SparkConnectionError
+from icefloe.engines.spark.application import refuse_missing_jobs, refuse_unshared_storage
+from icefloe.engines.spark.master import SparkConnectionError, SparkMaster
 from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.flow import Phase
 from icefloe.pipeline.pipeline_file import load_pipeline
+from support.pipelines.pipeline_files import pipeline_from
 from support.pipelines.workspace import Workspace
 
 SECRET = "never-on-a-command-line"
+CLUSTER = SparkMaster(url="spark://host:7077", is_local=False)
 
 
 class FakeSpark:
@@ -114,6 +116,13 @@ def test_a_library_without_its_spark_applications_says_where_they_belong(tmp_pat
 def test_a_disk_that_the_workers_do_not_share_is_refused(spark: FakeSpark) -> None:
     with pytest.raises(TerminalError, match="a disk of one machine"):
         submit(spark.folder, spark={"conf": {"spark.master": "spark://host:7077"}})
+
+
+def test_a_pipeline_that_delivers_is_refused_only_for_what_it_keeps_on_a_disk(tmp_path: Path) -> None:
+    keys: dict[str, Any] = {"storage": "s3://lake/icefloe", "sink": {"type": "kafka", "topic": "flights"}}
+    refuse_unshared_storage(pipeline_from(tmp_path, **keys), CLUSTER)
+    with pytest.raises(TerminalError, match=r"^changelog\.path is file:///log, a disk of one machine"):
+        refuse_unshared_storage(pipeline_from(tmp_path, changelog={"path": "file:///log"}, **keys), CLUSTER)
 
 
 def test_a_table_on_a_disk_that_the_workers_do_not_share_is_refused(tmp_path: Path) -> None:

@@ -38,13 +38,25 @@ def test_a_driver_ends_when_the_process_that_submitted_it_was_killed() -> None:
 
 def test_a_driver_that_cannot_see_its_submitter_goes_on() -> None:
     ended: list[int] = []
-    with subprocess.Popen(["true"]) as gone:
-        gone.wait()
-    for environ in ({}, {"ICEFLOE_SUBMITTER_PID": str(gone.pid)}):
+    pid = str(pid_that_is_gone())
+    elsewhere = {"ICEFLOE_SUBMITTER_PID": pid, "ICEFLOE_SUBMITTER_SCOPE": "another boot pid:[1]"}
+    for environ in ({}, {"ICEFLOE_SUBMITTER_PID": pid}, elsewhere):
         end_with_submitter(environ, end=ended.append)
     assert ended == []
     assert not [thread for thread in threading.enumerate() if thread.name == "submitter"]
 
 
+def test_a_driver_whose_submitter_was_killed_before_it_began_ends_at_once() -> None:
+    ended: list[int] = []
+    end_with_submitter({**submitter_variables(), "ICEFLOE_SUBMITTER_PID": str(pid_that_is_gone())}, end=ended.append)
+    assert ended == [75]
+
+
 def test_an_application_gets_the_pid_of_its_submitter() -> None:
-    assert submitter_variables() == {"ICEFLOE_SUBMITTER_PID": str(os.getpid())}
+    assert submitter_variables()["ICEFLOE_SUBMITTER_PID"] == str(os.getpid())
+
+
+def pid_that_is_gone() -> int:
+    with subprocess.Popen(["true"]) as gone:
+        gone.wait()
+    return gone.pid

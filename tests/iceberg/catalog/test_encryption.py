@@ -8,7 +8,7 @@ from pyiceberg.types import LongType
 
 from icefloe import read_changes
 from icefloe.errors import NotBuiltError, TerminalError
-from icefloe.iceberg.catalog.encryption import EncryptedError
+from icefloe.iceberg.unreadable import EncryptedError
 from support.tables.planning_tables import make_table, rows
 from support.tables.written_tables import column, describe, optional, read_one
 

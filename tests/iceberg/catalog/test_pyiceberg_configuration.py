@@ -8,46 +8,57 @@ from support.pipelines.workspace import Workspace, icefloe_process, python
 
 SECRET = "xhq8v2-Lk7TnWz3RbYd5"
 WRONG = {
-    "a line without a colon": (f"catalog:\n  lab:\n    token {SECRET}\n    uri: x\n".encode(), "line"),
-    "an indentation": (f"catalog:\n lab:\n    uri: x\n   token: {SECRET}\n".encode(), "line"),
-    "a key twice": (f"catalog:\n  lab:\n    token: {SECRET}\n    token: {SECRET}\n".encode(), "line"),
-    "a flow mapping": (f"catalog: {{lab: {{token: {SECRET}}}}}\n".encode(), "YAML"),
-    "a list": (f"- token: {SECRET}\n".encode(), "mapping"),
-    "a text": (f"{SECRET}\n".encode(), "mapping"),
-    "Latin-1": (f"catalog:\n  lab:\n    token: {SECRET}\xe9\n".encode("latin-1"), "UTF-8"),
-    "a catalog that is a text": (f"catalog: {SECRET}\n".encode(), "object"),
-    "a table of catalogs that is a text": (f"catalog:\n  lab: {SECRET}\n".encode(), "object"),
+    "a line without a colon": (f"catalog:\n  lab:\n    token {SECRET}\n    uri: x\n".encode(), "line 4: not the YAML"),
+    "an indentation": (f"catalog:\n lab:\n    uri: x\n   token: {SECRET}\n".encode(), "line 4: not the YAML"),
+    "a key twice": (f"catalog:\n  lab:\n    token: {SECRET}\n    token: {SECRET}\n".encode(), "line 4: not the YAML"),
+    "a flow mapping": (f"catalog: {{lab: {{token: {SECRET}}}}}\n".encode(), "line 1: not the YAML"),
+    "a list": (f"- token: {SECRET}\n".encode(), "it holds no mapping"),
+    "a text": (f"{SECRET}\n".encode(), "it holds no mapping"),
+    "Latin-1": (f"catalog:\n  lab:\n    token: {SECRET}\xe9\n".encode("latin-1"), "it is not UTF-8"),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_file_is_one_sentence_and_not_a_word_of_it(name: str, tmp_path: Path) -> None:
-    data, word = WRONG[name]
+def test_a_wrong_file_is_one_sentence_and_no_cause_is_left_that_quotes_it(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, reason = WRONG[name]
     (tmp_path / ".pyiceberg.yaml").write_bytes(data)
-    pipeline = Workspace.create(tmp_path).pipeline(catalog="lab")
-    for command in ("run", "validate"):
-        done = icefloe_process(command, pipeline, HOME=str(tmp_path), PYICEBERG_HOME=str(tmp_path))
-        assert done.code == 65, done.err
-        assert SECRET not in done.out + done.err
-        assert "Traceback" not in done.err
-        assert word in done.out + done.err
-
-
-def test_a_variable_that_contradicts_another_is_one_sentence(tmp_path: Path) -> None:
-    pipeline = Workspace.create(tmp_path).pipeline(catalog="lab")
-    variables = {"PYICEBERG_CATALOG__LAB": SECRET, "PYICEBERG_CATALOG__LAB__TOKEN": SECRET}
-    done = icefloe_process("run", pipeline, HOME=str(tmp_path), **variables)
-    assert done.code == 65
-    assert SECRET not in done.out + done.err
-    assert "PyIceberg's configuration contradicts itself" in done.sentence
-
-
-def test_no_cause_is_left_that_quotes_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / ".pyiceberg.yaml").write_text(f"catalog:\n lab:\n    uri: x\n   token: {SECRET}\n")
     monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
-    with pytest.raises(TerminalError, match=rf"{tmp_path}/.pyiceberg.yaml cannot be read: line 4") as caught:
+    with pytest.raises(TerminalError, match=f"{tmp_path}/.pyiceberg.yaml cannot be read: {reason}") as caught:
         read_configuration()
     assert (caught.value.__cause__, caught.value.__context__) == (None, None)
+    assert SECRET not in str(caught.value)
+
+
+def test_a_variable_that_contradicts_another_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYICEBERG_CATALOG__LAB", SECRET)
+    monkeypatch.setenv("PYICEBERG_CATALOG__LAB__TOKEN", SECRET)
+    with pytest.raises(TerminalError, match="PyIceberg's configuration contradicts itself") as caught:
+        read_configuration()
+    assert (caught.value.__cause__, caught.value.__context__) == (None, None)
+    assert SECRET not in str(caught.value)
+
+
+# PyIceberg reads the file as it is imported, so each of these needs a process that has not imported it.
+@pytest.mark.parametrize(
+    ("command", "text", "word"),
+    [
+        ("run", f"catalog:\n lab:\n    uri: x\n   token: {SECRET}\n", "line 4"),
+        ("validate", f"catalog:\n lab:\n    uri: x\n   token: {SECRET}\n", "line 4"),
+        ("run", f"catalog: {SECRET}\n", "object"),
+        ("validate", f"catalog:\n  lab: {SECRET}\n", "object"),
+    ],
+    ids=["run", "validate", "a catalog that is a text", "a table of catalogs that is a text"],
+)
+def test_no_command_says_a_word_of_a_wrong_file(command: str, text: str, word: str, tmp_path: Path) -> None:
+    (tmp_path / ".pyiceberg.yaml").write_text(text)
+    pipeline = Workspace.create(tmp_path).pipeline(catalog="lab")
+    done = icefloe_process(command, pipeline, HOME=str(tmp_path), PYICEBERG_HOME=str(tmp_path))
+    assert done.code == 65, done.err
+    assert SECRET not in done.out + done.err
+    assert "Traceback" not in done.err
+    assert word in done.out + done.err
 
 
 TASKS = """

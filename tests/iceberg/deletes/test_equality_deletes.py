@@ -27,7 +27,7 @@ from icefloe.iceberg.catalog.file_io import FileGoneError
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile
 from icefloe.iceberg.deletes.equality_deletes import EqualityDeletes
-from icefloe.iceberg.files.reader import RecordCountError
+from icefloe.iceberg.files.projected_file import RecordCountError
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.written_deletes import write_equality_deletes
 from support.tables.written_tables import local_io, optional, with_id, write_file

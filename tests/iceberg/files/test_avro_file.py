@@ -16,7 +16,8 @@ from icefloe.errors import TerminalError
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.files.avro_file import AvroRows
 from icefloe.iceberg.files.file_formats import open_rows
-from icefloe.iceberg.files.reader import RecordCountError, read_data_file, read_rows
+from icefloe.iceberg.files.projected_file import RecordCountError
+from icefloe.iceberg.files.reader import read_data_file, read_rows
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.avro_writing import CODECS, record, write_avro
 from support.tables.written_tables import local_io, optional

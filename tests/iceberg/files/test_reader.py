@@ -28,7 +28,8 @@ from pyiceberg.types import (
 from icefloe.errors import NotBuiltError, TerminalError
 from icefloe.iceberg.catalog.file_io import FileGoneError
 from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.files.reader import RecordCountError, plain_batch, read_data_file, read_rows
+from icefloe.iceberg.files.projected_file import RecordCountError
+from icefloe.iceberg.files.reader import plain_batch, read_data_file, read_rows
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.written_tables import (
     column,

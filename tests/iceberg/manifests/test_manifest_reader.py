@@ -11,11 +11,11 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import StructType
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.iceberg.catalog.encryption import EncryptedError
 from icefloe.iceberg.catalog.metadata_errors import MissingMetadataError
 from icefloe.iceberg.manifests.manifest_entries import EntryStatus
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.iceberg.scan.delete_file_index import FileContent
+from icefloe.iceberg.unreadable import EncryptedError
 from support.tables.planning_tables import edit_metadata, make_table, rows
 
 

@@ -3,9 +3,7 @@ from pathlib import Path
 import pytest
 
 from iceberg.steps.planned_ranges import appended
-from icefloe.iceberg.history.history import (
-    NotAnAncestorError,
-)
+from icefloe.iceberg.history.history import ExpiredHistoryError, NotAnAncestorError
 from icefloe.iceberg.step import StepKind
 from support.tables.planning_tables import edit_metadata, plan_range, rows, snapshot_ids
 
@@ -51,6 +49,31 @@ def test_of_several_rollbacks_only_where_the_last_one_landed_counts(tmp_path: Pa
         (StepKind.STATES, tenth),
         (StepKind.COMMIT, snapshot_ids(table)[5]),
     ]
+
+
+def test_a_rollback_is_compensated_if_the_snapshots_between_both_states_have_expired(tmp_path: Path) -> None:
+    table = appended(tmp_path, 4)
+    _, second, _, fourth = snapshot_ids(table)
+    table.manage_snapshots().rollback_to_snapshot(second).commit()
+    # As Iceberg does, the log forgets what was before a snapshot that expired.
+    kept = [each for each in table.metadata.snapshots if each.snapshot_id in (second, fourth)]
+    edit_metadata(table, snapshots=kept, snapshot_log=table.metadata.snapshot_log[-2:])
+    steps = plan_range(table, after_snapshot_id=fourth, on_rollback="compensate").steps
+    assert [(step.kind, step.start_snapshot_id, step.end_snapshot_id) for step in steps] == [
+        (StepKind.STATES, fourth, second)
+    ]
+    with pytest.raises(NotAnAncestorError, match=f"the branch was moved to snapshot {second}"):
+        plan_range(table, after_snapshot_id=fourth, on_rollback="fail")
+
+
+def test_commits_that_expired_are_a_gap_even_if_the_log_leads_over_them(tmp_path: Path) -> None:
+    table = appended(tmp_path, 4)
+    _, second, _, fourth = snapshot_ids(table)
+    kept = [each for each in table.metadata.snapshots if each.snapshot_id in (second, fourth)]
+    moves = [each for each in table.metadata.snapshot_log if each.snapshot_id in (second, fourth)]
+    edit_metadata(table, snapshots=kept, snapshot_log=moves)
+    with pytest.raises(ExpiredHistoryError, match=f"no longer has the changes since snapshot {second}"):
+        plan_range(table, after_snapshot_id=second, on_rollback="compensate")
 
 
 def test_another_snapshot_set_current_is_compensated(tmp_path: Path) -> None:

@@ -43,6 +43,19 @@ def test_the_routes_meet_at_commit(dags: dict[str, DAG]) -> None:
     assert dags["flights"].get_task("commit").trigger_rule == "none_failed_min_one_success"
 
 
+def test_all_routes_of_a_pipeline_that_delivers_lead_through_deliver_and_its_backfill_stays_staged(
+    tmp_path: Path,
+) -> None:
+    write_pipeline(tmp_path, sink={"type": "opensearch", "index": "flights"})
+    following, backfill = make_dags(tmp_path).values()
+    assert {edge for edge in edges(following) if {"deliver", "commit"} & set(edge)} == {
+        ("insert_only", "deliver"), ("shuffle_read", "deliver"), ("nothing_to_do", "deliver"), ("deliver", "commit"),
+        ("commit", "cleanup"),
+    }  # fmt: skip
+    assert following.get_task("deliver").trigger_rule == "none_failed_min_one_success"
+    assert set(backfill.task_ids) == BATCH_TASKS
+
+
 def test_both_dags_run_once_at_a_time(dags: dict[str, DAG]) -> None:
     for dag in dags.values():
         assert (dag.max_active_runs, dag.catchup) == (1, False)
@@ -142,10 +155,10 @@ def test_a_schedule_that_airflow_refuses_breaks_its_own_file_only(tmp_path: Path
 
 
 def test_a_file_with_a_key_that_is_not_built_is_a_broken_dag(tmp_path: Path) -> None:
-    write_pipeline(tmp_path, verify_sample=0.5)
+    write_pipeline(tmp_path, checkpoint="dynamodb://checkpoints")
     dags = make_dags(tmp_path)
     assert set(dags) == {"flights"}
-    assert "verify\\_sample is 0.5" in dags["flights"].doc_md
+    assert "a checkpoint in DynamoDB is not built yet" in dags["flights"].doc_md
 
 
 def test_a_name_that_is_taken_breaks_the_second_file(tmp_path: Path) -> None:
@@ -161,25 +174,33 @@ def test_a_variable_that_is_missing_here_reddens_no_dag(tmp_path: Path) -> None:
     assert set(make_dags(tmp_path)) == {"flights", "flights__backfill"}
 
 
-def test_parsing_again_makes_no_new_version(tmp_path: Path) -> None:
+PARSING = """
+import json, sys
+from pathlib import Path
+from icefloe.orchestration.dags.dag_factory import make_dags
+heavy = {"pyiceberg", "pyarrow", "pyspark", "pandas", "obstore", "duckdb"} & set(sys.modules)
+from airflow.serialization.serialized_objects import DagSerialization
+dags = [DagSerialization.serialize_dag(dag) for dag in make_dags(Path(sys.argv[1])).values()]
+print(json.dumps({"heavy": sorted(heavy), "dags": json.dumps(dags, sort_keys=True)}))
+"""
+
+
+def test_parsing_again_makes_no_new_version_and_the_dag_file_reaches_nothing_heavy(tmp_path: Path) -> None:
     write_pipeline(tmp_path)
     write_pipeline(tmp_path, "bad", nonsense=1)
-    script = (
-        "import json, sys; from pathlib import Path;"
-        "from airflow.serialization.serialized_objects import DagSerialization;"
-        "from icefloe.orchestration.dags.dag_factory import make_dags;"
-        "dags = make_dags(Path(sys.argv[1]));"
-        "print(json.dumps([DagSerialization.serialize_dag(dag) for dag in dags.values()], sort_keys=True))"
-    )
-    outputs = [
-        subprocess.run(
-            [sys.executable, "-c", script, str(tmp_path)],
-            env={**os.environ, "PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": seed},
-            capture_output=True, text=True, check=True,
-        ).stdout.splitlines()[-1]
+    first, second = (
+        json.loads(
+            subprocess.run(
+                [sys.executable, "-c", PARSING, str(tmp_path)],
+                env={**os.environ, "PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": seed},
+                capture_output=True, text=True, check=True,
+            ).stdout.splitlines()[-1]
+        )
         for seed in ("1", "2")
-    ]  # fmt: skip
-    assert outputs[0] == outputs[1]
+    )  # fmt: skip
+    assert first["heavy"] == []
+    assert len(json.loads(first["dags"])) == 3
+    assert first["dags"] == second["dags"]
 
 
 def test_a_serialized_dag_holds_no_credential(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,15 +208,3 @@ def test_a_serialized_dag_holds_no_credential(tmp_path: Path, monkeypatch: pytes
     write_pipeline(tmp_path, storage_conn_id="lake")
     for dag in make_dags(tmp_path).values():
         assert "hunter2" not in json.dumps(DagSerialization.serialize_dag(dag))
-
-
-def test_the_dag_file_reaches_nothing_heavy() -> None:
-    script = (
-        "import sys; import icefloe.orchestration.dags.dag_factory;"
-        "print(sorted({'pyiceberg', 'pyarrow', 'pyspark', 'pandas', 'obstore', 'duckdb'} & set(sys.modules)))"
-    )
-    found = subprocess.run(
-        [sys.executable, "-c", script],
-        env={**os.environ, "PYTHONPATH": ":".join(sys.path)}, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert found.stdout.splitlines()[-1] == "[]"

@@ -2,6 +2,7 @@ import json
 import os
 import shutil
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,11 +14,13 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from icefloe.batch.context.job_error import JobError
 from icefloe.engines.spark.application import SPARK_JOBS
 from icefloe.errors import TransientError
+from icefloe.flow import Phase
 from icefloe.orchestration.tasks import calls as use_cases
 from icefloe.orchestration.tasks.spark_phase_operator import SparkPhaseOperator
 from support.missing import require_package
 from support.pipelines.pipeline_files import pipeline_from
 from support.pipelines.workshop import Workshop
+from support.sinks.document_folder import DocumentFolder, registered
 
 SECRET = "hunter2hunter2"
 PLAN_URI = "file:///var/icefloe/shuffle/flights/7/plan.json"
@@ -131,6 +134,22 @@ def test_a_job_that_died_without_a_word_is_left_to_retries(tmp_path: Path, monke
         operator(tmp_path).execute(CONTEXT)
 
 
+def test_a_task_that_is_ended_before_its_job_begins_submits_none(
+    tmp_path: Path, submitted: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = operator(tmp_path)
+    credentials = use_cases.driver_environment_of
+
+    def end_meanwhile(*arguments: Any) -> Any:
+        task.on_kill()
+        return credentials(*arguments)
+
+    monkeypatch.setattr(use_cases, "driver_environment_of", end_meanwhile)
+    with pytest.raises(TransientError, match="ended from outside before its Spark job began"):
+        task.execute(CONTEXT)
+    assert submitted == []
+
+
 def test_each_attempt_has_a_name_of_its_own(tmp_path: Path, submitted: list[dict[str, Any]]) -> None:
     operator(tmp_path).execute(CONTEXT)
     operator(tmp_path).execute(CONTEXT)
@@ -191,6 +210,72 @@ def test_a_real_job_reports_why_it_failed(tmp_path: Path) -> None:
     context = {"ti": SimpleNamespace(xcom_pull=lambda task_ids: {"plan": {**PREPARED, "plan_uri": plan_uri}}[task_ids])}
     with pytest.raises(AirflowFailException, match=r"insert_only: there is no plan at file://.*/shuffle/7/plan\.json"):
         task.execute(context)
+
+
+@pytest.fixture
+def staged(tmp_path: Path) -> Iterator[tuple[Workshop, str]]:
+    """A batch that is staged, and to be delivered to a folder of documents: its pipeline, and the URL of its plan."""
+    with registered():
+        workshop = Workshop.create(tmp_path).set(sink={"type": "documents", "folder": f"{tmp_path}/documents"})
+        workshop.append([1, 2])
+        batch = workshop.open()
+        batch.run(Phase.INSERT_ONLY)
+        yield workshop, batch.plan_url
+
+
+def delivering(
+    staged: tuple[Workshop, str], phase: str = "deliver", *, engine: str = "spark"
+) -> tuple[SparkPhaseOperator, dict[str, Any]]:
+    """A task of the batch, and its context."""
+    workshop, plan_url = staged
+    prepared = {**PREPARED, "plan_uri": plan_url}
+    context = {"ti": SimpleNamespace(xcom_pull=lambda task_ids: {"plan": prepared}[task_ids])}
+    task = SparkPhaseOperator(task_id=phase, phase=phase, pipeline=workshop.set(engine=engine).session().pipeline)
+    task.application_args = [plan_url]
+    return task, context
+
+
+def test_a_small_batch_is_delivered_without_spark_submit(
+    staged: tuple[Workshop, str], submitted: list[dict[str, Any]]
+) -> None:
+    task, context = delivering(staged)
+    task.execute(context)
+    assert submitted == []
+    assert sorted(DocumentFolder(staged[0].folder / "documents").documents()) == ["1", "2"]
+
+
+def test_a_large_batch_is_delivered_by_spark(
+    staged: tuple[Workshop, str], submitted: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, context = delivering(staged)
+    monkeypatch.setattr("icefloe.engines.phase_runner.SMALL_BYTES", 1)
+    task.execute(context)
+    assert [call["command"][-2:] for call in submitted] == [[str(SPARK_JOBS / "deliver.py"), staged[1]]]
+
+
+@pytest.mark.parametrize(("small_bytes", "jobs"), [(64 * 2**20, 0), (1, 1)])
+def test_the_engine_auto_runs_a_phase_of_a_small_batch_without_spark_submit(
+    staged: tuple[Workshop, str], submitted: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch,
+    small_bytes: int, jobs: int,
+) -> None:  # fmt: skip
+    task, context = delivering(staged, "insert_only", engine="auto")
+    monkeypatch.setattr("icefloe.engines.phase_runner.SMALL_BYTES", small_bytes)
+    monkeypatch.setattr(use_cases, "run_phase", lambda phase, *_, **__: ran.append(phase))
+    ran: list[Phase] = []
+    task.execute(context)
+    assert (len(submitted), ran) == (jobs, [Phase.INSERT_ONLY] * (1 - jobs))
+
+
+def test_openlineage_gets_the_sink_of_a_staged_batch_when_it_was_delivered(staged: tuple[Workshop, str]) -> None:
+    require_package("airflow.providers.openlineage", "apache-airflow-providers-openlineage")
+    outputs = []
+    for phase in ("insert_only", "deliver"):
+        task, context = delivering(staged, phase)
+        if phase == "deliver":
+            task.execute(context)
+        found = task.get_openlineage_facets_on_complete(context["ti"]).outputs
+        outputs.append([(each.namespace, each.name) for each in found])
+    assert outputs == [[], [("file", f"{staged[0].folder}/documents")]]
 
 
 @pytest.mark.parametrize(("phase", "is_delivering"), [("insert_only", True), ("shuffle_write", False)])

@@ -1,6 +1,7 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from airflow.sdk.observability import stats
 from airflow.sdk.observability.metrics import stats_utils
 
 from icefloe.batch.commit.report import BatchReport
+from icefloe.batch.stage.delivery_records import BatchDelivery
 from icefloe.batch.status.pipeline_status import Expiry, Pins, PipelineStatus, Trouble
 from icefloe.batch.status.publish_status import publish_status
 from icefloe.orchestration.telemetry.metrics import (
@@ -19,6 +21,7 @@ from icefloe.orchestration.telemetry.metrics import (
     send_status,
     status_metrics,
 )
+from icefloe.sinks.part_sink import PartDelivery
 from support.pipelines.workshop import Workshop
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -63,6 +66,28 @@ def report(workshop: Workshop) -> BatchReport:
     made = workshop.deliver()
     assert made is not None
     return made
+
+
+DELIVERY = BatchDelivery.of(
+    [
+        PartDelivery(
+            number=0,
+            rows=100,
+            documents=120,
+            repeated=11,
+            retries=12,
+            refused=13,
+            dead_letters=14,
+            superseded=15,
+            bytes=9000,
+        )
+    ],
+    sink="opensearch",
+    url="https://search:9200/flights",
+    visible_at=NOW.isoformat(),
+    lag_seconds=2.5,
+    seconds=1.0,
+)
 
 
 def gauges(status: PipelineStatus) -> dict[str, float]:
@@ -113,6 +138,14 @@ def test_the_metrics_of_a_batch_have_tags_and_the_name_of_its_pipeline(recorder:
     assert (kind, time > timedelta(0)) == ("timing", True)
 
 
+def test_documents_and_lag_of_a_delivered_batch_are_sent(recorder: Recorder, report: BatchReport) -> None:
+    send_report(replace(report, delivery=DELIVERY))
+    sent = {name.removeprefix("icefloe.events."): value for name, (_, value, _) in recorder.sent.items()}
+    names = ("documents", "repeated", "retries", "refused", "dead_letters", "superseded")
+    assert [sent[f"delivery.{name}"] for name in names] == [120, 11, 12, 13, 14, 15]
+    assert (sent["bytes.delivered"], sent["delivery.lag"]) == (9000, timedelta(seconds=2.5))
+
+
 def test_a_status_and_a_failure_are_sent(recorder: Recorder, workshop: Workshop) -> None:
     workshop.append([1])
     published = publish_status(workshop.session(), phase="plan")
@@ -140,7 +173,7 @@ def test_every_metric_is_in_the_table_of_the_docs(report: BatchReport) -> None:
         next_expiry=Expiry(snapshot_id=1, at=before()),
         pins=Pins(branch="b", snapshots=1, up_to_snapshot_id=1, oldest_at=None),
     )
-    sent = [*report_metrics(report), *status_metrics(full, now=NOW)]
+    sent = [*report_metrics(replace(report, delivery=DELIVERY)), *status_metrics(full, now=NOW)]
     for name in {metric.name for metric in sent}:
         generic = re.sub(r"^phase\.[a-z_]+\.", "phase.<phase>.", name)
         generic = re.sub(r"^requests\.(?!failed|again|time|found_there).*", "requests.<kind>", generic)

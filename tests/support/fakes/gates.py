@@ -21,7 +21,7 @@ from icefloe.storage.keys import join_url
 from icefloe.storage.local_store import LocalStore
 from icefloe.storage.object_store import ObjectStore
 
-__all__ = ["Gate", "GatedRun", "gated_stores", "stop_process"]
+__all__ = ["Gate", "GatedRun", "gated_client", "gated_stores", "stop_process"]
 
 _OPERATIONS: Final = ("get", "get_ranges", "put", "create", "size", "delete", "list")
 _SECONDS: Final = 120
@@ -34,16 +34,17 @@ class Gate:
     Args:
         place: the operation before which to halt, counted from 1.
         halt: called there, by each thread that comes to the gate before it is open.
+        of: a part of the URL, or the type of a client, of the operations that count; empty: all of them.
     """
 
-    def __init__(self, place: int, halt: Callable[[], object]) -> None:
+    def __init__(self, place: int, halt: Callable[[], object], *, of: str = "") -> None:
         self.where = ""
-        self._place, self._halt = place, halt
+        self._place, self._halt, self._of = place, halt, of
         self._seen, self._lock = 0, Lock()
 
     def arrive(self, operation: str, url: str) -> None:
         """Counts an operation; probes are no documents, nobody reads them."""
-        if "/_probe" in url:
+        if "/_probe" in url or self._of not in url:
             return
         with self._lock:
             self._seen += 1
@@ -59,13 +60,14 @@ class GatedRun:
     Args:
         place: see `Gate`.
         function: the run.
+        of: see `Gate`.
     """
 
-    def __init__(self, place: int, function: Callable[[], object]) -> None:
+    def __init__(self, place: int, function: Callable[[], object], *, of: str = "") -> None:
         self._function = function
         self._news, self._open = Event(), Event()
         self._error: BaseException | None = None
-        self._gate = Gate(place, self._wait)
+        self._gate = Gate(place, self._wait, of=of)
         self._thread = Thread(target=self._run, daemon=True)
         self._thread.gate = self._gate  # type: ignore[attr-defined]
         self._thread.start()
@@ -101,6 +103,29 @@ class GatedRun:
     def _wait(self) -> None:
         self._news.set()
         self._open.wait(_SECONDS)
+
+
+def gated_client(client: Any) -> Any:
+    """The client of a server, whose calls are operations, too."""
+    return _GatedClient(client)
+
+
+class _GatedClient:
+    def __init__(self, client: object) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._client, name)
+        if not callable(value):
+            return value
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            gate = getattr(current_thread(), "gate", None)
+            if gate is not None:
+                gate.arrive(name, type(self._client).__name__)
+            return value(*arguments, **named)
+
+        return call
 
 
 def stop_process() -> None:

@@ -28,6 +28,7 @@ class Kind(Enum):
     DEMO = "what the demo prints: held to what it prints"
     REQUESTS = "what the benchmark of requests prints: held to what it prints"
     SPARK_DEFAULTS = "Spark's own settings: checked against the real cluster and the compose file"
+    SINK = "a package with a sink: installed, opened, and held to its own tests"
     FORMULA = "a definition of the row hash: computed, and held to the reference in plain Python"
 
 
@@ -65,6 +66,11 @@ CLAIMS: Final = (
     Claim(kind=Kind.POLICY, begins=r"\{\n +\"Version\": ", page="docs/operations.md"),
     Claim(kind=Kind.REQUESTS, begins=r"batch +get +put ", page="docs/operations.md"),
     Claim(kind=Kind.SPARK_DEFAULTS, begins=r"spark\.authenticate true\n", page="docs/spark.md"),
+    Claim(
+        kind=Kind.SINK,
+        begins=r"\"\"\"(test_)?icefloe_sqlite\.py: |\[project\.entry-points",
+        page="docs/write_a_sink.md",
+    ),
     Claim(kind=Kind.FORMULA, begins=r"\w+(\(.*\))? +=|\w+\(.*\):", page="docs/formats.md"),
 )
 """The first that covers a block claims it."""

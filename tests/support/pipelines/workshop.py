@@ -29,11 +29,12 @@ from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.context.table_files import table_files
 from icefloe.batch.credentials import Credentials
+from icefloe.batch.deliver.deliver_batch import Engine
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.plan.open_and_plan import OpenedBatch, open_and_plan
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.reduce.coalesce_map_outputs import Coalesced
-from icefloe.batch.run.phases import Engine, run_phase
+from icefloe.batch.run.phases import run_phase
 from icefloe.batch.run.run_coalesce import run_coalesce
 from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.table_access import TableAccess

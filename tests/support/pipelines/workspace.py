@@ -14,9 +14,10 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from icefloe.cli import main
+from support.forked import forked
 from support.tables.events import EventsTable, write_pipeline_file
 
-__all__ = ["Outcome", "Workspace", "icefloe", "icefloe_process", "python"]
+__all__ = ["Outcome", "Workspace", "forked_module", "icefloe", "icefloe_process", "python"]
 
 ROOT = Path(__file__).parents[3]
 
@@ -63,6 +64,12 @@ def python(arguments: Sequence[str], *, timeout_seconds: float = 120, **environ:
         env={**os.environ, "PYTHONPATH": path, **environ}, capture_output=True, text=True, check=False,
         timeout=timeout_seconds,
     )  # fmt: skip
+    return Outcome(code=done.returncode, out=done.stdout, err=done.stderr)
+
+
+def forked_module(module: str, *arguments: object, **environ: str) -> Outcome:
+    """Runs a module in a process of its own that need not import the library; see `support.forked`."""
+    done = forked(module, list(map(str, arguments)), environ={**os.environ, **environ})
     return Outcome(code=done.returncode, out=done.stdout, err=done.stderr)
 
 

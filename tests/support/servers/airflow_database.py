@@ -8,8 +8,8 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
-from support.servers.fetching import fetching
-from support.servers.server_process import CACHE
+from demo.servers.fetching import fetching
+from demo.servers.server_process import CACHE
 
 __all__ = ["copy_airflow_database"]
 

@@ -69,7 +69,10 @@ def careless_store(
             self.answer(204)
 
         def do_POST(self) -> None:
-            """The bulk delete, of which icefloe sends even a single key."""
+            """The bulk delete, of which icefloe sends even a single key, and both ends of an upload in parts."""
+            if "upload" in self.path:
+                self.answer_upload()
+                return
             body = self.rfile.read(int(self.headers["Content-Length"])).decode()
             bucket = self.path.partition("?")[0].rstrip("/")
             keys = [part.partition("</Key>")[0] for part in body.split("<Key>")[1:]]
@@ -77,6 +80,14 @@ def careless_store(
                 objects.pop(f"{bucket}/{key}", None)
             deleted = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys)
             self.answer(200, f"<DeleteResult>{deleted}</DeleteResult>".encode())
+
+        def answer_upload(self) -> None:
+            if puts is not None:
+                puts[self.path] = dict(self.headers)
+            self.rfile.read(int(self.headers["Content-Length"] or 0))
+            is_begun = "uploads" in self.path.partition("?")[2]
+            kind, name = ("Initiate", "UploadId") if is_begun else ("Complete", "ETag")
+            self.answer(200, f"<{kind}MultipartUploadResult><{name}>0</{name}></{kind}MultipartUploadResult>".encode())
 
         def is_struck(self) -> bool:
             status = storm(self.requestline, "If-None-Match" in self.headers)

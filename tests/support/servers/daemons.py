@@ -3,13 +3,14 @@
 import json
 import os
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -111,6 +112,11 @@ class Daemons:
     def patch(self, path: str, body: dict[str, Any]) -> Any:
         """The JSON that the REST API answers."""
         return self._request("PATCH", path, json.dumps(body).encode())
+
+    def write_database(self, statement: str, *values: str) -> None:
+        """Changes Airflow's database, which is SQLite, for what no button and no waiting can bring about."""
+        with closing(sqlite3.connect(self._home / "airflow.db", timeout=60)) as database, database:
+            database.execute(statement, values)
 
     def output(self, name: str) -> str:
         """The output of a daemon."""

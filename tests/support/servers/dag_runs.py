@@ -43,6 +43,18 @@ class DagRuns:
         path = f"dags/{self.dag_id}/dagRuns/{run['dag_run_id']}/clear"
         self.daemons.post(path, {"dry_run": False, "only_failed": False})
 
+    def pause(self, *, is_paused: bool) -> None:
+        """Pauses the DAG or lets it go on, as the switch of Airflow's page does."""
+        self.daemons.patch(f"dags/{self.dag_id}", {"is_paused": is_paused})
+
+    def let_a_day_pass(self, run: dict[str, Any]) -> None:
+        """Makes a run a day older than it is, so that its timeout passes now and on no machine earlier."""
+        self.daemons.write_database(
+            "UPDATE dag_run SET start_date = strftime('%Y-%m-%d %H:%M:%f', start_date, '-1 day') WHERE run_id = ? "
+            "AND dag_id = ?",
+            run["dag_run_id"], self.dag_id,
+        )  # fmt: skip
+
     def wait_until_parsed(self) -> None:
         """Waits until Airflow knows the DAG."""
         wait_until(self._is_parsed, what=f"the DAG {self.dag_id}", seconds=_SECONDS)

@@ -60,21 +60,25 @@ class PrivateAuthority:
         """The file of its certificate."""
         return self.folder / "authority.pem"
 
-    def issue(self, name: x509.GeneralName = HERE, *, ends_in: timedelta = _DAY) -> Path:
-        """A certificate of a server, with its key, in one file.
+    def issue(self, name: x509.GeneralName = HERE, *, holder: str = "A server", ends_in: timedelta = _DAY) -> Path:
+        """A certificate of a server or a client, with its key, in one file.
 
         Args:
             name: under which the server is reached.
+            holder: its common name.
             ends_in: negative for a certificate that has expired.
         """
         key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "A server")])
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, holder)])
         certificate = (
             _unsigned(subject, self.certificate.subject, key, ends_in)
             .add_extension(x509.SubjectAlternativeName([name]), critical=False)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
-            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+            .add_extension(
+                x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
+                critical=False,
+            )
             .sign(self.key, hashes.SHA256())
         )
         path = self.folder / f"server-{certificate.serial_number}.pem"

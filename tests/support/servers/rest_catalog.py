@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
-from support.servers.jars import Jar, class_path, java_program
-from support.servers.server_process import ServerProcess, answers, free_port
+from demo.servers.jars import Jar, class_path, java_program
+from demo.servers.server_process import ServerProcess, answers, free_port
 from support.servers.versitygw import REGION, Versitygw
 
 __all__ = ["RestCatalog"]

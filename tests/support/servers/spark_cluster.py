@@ -15,8 +15,8 @@ from typing import Any, Final, Self
 
 import pyspark
 
-from support.servers.jars import java_program
-from support.servers.server_process import ServerProcess, answers, free_port
+from demo.servers.jars import java_program
+from demo.servers.server_process import ServerProcess, answers, free_port
 
 __all__ = ["SparkCluster", "SparkWorker"]
 

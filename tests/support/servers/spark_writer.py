@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
-from support.servers.fetching import fetching
+from demo.servers.fetching import fetching
 from support.servers.rest_catalog import RestCatalog
 from support.servers.versitygw import REGION, Versitygw
 from support.spark.spark_lab import JARS

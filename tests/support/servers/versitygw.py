@@ -13,9 +13,9 @@ from typing import Any, Final, Self
 
 from obstore.store import S3Store
 
-from support.servers.fetching import fetching
+from demo.servers.fetching import fetching
+from demo.servers.server_process import CACHE, ServerProcess, ServerUnavailableError, answers, free_port
 from support.servers.go import find_go
-from support.servers.server_process import CACHE, ServerProcess, ServerUnavailableError, answers, free_port
 
 __all__ = ["REGION", "Versitygw", "build_versitygw"]
 

@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from support.servers.fetching import fetching
-from support.servers.server_process import CACHE, ServerUnavailableError
+from demo.servers.fetching import fetching
+from demo.servers.server_process import CACHE, ServerUnavailableError
 
 __all__ = ["wheel_folder"]
 

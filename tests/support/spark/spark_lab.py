@@ -15,7 +15,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from support.servers.fetching import fetching
+from demo.servers.fetching import fetching
 from support.spark.spark_table import SparkTable
 
 __all__ = ["CATALOG", "NAMESPACE", "SparkLab"]

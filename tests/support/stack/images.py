@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from support.servers.jars import class_path, java_program
+from demo.servers.jars import class_path, java_program
 from support.servers.rest_catalog import JARS
 from support.servers.versitygw import build_versitygw
 from support.stack.dockerfile import load_stages
 from support.stack.image import SYSTEM_PATH, Image
 from support.stack.postgres_image import PostgresImage
 from support.stack.service import Service
+from support.stack.sink_images import KafkaImage, OpenSearchImage
 
 __all__ = ["IMAGES"]
 
@@ -81,8 +82,10 @@ class RestCatalog(Image):
 
 IMAGES: Final[Mapping[str, type[Image]]] = {
     "apache/iceberg-rest-fixture": RestCatalog,
+    "apache/kafka": KafkaImage,
     "icefloe": Icefloe,
     "icefloe-object-store": ObjectStore,
+    "opensearchproject/opensearch": OpenSearchImage,
     "postgres": PostgresImage,
 }
 """By the names of docker-compose.yaml."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+from demo.servers.server_process import as_user
 from support.servers.postgresql import find_programs, give_to, server_user
-from support.servers.server_process import as_user
 from support.stack.image import SYSTEM_PATH, Image
 from support.stack.service import Service
 

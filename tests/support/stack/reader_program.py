@@ -8,8 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
+from demo.servers.server_process import CACHE, ServerUnavailableError
 from support.servers.go import find_go
-from support.servers.server_process import CACHE, ServerUnavailableError
 
 __all__ = ["FileRefusedError", "run_reader"]
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from demo.servers.server_process import ServerUnavailableError, free_port
 from make.make_env import make_env
-from support.servers.server_process import ServerUnavailableError, free_port
 from support.stack.compose_file import load_compose
 from support.stack.reader_program import FileRefusedError
 from support.stack.service import Service
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
     if make_env(options.env_file):
         _say(f"New secrets are in {options.env_file}")
     try:
-        services = load_compose(COMPOSE_FILE, options.env_file)
+        services = load_compose(COMPOSE_FILE, options.env_file, profiles=options.profile)
         ports = ports_here(services.values(), are_any=options.free_ports)
         with Stack(services, folder=options.folder.resolve(), ports=ports, say=_say) as stack:
             _say_where(services.values(), ports, options)
@@ -56,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--folder", type=Path, default=ROOT / ".stack", help="of all that the services keep")
     parser.add_argument("--free-ports", action="store_true", help="take any free ports instead of the file's own")
     parser.add_argument("--until-delivered", action="store_true", help="end with the exit code of the demo")
+    parser.add_argument("--profile", action="append", default=[], help="start the services of this profile too")
     return parser
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import psutil
 
-from support.servers.server_process import as_user
+from demo.servers.server_process import as_user
 from support.stack.image import Image
 from support.stack.service import Service
 

@@ -1,8 +1,11 @@
 """The end of a batch: audited, committed to the sink, recorded, cleaned up.
 
+It reads the records that map tasks and ranges left, and no rows.
+
 Read in this order:
 
 - `commit_batch`: the steps in their order
+- `prove_batch`: the sums are closed, and the files become whole
 - `delivered_batch`: the results of all tasks, and the proof that they add up
 - `summary_check`: snapshot summaries as a second witness
 - `report`: ``report.json``
@@ -17,5 +20,6 @@ __all__ = [
     "delivered_batch",
     "distribution",
     "empty_end",
+    "prove_batch",
     "report",
 ]

@@ -1,6 +1,7 @@
 """Cleanup: the files that a committed batch passed between its phases are deleted."""
 
 import logging
+from datetime import timedelta
 
 from icefloe.batch.batch_keys import PLAN
 from icefloe.batch.context.references import BatchReference
@@ -41,7 +42,22 @@ def clean_up_finished(reference: BatchReference) -> int:
     unfinished = sum(batches.remove_unfinished(batch, is_over=True) for batch in over)
     batches.delete(plans)
     logger.info("batches %s: deleted %d objects from %s", ", ".join(over), len(keys) + unfinished, batches.url)
-    return len(keys) + unfinished
+    return len(keys) + unfinished + _delete_staged(reference)
+
+
+def _delete_staged(reference: BatchReference) -> int:
+    """Deletes staged batches before this one that are delivered, and whose time is over. This one may be needed again.
+
+    Returns:
+        Number of objects deleted.
+    """
+    settings = reference.settings
+    if not settings.delivery or settings.keep_staged is None:
+        return 0
+    folder = reference.folder_of_changes
+    deleted = folder.delete_before(reference.batch_number, age=timedelta(seconds=settings.keep_staged))
+    logger.info("deleted %d objects of staged batches before batch %d", deleted, reference.batch_number)
+    return deleted
 
 
 def _is_up_to(number: int, key: str) -> bool:

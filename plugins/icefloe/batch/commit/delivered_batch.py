@@ -9,8 +9,8 @@ from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.phase_record import PhaseRecord, load_phases
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
-from icefloe.batch.stage.deliver import CHANGE_WEIGHTS
 from icefloe.batch.stage.range_results import RangeResult, load_range_results
+from icefloe.batch.stage.stage_changes import CHANGE_WEIGHTS
 from icefloe.changes.columns import ChangeType
 from icefloe.documents import load_document
 from icefloe.errors import TransientError
@@ -50,8 +50,12 @@ class DeliveredBatch:
     phases: Sequence[PhaseRecord] = ()
 
     @classmethod
-    def of(cls, folder: BatchFolder) -> "DeliveredBatch":
+    def of(cls, folder: BatchFolder, *, delivers: bool = False) -> "DeliveredBatch":
         """Reads the records of a batch's tasks.
+
+        Args:
+            folder: the files that its tasks pass to one another.
+            delivers: True if the batch is staged, to be delivered to another sink.
 
         Raises:
             UndeliveredError: a task has not delivered yet.
@@ -64,7 +68,8 @@ class DeliveredBatch:
             if plan.route is Route.SHUFFLE
             else [_message(record) for record in records]
         )
-        return cls(plan=plan, records=records, results=results, messages=messages, phases=load_phases(folder.store))
+        phases = load_phases(folder.store, plan.route, delivers=delivers)
+        return cls(plan=plan, records=records, results=results, messages=messages, phases=phases)
 
     @property
     def counts(self) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict
 
@@ -12,15 +12,17 @@ from icefloe.batch.commit.delivered_batch import DeliveredBatch
 from icefloe.batch.commit.distribution import Distribution
 from icefloe.batch.commit.summary_check import SummaryCheck
 from icefloe.batch.phase_record import PhaseRecord
+from icefloe.batch.stage.delivery_records import BatchDelivery
+from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import CommitRecord
-from icefloe.documents import STRICT, Hash128, SnapshotId, dump_document, load_document
+from icefloe.documents import LEFT_OUT_IF_NONE, STRICT, Hash128, SnapshotId, dump_document, load_document
 from icefloe.errors import TerminalError
 from icefloe.flow import Route
 from icefloe.pipeline.option_values import ChangesOption
 from icefloe.units import time_text
 
-__all__ = ["BatchReport", "load_report"]
+__all__ = ["BatchReport", "keep_report", "load_report", "report_of_given_up"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,7 @@ class BatchReport:
         decoded_bytes: bytes that map tasks decoded from data files, in Arrow's memory; data decoded twice counts twice.
         map_task_bytes: distribution of the file bytes that map tasks read; None if there are no tasks. The
             distributions below have the same form.
+        delivery: documents and times at the sink that the batch was delivered to; None if its files are the sink.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -91,10 +94,17 @@ class BatchReport:
     map_task_seconds: Distribution | None = None
     range_bytes: Distribution | None = None
     range_seconds: Distribution | None = None
+    delivery: Annotated[BatchDelivery | None, LEFT_OUT_IF_NONE] = None
 
     @classmethod
     def of(
-        cls, batch: DeliveredBatch, delivered_sums: Sums, *, checks: tuple[SummaryCheck, ...], warnings: tuple[str, ...]
+        cls,
+        batch: DeliveredBatch,
+        delivered_sums: Sums,
+        *,
+        checks: tuple[SummaryCheck, ...],
+        warnings: tuple[str, ...],
+        delivery: BatchDelivery | None = None,
     ) -> "BatchReport":
         """The report of a batch that is being committed now.
 
@@ -103,6 +113,7 @@ class BatchReport:
             delivered_sums: sums of its changes.
             checks: checks against the snapshot summaries.
             warnings: warnings that came up while committing; the report lists them after the warnings of the plan.
+            delivery: the delivery to the sink for which the batch was staged; None: there is no such sink.
         """
         plan, records = batch.plan, batch.records
         shuffled = [record for record in records if record.data is not None]
@@ -146,6 +157,7 @@ class BatchReport:
             map_task_seconds=Distribution.of({record.map_id: record.seconds for record in records}),
             range_bytes=Distribution.of({result.range_id: result.fetched_bytes for result in batch.results}),
             range_seconds=Distribution.of({result.range_id: result.seconds for result in batch.results}),
+            delivery=delivery,
         )
 
     @classmethod
@@ -188,14 +200,12 @@ def _known_sum(numbers: Iterable[int | None]) -> int | None:
     return None if None in found else sum(number for number in found if number is not None)
 
 
-def keep_report(checkpoint: Checkpoint, report: BatchReport) -> BatchReport:
-    """Stores the report of a batch unless there is one; returns the report that counts.
+def keep_report(checkpoint: Checkpoint, report: BatchReport) -> bool:
+    """Stores the report of a batch; False if there is one already, which counts.
 
     If several runs commit a batch at once, or a zombie comes after the commit, only the first report is kept.
     """
-    if checkpoint.create_report(report.batch_number, dump_document(report)):
-        return report
-    return load_report(checkpoint, report.batch_number)
+    return checkpoint.create_report(report.batch_number, dump_document(report))
 
 
 def load_report(checkpoint: Checkpoint, batch_number: int) -> BatchReport:
@@ -206,6 +216,35 @@ def load_report(checkpoint: Checkpoint, batch_number: int) -> BatchReport:
     """
     what = f"the report of batch {batch_number} in {checkpoint.url}"
     data = checkpoint.report(batch_number)
-    if data is None:
+    report = None if data is None else load_document(BatchReport, data, what=what)
+    if report is not None and report.delivery is None:
+        return report
+    # A reset gives up a delivery whose run may have written its report already, and may be killed before its own.
+    commit = checkpoint.committed(batch_number)
+    if commit is not None and commit.outcome is BatchOutcome.ABANDONED:
+        return report_of_given_up(checkpoint, commit)
+    if report is None:
         raise TerminalError(f"{what} is gone, although the batch is committed", batch_number=batch_number)
-    return load_document(BatchReport, data, what=what)
+    return report
+
+
+def report_of_given_up(checkpoint: Checkpoint, commit: CommitRecord) -> BatchReport:
+    """The report of a batch that a reset gave up, after a run had proven it; its records say all of it.
+
+    Raises:
+        TerminalError: the record of the pipeline or of the batch is gone.
+    """
+    number = commit.batch_number
+    offset, pipeline = checkpoint.offset(number), checkpoint.pipeline()
+    if offset is None or pipeline is None:
+        raise TerminalError(
+            f"the record of batch {number} in {checkpoint.url} is gone, although the batch is committed",
+            batch_number=number,
+        )
+    return BatchReport.without_changes(
+        commit,
+        pipeline=pipeline.name,
+        table=pipeline.table,
+        changes=offset.spec.changes,
+        why=f"batch {number} was given up half delivered: the pipeline was reset ({commit.committed_by})",
+    )

@@ -3,13 +3,14 @@
 Read in this order:
 
 - `session`: a pipeline with its table, checkpoint and sink, before there is a batch
+- `sinks`: the folder of its changes, and the sink that they are delivered to
 - `surroundings`: stores and tables that a run opens by name, which a simulation replaces
 - `references`: a batch as it travels between processes; opened, it is a running batch
 - `running_batch`: a batch with its folder, checkpoint and sink, for whoever runs or commits it
 - `batch_folder`: its plan and the files between its phases, for tasks that read map outputs
 - `folder_marker`: leads from the shuffle folder of a checkpoint to the checkpoint
 - `map_inputs`: its folder and the table's files, for map tasks
-- `table_files`: a pipeline's table and access to its files, fresh from the catalog
+- `table_files`: access to the files of a batch's table, fresh from the catalog
 - `finished`: a run that finds its work done ends well
 - `job_error`: why a Spark application failed, left for the process that started it
 """
@@ -23,6 +24,7 @@ __all__ = [
     "references",
     "running_batch",
     "session",
+    "sinks",
     "surroundings",
     "table_files",
 ]

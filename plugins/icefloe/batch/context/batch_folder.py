@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from icefloe.batch.batch_keys import PLAN, task_key
+from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay
 from icefloe.batch.plan_document import MapTask, Plan, upgraded_plan
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.rows.shuffled_form import ShuffledForm
@@ -14,7 +15,7 @@ from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.shuffle.map_output_log import MapOutputLog
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["BatchFileMissingError", "BatchFolder", "load_batch_document", "load_plan"]
+__all__ = ["BatchFileMissingError", "BatchFolder", "load_batch_document", "load_plan", "remedy"]
 
 Document = TypeVar("Document")
 
@@ -41,12 +42,16 @@ class BatchFolder:
         store: the folder.
         memory_bytes: memory of one task.
         filter_text: filter of the plan with ``${ENV}`` expanded; None: all rows count.
+        fast_ways: fast ways that map tasks may take.
+        verify_sample: share of the map tasks that compare every row as well, from 0 to 1.
     """
 
     plan: Plan
     store: Store
     memory_bytes: int
     filter_text: str | None
+    fast_ways: tuple[FastWay, ...] = COMPARING_WAYS
+    verify_sample: float = 0.0
 
     # Kept: a task asks for it several times, and it is made from the JSON of the table's schema.
     @cached_property
@@ -87,12 +92,12 @@ class BatchFolder:
         except KeyMissingError as cause:
             raise PlanMissingError(
                 f"the map task {self.store.url}/{key} is gone, but the plan of batch {self.plan.batch_number} of "
-                f"{self.plan.pipeline} names it: {_remedy(self.store)}", url=self.store.url,
+                f"{self.plan.pipeline} names it: {remedy(self.store)}", url=self.store.url,
             ) from cause  # fmt: skip
         if digest is not None and digest_of(data) != digest:
             raise TerminalError(
                 f"the map task {self.store.url}/{key} differs from the plan of its batch: it was damaged or replaced; "
-                f"{_remedy(self.store)}",
+                f"{remedy(self.store)}",
                 url=self.store.url,
             )
         return load_document(MapTask, data, what=f"the map task {self.store.url}/{key}")
@@ -109,14 +114,16 @@ def load_plan(store: Store) -> Plan:
         data = store.get(PLAN)
     except KeyMissingError as cause:
         raise PlanMissingError(
-            f"there is no plan at {store.url}/{PLAN}: run the plan task of this batch again", url=store.url
+            f"there is no plan at {store.url}/{PLAN}: it was deleted, or the batch is not planned yet; clear the task "
+            "plan of this DAG run with its downstream tasks, or run icefloe run, and the same range is planned again",
+            url=store.url,
         ) from cause
     try:
         return load_document(Plan, upgraded_plan(data), what=f"the plan {store.url}/{PLAN}")
     except TornDocumentError:
         raise
     except TerminalError as cause:
-        raise cause.restated(f"{cause.sentence}; use that release, or {_remedy(store)}") from cause
+        raise cause.restated(f"{cause.sentence}; use that release, or {remedy(store)}") from cause
 
 
 def load_batch_document(kind: type[Document], store: Store, key: str, *, what: str) -> Document:
@@ -131,9 +138,9 @@ def load_batch_document(kind: type[Document], store: Store, key: str, *, what: s
     except (KeyMissingError, TornDocumentError):
         raise
     except TerminalError as cause:
-        raise cause.restated(f"{cause.sentence}; use that release, or {_remedy(store)}") from cause
+        raise cause.restated(f"{cause.sentence}; use that release, or {remedy(store)}") from cause
 
 
-def _remedy(store: Store) -> str:
+def remedy(store: Store) -> str:
     """Advice for a damaged batch folder. It can be made again, because the range is in the checkpoint."""
     return f"delete everything below {store.url} and run again: the same range is planned again"

@@ -1,11 +1,11 @@
 """The marker of a shuffle folder: it leads from the files of a checkpoint to the checkpoint."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import ConfigDict
 
-from icefloe.documents import STRICT, dump_document, load_document
+from icefloe.documents import LEFT_OUT_IF_NONE, STRICT, dump_document, load_document
 from icefloe.storage.keys import join_url
 from icefloe.storage.store import KeyMissingError, Store
 
@@ -26,6 +26,8 @@ class FolderMarker:
         checkpoint_url: URL of the checkpoint, ``${ENV}`` unexpanded.
         pipeline: its name, for people.
         backfill_id: the backfill that the checkpoint is of; None for the pipeline itself.
+        changes_url: URL of the folder where batches are staged, ``${ENV}`` unexpanded; None: ``staged/<name>`` below
+            the storage, or none at all.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -35,6 +37,7 @@ class FolderMarker:
     checkpoint_url: str
     pipeline: str
     backfill_id: str | None = None
+    changes_url: Annotated[str | None, LEFT_OUT_IF_NONE] = None
 
 
 def mark_folder(store: Store, marker: FolderMarker) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.rows.file_effects import FileRows, task_file_rows
+from icefloe.batch.rows.row_bound import RowBound
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import FileIO
@@ -25,7 +26,12 @@ class MapInputs:
 
     def row_reader(self) -> TableRowReader:
         """Reads the rows of the table's files in the shape of the batch."""
-        return TableRowReader(shape=self.folder.shape, io=self.io, table=self.folder.plan.table)
+        return TableRowReader(
+            shape=self.folder.shape,
+            io=self.io,
+            table=self.folder.plan.table,
+            bound=RowBound(memory_bytes=self.folder.memory_bytes),
+        )
 
     def file_rows(self, map_id: int) -> list[FileRows]:
         """The files of one map task, delete files applied.

@@ -1,6 +1,8 @@
 """References to a batch, which travel between processes and open it where they arrive. Never stored or shown."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -8,6 +10,7 @@ from icefloe.batch.batch_keys import split_plan_url
 from icefloe.batch.context.batch_folder import BatchFolder, load_plan
 from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.context.running_batch import RunningBatch
+from icefloe.batch.context.sinks import delivery_sink, folder_of_changes
 from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.fenced_store import FencedStore
@@ -16,7 +19,8 @@ from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.table_access import TableAccess
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import TerminalError
-from icefloe.sinks.open_sink import open_sink
+from icefloe.sinks.part_sink import DeliverySink
+from icefloe.sinks.sink import Sink
 from icefloe.storage.requests import Requests
 from icefloe.storage.store import Store
 
@@ -44,14 +48,22 @@ class BatchReference:
         plan = load_plan(store)
         _refuse_other_settings(plan, settings)
         return RunningBatch(
-            folder=BatchFolder(plan=plan, store=store, memory_bytes=settings.memory_bytes, filter_text=settings.filter),
+            folder=BatchFolder(
+                plan=plan,
+                store=store,
+                memory_bytes=settings.memory_bytes,
+                filter_text=settings.filter,
+                fast_ways=settings.fast_ways,
+                verify_sample=settings.verify_sample,
+            ),
             written=store,
             checkpoint=Checkpoint(self._open_store(settings.checkpoint_url, requests)),
-            sink=open_sink(
-                {**settings.sink, "target_file_bytes": plan.sink.get("target_file_bytes")},
-                self.credentials.sink_options,
-                requests,
-                open_store=self.surroundings.open_store,
+            sink=folder_of_changes(
+                settings,
+                self.credentials,
+                self.surroundings,
+                requests=requests,
+                recorded={"target_file_bytes": plan.sink.get("target_file_bytes")},
             ),
             settings=settings,
             requests=requests,
@@ -76,6 +88,23 @@ class BatchReference:
     def checkpoint(self) -> Checkpoint:
         """Checkpoint of the batch; known without its plan."""
         return Checkpoint(self._open_store(self.settings.checkpoint_url))
+
+    @property
+    def folder_of_changes(self) -> Sink:
+        """The folder to which tasks of the batch write changes; known without its plan."""
+        return folder_of_changes(self.settings, self.credentials, self.surroundings)
+
+    @contextmanager
+    def delivery_sink(self) -> Iterator[DeliverySink]:
+        """The sink that the batch is delivered to, open until the block ends.
+
+        Raises:
+            ValueError: the pipeline delivers to no sink.
+        """
+        with delivery_sink(self.settings, self.credentials, self.surroundings) as sink:
+            if sink is None:
+                raise ValueError(f"batch {self.batch_number} is delivered to no sink: its files are its changes")
+            yield sink
 
     def is_over(self) -> bool:
         """True if the batch is committed; known without its plan, which is gone when it is cleaned up."""

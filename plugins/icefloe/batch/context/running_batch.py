@@ -59,10 +59,15 @@ class RunningBatch:
             BatchCommittedError: the batch is committed.
         """
         with taken_back_if_over(self.written, self.is_over):
-            self._refuse_committed()
+            self.refuse_committed()
             yield
 
-    def _refuse_committed(self) -> None:
+    def refuse_committed(self) -> None:
+        """Refuses to go on if the batch is over.
+
+        Raises:
+            BatchCommittedError: the batch is committed.
+        """
         if self.is_over():
             number = self.plan.batch_number
             raise BatchCommittedError(

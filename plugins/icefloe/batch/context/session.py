@@ -1,28 +1,30 @@
 """A pipeline, opened: its table, its checkpoint and its sink, before there is a batch."""
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 from icefloe.batch.batch_keys import plan_url
 from icefloe.batch.context.folder_marker import FolderMarker
 from icefloe.batch.context.references import BatchReference
+from icefloe.batch.context.sinks import delivery_sink, folder_of_changes
 from icefloe.batch.context.surroundings import Surroundings
-from icefloe.batch.context.table_files import open_table
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings, checkpoint_url_of
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import OffsetRecord, Writer
 from icefloe.iceberg.table import Table
 from icefloe.pipeline.model import Pipeline
-from icefloe.sinks.open_sink import open_sink
+from icefloe.pipeline.recorded_configuration import JSON, result_configuration
+from icefloe.sinks.part_sink import DeliverySink, Origin
 from icefloe.sinks.sink import Sink
 from icefloe.storage.keys import join_url
 from icefloe.storage.requests import Requests
 from icefloe.storage.store import Store
 
-__all__ = ["PipelineSession", "batch_url"]
+__all__ = ["PipelineSession", "batch_url", "open_table"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +72,7 @@ class PipelineSession:
         return cls(
             pipeline=expanded,
             credentials=credentials,
-            table=_load(expanded, credentials, surroundings),
+            table=open_table(expanded, credentials, surroundings),
             writer=writer or Writer(),
             takes_over=takes_over,
             surroundings=surroundings,
@@ -82,7 +84,7 @@ class PipelineSession:
         Check a cursor only against a table that was loaded after it. An older table lacks snapshots that other runs
         have delivered since, and these would look as if they had expired.
         """
-        return replace(self, table=_load(self.pipeline, self.credentials, self.surroundings))
+        return replace(self, table=open_table(self.pipeline, self.credentials, self.surroundings))
 
     def for_backfill(self, backfill_id: str) -> Self:
         """The same pipeline with a checkpoint and an output of the backfill's own."""
@@ -94,52 +96,58 @@ class PipelineSession:
         """Settings that tasks of this run take from the pipeline file."""
         return RunSettings.of(self.pipeline, backfill_id=self.backfill_id, writer=self.writer)
 
-    @property
-    def checkpoint_url(self) -> str:
-        """URL of the checkpoint of the pipeline or of the backfill."""
-        return self.settings.checkpoint_url
+    # Kept: a batch asks for it several times, and each time the pipeline file would be checked again.
+    @cached_property
+    def result_configuration(self) -> Mapping[str, JSON]:
+        """Settings that change the result of a batch, by dotted key, as checkpoint and batch record them."""
+        return result_configuration(self.pipeline)
 
-    @property
+    # Kept, as the sink is: each opening of a remote store connects anew and asks for the machine's identity again.
+    @cached_property
     def checkpoint(self) -> Checkpoint:
         """The checkpoint of the pipeline or of the backfill."""
-        return Checkpoint(self.open_storage(self.checkpoint_url))
+        return Checkpoint(self.open_storage(self.settings.checkpoint_url))
 
-    @property
-    def sink_settings(self) -> Mapping[str, Any]:
-        """Settings of the sink. The output of a backfill is below the output path of the pipeline."""
-        return self.settings.sink
-
-    @property
+    @cached_property
     def sink(self) -> Sink:
-        """The sink, opened."""
-        return open_sink(
-            self.sink_settings,
-            self.credentials.sink_options,
-            self.requests,
-            open_store=self.surroundings.open_store,
+        """The folder to which tasks write changes, opened."""
+        return folder_of_changes(self.settings, self.credentials, self.surroundings, requests=self.requests)
+
+    def origin(self, checkpoint_id: str) -> Origin:
+        """Who delivers to the sink: this pipeline by a checkpoint of it."""
+        return Origin(
+            owner=checkpoint_id,
+            pipeline=self.pipeline.name,
+            table=self.pipeline.table,
         )
 
-    def folder_url(self, checkpoint_id: str) -> str:
+    def delivery_sink(self) -> AbstractContextManager[DeliverySink | None]:
+        """The sink that staged batches are delivered to, open until the block ends; None: the files are the sink."""
+        return delivery_sink(self.settings, self.credentials, self.surroundings)
+
+    def folder_of_batches(self, checkpoint_id: str) -> Store:
         """Folder of the files that the batches of a checkpoint pass between their phases."""
-        return join_url(self.pipeline.shuffle_url, checkpoint_id)
+        return self.open_storage(join_url(self.pipeline.shuffle_url, checkpoint_id))
 
     def marker(self, checkpoint_id: str) -> FolderMarker:
         """The marker of that folder."""
+        written = self.pipeline.as_written
         return FolderMarker(
             checkpoint_id=checkpoint_id,
-            checkpoint_url=checkpoint_url_of(self.pipeline.as_written, self.backfill_id),
+            checkpoint_url=checkpoint_url_of(written, self.backfill_id),
             pipeline=self.pipeline.name,
             backfill_id=self.backfill_id,
+            changes_url=None if written.changelog is None else written.changelog.path,
         )
 
-    def batch_url(self, offset: OffsetRecord) -> str:
+    def folder_of(self, offset: OffsetRecord) -> Store:
         """Folder of the files that a batch passes between its phases."""
-        return batch_url(self.pipeline, offset, backfill_id=self.backfill_id)
+        return self.open_storage(batch_url(self.pipeline, offset, backfill_id=self.backfill_id))
 
     def reference(self, offset: OffsetRecord) -> BatchReference:
         """The reference that tasks of a batch are given."""
         return BatchReference(
-            plan_url=plan_url(self.batch_url(offset)),
+            plan_url=plan_url(batch_url(self.pipeline, offset, backfill_id=self.backfill_id)),
             credentials=self.credentials,
             settings=self.settings,
             surroundings=self.surroundings,
@@ -161,13 +169,17 @@ def batch_url(pipeline: Pipeline, offset: OffsetRecord, *, backfill_id: str | No
     return join_url(pipeline.shuffle_url, f"{place}{offset.batch_number}")
 
 
-def _load(pipeline: Pipeline, credentials: Credentials, surroundings: Surroundings) -> Table:
-    """The table of an expanded pipeline."""
-    return open_table(
+def open_table(pipeline: Pipeline, credentials: Credentials, surroundings: Surroundings | None = None) -> Table:
+    """Opens the table of a pipeline by the given credentials, or by PyIceberg's own configuration.
+
+    Args:
+        pipeline: with ``${ENV}`` expanded.
+        credentials: credentials of the pipeline.
+        surroundings: loads the table; None: from its catalog.
+    """
+    return (surroundings or Surroundings()).load_table(
         pipeline.catalog,
         pipeline.table,
-        credentials=credentials,
-        environ={},
+        properties=credentials.catalog_properties or None,
         allowed_locations=pipeline.allowed_locations,
-        surroundings=surroundings,
     )

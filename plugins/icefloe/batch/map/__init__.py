@@ -1,14 +1,19 @@
 """Map tasks: data files in, changed rows out.
 
 Rows that a commit only copied cancel here, before they reach the shuffle.
+A map task reads its document, and leaves a map output for `reduce`, or a part of the sink.
 
 Read in this order:
 
 - `write_part`: the insert-only route, from data files straight to the sink
 - `write_map_output`: phase one of the shuffle, from data files to a map output
+- `verified_sample`: a share of the map tasks, computed once more without fast ways
 - `carryover`: the rows of a group of files that really changed
+- `updated_columns`: files rewritten in place whose columns are equal, but for some
+- `trusted_lineage`: files whose row ids and sequence numbers tell which rows were copied
 - `rewritten_files`: files rewritten in place, compared position by position
-- `hashed_rows`: rows that alignment leaves, with their hashes
+- `matched_files`: files whose rows moved, compared pair by pair
+- `hashed_rows`: rows that the fast ways leave, with their hashes
 - `read_tally`: rows read, checked against the plan
 """
 

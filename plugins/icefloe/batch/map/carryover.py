@@ -1,14 +1,15 @@
 """Carry-over, cancelled before the shuffle: the rows of a group of files that really changed."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
+from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay
 from icefloe.batch.map.hashed_rows import HashedRows, MemoryBudget, hash_file
 from icefloe.batch.map.read_tally import FileTally, ReadTally
-from icefloe.batch.map.rewritten_files import align, alignable_pairs
 from icefloe.batch.rows.file_effects import FileRows
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.row_set import RowSet
@@ -25,23 +26,40 @@ _MIN_SLICE_ROWS: Final = 1 << 16
 class CarryOver:
     """Consolidates the rows of a group of files, per ordinal.
 
-    A removed file and an added file of equal length are first compared position by position. If the writer kept the row
-    order, that cancels nearly every row without a hash. The rows that differ are hashed and consolidated. So are all
-    touched rows of the other files that meet rows of the opposite sign. Surviving rows are taken from memory or read
-    again by position. Files that meet no rows of the opposite sign are passed on. If the hashes alone would not fit
-    into memory, the files are read once for each slice of the hashes.
+    If the pipeline trusts row lineage, its two columns tell which rows differ, and nothing else is decoded of the rest.
+    Otherwise, a removed file and an added file of equal length are first compared position by position, without columns
+    whose bytes are equal. If the writer kept the row order, that cancels nearly every row without a hash. If it did
+    not, or the lengths differ, likely pairs of rows are found by a few columns and compared. The rows that differ are
+    hashed and consolidated. So are all touched rows of the other files that meet rows of the opposite sign. Surviving
+    rows are taken from memory or read again by position. Files that meet no rows of the opposite sign are passed on. If
+    the hashes alone would not fit into memory, the files are read once for each slice of the hashes.
 
     Args:
         files: the group, delete files applied.
         reader: reads the files.
         memory_bytes: bytes that may be kept between reading and handing on.
+        fast_ways: ways that may be tried before all rows are hashed.
+
+    Attributes:
+        tally: rows read.
+        files_by_way: number of files that each fast way compared; ``hashed`` for files that none fits.
     """
 
-    def __init__(self, files: Sequence[FileRows], reader: TableRowReader, *, memory_bytes: int) -> None:
+    def __init__(
+        self,
+        files: Sequence[FileRows],
+        reader: TableRowReader,
+        *,
+        memory_bytes: int,
+        fast_ways: Collection[FastWay] = COMPARING_WAYS,
+    ) -> None:
         self._files = files
         self._reader = reader
         self._memory_bytes = memory_bytes
+        # A filter removes different rows on each side, so positions no longer mean the same rows.
+        self._fast_ways = fast_ways if reader.shape.row_filter is None else ()
         self.tally = ReadTally(files)
+        self.files_by_way: Counter[str] = Counter()
 
     @property
     def decoded_bytes(self) -> int:
@@ -75,14 +93,16 @@ class CarryOver:
         #   removed   a: 1 2 3 4 (aligned: 3)    b: 9 5 (every row)
         #   added     a': 1 2 9 4 (aligned: 9)
         #   left      -3 and -5: row 9 moved from b to a'
-        aligned = self._aligned(files, budget)
-        done = {each.tally.file.key for each in aligned}
-        rest = [file for file in files if file.key not in done]
+        compared: list[HashedRows] = []
+        for way in FastWay:
+            compared += self._compared(way, _others(files, compared), budget)
+        rest = _others(files, compared)
+        self.files_by_way["hashed"] += len(rest)
         rows = sum(file.rows_touched() for file in rest)
         slice_rows = max(_MIN_SLICE_ROWS, budget.free_bytes // _BYTES_PER_HASHED_ROW)
         budget.take(min(budget.free_bytes, rows * _BYTES_PER_HASHED_ROW))
         for hash_slice in HashSlice.slices(-(-rows // slice_rows)):
-            hashed_rows = [each.within(hash_slice) for each in aligned]
+            hashed_rows = [each.within(hash_slice) for each in compared]
             hashed_rows += [hash_file(file, self._reader, budget=budget, hash_slice=hash_slice) for file in rest]
             for each in hashed_rows:
                 self.tally.add_file(each.tally)
@@ -91,11 +111,40 @@ class CarryOver:
             while hashed_rows:
                 yield from hashed_rows.pop(0).rows(effects.pop(0), self._reader)
 
-    def _aligned(self, files: Sequence[FileRows], budget: MemoryBudget) -> list[HashedRows]:
-        if self._reader.shape.row_filter is not None:
-            return []  # a filter removes different rows on each side, so equal positions no longer mean the same row
-        pairs = (align(removed, added, self._reader, budget=budget) for removed, added in alignable_pairs(files))
-        return [hashed_rows for pair in pairs if pair is not None for hashed_rows in pair]
+    def _compared(self, way: FastWay, files: Sequence[FileRows], budget: MemoryBudget) -> list[HashedRows]:
+        """The rows that a fast way leaves of the files that it fits."""
+        if way not in self._fast_ways:
+            return []
+        sides_of, compare = _comparison(way)
+        found = (compare(*sides, self._reader, budget=budget) for sides in sides_of(files))
+        left = [hashed_rows for each in found if each is not None for hashed_rows in each]
+        self.files_by_way[way] += len(left)
+        return left
+
+
+def _comparison(way: FastWay) -> tuple[Callable[..., Iterator[Any]], Callable[..., Any]]:
+    """The functions by which a fast way puts removed and added files together and compares them."""
+    # Loaded here, because a task whose files only add rows needs none of them.
+    if way is FastWay.LINEAGE:
+        from icefloe.batch.map.trusted_lineage import files_with_lineage, rows_by_lineage
+
+        return files_with_lineage, rows_by_lineage
+    if way is FastWay.MATCHED:
+        from icefloe.batch.map.matched_files import match, matchable_pairs
+
+        return matchable_pairs, match
+    from icefloe.batch.map.rewritten_files import align, alignable_pairs
+
+    if way is FastWay.ALIGNED:
+        return alignable_pairs, align
+    from icefloe.batch.map.updated_columns import compare_updated
+
+    return alignable_pairs, compare_updated
+
+
+def _others(files: Sequence[FileRows], done: Sequence[HashedRows]) -> list[FileRows]:
+    keys = {each.tally.file.key for each in done}
+    return [file for file in files if file.key not in keys]
 
 
 def contended_ordinals(files: Sequence[FileRows]) -> frozenset[int]:

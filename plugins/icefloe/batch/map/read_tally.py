@@ -26,6 +26,11 @@ class FileTally:
         for index, effect in enumerate(self.file.effects):
             self._rows[index] += len(positions) if effect.rows.is_all else len(effect.rows.among(positions))
 
+    def add_all(self, num_rows: int) -> None:
+        """Counts rows of a file whose every row is touched by each of its effects."""
+        self.rows_read += num_rows
+        self._rows = [rows + num_rows for rows in self._rows]
+
     def weighted(self) -> list[tuple[int, int]]:
         """(change_ordinal, weight times rows) of each effect."""
         pairs = zip(self.file.effects, self._rows, strict=True)

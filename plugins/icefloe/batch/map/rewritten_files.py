@@ -20,16 +20,17 @@ def alignable_pairs(files: Sequence[FileRows]) -> Iterator[tuple[FileRows, FileR
     """Pairs of a removed and an added file of one step with equal row counts, both whole; each in one pair at most."""
     removed: dict[tuple[int, int], list[FileRows]] = {}
     for file in files:
-        if _is_whole(file, -1):
+        if is_whole(file, -1):
             removed.setdefault(_likeness(file), []).append(file)
     for file in files:
-        if _is_whole(file, 1):
+        if is_whole(file, 1):
             like = removed.get(_likeness(file))
             if like:
                 yield like.pop(0), file
 
 
-def _is_whole(file: FileRows, weight: int) -> bool:
+def is_whole(file: FileRows, weight: int) -> bool:
+    """True if one step, and no other, touches all rows of a file with a weight."""
     return len(file.effects) == 1 and file.effects[0].rows.is_all and file.effects[0].weight == weight
 
 

@@ -3,6 +3,7 @@
 import logging
 import os
 import time
+from collections.abc import Mapping
 
 from icefloe.audit.sums import Sums
 from icefloe.batch.context.batch_folder import BatchFolder
@@ -30,7 +31,7 @@ def write_map_output(inputs: MapInputs, map_id: int, *, attempt: str | None = No
         The commit record that counts; a task that finds one does no work.
 
     Raises:
-        AuditError: the rows handed on do not add up to the rows read.
+        AuditError: the rows handed on do not add up to the rows read, or a sample that compares every row differs.
     """
     folder, plan = inputs.folder, inputs.folder.plan
     state = folder.map_outputs.current(map_id)
@@ -39,7 +40,9 @@ def write_map_output(inputs: MapInputs, map_id: int, *, attempt: str | None = No
     started = time.monotonic()
     # Half for the rows that are compared, half for the writer: both hold rows at once.
     memory_bytes = folder.memory_bytes // 2
-    carryover = CarryOver(inputs.file_rows(map_id), inputs.row_reader(), memory_bytes=memory_bytes)
+    carryover = CarryOver(
+        inputs.file_rows(map_id), inputs.row_reader(), memory_bytes=memory_bytes, fast_ways=folder.fast_ways
+    )
     sums = Sums()
     with MapOutputWriter(
         folder.store,
@@ -55,6 +58,11 @@ def write_map_output(inputs: MapInputs, map_id: int, *, attempt: str | None = No
         tally = carryover.tally
         # Before the commit: from its record on, the rows count.
         tally.require(sums.signed_counts(), what=f"map task {map_id} of batch {plan.batch_number}")
+        if folder.fast_ways and folder.verify_sample:
+            # Loaded here, because few pipelines ask for it.
+            from icefloe.batch.map.verified_sample import verify_task
+
+            verify_task(inputs, map_id, sums, memory_bytes=memory_bytes)
         record = writer.commit(
             MapTaskCounts(
                 removed_rows_read=tally.removed_rows,
@@ -67,8 +75,24 @@ def write_map_output(inputs: MapInputs, map_id: int, *, attempt: str | None = No
         )
     # The record may be another attempt's. The same plan must have given it the same rows.
     Sums(record.ordinals).require(sums, what=f"the map output {map_id} of batch {plan.batch_number}")
-    logger.info("map task %d: read %d rows, handed on %d", map_id, tally.rows_read, rows_handed_on)
+    logger.info(
+        "map task %d: read %d rows, handed on %d; %s",
+        map_id,
+        tally.rows_read,
+        rows_handed_on,
+        _ways_text(carryover.files_by_way),
+    )
     return record
+
+
+def _ways_text(files_by_way: Mapping[str, int]) -> str:
+    """The number of files that each way compared, as a clause.
+
+    >>> _ways_text({"identical": 4, "aligned": 0, "hashed": 1})
+    'files compared: 4 identical, 1 hashed'
+    """
+    found = ", ".join(f"{files} {way}" for way, files in files_by_way.items() if files)
+    return f"files compared: {found or 'none'}"
 
 
 def _hand_on(folder: BatchFolder, carryover: CarryOver, writer: MapOutputWriter, sums: Sums) -> int:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.map.carryover import CarryOver
 from icefloe.batch.rows.row_reader import TableRowReader
-from icefloe.batch.stage.deliver import Delivery, deliver
+from icefloe.batch.stage.stage_changes import Delivery, stage_changes
 from icefloe.changes.columns import ChangeType
 from icefloe.documents import dump_document
 from icefloe.shuffle.map_output import new_attempt
@@ -39,7 +39,7 @@ def write_part(inputs: MapInputs, sink: Sink, map_id: int, *, attempt: str | Non
         return state.record
     started = time.monotonic()
     reader = inputs.row_reader()
-    message, sums = deliver(folder, sink, map_id, partial(inserted_rows, inputs, map_id, reader=reader))
+    message, sums = stage_changes(folder, sink, map_id, partial(inserted_rows, inputs, map_id, reader=reader))
     return folder.map_outputs.commit(
         MapOutputRecord(
             map_id=map_id,
@@ -65,7 +65,10 @@ def inserted_rows(
         AuditError: after the last batch, if its rows do not add up to the rows read.
     """
     carryover = CarryOver(
-        inputs.file_rows(map_id), reader or inputs.row_reader(), memory_bytes=inputs.folder.memory_bytes
+        inputs.file_rows(map_id),
+        reader or inputs.row_reader(),
+        memory_bytes=inputs.folder.memory_bytes,
+        fast_ways=inputs.folder.fast_ways,
     )
     form = inputs.folder.shuffled_form
     for rows in carryover.changed_rows():

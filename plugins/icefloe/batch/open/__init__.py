@@ -1,16 +1,17 @@
 """Opening a batch: which one it is, and which snapshots it covers.
 
+From one look at the checkpoint and the table to a recorded batch, which `plan` goes on with.
+
 Read in this order:
 
 - `find_work`: a look for work, which the sensor asks for again and again
 - `open_batch`: the open batch, or a new one with the next range
 - `record_batch`: records the batch before any work on it, and whose its places are
 - `next_range`: the snapshots of a pipeline's next batch
-- `batch_bounds`: as many steps as fit into a batch, or a part of a load
 - `range_request`: a range that somebody requests
-- `occupied_sink`: whether another pipeline writes to the sink
 - `identity_policy`: the columns that make two rows the same row
 - `recorded_pipeline`: how the pipeline of today differs from the recorded one
+- `unfit_sink`: whether the sink can take the batch
 - `pin`: keeps snapshots that are not delivered yet from expiring
 - `cores`: how many tasks run at once
 """
@@ -19,10 +20,10 @@ __all__ = [
     "cores",
     "find_work",
     "identity_policy",
-    "occupied_sink",
     "open_batch",
     "pin",
     "range_request",
     "record_batch",
     "recorded_pipeline",
+    "unfit_sink",
 ]

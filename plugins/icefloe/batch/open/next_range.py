@@ -4,14 +4,14 @@ import logging
 from dataclasses import replace
 from typing import Final, Literal
 
-from icefloe.batch.open.batch_bounds import first_within, next_part
 from icefloe.checkpoint.cursor import Cursor
 from icefloe.iceberg.history.history import ExpiredHistoryError, NotAnAncestorError
-from icefloe.iceberg.history.lag import lag
+from icefloe.iceberg.history.lag import commits_behind
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.passage import Passage, find_passage
-from icefloe.iceberg.history.pins import PinnedRefs
+from icefloe.iceberg.history.pins import PinNames, PinnedRefs
 from icefloe.iceberg.history.tag_moves import find_tag_passage
+from icefloe.iceberg.steps.first_steps import first_steps, next_part
 from icefloe.iceberg.steps.steps import SnapshotRange
 from icefloe.pipeline.model import Pipeline
 
@@ -22,7 +22,7 @@ _LOADS: Final[dict[str, Literal["full", "from_earliest"]]] = {"full": "full", "f
 
 
 def next_range(
-    table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None, *, pins: PinnedRefs | None = None
+    table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None, *, pins: PinNames | None = None
 ) -> SnapshotRange | None:
     """The range after the cursor, or the range of the initial load; None if the branch or tag has not moved.
 
@@ -34,7 +34,7 @@ def next_range(
         table: as loaded.
         pipeline: its ``initial_load``, ``on_gap``, ``on_rollback`` and bounds of a batch decide.
         cursor: None before the first batch. A cursor at the beginning leads to the initial load too.
-        pins: branch and tags by which the pipeline keeps snapshots; None: it has none.
+        pins: names of the branch and the tags by which the pipeline keeps snapshots; None: it keeps none.
 
     Raises:
         ExpiredHistoryError: ``on_gap`` is ``fail``, and the cursor's snapshot expired, or the snapshot of a load
@@ -54,10 +54,10 @@ def next_range(
             return _with_rest(snapshots, table, pipeline)
         passage = _passage(table, pipeline, cursor)
     except ExpiredHistoryError as gap:
-        return _before_gap(table, pipeline, cursor, pins) or _across(gap, table, pipeline)
+        return _at_gap(gap, table, pipeline, cursor, pins)
     if passage.up_to_snapshot_id == (None if cursor is None else cursor.snapshot_id):
         return None
-    return _with_rest(first_within(passage, table, pipeline), table, pipeline)
+    return _with_rest(_first_steps(passage, table, pipeline), table, pipeline)
 
 
 def _passage(table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None) -> Passage:
@@ -75,18 +75,45 @@ def _passage(table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None) -> P
     )
 
 
-def _before_gap(
-    table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None, pins: PinnedRefs | None
-) -> SnapshotRange | None:
-    """The range from the cursor to a gap, as far as pins hold it; None if there are none, or if it is delivered."""
+def _at_gap(
+    gap: ExpiredHistoryError, table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None, pins: PinNames | None
+) -> SnapshotRange:
+    """The range up to a gap in the history, as far as pins hold it; behind that a full load, or the gap is raised."""
+    passage = _up_to_pins(table, pipeline, cursor, pins)
+    if passage is not None:
+        warning = (
+            f"table {table.name} has lost changes after snapshot {passage.up_to_snapshot_id}, the last one that is "
+            "pinned: they expired before a run saw them; batches go on up to it, and then on_gap: "
+            f"{pipeline.on_gap} decides"
+        )
+    elif pipeline.on_gap == "fail":
+        raise gap.restated(
+            f"{gap.sentence}; set on_gap: reload to deliver every row again, or start over by icefloe reset "
+            f"{pipeline.name}",
+        ) from gap
+    else:
+        warning = (
+            f"{gap.sentence}; the table was loaded again (on_gap: reload): every row is an INSERT, and rows deleted "
+            "since are not delivered as DELETE; a consumer must drop its rows of the earlier batches"
+        )
+    logger.warning("%s: %s", pipeline.name, warning)
+    reached = passage or find_passage(table, branch=pipeline.branch, load="full")
+    snapshots = _first_steps(reached, table, pipeline)
+    return replace(snapshots, warnings=(warning, *snapshots.warnings), is_reload=passage is None)
+
+
+def _up_to_pins(table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None, pins: PinNames | None) -> Passage | None:
+    """The passage from the cursor to the last pinned snapshot; None if nothing is pinned, or if it is delivered."""
     # A tag is a state without a history, and a load reads one snapshot: pins that hold their start hold all of it.
     if pins is None or cursor is None or cursor.snapshot_id is None or cursor.load_part is not None:
         return None
-    end_id = None if table.history.is_tag(pipeline.branch) else pins.end_after(cursor.snapshot_id, table.history)
+    if table.history.is_tag(pipeline.branch):
+        return None
+    end_id = PinnedRefs.of(table.history, pins).end_after(cursor.snapshot_id, table.history)
     if end_id is None:
         return None
     try:
-        passage = find_passage(
+        return find_passage(
             table,
             branch=pipeline.branch,
             after_snapshot_id=cursor.snapshot_id,
@@ -96,29 +123,17 @@ def _before_gap(
         )
     except (ExpiredHistoryError, NotAnAncestorError):
         return None
-    warning = (
-        f"table {table.name} has lost changes after snapshot {end_id}, the last one that is pinned: they expired "
-        f"before a run saw them; batches go on up to it, and then on_gap: {pipeline.on_gap} decides"
-    )
-    logger.warning("%s: %s", pipeline.name, warning)
-    held = first_within(passage, table, pipeline)
-    return replace(held, warnings=(warning, *held.warnings))
 
 
-def _across(gap: ExpiredHistoryError, table: LoadedTable, pipeline: Pipeline) -> SnapshotRange:
-    """A full load of the table after a gap in its history, if the pipeline asks for that; otherwise it stops."""
-    if pipeline.on_gap == "fail":
-        raise gap.restated(
-            f"{gap.sentence}; set on_gap: reload to deliver every row again, or start over by icefloe reset "
-            f"{pipeline.name}",
-        ) from gap
-    warning = (
-        f"{gap.sentence}; the table was loaded again (on_gap: reload): every row is an INSERT, and rows deleted since "
-        "are not delivered as DELETE; a consumer must drop its rows of the earlier batches"
+def _first_steps(passage: Passage, table: LoadedTable, pipeline: Pipeline) -> SnapshotRange:
+    """The steps of one batch, as the pipeline bounds it."""
+    return first_steps(
+        passage,
+        table,
+        commit_groups=pipeline.commit_groups,
+        max_steps=pipeline.max_steps_per_batch,
+        max_bytes=pipeline.max_bytes_per_batch,
     )
-    logger.warning("%s: %s", pipeline.name, warning)
-    loaded = first_within(find_passage(table, branch=pipeline.branch, load="full"), table, pipeline)
-    return replace(loaded, warnings=(warning, *loaded.warnings), is_reload=True)
 
 
 def _with_rest(snapshots: SnapshotRange, table: LoadedTable, pipeline: Pipeline) -> SnapshotRange:
@@ -132,10 +147,10 @@ def _with_rest(snapshots: SnapshotRange, table: LoadedTable, pipeline: Pipeline)
             "each run delivers one batch: raise max_bytes_per_batch, or have the load done under schedule: "
             f"'{_CONTINUOUS}'"
         )
-    elif rest := lag(table.history, branch=pipeline.branch, cursor_snapshot_id=snapshots.up_to_snapshot_id).snapshots:
+    elif rest := commits_behind(table.history, branch=pipeline.branch, cursor_snapshot_id=snapshots.up_to_snapshot_id):
         warning = (
-            f"{rest} snapshots behind snapshot {snapshots.up_to_snapshot_id} are left to later batches, and under this "
-            "schedule each run delivers one: if the pipeline does not catch up, raise max_steps_per_batch and "
+            f"{len(rest)} snapshots behind snapshot {snapshots.up_to_snapshot_id} are left to later batches, and under "
+            "this schedule each run delivers one: if the pipeline does not catch up, raise max_steps_per_batch and "
             f"max_bytes_per_batch, or set schedule: '{_CONTINUOUS}'"
         )
     else:

@@ -8,7 +8,6 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.cores import available_cores
 from icefloe.batch.open.identity_policy import choose_identity, has_row_ids, kept_identity
 from icefloe.batch.open.next_range import next_range
-from icefloe.batch.open.pin import pinned_refs
 from icefloe.batch.open.range_request import RangeRequest, backfill_id, plan_request
 from icefloe.batch.open.recorded_pipeline import refuse_other_meaning, tuning_warnings
 from icefloe.checkpoint.batch_spec import PLANNER_VERSION, BatchSpec
@@ -17,12 +16,12 @@ from icefloe.checkpoint.records import OffsetRecord, format_of
 from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.loaded_table import LoadedTable
+from icefloe.iceberg.history.pins import PinNames
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.steps.steps import SnapshotRange
-from icefloe.pipeline.lines import with_lines
+from icefloe.pipeline.error_lines import with_lines
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.places import refuse_nested_places
-from icefloe.pipeline.recorded_configuration import result_configuration
+from icefloe.pipeline.nested_places import refuse_nested_places
 from icefloe.units import now_text
 from icefloe.version import VERSION
 
@@ -67,11 +66,24 @@ def next_batch(
         NestedPlacesError: one of the pipeline's places is inside another.
         TerminalError: the range cannot be read (see `find_passage`), or an identifier column is gone.
     """
-    with with_lines(session.pipeline):
-        refuse_nested_places(session.pipeline, session.table.location())
+    pipeline = session.pipeline
+    with with_lines(pipeline):
+        refuse_nested_places(pipeline, session.table.location())
         # The look comes before the table: the cursor's snapshot is then in the table, or is gone for good.
         view = view or session.checkpoint.look()
-        return _next(session.with_fresh_table(), view, cores)
+        session = session.with_fresh_table()
+        table, opened = LoadedTable(session.table), view.opened
+        if opened is not None and opened.move is not None:
+            # It delivers nothing, and a reset is there for pipelines and tables that have changed.
+            return NextBatch(session=session, table=table, offset=opened, is_resumed=True)
+        if view.pipeline is not None:
+            refuse_other_meaning(session, view.pipeline)
+        if opened is not None:
+            return _resumed(session, table, opened)
+        is_pinned = pipeline.pin and view.checkpoint_id is not None
+        pins = PinNames.of(pipeline.name, str(view.checkpoint_id)) if is_pinned else None
+        snapshots = next_range(table, pipeline, view.cursor, pins=pins)
+        return None if snapshots is None else _new(session, table, view, snapshots, cores)
 
 
 def requested_batch(session: PipelineSession, request: RangeRequest, *, cores: int | None = None) -> NextBatch | None:
@@ -112,20 +124,6 @@ def _delivered(backfill: PipelineSession, view: CheckpointView) -> OffsetRecord 
     return backfill.checkpoint.offset(view.cursor.batch_number)
 
 
-def _next(session: PipelineSession, view: CheckpointView, cores: int | None) -> NextBatch | None:
-    table = LoadedTable(session.table)
-    if view.opened is not None and view.opened.move is not None:
-        # It delivers nothing, and a reset is there for pipelines and tables that have changed.
-        return NextBatch(session=session, table=table, offset=view.opened, is_resumed=True)
-    if view.pipeline is not None:
-        refuse_other_meaning(session, view.pipeline)
-    if view.opened is not None:
-        return _resumed(session, table, view.opened)
-    pins = pinned_refs(session, view) if session.pipeline.pin else None
-    snapshots = next_range(table, session.pipeline, view.cursor, pins=pins)
-    return None if snapshots is None else _new(session, table, view, snapshots, cores)
-
-
 def _resumed(session: PipelineSession, table: LoadedTable, opened: OffsetRecord) -> NextBatch:
     if opened.spec.planner_version != PLANNER_VERSION:
         raise TerminalError(
@@ -156,7 +154,7 @@ def _new(
         follows=view.cursor,
         spec=_spec(pipeline, snapshots, identity, cores or available_cores(pipeline)),
         warnings=(*snapshots.warnings, *warnings),
-        result_configuration=result_configuration(pipeline),
+        result_configuration=session.result_configuration,
         opened_at=now_text(),
         icefloe_version=VERSION,
     )
@@ -174,9 +172,16 @@ def _identity(
         pipeline.identifier_columns,
         schema,
         table=pipeline.table,
-        has_row_ids=has_row_ids(session.table, pipeline.changes),
+        has_row_ids=has_row_ids(session.table, pipeline.computed_changes),
     )
     return chosen, ()
+
+
+def _columns(pipeline: Pipeline, identity: Identity) -> tuple[str, ...] | None:
+    """The columns to deliver; None: all. A sink needs the identity even if the pipeline does not select it."""
+    if pipeline.columns is None or not pipeline.delivers:
+        return pipeline.columns
+    return tuple(dict.fromkeys((*pipeline.columns, *(name.partition(".")[0] for name in identity.columns))))
 
 
 def _spec(pipeline: Pipeline, snapshots: SnapshotRange, identity: Identity, cores: int) -> BatchSpec:
@@ -187,12 +192,12 @@ def _spec(pipeline: Pipeline, snapshots: SnapshotRange, identity: Identity, core
         skipped_replace_snapshots=snapshots.skipped_replace_snapshots,
         is_reload=snapshots.is_reload,
         identity=identity,
-        changes=pipeline.changes,
-        columns=pipeline.columns,
+        changes=pipeline.computed_changes,
+        columns=_columns(pipeline, identity),
         filter=pipeline.as_written.filter,
         partitions=pipeline.shuffle.partitions,
         target_size_bytes=pipeline.shuffle.target_size_bytes,
         map_task_bytes=pipeline.shuffle.map_task_bytes,
-        target_file_bytes=pipeline.sink.target_file_bytes,
+        target_file_bytes=pipeline.changes_folder.target_file_bytes,
         cores=cores,
     )

@@ -13,7 +13,6 @@ from icefloe.iceberg.history.snapshot_at import snapshot_at
 from icefloe.iceberg.steps.steps import SnapshotRange, plan_range
 from icefloe.iceberg.table import table_uuid
 from icefloe.pipeline.option_values import CommitGroupsOption, RollbackOption
-from icefloe.pipeline.recorded_configuration import result_configuration
 
 __all__ = ["RangeRequest", "plan_request"]
 
@@ -86,7 +85,7 @@ def plan_request(
 
 def backfill_id(session: PipelineSession, snapshots: SnapshotRange) -> str:
     """Id of a backfill. It follows from table, range and result configuration, so that a rerun finds its batch."""
-    meaning = json.dumps([table_uuid(session.table), result_configuration(session.pipeline)], sort_keys=True)
+    meaning = json.dumps([table_uuid(session.table), session.result_configuration], sort_keys=True)
     digest = hashlib.sha256(meaning.encode()).hexdigest()[:8]
     after = "start" if snapshots.after_snapshot_id is None else snapshots.after_snapshot_id
     return f"{after}-{snapshots.up_to_snapshot_id}-{digest}"

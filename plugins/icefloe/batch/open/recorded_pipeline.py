@@ -8,7 +8,7 @@ from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.records import OffsetRecord, PipelineRecord
 from icefloe.errors import TerminalError
 from icefloe.iceberg.table import table_uuid
-from icefloe.pipeline.recorded_configuration import compare, result_configuration, tuning_configuration
+from icefloe.pipeline.recorded_configuration import compare, tuning_configuration
 from icefloe.version import VERSION
 
 __all__ = ["ConfigurationChangedError", "pipeline_record", "refuse_other_meaning"]
@@ -31,7 +31,7 @@ def pipeline_record(session: PipelineSession, identity: Identity, *, checkpoint_
         table_uuid=table_uuid(session.table),
         table_location=session.table.metadata.location,
         identity=identity,
-        result_configuration=result_configuration(session.pipeline),
+        result_configuration=session.result_configuration,
         icefloe_version=VERSION,
     )
 
@@ -43,7 +43,7 @@ def refuse_other_meaning(session: PipelineSession, recorded: PipelineRecord) -> 
         ConfigurationChangedError: the table or a key differs; the error has the recorded and the current values.
     """
     _refuse_other_table(session, recorded)
-    differences = compare(recorded.result_configuration, result_configuration(session.pipeline))
+    differences = compare(recorded.result_configuration, session.result_configuration)
     if differences:
         raise ConfigurationChangedError(
             f"pipeline {session.pipeline.name} ({session.pipeline.path}) changed settings that affect its output after "

@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import dataclass, field
+from typing import Final
 
 from icefloe.batch.batch_keys import plan_url
 from icefloe.batch.commit.cleanup import clean_up_finished
@@ -9,8 +10,10 @@ from icefloe.batch.commit.commit_batch import commit_batch
 from icefloe.batch.commit.empty_end import EmptyEnd, end_without_changes
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import batch_url
+from icefloe.batch.context.sinks import folder_of_changes
 from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
+from icefloe.batch.operations.half_delivered import refuse_half_delivered
 from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.status.publish_status import publish_end
 from icefloe.checkpoint.cursor import BatchOutcome
@@ -18,18 +21,25 @@ from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import CommitRecord, OffsetRecord, Writer
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.pipeline.model import Pipeline
-from icefloe.sinks.open_sink import open_sink
 from icefloe.sinks.sink import BatchSummary, Sink
 
 __all__ = ["AbandonablePipeline", "DeliveredEnd"]
 
 logger = logging.getLogger(__name__)
 
+_MOST_NAMED: Final = 10
+
 
 class CursorMoveOpenError(TerminalError):
     """The open batch moves the cursor and has nothing to give up."""
 
     batch_number: int
+
+
+class UnknownBackfillError(TerminalError):
+    """A backfill was named that was never begun."""
+
+    backfill_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +85,13 @@ class AbandonablePipeline:
 
         Raises:
             CursorMoveOpenError: the open batch only moves the cursor.
+            HalfDeliveredError: the sink that the batch is delivered to may hold a part of it.
         """
         view, pipeline = self.checkpoint.look(), self.pipeline
         opened = view.opened
         if opened is None:
+            if self.backfill_id is not None and view.cursor is None:
+                self._refuse_unknown(self.backfill_id)
             return None
         number = opened.batch_number
         if opened.move is not None:
@@ -91,7 +104,18 @@ class AbandonablePipeline:
         whole = self._sink.whole(number)
         if whole is None or whole == end.summary:
             return end
+        refuse_half_delivered(self._reference(opened), pipeline=pipeline.name)
         return DeliveredEnd(pipeline=pipeline.name, offset=opened, summary=whole)
+
+    def _refuse_unknown(self, backfill_id: str) -> None:
+        store = self.surroundings.open_store(self.pipeline.checkpoint_url, options=self.credentials.storage_options)
+        known = sorted({each.key.split("/")[1] for each in store.list("backfills")})
+        found = f"it has {', '.join(known[-_MOST_NAMED:])}" if known else "it has none"
+        if backfill_id not in known:
+            raise UnknownBackfillError(
+                f"pipeline {self.pipeline.name} has no backfill {backfill_id}: {found}; correct the ID",
+                backfill_id=backfill_id,
+            )
 
     def abandon(self, end: EmptyEnd) -> CommitRecord:
         """Gives up the batch that `find` found; repeating it completes what was begun.
@@ -134,7 +158,7 @@ class AbandonablePipeline:
 
     @property
     def _sink(self) -> Sink:
-        return open_sink(self._settings.sink, self.credentials.sink_options, open_store=self.surroundings.open_store)
+        return folder_of_changes(self._settings, self.credentials, self.surroundings)
 
     @property
     def _settings(self) -> RunSettings:

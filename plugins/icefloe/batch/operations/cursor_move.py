@@ -10,6 +10,7 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.identity_policy import choose_identity, has_row_ids
 from icefloe.batch.open.record_batch import claim_places
 from icefloe.batch.open.recorded_pipeline import pipeline_record, refuse_other_meaning
+from icefloe.batch.operations.half_delivered import half_delivered_end
 from icefloe.batch.status.publish_status import publish_status
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.cursor import BatchOutcome
@@ -19,7 +20,7 @@ from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.iceberg.history.history import head
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.pipeline.places import refuse_nested_places
+from icefloe.pipeline.nested_places import refuse_nested_places
 from icefloe.pipeline.recorded_configuration import result_configuration
 from icefloe.units import now_text
 from icefloe.version import VERSION
@@ -41,19 +42,31 @@ class MoveOvertakenError(TransientError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineView:
-    """A pipeline, its checkpoint and its table, looked at in this order, with no batch open."""
+    """A pipeline, its checkpoint and its table, looked at in this order, with no batch open.
+
+    Attributes:
+        given_up: end of the half-delivered batch that was open, as if it had happened already; None: none was open.
+    """
 
     session: PipelineSession
     view: CheckpointView
+    given_up: EmptyEnd | None = None
 
     @classmethod
-    def of(cls, session: PipelineSession) -> "PipelineView":
+    def of(cls, session: PipelineSession, *, gives_up: bool = False) -> "PipelineView":
         """A look at a pipeline.
+
+        Args:
+            session: session of the pipeline.
+            gives_up: True if a batch may be open that is half delivered, because the caller gives it up.
 
         Raises:
             BatchOpenError: a batch is open.
         """
         view = session.checkpoint.look()
+        given_up = half_delivered_end(session, view) if gives_up else None
+        if given_up is not None:
+            view = replace(view, cursor=given_up.cursor, opened=None)
         if view.opened is not None:
             number, name = view.opened.batch_number, session.pipeline.name
             raise BatchOpenError(
@@ -63,7 +76,7 @@ class PipelineView:
             )
         fresh = session.with_fresh_table()
         refuse_nested_places(fresh.pipeline, fresh.table.location())
-        return cls(session=fresh, view=view)
+        return cls(session=fresh, view=view, given_up=given_up)
 
     def chosen_identity(self, snapshot_id: int | None) -> Identity:
         """The identity of a pipeline that begins now."""
@@ -72,7 +85,7 @@ class PipelineView:
             pipeline.identifier_columns,
             TableSchema.at(table.metadata, snapshot_id),
             table=pipeline.table,
-            has_row_ids=has_row_ids(table, pipeline.changes),
+            has_row_ids=has_row_ids(table, pipeline.computed_changes),
         )
 
     def head_id(self) -> int | None:
@@ -94,7 +107,7 @@ class PipelineView:
                 up_to_snapshot_id=snapshot_id,
                 steps=(),
                 identity=identity,
-                changes=pipeline.changes,
+                changes=pipeline.computed_changes,
                 columns=pipeline.columns,
                 filter=pipeline.as_written.filter,
                 cores=1,

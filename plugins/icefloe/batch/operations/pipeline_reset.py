@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from icefloe.batch.commit.empty_end import EmptyEnd
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError, pipeline_record, refuse_other_meaning
-from icefloe.batch.operations.cursor_move import PipelineView
+from icefloe.batch.operations.cursor_move import PipelineView, make_move
+from icefloe.batch.operations.half_delivered import give_up_delivery
 from icefloe.checkpoint.cursor import BatchOutcome, Cursor
-from icefloe.checkpoint.records import CursorMove, OffsetRecord, PipelineRecord
+from icefloe.checkpoint.records import CommitRecord, CursorMove, OffsetRecord, PipelineRecord
 from icefloe.iceberg.history.history import head
 from icefloe.iceberg.history.summaries import total_records
 
-__all__ = ["PipelineReset", "plan_reset"]
+__all__ = ["PipelineReset", "make_reset", "plan_reset"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,22 +25,24 @@ class PipelineReset:
         differences: key, recorded value and present value of each difference from the recorded pipeline.
         rows: rows of the table now, by the summary of its head; None if it does not say.
         offset: record of the batch that resets the pipeline.
+        given_up: end of an open batch that is half delivered, and is given up by the reset; None: no batch is open.
     """
 
     cursor: Cursor | None
     differences: Sequence[tuple[str, object, object]]
     rows: int | None
     offset: OffsetRecord
+    given_up: EmptyEnd | None = None
 
 
 def plan_reset(session: PipelineSession) -> PipelineReset | None:
     """The reset of a pipeline; None if it begins with its next batch anyway. Changes nothing.
 
     Raises:
-        BatchOpenError: a batch is open.
+        BatchOpenError: a batch is open, and can be finished or abandoned.
         TerminalError: the identifier columns do not fit the table.
     """
-    found = PipelineView.of(session)
+    found = PipelineView.of(session, gives_up=True)
     view, fresh = found.view, found.session
     if view.pipeline is None:
         return None
@@ -46,7 +50,7 @@ def plan_reset(session: PipelineSession) -> PipelineReset | None:
     differences = _differences(fresh, view.pipeline)
     if identity != view.pipeline.identity:
         differences = [*differences, ("identity", list(view.pipeline.identity.columns), list(identity.columns))]
-    if not differences and (view.cursor is None or view.cursor.is_beginning):
+    if not found.given_up and not differences and (view.cursor is None or view.cursor.is_beginning):
         return None
     record = pipeline_record(fresh, identity, checkpoint_id=view.checkpoint_id or "") if differences else None
     move = CursorMove(outcome=BatchOutcome.RESET, pipeline=record)
@@ -55,7 +59,20 @@ def plan_reset(session: PipelineSession) -> PipelineReset | None:
         differences=differences,
         rows=total_records(head(fresh.table, fresh.pipeline.branch)),
         offset=found.offset(move, None, identity),
+        given_up=found.given_up,
     )
+
+
+def make_reset(session: PipelineSession, reset: PipelineReset) -> CommitRecord:
+    """Makes a reset that was planned; returns the commit record that counts.
+
+    Raises:
+        DeliveredMeanwhileError: a run has delivered the batch that was to be given up.
+        IcefloeError: see `make_move`.
+    """
+    if reset.given_up is not None:
+        give_up_delivery(session, reset.given_up)
+    return make_move(session, reset.offset)
 
 
 def _differences(session: PipelineSession, recorded: PipelineRecord) -> list[tuple[str, object, object]]:

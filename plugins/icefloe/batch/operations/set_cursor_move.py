@@ -5,12 +5,20 @@ from dataclasses import dataclass
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.recorded_pipeline import refuse_other_meaning
 from icefloe.batch.operations.cursor_move import PipelineView
+from icefloe.batch.operations.half_delivered import is_given_up
 from icefloe.checkpoint.cursor import BatchOutcome, Cursor
 from icefloe.checkpoint.records import CursorMove, OffsetRecord
+from icefloe.errors import TerminalError
 from icefloe.iceberg.history.cursor_distance import CursorDistance, cursor_distance
 from icefloe.iceberg.history.history import History
 
 __all__ = ["CursorChange", "plan_cursor_change"]
+
+
+class LoadPendingError(TerminalError):
+    """The cursor cannot be set, because the sink waits for a load. Fact: ``sink_type``."""
+
+    sink_type: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +51,13 @@ def plan_cursor_change(session: PipelineSession, snapshot_id: int) -> CursorChan
     Raises:
         BatchOpenError: a batch is open.
         ConfigurationChangedError: the pipeline or its table is not the one that the checkpoint was made for.
+        LoadPendingError: the sink holds a part of a load, or the rows of before a reset.
         UnknownSnapshotError: the snapshot is not in the history of the branch.
     """
     found = PipelineView.of(session)
     view, pipeline = found.view, found.session.pipeline
+    if pipeline.delivers and view.cursor is not None:
+        _refuse_pending_load(found.session, view.cursor)
     if view.pipeline is not None:
         refuse_other_meaning(found.session, view.pipeline)
     cursor_id = None if view.cursor is None else view.cursor.snapshot_id
@@ -56,3 +67,33 @@ def plan_cursor_change(session: PipelineSession, snapshot_id: int) -> CursorChan
     identity = found.chosen_identity(snapshot_id) if view.pipeline is None else view.pipeline.identity
     move = CursorMove(outcome=BatchOutcome.CURSOR_SET)
     return CursorChange(cursor=view.cursor, distance=distance, offset=found.offset(move, snapshot_id, identity))
+
+
+def _refuse_pending_load(session: PipelineSession, cursor: Cursor) -> None:
+    """Stops a move over a load that a sink outside of our files needs.
+
+    Readers of files see the moves in the manifests, and leave out by themselves what was before. An index or a topic
+    changes by batches alone: the rest of a load would be missing there, and rows of before a reset would stay.
+    """
+    name, sink = session.pipeline.name, session.pipeline.sink.type
+    if cursor.load_part is not None:
+        raise LoadPendingError(
+            f"{name} is in the middle of its load, so its cursor cannot be set: {sink} would never get the rest; "
+            f"icefloe run {name} goes on with the load, icefloe reset {name} begins from scratch",
+            sink_type=sink,
+        )
+    if cursor.is_beginning and _holds_rows(session, cursor):
+        raise LoadPendingError(
+            f"{name} was reset and has not begun again, so its cursor cannot be set: {sink} would keep the rows of "
+            f"before; icefloe run {name} replaces them, then repeat the command",
+            sink_type=sink,
+        )
+
+
+def _holds_rows(session: PipelineSession, cursor: Cursor) -> bool:
+    """True if the sink may hold rows of batches up to a cursor that is at the beginning."""
+    for number in range(cursor.batch_number, -1, -1):
+        commit = session.checkpoint.committed(number)
+        if commit is None or commit.outcome is BatchOutcome.DELIVERED or is_given_up(session, commit):
+            return True
+    return False

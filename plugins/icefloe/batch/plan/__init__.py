@@ -1,5 +1,7 @@
 """From a batch's specification to its plan.
 
+It writes a document for each map task and the plan that names them; `run` starts these tasks, `map` does them.
+
 Read in this order:
 
 - `open_and_plan`: opens a batch and writes its plan; a repetition finds both

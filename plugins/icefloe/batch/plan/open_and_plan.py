@@ -17,7 +17,7 @@ from icefloe.batch.plan_document import Plan
 from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.flow import Route
-from icefloe.pipeline.later_keys import refuse_unbuilt
+from icefloe.pipeline.unbuilt_keys import refuse_unbuilt
 
 __all__ = ["OpenedBatch", "open_and_plan"]
 

@@ -5,12 +5,12 @@ from dataclasses import asdict
 from typing import Any
 
 from icefloe.batch.open.cores import available_cores
-from icefloe.batch.open.occupied_sink import refuse_occupied_sink
 from icefloe.batch.open.open_batch import NextBatch
+from icefloe.batch.open.unfit_sink import refuse_unfit_sink
 from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.errors import TerminalError
-from icefloe.pipeline.lines import with_lines
+from icefloe.pipeline.error_lines import with_lines
 from icefloe.pipeline.model import Pipeline
 from icefloe.units import format_bytes
 
@@ -51,9 +51,9 @@ def refuse_unfit(batch: NextBatch) -> None:
     """Makes the checks of `open_and_plan` that need the batch. Plans it only if ``max_scan_bytes`` is set.
 
     Raises:
-        TerminalError: its sink is occupied, or it would read too much.
+        TerminalError: its sink cannot take it, or it would read too much.
     """
-    refuse_occupied_sink(batch)
+    refuse_unfit_sink(batch)
     if batch.session.pipeline.max_scan_bytes is not None and not batch.is_resumed:
         refuse_excessive_scan(batch, plan_of(batch))
 
@@ -97,6 +97,6 @@ def refuse_large_scan(scan_bytes: int, *, max_scan_bytes: int | None, batch: str
 
 
 def _sink_as_written(pipeline: Pipeline, offset: OffsetRecord) -> Mapping[str, Any]:
-    settings = asdict(pipeline.as_written.sink)
+    settings = asdict(pipeline.as_written.changes_folder)
     del settings["conn_id"]
     return {**settings, "target_file_bytes": offset.spec.target_file_bytes}

@@ -7,9 +7,9 @@ from icefloe.batch.batch_keys import PLAN, task_key
 from icefloe.batch.context.batch_folder import load_plan
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.fenced_store import FencedStore, taken_back_if_over
-from icefloe.batch.open.occupied_sink import refuse_occupied_sink
 from icefloe.batch.open.open_batch import NextBatch
 from icefloe.batch.open.record_batch import record_batch
+from icefloe.batch.open.unfit_sink import refuse_unfit_sink
 from icefloe.batch.phase_record import PhaseTally, record_phase
 from icefloe.batch.plan.make_plan import PlannedBatch
 from icefloe.batch.plan.plan_of_batch import plan_of, refuse_excessive_scan
@@ -32,11 +32,11 @@ def found_plan(batch: NextBatch) -> Plan | None:
     Raises:
         ForeignPlanError: the folder holds the plan of another batch.
     """
-    store = batch.session.open_storage(batch.session.batch_url(batch.offset))
+    store = batch.session.folder_of(batch.offset)
     if store.size(PLAN) is None:
         return None
     plan = load_plan(store)
-    refuse_foreign_plan(plan, batch.offset, url=store.url, sink_path=batch.session.sink_settings["path"])
+    refuse_foreign_plan(plan, batch.offset, url=store.url, sink_path=str(batch.session.settings.sink["path"]))
     return plan
 
 
@@ -53,9 +53,9 @@ def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
     if not batch.is_resumed:
         probe(session.open_storage(session.pipeline.shuffle_url))
         if checkpoint.pipeline() is None:
-            probe(session.open_storage(session.checkpoint_url))
+            probe(session.open_storage(session.settings.checkpoint_url))
     session.sink.check()
-    refuse_occupied_sink(batch)
+    refuse_unfit_sink(batch)
 
     def planned_for(spec: BatchSpec) -> PlannedBatch:
         # Another run may have recorded the pipeline first, with another identity: then the plan is made again.
@@ -71,7 +71,7 @@ def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
         return offset, None
     planned_batch = planned_for(offset.spec)
     refuse_other_plan(planned_batch.plan, offset)
-    store = FencedStore(session.open_storage(session.batch_url(offset)))
+    store = FencedStore(session.folder_of(offset))
 
     def is_over() -> bool:
         return checkpoint.committed(offset.batch_number) is not None
@@ -84,7 +84,7 @@ def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
         return offset, None
     # Read back, because the plan of another run counts if it was created first.
     plan = load_plan(store)
-    refuse_foreign_plan(plan, offset, url=store.url, sink_path=session.sink_settings["path"])
+    refuse_foreign_plan(plan, offset, url=store.url, sink_path=str(session.settings.sink["path"]))
     logger.info("%s: batch %d goes by %s", plan.pipeline, plan.batch_number, plan.route)
     return offset, plan
 

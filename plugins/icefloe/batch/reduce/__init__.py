@@ -1,9 +1,11 @@
 """Phase two of the shuffle: map outputs in, changes out.
 
+coalesce leaves the ranges and their extents; shuffle_read fetches by them, and leaves parts and results for `commit`.
+
 Read in this order:
 
 - `coalesce_map_outputs`: index files in, reduce ranges out
-- `repair`: the map outputs of a batch, checked, and made again if they are damaged
+- `repair`: the map outputs of a batch, checked, and made again if they are damaged, with their extents
 - `range_extents`: what each reduce range fetches
 - `read_range`: one reduce range, from shuffle blocks to delivered changes
 - `range_rows`: a range's rows in pieces that fit into memory and keep identities together

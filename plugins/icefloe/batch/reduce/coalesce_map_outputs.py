@@ -10,9 +10,9 @@ from icefloe.batch.context.map_inputs import MapInputs
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.phase_record import PhaseTally
 from icefloe.batch.reduce.find_identity_moves import write_identity_moves
-from icefloe.batch.reduce.repair import until_readable, void_damaged, whole_outputs
+from icefloe.batch.reduce.range_extents import BatchExtents
+from icefloe.batch.reduce.repair import collected_blocks, until_readable, void_damaged
 from icefloe.shuffle.coalesce import coalesce
-from icefloe.shuffle.committed_output import partition_bytes
 from icefloe.shuffle.map_output import new_attempt
 from icefloe.shuffle.map_output_log import MissingMapOutputError
 from icefloe.shuffle.map_output_record import CorruptMapOutputError
@@ -57,18 +57,19 @@ def coalesce_map_outputs(
 
     folder, plan = inputs.folder, inputs.folder.plan
     try:
-        outputs = whole_outputs(folder, redo)
+        collected = collected_blocks(folder, redo)
     except MissingMapOutputError as error:
         tally.map_outputs_missing += len(error.map_ids)
         raise
-    ranges = coalesce(
-        partition_bytes(outputs, plan.num_partitions), target_size_bytes=plan.target_size_bytes, min_ranges=plan.cores
-    )
-    created = create_coalesce_plan(
-        folder.store,
-        COALESCE_PLAN,
-        CoalescePlan(num_partitions=plan.num_partitions, target_size_bytes=plan.target_size_bytes, ranges=ranges),
-    )
+    with collected as blocks:
+        ranges = coalesce(blocks.partition_bytes, target_size_bytes=plan.target_size_bytes, min_ranges=plan.cores)
+        created = create_coalesce_plan(
+            folder.store,
+            COALESCE_PLAN,
+            CoalescePlan(num_partitions=plan.num_partitions, target_size_bytes=plan.target_size_bytes, ranges=ranges),
+        )
+        # Extents of the ranges that were created, which may be those of an earlier attempt.
+        BatchExtents(folder, blocks.epoch).write(created, blocks)
 
     def read(epoch: int) -> list[CorruptMapOutputError]:
         """Reads every row between the phases, if identities have to be compared."""
@@ -80,8 +81,7 @@ def coalesce_map_outputs(
             return [damage]
         return []
 
-    # Extents of the ranges that were created, which may be those of an earlier attempt.
-    epoch = until_readable(folder, created, redo, read, outputs=outputs)
+    epoch = until_readable(folder, created, redo, read, epoch=blocks.epoch)
     logger.info("batch %d: %d ranges of %d partitions", plan.batch_number, len(created.ranges), plan.num_partitions)
     return Coalesced(plan=created, epoch=epoch)
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from icefloe.batch.batch_keys import identity_moves_key
 from icefloe.batch.context.batch_folder import BatchFileMissingError, BatchFolder
 from icefloe.batch.reduce.identity_move_files import IdentityMoveFiles, IdentityMoves
-from icefloe.batch.reduce.range_extents import load_extents
+from icefloe.batch.reduce.range_extents import BatchExtents
 from icefloe.batch.reduce.range_rows import RangeRows
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.identity_moves import cancelled_elsewhere, combined_hashes
@@ -56,14 +56,13 @@ def write_identity_moves(folder: BatchFolder, plan: CoalescePlan, epoch: int) ->
     missing = _missing(folder, plan)
     if not missing:
         return
-    extents = [load_extents(folder, each.range_id, epoch) for each in plan.ranges]
-    rows = sum(extent.rows for each in extents for extent in each.extents)
-    bits = min(_MAX_SLICE_BITS, (max(1, -(-rows * _BYTES_PER_ROW // folder.memory_bytes)) - 1).bit_length())
+    extents = BatchExtents(folder, epoch)
+    bits = min(_MAX_SLICE_BITS, (max(1, -(-extents.rows * _BYTES_PER_ROW // folder.memory_bytes)) - 1).bit_length())
     disk = next(iter(local_folders(os.environ)), None)
     #   map outputs -> slices by row hash: equal rows meet -> what cancels -> files by range, by identity hash
     # Only hashes go through it: 44 bytes on disk for a row of any size.
     with IdentityMoveFiles(disk) as slices, IdentityMoveFiles(disk) as found:
-        for part in (part for each in extents for part in _rows(folder, each)):
+        for part in (part for each in plan.ranges for part in _rows(folder, extents.of(each.range_id))):
             slices.add(part, _first_bits(part.row_hashes, bits), 1 << bits)
         cancelled_rows = 0
         for number in range(1 << bits):

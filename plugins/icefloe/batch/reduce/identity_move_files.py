@@ -1,7 +1,7 @@
 """Rows whose selected columns stayed the same but whose identity changed: hashed, spilled, split by range."""
 
-import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.shuffle.blocks import decode_block, encode_block
 from icefloe.shuffle.reduce_ids import order_by_reduce_id, reduce_ids
-from icefloe.storage.local_folders import on_local_disk
+from icefloe.storage.local_folders import on_local_disk, task_folder
 
 _CANNOT_KEEP: Final = "coalesce cannot keep the rows that it compares on local disk"
 _MAX_BYTES: Final = 1 << 31
@@ -131,8 +131,9 @@ class IdentityMoveFiles:
     """
 
     def __init__(self, folder: Path | None) -> None:
+        self._owned = ExitStack()
         with on_local_disk(_CANNOT_KEEP):
-            self._folder = tempfile.TemporaryDirectory(prefix="icefloe-", dir=folder)
+            self._folder = self._owned.enter_context(task_folder("moves", folder))
 
     def __enter__(self) -> Self:
         return self
@@ -141,7 +142,7 @@ class IdentityMoveFiles:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Removes the files."""
-        self._folder.cleanup()
+        self._owned.close()
 
     def add(self, rows: IdentityMoves, numbers: NDArray[np.int32], count: int) -> None:
         """Adds rows under the number that each has, below ``count``."""
@@ -155,4 +156,4 @@ class IdentityMoveFiles:
         return IdentityMoves.from_file(path) if path.exists() else IdentityMoves.none()
 
     def _path(self, number: int) -> Path:
-        return Path(self._folder.name) / str(number)
+        return self._folder / str(number)

@@ -1,51 +1,90 @@
-"""The documents by which reduce tasks fetch: the extents of each range and epoch of the map outputs."""
+"""The extents of each range, by which reduce tasks fetch: written for an epoch of the map outputs."""
 
-from collections.abc import Sequence
+import os
 
 from icefloe.batch.batch_keys import extents_key
-from icefloe.batch.context.batch_folder import BatchFolder, load_batch_document
-from icefloe.documents import dump_document
-from icefloe.errors import TransientError
-from icefloe.shuffle.committed_output import CommittedOutput
-from icefloe.shuffle.extents import RangeExtents, plan_extents
+from icefloe.batch.context.batch_folder import BatchFolder, remedy
+from icefloe.errors import TerminalError, TransientError
+from icefloe.shuffle.collected_blocks import CollectedBlocks
+from icefloe.shuffle.extents import RangeExtents
+from icefloe.shuffle.extents_file import CorruptExtentsError
 from icefloe.shuffle.reduce_ranges import CoalescePlan
-from icefloe.storage.parallel import map_parallel
-from icefloe.storage.store import KeyMissingError
+from icefloe.shuffle.stored_extents import StoredExtents, store_extents
+from icefloe.storage.local_folders import local_folders
+from icefloe.storage.store import KeyMissingError, RangeMissingError
 
-__all__ = ["load_extents"]
+__all__ = ["BatchExtents"]
 
 
-def write_extents(folder: BatchFolder, plan: CoalescePlan, outputs: Sequence[CommittedOutput]) -> int:
-    """Writes the extents that each range fetches from these generations of the map outputs.
+class ExtentsGoneError(TransientError):
+    """The extents of an epoch are gone or damaged; they follow from the commit records and are written again."""
 
-    Returns:
-        The epoch of the extents: the sum of the generations. It grows whenever a generation is voided.
+    url: str
+    key: str
+
+
+class BatchExtents:
+    """The extents of a batch in one epoch.
+
+    An epoch is the sum of the generations of all map outputs. Generations only grow, so a map output that is made again
+    begins a new epoch with extents of its own.
+
+    Args:
+        folder: folder of the batch.
+        epoch: the epoch.
     """
-    # Generations only grow, so what is made again after a void has documents of its own, and none that exists is
-    # changed.
-    epoch = sum(output.record.generation for output in outputs)
 
-    def write(extents: RangeExtents) -> None:
-        folder.store.create(extents_key(epoch, extents.range_id), dump_document(extents))
+    def __init__(self, folder: BatchFolder, epoch: int) -> None:
+        self._folder = folder
+        self._key = extents_key(epoch)
+        self._opened: StoredExtents | None = None
 
-    map_parallel(write, plan_extents(plan.ranges, outputs), at_once=folder.store.requests_at_once)
-    return epoch
+    @property
+    def are_written(self) -> bool:
+        """True if there are extents; whether they are whole is seen when they are read."""
+        return self._folder.store.size(self._key) is not None
 
+    def write(self, plan: CoalescePlan, blocks: CollectedBlocks) -> None:
+        """Writes the extents of all ranges from the blocks of this epoch.
 
-def load_extents(folder: BatchFolder, range_id: int, epoch: int) -> RangeExtents:
-    """The extents that a range fetches in an epoch.
+        Raises:
+            TransientError: local disk or the store is full or broken.
+        """
+        disk = next(iter(local_folders(os.environ)), None)
+        store_extents(self._folder.store, self._key, blocks.extents(plan.ranges), blocks.files, disk=disk)
 
-    Raises:
-        TransientError: they are gone.
-        TerminalError: they were written by another release, or are damaged.
-    """
-    key = extents_key(epoch, range_id)
-    try:
-        return load_batch_document(RangeExtents, folder.store, key, what="the extents")
-    except KeyMissingError as cause:
-        raise TransientError(
-            f"the extents {folder.store.url}/{key} are gone, which coalesce had written: run again, the next try of "
-            "this task writes them once more",
-            url=folder.store.url,
-            key=key,
-        ) from cause
+    @property
+    def rows(self) -> int:
+        """Rows of all ranges; see `of` for errors."""
+        return self._open().head.rows
+
+    def of(self, range_id: int) -> RangeExtents:
+        """The extents of one range.
+
+        Raises:
+            ExtentsGoneError: they are gone or damaged.
+            TerminalError: another release wrote them.
+        """
+        try:
+            return self._open().of(range_id)
+        except (KeyMissingError, RangeMissingError, CorruptExtentsError) as cause:
+            raise self._gone() from cause
+
+    def _open(self) -> StoredExtents:
+        if self._opened is None:
+            try:
+                self._opened = StoredExtents.open(self._folder.store, self._key)
+            except (KeyMissingError, CorruptExtentsError) as cause:
+                raise self._gone() from cause
+            except TerminalError as cause:
+                raise cause.restated(f"{cause.sentence}; use that release, or {remedy(self._folder.store)}") from cause
+        return self._opened
+
+    def _gone(self) -> ExtentsGoneError:
+        url = self._folder.store.url
+        return ExtentsGoneError(
+            f"the extents {url}/{self._key} are gone or damaged, which coalesce had written: run again, the next try "
+            "of this task writes them once more",
+            url=url,
+            key=self._key,
+        )

@@ -2,18 +2,18 @@
 
 import logging
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from itertools import groupby
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from icefloe.batch.rows.row_bound import RowBound
 from icefloe.batch.rows.shuffled_form import ShuffledForm
 from icefloe.changes.hash_slice import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.shuffle.blocks import BlockRows, block_schema
-from icefloe.shuffle.extents import Extent, RangeExtents
+from icefloe.shuffle.extents import RangeExtents
 from icefloe.shuffle.fetch import FetchedBlock, fetch_blocks
 from icefloe.storage.store import Store
 
@@ -50,6 +50,8 @@ class RangeRows:
         self._schema = block_schema(shuffled.schema)
         self._shuffled = shuffled
         self._fetch_bytes = max(1, memory_bytes // 8)
+        # The map tasks checked each row too, perhaps with more memory than this task has.
+        self._bound = RowBound(memory_bytes=memory_bytes)
         self._piece_bytes = min(memory_bytes // 4, _LARGEST_PIECE_BYTES)
 
     def pieces(self) -> Iterator[pa.Table]:
@@ -57,6 +59,7 @@ class RangeRows:
 
         Raises:
             CorruptMapOutputError: names the map output to make again.
+            RowTooLargeError: a row needs more memory than the task has; the sentence names it.
         """
         for reduce_id, blocks in groupby(self._blocks(self._extents), key=lambda block: block.reduce_id):
             rows = self._collect(blocks, HashSlice())
@@ -64,7 +67,7 @@ class RangeRows:
                 yield rows
             else:
                 logger.info("range %d: partition %d is read in slices", self._extents.range_id, reduce_id)
-                yield from self._slices(_one_partition(self._extents, reduce_id), HashSlice())
+                yield from self._slices(self._extents.of_partition(reduce_id), HashSlice())
 
     def _slices(self, partition: RangeExtents, hash_slice: HashSlice) -> Iterator[pa.Table]:
         # A partition that is too large as a whole is read as its halves 0.. and 1.., a half that is too large as 00..
@@ -82,6 +85,7 @@ class RangeRows:
         kept_bytes = 0
         seen = _SeenHashes()
         for batch in (batch for block in blocks for batch in block.batches):
+            self._bound.check(batch, place=f"range {self._extents.range_id} of the shuffle")
             rows = batch if hash_slice.is_whole else self._rows_within(batch, hash_slice, seen)
             kept.append(rows)
             kept_bytes += rows.nbytes
@@ -112,22 +116,3 @@ class _SeenHashes:
         if len(hashes):
             self._first = hashes.high[0] if self._first is None else self._first
             self.differ = self.differ or bool((hashes.high != self._first).any())
-
-
-def _one_partition(extents: RangeExtents, reduce_id: int) -> RangeExtents:
-    """The hash_slice of a range that is one reduce partition."""
-    position = reduce_id - extents.start
-    parts = tuple(_one_block(each, position) for each in extents.extents if each.block_lengths[position])
-    return replace(extents, start=reduce_id, stop=reduce_id + 1, extents=parts)
-
-
-def _one_block(extent: Extent, position: int) -> Extent:
-    return replace(
-        extent,
-        offset=extent.offset + sum(extent.block_lengths[:position]),
-        length=extent.block_lengths[position],
-        rows=extent.block_rows[position],
-        block_lengths=extent.block_lengths[position : position + 1],
-        block_rows=extent.block_rows[position : position + 1],
-        block_crc32=extent.block_crc32[position : position + 1],
-    )

@@ -13,11 +13,11 @@ from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.reduce.find_identity_moves import load_identity_moves
 from icefloe.batch.reduce.identity_move_files import IdentityMoves
-from icefloe.batch.reduce.range_extents import load_extents
+from icefloe.batch.reduce.range_extents import BatchExtents
 from icefloe.batch.reduce.range_rows import RangeRows
 from icefloe.batch.rows.shuffled_form import ShuffledForm
-from icefloe.batch.stage.deliver import Delivery, deliver
 from icefloe.batch.stage.range_results import RangeResult, create_range_result, load_range_result
+from icefloe.batch.stage.stage_changes import Delivery, stage_changes
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.identity_moves import combined_hashes
 from icefloe.changes.net import net_changes
@@ -52,15 +52,15 @@ def read_range(folder: BatchFolder, sink: Sink, range_id: int, *, requests: Requ
     if result is not None:
         return result
     started = time.monotonic()
-    extents = load_extents(folder, range_id, epoch)
-    message, sums = deliver(folder, sink, range_id, lambda delivery: range_changes(folder, extents, delivery))
+    extents = BatchExtents(folder, epoch).of(range_id)
+    message, sums = stage_changes(folder, sink, range_id, lambda delivery: range_changes(folder, extents, delivery))
     logger.info("range %d: delivered %d changes", range_id, message.rows)
     result = RangeResult(
         range_id=range_id,
         message=message,
         sums=sums.to_documents(),
-        fetched_bytes=sum(extent.length for extent in extents.extents),
-        fetched_blocks=sum(length > 0 for extent in extents.extents for length in extent.block_lengths),
+        fetched_bytes=extents.size_bytes,
+        fetched_blocks=len(extents.blocks),
         seconds=time.monotonic() - started,
     )
     recorded = create_range_result(folder.store, result)

@@ -1,20 +1,26 @@
 """The map outputs of a batch as a whole: read, checked by their small files, and repaired."""
 
+import os
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Final
 
 from icefloe.batch.context.batch_folder import BatchFolder
-from icefloe.batch.reduce.range_extents import write_extents
-from icefloe.errors import TerminalError
+from icefloe.batch.reduce.range_extents import BatchExtents, ExtentsGoneError
+from icefloe.errors import IcefloeError, TerminalError
 from icefloe.shuffle.blocks import block_schema
-from icefloe.shuffle.committed_output import CommittedOutput, read_committed_outputs
+from icefloe.shuffle.collected_blocks import CollectedBlocks
+from icefloe.shuffle.committed_output import read_committed_outputs
 from icefloe.shuffle.map_output_record import CorruptMapOutputError
 from icefloe.shuffle.reduce_ranges import CoalescePlan
+from icefloe.storage.local_folders import local_folders
 
 __all__ = ["until_readable", "void_damaged"]
 
 _MAX_ROUNDS: Final = 4
 """Number of times that damaged map outputs are made again before the store is blamed."""
+_OUTPUTS_AT_ONCE: Final = 128
+"""Their small files are in memory at the same time: 200 KiB each at 4,096 partitions."""
 
 
 class UnreliableStoreError(TerminalError):
@@ -23,8 +29,8 @@ class UnreliableStoreError(TerminalError):
     url: str
 
 
-def whole_outputs(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) -> list[CommittedOutput]:
-    """The output of every planned map task; damaged ones are voided and made again.
+def collected_blocks(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) -> CollectedBlocks:
+    """The blocks of every planned map task's output, which the caller closes; damaged outputs are made again.
 
     Args:
         folder: folder of the batch.
@@ -33,20 +39,37 @@ def whole_outputs(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) ->
     Raises:
         MissingMapOutputError: a planned map task has no valid output.
         UnreliableStoreError: map outputs that are made again are damaged too.
+        TransientError: local disk is full or broken.
     """
     damaged: list[CorruptMapOutputError] = []
     for _ in range(_MAX_ROUNDS):
-        outputs, damaged = read_committed_outputs(
-            folder.store,
-            folder.map_outputs.records(range(folder.plan.num_map_tasks)),
-            schema=block_schema(folder.shuffled_form.schema),
-            num_partitions=folder.plan.num_partitions,
-        )
-        if not damaged:
-            return outputs
+        blocks = CollectedBlocks(folder.plan.num_partitions, disk=next(iter(local_folders(os.environ)), None))
+        with ExitStack() as unfinished:
+            unfinished.enter_context(blocks)
+            damaged = _collect(folder, blocks)
+            if not damaged:
+                unfinished.pop_all()
+                return blocks
         void_damaged(folder, damaged)
         redo([damage.map_id for damage in damaged])
     raise _unreliable_store(folder) from damaged[0]
+
+
+def _collect(folder: BatchFolder, blocks: CollectedBlocks) -> list[CorruptMapOutputError]:
+    """Adds the blocks of all map outputs; returns the damage of those that are not whole."""
+    records = folder.map_outputs.records(range(folder.plan.num_map_tasks))
+    damaged: list[CorruptMapOutputError] = []
+    for start in range(0, len(records), _OUTPUTS_AT_ONCE):
+        outputs, more = read_committed_outputs(
+            folder.store,
+            records[start : start + _OUTPUTS_AT_ONCE],
+            schema=block_schema(folder.shuffled_form.schema),
+            num_partitions=folder.plan.num_partitions,
+        )
+        damaged += more
+        for output in () if damaged else outputs:
+            blocks.add(output)
+    return damaged
 
 
 def until_readable(
@@ -55,34 +78,55 @@ def until_readable(
     redo: Callable[[Sequence[int]], None],
     read: Callable[[int], Sequence[CorruptMapOutputError]],
     *,
-    outputs: Sequence[CommittedOutput] | None = None,
+    epoch: int | None = None,
 ) -> int:
     """Reads map outputs range by range until none proves damaged; damaged ones are made again in between.
 
     Args:
         folder: folder of the batch.
         plan: its ranges.
-        redo: runs map tasks.
+        redo: runs map tasks: the given ones, and perhaps others without an output.
         read: reads by the extents of an epoch; voids the map outputs that it finds damaged and returns their damage.
-        outputs: map outputs of the batch, if they were just read; None: they are read here.
+        epoch: epoch of the extents, if they were just written; None: it is looked up here.
 
     Returns:
         The epoch of the extents in which all map outputs could be read.
 
     Raises:
         MissingMapOutputError: a planned map task has no valid output.
-        UnreliableStoreError: map outputs that are made again are damaged too.
+        UnreliableStoreError: map outputs or extents that are made again are damaged too.
     """
-    damaged: Sequence[CorruptMapOutputError] = ()
+    trouble: IcefloeError | None = None
     for _ in range(_MAX_ROUNDS):
-        if damaged:
-            redo(sorted({damage.map_id for damage in damaged}))
-            outputs = None
-        epoch = write_extents(folder, plan, whole_outputs(folder, redo) if outputs is None else outputs)
-        damaged = read(epoch)
+        if epoch is None:
+            epoch = _epoch(folder, redo)
+        extents = BatchExtents(folder, epoch)
+        # Whoever finds extents need not read the small files of all map outputs again: a reader checks every block.
+        if isinstance(trouble, ExtentsGoneError) or not extents.are_written:
+            with collected_blocks(folder, redo) as blocks:
+                epoch = blocks.epoch
+                BatchExtents(folder, epoch).write(plan, blocks)
+        try:
+            damaged = read(epoch)
+        except ExtentsGoneError as gone:
+            trouble = gone
+            continue
         if not damaged:
             return epoch
-    raise _unreliable_store(folder) from damaged[0]
+        redo(sorted({damage.map_id for damage in damaged}))
+        trouble, epoch = damaged[0], None
+    raise _unreliable_store(folder) from trouble
+
+
+def _epoch(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) -> int:
+    """The sum of the generations of all map outputs, whichever have to be made again for it."""
+    map_ids = range(folder.plan.num_map_tasks)
+    states = folder.map_outputs.states(map_ids)
+    # An output may have been voided, or its record lost, since it was written.
+    if any(state.record is None for state in states):
+        redo(())
+        return sum(record.generation for record in folder.map_outputs.records(map_ids))
+    return sum(state.generation for state in states)
 
 
 def void_damaged(folder: BatchFolder, damaged: Sequence[CorruptMapOutputError]) -> None:

@@ -6,12 +6,14 @@ Read in this order:
 - `row_set`: some rows of a file, by position
 - `weighted_rows`: rows with the weight they have in each step
 - `file_effects`: a data file's rows and what each step does to them
+- `row_bound`: refuses rows that are too large for a task
 - `row_reader`: reads the rows that effects touch and the filter lets pass
 - `shuffled_form`: rows as shuffle blocks hold them
 """
 
 __all__ = [
     "file_effects",
+    "row_bound",
     "row_reader",
     "row_set",
     "row_shape",

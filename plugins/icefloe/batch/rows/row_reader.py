@@ -1,7 +1,8 @@
 """The rows of data files as a map task reads them: touched rows that pass the filter."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -9,11 +10,17 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from icefloe.batch.rows.file_effects import FileRows
+from icefloe.batch.rows.row_bound import RowBound
 from icefloe.batch.rows.row_set import Positions, listed
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.files.reader import read_data_file, read_matching_rows, read_rows
-from icefloe.iceberg.schemas.row_lineage import ROW_ID, inherited_row_ids
+from icefloe.iceberg.files.reader import BATCH_ROWS, plain_batch, read_data_file, read_matching_rows, read_rows
+from icefloe.iceberg.schemas.row_lineage import (
+    ROW_ID,
+    inherited_row_ids,
+    inherited_sequence_numbers,
+    lineage_schema,
+)
 from icefloe.iceberg.table import FileIO
 
 __all__ = ["ReadRows", "TableRowReader"]
@@ -60,12 +67,14 @@ class TableRowReader:
         shape: shape of the batch's rows.
         io: opens the files.
         table: its name, for errors.
+        bound: refuses rows that are too large; None: rows of any size.
         decoded: counts the decoded bytes.
     """
 
     shape: RowShape
     io: FileIO
     table: str
+    bound: RowBound | None = None
     decoded: DecodedBytes = field(default_factory=DecodedBytes, compare=False)
 
     def read(self, file: FileRows) -> Iterator[ReadRows]:
@@ -78,10 +87,95 @@ class TableRowReader:
                 batch = batch.take(pa.array(passing)) if len(passing) < len(positions) else batch
             yield ReadRows(positions=kept, batch=self._compared(batch, file.data_file, kept), rows_read=rows_read)
 
+    def read_columns(
+        self, data_file: DataFile, names: Sequence[str] | None, *, batch_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """Some of the columns to read, of all rows in order; row ids that a file leaves to be inherited are null.
+
+        Args:
+            data_file: one of the files.
+            names: names of columns, without dots; None: all.
+            batch_rows: the most rows in a batch.
+        """
+        schema = self.shape.read if names is None else self.shape.read.select(names)
+        for _, batch in read_data_file(
+            data_file,
+            schema=schema,
+            io=self.io,
+            table=self.table,
+            batch_rows=batch_rows,
+            dictionary_columns=True,
+            decoded=partial(self._decoded, data_file),
+        ):
+            yield batch
+
+    def identical_columns(self, one: DataFile, other: DataFile) -> frozenset[str]:
+        """Names of columns to read that hold equal values at equal positions of two files, by their bytes.
+
+        None if the files are not alike, or if the columns are too few to help.
+        """
+        # Loaded here, because most tasks have no two files to compare.
+        from icefloe.iceberg.files.identical_columns import identical_columns
+
+        # A name with a dot cannot be selected.
+        if self.shape.has_row_id or any("." in name for name in self.shape.read.arrow.names):
+            return frozenset()
+        return identical_columns(one, other, schema=self.shape.read, io=self.io, table=self.table)
+
+    def read_columns_at(
+        self, data_file: DataFile, names: Sequence[str], positions: Positions
+    ) -> Iterator[pa.RecordBatch]:
+        """Some of the columns to read, of the rows at ascending positions, text decoded."""
+        schema = self.shape.read.select(names)
+        for batch in read_rows(
+            data_file,
+            positions,
+            schema=schema,
+            io=self.io,
+            table=self.table,
+            dictionary_columns=True,
+            decoded=partial(self._decoded, data_file),
+        ):
+            yield plain_batch(batch, schema)
+
+    def read_lineage(self, file: FileRows) -> Iterator[ReadRows]:
+        """The row ids and last updated sequence numbers of the rows that the file's effects touch, in order.
+
+        They are null in files of tables that have no row lineage.
+        """
+        data_file, touched = file.data_file, file.touched
+        for first, batch in read_data_file(
+            data_file,
+            schema=lineage_schema(self.shape.read),
+            io=self.io,
+            table=self.table,
+            decoded=partial(self._decoded, data_file),
+        ):
+            in_batch = np.arange(first, first + batch.num_rows)
+            needed = touched.among(in_batch)
+            row_ids, numbers = batch.columns
+            lineage = pa.RecordBatch.from_arrays(
+                [
+                    inherited_row_ids(row_ids, data_file.first_row_id, in_batch),
+                    inherited_sequence_numbers(numbers, data_file.first_row_id, data_file.sequence_number),
+                ],
+                names=batch.schema.names,
+            )
+            kept = lineage if len(needed) == len(in_batch) else lineage.take(pa.array(needed))
+            yield ReadRows(positions=in_batch[needed], batch=kept, rows_read=len(needed))
+
     def read_rows(self, data_file: DataFile, positions: Positions) -> Iterator[pa.RecordBatch]:
         """The rows at ascending positions: compared rows, text decoded."""
         for found_at, batch in self._at(data_file, positions):
             yield self.plain(self._compared(batch, data_file, found_at))
+
+    def joined(self, data_file: DataFile, *parts: pa.RecordBatch) -> pa.RecordBatch:
+        """Compared rows of a file from batches that hold some columns to read each, of the same rows, text decoded."""
+        columns = {name: column for part in parts for name, column in zip(part.schema.names, part.columns, strict=True)}
+        schema = self.shape.read.arrow
+        batch = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+        self._check(data_file, batch)
+        return self.plain(self.shape.compared(batch))
 
     def plain(self, compared: pa.RecordBatch) -> pa.RecordBatch:
         """The same compared rows with text decoded."""
@@ -119,7 +213,7 @@ class TableRowReader:
                 schema=schema,
                 io=self.io,
                 table=self.table,
-                decoded=self.decoded.add,
+                decoded=partial(self._decoded, data_file),
             )
             return
         for first, batch in read_data_file(
@@ -128,17 +222,30 @@ class TableRowReader:
             io=self.io,
             table=self.table,
             dictionary_columns=True,
-            decoded=self.decoded.add,
+            decoded=partial(self._decoded, data_file),
         ):
             yield first, batch.num_rows, batch
 
     def _at(self, data_file: DataFile, positions: Positions | BitMap64) -> Iterator[tuple[Positions, pa.RecordBatch]]:
         start = 0
         for batch in read_rows(
-            data_file, positions, schema=self.shape.read, io=self.io, table=self.table, decoded=self.decoded.add
+            data_file,
+            positions,
+            schema=self.shape.read,
+            io=self.io,
+            table=self.table,
+            decoded=partial(self._decoded, data_file),
         ):
             yield listed(positions[start : start + batch.num_rows]), batch
             start += batch.num_rows
+
+    def _decoded(self, data_file: DataFile, batch: pa.RecordBatch) -> None:
+        self.decoded.add(batch)
+        self._check(data_file, batch)
+
+    def _check(self, data_file: DataFile, batch: pa.RecordBatch) -> None:
+        if self.bound is not None:
+            self.bound.check(batch, place=f"data file {data_file.path} of table {self.table}")
 
     def _compared(self, batch: pa.RecordBatch, data_file: DataFile, positions: Positions) -> pa.RecordBatch:
         if self.shape.has_row_id:

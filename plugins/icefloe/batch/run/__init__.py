@@ -1,5 +1,7 @@
 """Phases with many tasks, handed to an engine until nothing is left to do.
 
+The tasks themselves are in `map`, `reduce` and `deliver`: plain functions of a number.
+
 Read in this order:
 
 - `phases`: the tasks of a phase that are left

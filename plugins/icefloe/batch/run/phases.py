@@ -1,12 +1,12 @@
 """The phases with many tasks: the tasks that are left are handed to an engine until all are done."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
 
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.context.references import BatchReference, TaskReference
+from icefloe.batch.deliver.deliver_batch import Engine, deliver_batch
 from icefloe.batch.phase_record import PhaseTally, TrackedApplication, recorded_phase
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
 from icefloe.batch.reduce.repair import until_readable, void_damaged
@@ -21,16 +21,6 @@ from icefloe.shuffle.reduce_ranges import CoalescePlan
 __all__ = ["run_phase"]
 
 logger = logging.getLogger(__name__)
-
-_Result = TypeVar("_Result")
-
-
-class Engine(Protocol):
-    """Hands numbers to a function in as many processes or threads as it has."""
-
-    def map(self, function: Callable[[int], _Result], numbers: Sequence[int]) -> list[_Result]:
-        """The results, in the order of ``numbers``; begins with the first."""
-        ...
 
 
 def run_phase(
@@ -55,6 +45,9 @@ def run_phase(
         UnreliableStoreError: map outputs are found damaged again and again.
         IcefloeError: error of a task that failed. The outputs of the other tasks stay, and the rerun finds them.
     """
+    if phase is Phase.DELIVER:
+        deliver_batch(reference, engine, application=application)
+        return
     running = reference.open()
     files = RenewedFiles(running, reference, environ)
     while files.are_due:
@@ -94,8 +87,6 @@ class _Tasks:
     def read_ranges(self) -> None:
         """Reads all ranges; a damaged map output is made again, and the ranges that need it are read again."""
         plan = load_coalesce_plan(self.folder)
-        # An output may have been voided, or its record lost, since shuffle_write ended.
-        self._write_again(())
         until_readable(self.folder, plan, self._write_again, lambda epoch: self._read_missing(plan, epoch))
 
     def _write_again(self, voided_map_ids: Sequence[int]) -> None:

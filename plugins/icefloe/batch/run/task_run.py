@@ -7,6 +7,7 @@ from icefloe.batch.context.references import TaskReference
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.map.write_part import write_part
 from icefloe.batch.reduce.read_range import read_range
+from icefloe.batch.rows.row_bound import out_of_memory
 from icefloe.errors import IcefloeError
 from icefloe.flow import Phase
 from icefloe.storage.requests import RequestTotals
@@ -55,4 +56,7 @@ class TaskRun:
                 requests = running.requests.taken()
         except IcefloeError as error:
             return Outcome(error=error, requests=requests)
+        except MemoryError as cause:
+            task, memory_bytes = f"task {number} of {self.phase}", self.reference.batch.settings.memory_bytes
+            return Outcome(error=out_of_memory(cause, task=task, memory_bytes=memory_bytes), requests=requests)
         return Outcome(is_adopted=is_adopted, requests=requests)

@@ -4,8 +4,8 @@ Read in this order:
 
 - `pipeline_status`: the document
 - `table_facts`: the head of a branch and the lag of the cursor behind it
-- `held_history`: the snapshots that a pipeline pins
+- `pin_facts`: the snapshots that a pipeline pins
 - `publish_status`: writes the document after a plan, a commit or a failure
 """
 
-__all__ = ["held_history", "pipeline_status", "publish_status", "table_facts"]
+__all__ = ["pin_facts", "pipeline_status", "publish_status", "table_facts"]

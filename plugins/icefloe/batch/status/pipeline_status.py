@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import ConfigDict
 
 from icefloe.batch.commit.report import BatchReport
+from icefloe.batch.stage.delivery_records import BatchDelivery
 from icefloe.documents import LEFT_OUT_IF_NONE, STRICT, SnapshotId
 from icefloe.flow import FlowTask
 from icefloe.iceberg.load_part import LoadPart
@@ -90,6 +91,7 @@ class RecentBatch:
         rows: changes delivered.
         bytes: bytes of the files read.
         seconds: from its plan to its commit, waiting between tasks and retries included; None if it is not known.
+        dead_letters: documents that the sink refused for good; None if there are none.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -100,6 +102,7 @@ class RecentBatch:
     rows: int
     bytes: int
     seconds: float | None
+    dead_letters: Annotated[int | None, LEFT_OUT_IF_NONE] = None
 
     @classmethod
     def of(cls, report: BatchReport) -> "RecentBatch":
@@ -111,6 +114,7 @@ class RecentBatch:
             rows=sum(report.counts.values()),
             bytes=report.bytes_read,
             seconds=report.seconds,
+            dead_letters=None if report.delivery is None else report.delivery.dead_letters or None,
         )
 
 
@@ -134,6 +138,7 @@ class PipelineStatus:
         next_expiry: expiry of the cursor's snapshot; None if nothing removes it as the table is now.
         pins: snapshots that are kept from expiring; None if the pipeline pins none.
         recent: the last batches, oldest first.
+        last_delivery: delivery of the last batch to the pipeline's sink; None if its files are the sink.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -163,6 +168,7 @@ class PipelineStatus:
     next_expiry: Expiry | None = None
     pins: Annotated[Pins | None, LEFT_OUT_IF_NONE] = None
     recent: tuple[RecentBatch, ...] = ()
+    last_delivery: Annotated[BatchDelivery | None, LEFT_OUT_IF_NONE] = None
 
     def with_trouble(self, trouble: Trouble) -> "PipelineStatus":
         """The same status with a task that failed."""

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.status.held_history import pins_of
+from icefloe.batch.stage.delivery_records import BatchDelivery
+from icefloe.batch.status.pin_facts import pins_of
 from icefloe.batch.status.pipeline_status import PipelineStatus, RecentBatch, Trouble, with_batch
 from icefloe.batch.status.table_facts import TableFacts
 from icefloe.checkpoint.cursor import Cursor
@@ -143,7 +144,14 @@ def status_of(
         next_expiry=facts.next_expiry,
         pins=pins_of(session, view),
         recent=with_batch(() if before is None else before.recent, None if report is None else RecentBatch.of(report)),
+        last_delivery=_last_delivery(before, report),
     )
+
+
+def _last_delivery(before: PipelineStatus | None, report: BatchReport | None) -> BatchDelivery | None:
+    if report is not None and report.delivery is not None:
+        return report.delivery
+    return None if before is None else before.last_delivery
 
 
 def _committed_at(checkpoint: Checkpoint, cursor: Cursor | None) -> str | None:

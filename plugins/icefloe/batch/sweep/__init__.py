@@ -10,7 +10,9 @@ Read in this order:
 - `found_checkpoint`: from the files of a checkpoint to the checkpoint
 - `progress`: whether a batch has ended, is open, or was never opened
 - `shuffle_folders`: the leftovers in the folder of one checkpoint
-- `sink_files`: the files at a sink that no manifest names
+- `forgotten_files`: the files of a checkpoint that is gone
+- `places_of_changes`: the sinks of files, and the folders where batches are staged on the way to other sinks
+- `sink_files`: the files there that no manifest names
 - `trials`: what was left of trying whether a place can be written
 - `leftover`: some files that are to be deleted, and their deletion
 """

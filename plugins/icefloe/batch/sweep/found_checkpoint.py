@@ -34,12 +34,16 @@ class FoundCheckpoint:
         url: of the checkpoint.
         backfill_id: the backfill that it is of; None for the pipeline itself.
         is_named: false if nothing but the name of the pipeline leads to it.
+        pipeline: name of the pipeline.
+        changes_url: URL of the folder where its batches are staged, ``${ENV}`` unexpanded; None: the usual place.
     """
 
     url: str
     checkpoint: Checkpoint
     backfill_id: str | None = None
     is_named: bool = True
+    pipeline: str
+    changes_url: str | None = None
 
 
 def find_checkpoint(
@@ -59,9 +63,19 @@ def find_checkpoint(
     if marker is not None:
         url = _expanded(marker, join_url(shuffle.url, folder.key), environ)
         found = Checkpoint(open_place(url))
-        candidates = iter([FoundCheckpoint(url=url, checkpoint=found, backfill_id=marker.backfill_id)])
+        candidates = iter(
+            [
+                FoundCheckpoint(
+                    url=url,
+                    checkpoint=found,
+                    backfill_id=marker.backfill_id,
+                    pipeline=folder.pipeline,
+                    changes_url=marker.changes_url,
+                )
+            ]
+        )
     else:
-        url, candidates = usual_url, _usual(usual_url, open_place)
+        url, candidates = usual_url, _usual(usual_url, folder.pipeline, open_place)
     for candidate in candidates:
         if _id_of(candidate.checkpoint) == folder.checkpoint_id:
             return candidate
@@ -97,7 +111,11 @@ def checkpoint_of_format_1(
             url=batch_url,
         )
     return FoundCheckpoint(
-        url=url, checkpoint=checkpoint, backfill_id=folder.backfill_id, is_named=named_url is not None
+        url=url,
+        checkpoint=checkpoint,
+        backfill_id=folder.backfill_id,
+        is_named=named_url is not None,
+        pipeline=folder.pipeline,
     )
 
 
@@ -112,14 +130,14 @@ def _expanded(marker: FolderMarker, folder_url: str, environ: Mapping[str, str])
     return url
 
 
-def _usual(url: str, open_place: OpenPlace) -> Iterator[FoundCheckpoint]:
+def _usual(url: str, pipeline: str, open_place: OpenPlace) -> Iterator[FoundCheckpoint]:
     """The checkpoint of a pipeline and those of its backfills."""
     store = open_place(url)
     checkpoint = Checkpoint(store)
-    yield FoundCheckpoint(url=url, checkpoint=checkpoint)
+    yield FoundCheckpoint(url=url, checkpoint=checkpoint, pipeline=pipeline)
     for backfill_id in sorted({each.key.split("/")[1] for each in store.list("backfills")}):
         found = checkpoint.backfill(backfill_id)
-        yield FoundCheckpoint(url=found.url, checkpoint=found, backfill_id=backfill_id)
+        yield FoundCheckpoint(url=found.url, checkpoint=found, backfill_id=backfill_id, pipeline=pipeline)
 
 
 def _id_of(checkpoint: Checkpoint) -> str | None:

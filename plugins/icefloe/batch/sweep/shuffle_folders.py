@@ -99,21 +99,6 @@ class ShuffleFolders:
             # Files of another checkpoint with the same name, or of an earlier life of this one.
             yield from self._old(folder, batch, counted, number, folder.backfill_id, None)
 
-    def forgotten(self, folder: Folder, names: Mapping[str, Counted]) -> Iterator[Leftover]:
-        """A folder whose checkpoint is gone, if nothing in it was written since the cutoff."""
-        if all(counted.old_objects == counted.objects for counted in names.values()):
-            yield Leftover(
-                store=self.shuffle,
-                pipeline=folder.pipeline,
-                reason=Reason.FORGOTTEN,
-                objects=sum(counted.objects for counted in names.values()),
-                size_bytes=sum(counted.size_bytes for counted in names.values()),
-                folder=folder.key,
-                is_due=self._is_old,
-                # Without its marker the rest would be told of as files of an earlier release.
-                last=f"{folder.key}/{MARKER}",
-            )
-
     def _all(
         self, folder: Folder, name: str, counted: Counted, reason: Reason, number: int | None, backfill_id: str | None
     ) -> Leftover:
@@ -125,7 +110,7 @@ class ShuffleFolders:
             reason=reason,
             objects=counted.objects,
             size_bytes=counted.size_bytes,
-            is_due=self._is_old if reason is Reason.FORGOTTEN else lambda _: True,
+            is_due=self.is_old if reason is Reason.FORGOTTEN else lambda _: True,
             **_place(folder, name, counted),
         )
 
@@ -149,12 +134,13 @@ class ShuffleFolders:
             reason=Reason.OLD,
             objects=counted.old_objects,
             size_bytes=counted.old_bytes,
-            is_due=self._is_old,
+            is_due=self.is_old,
             is_open=None if progress is None or number is None else partial(progress.is_open_now, number),
             **_place(folder, name, counted),
         )
 
-    def _is_old(self, stored: StoredObject) -> bool:
+    def is_old(self, stored: StoredObject) -> bool:
+        """True if a file was written before the cutoff."""
         return stored.modified < self.cutoff
 
 

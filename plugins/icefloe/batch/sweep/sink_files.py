@@ -17,7 +17,7 @@ from icefloe.sinks.manifest import MANIFEST
 from icefloe.storage.clock import CLOCK_FOLDER
 from icefloe.storage.parallel import map_parallel
 from icefloe.storage.probe import PROBE
-from icefloe.storage.store import Store, StoredObject
+from icefloe.storage.store import KeyMissingError, Store, StoredObject
 
 _KEY: Final = re.compile(
     rf"(_backfills/(?P<backfill_id>[^/]+)/)?(batch=(?P<batch>[0-9]+)/.+|{PROBE}[^/]*|{re.escape(CLOCK_FOLDER)}/.+)",
@@ -34,12 +34,14 @@ class SinkFiles:
         checkpoint: of the pipeline. Its backfills have theirs below it.
         pipeline: its name.
         cutoff: a time of the clock of this store; files that were written before it are old.
+        is_passed: true if batches are staged there on the way to a sink: a cleanup may be killed while it deletes one.
     """
 
     store: Store
     checkpoint: Checkpoint
     pipeline: str
     cutoff: datetime
+    is_passed: bool = False
 
     def leftovers(self) -> tuple[list[Leftover], list[str]]:
         """The files that may go, and a note for each place that is left alone.
@@ -82,12 +84,21 @@ class SinkFiles:
         state = progress.state(number)
         has_manifest = any(each.key.endswith(f"/{MANIFEST}") for each in files)
         if state is BatchState.ENDED and has_manifest:
-            named = {MANIFEST, *sink.manifest(number).names}
+            try:
+                named = {MANIFEST, *sink.manifest(number).names}
+            except KeyMissingError:
+                if not self.is_passed:
+                    raise
+                # A cleanup deletes the batch at this moment.
+                return None, None
             strays = [each for each in files if each.key.rpartition("/")[2] not in named]
             return (self._leftover(strays, Reason.UNNAMED, backfill_id, number) if strays else None), None
+        old = [each for each in files if each.modified < self.cutoff]
+        if state is BatchState.ENDED and self.is_passed:
+            # A cleanup deletes the manifest first. A late task may write next to nothing, too.
+            return (self._leftover(old, Reason.UNNAMED, backfill_id, number) if old else None), None
         if state is BatchState.ENDED:
             return None, f"batch {number} at {self.store.url} has ended, but has no manifest: its files are left alone"
-        old = [each for each in files if each.modified < self.cutoff]
         if state is BatchState.OPEN or has_manifest or not old:
             return None, None
         is_open = partial(progress.is_open_now, number)

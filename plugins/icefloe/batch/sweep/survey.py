@@ -7,17 +7,15 @@ from datetime import timedelta
 from functools import partial
 
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.sweep.found_checkpoint import CheckpointGoneError, FoundCheckpoint, OpenPlace
+from icefloe.batch.sweep.forgotten_files import ForgottenFiles
+from icefloe.batch.sweep.found_checkpoint import CheckpointGoneError, FoundCheckpoint
 from icefloe.batch.sweep.leftover import Leftover, Reason
+from icefloe.batch.sweep.places_of_changes import PlacesOfChanges, pipeline_url
 from icefloe.batch.sweep.shuffle_folders import ShuffleFolders
 from icefloe.batch.sweep.shuffle_listing import ShuffleListing, list_shuffle
 from icefloe.batch.sweep.sink_files import SinkFiles
 from icefloe.batch.sweep.trials import old_trials
-from icefloe.checkpoint.log import Checkpoint
-from icefloe.checkpoint.record_keys import backfill_prefix
 from icefloe.errors import IcefloeError
-from icefloe.iceberg.history.pins import PinNames
-from icefloe.pipeline.environment import expand, has_reference
 from icefloe.pipeline.url import url_below
 from icefloe.storage.clock import store_time
 from icefloe.storage.location import StoreOpener, open_store
@@ -63,7 +61,7 @@ def survey_storage(
     environ: Mapping[str, str],
     open_store: StoreOpener = open_store,
 ) -> Survey:
-    """Looks for files below ``shuffle/`` of a storage, and at the sinks of its pipelines, that nobody needs.
+    """Looks for files that nobody needs: below ``shuffle/`` and ``staged/`` of a storage, and at its pipelines' sinks.
 
     Nothing is deleted. An object is written for a moment, because only its time tells the time of the store.
 
@@ -100,17 +98,20 @@ def survey_storage(
     listing = list_shuffle(shuffle, cutoff)
     look.take_folders(folders, listing)
     # Sinks come first: once the shuffle folder of a backfill is gone, nothing leads to its checkpoint any more.
-    sinks = _sink_files(
-        look.checkpoints,
-        look,
-        age,
-        open_place,
-        partial(open_store, options=credentials.sink_options),
-        environ,
+    sinks = PlacesOfChanges(
+        storage_url=storage_url,
+        age=age,
+        open_place=open_place,
+        open_sink_place=partial(open_store, options=credentials.sink_options),
+        environ=environ,
+        notes=look.notes,
     )
+    for checkpoint in look.checkpoints.values():
+        with look.problems.noted():
+            sinks.look(checkpoint)
     at_sinks = [leftover for sink in sinks for leftover in look.take_sink(sink)]
     look.take_trials(open_place(storage_url), age)
-    for url in sorted({_pipeline_url(found) for found in look.checkpoints.values()}):
+    for url in sorted({pipeline_url(found) for found in look.checkpoints.values()}):
         look.take_trials(open_place(url), age, folders=("backfills",))
     if listing.foreign_objects:
         look.notes.append(f"{listing.foreign_objects:,} files below {shuffle.url} are not icefloe's: left alone")
@@ -159,12 +160,9 @@ class _Look:
                 except CheckpointGoneError:
                     if not folders.takes_forgotten:
                         raise
-                    self.leftovers.extend(folders.forgotten(folder, names))
-                    branch = PinNames.of(folder.pipeline, folder.checkpoint_id).branch
-                    self.notes.append(
-                        f"if pipeline {folder.pipeline} had pin: true, its table keeps snapshots by branch {branch} "
-                        f"and tags {branch}_...: drop them"
-                    )
+                    forgotten = ForgottenFiles(folders=folders, folder=folder, names=names)
+                    self.leftovers.extend(forgotten.leftovers())
+                    self.notes.extend(forgotten.notes())
                     continue
                 self.checkpoints[found.url] = found
                 self.leftovers.extend(folders.leftovers(folder, found, names))
@@ -181,42 +179,6 @@ class _Look:
             found, notes = sink.leftovers()
             self.notes.extend(notes)
         return found
-
-
-def _sink_files(
-    checkpoints: Mapping[str, FoundCheckpoint],
-    look: _Look,
-    age: timedelta,
-    open_place: OpenPlace,
-    open_sink_place: OpenPlace,
-    environ: Mapping[str, str],
-) -> list[SinkFiles]:
-    """The sink of each pipeline of these checkpoints, once, although backfills of it have checkpoints too."""
-    sinks: dict[tuple[str, str], SinkFiles] = {}
-    for found in checkpoints.values():
-        with look.problems.noted():
-            record = found.checkpoint.look().pipeline
-            if record is None or record.result_configuration.get("sink.type") != "files":
-                continue
-            path = expand(str(record.result_configuration["sink.path"]), environ)
-            if has_reference(path):
-                look.notes.append(f"the sink {path} of pipeline {record.name} uses a variable that is not set here")
-                continue
-            url = _pipeline_url(found)
-            store = open_sink_place(path)
-            if (path, url) not in sinks and next(iter(store.list("")), None) is not None:
-                sinks[path, url] = SinkFiles(
-                    store=store,
-                    checkpoint=Checkpoint(open_place(url)),
-                    pipeline=record.name,
-                    cutoff=store_time(store) - age,
-                )
-    return list(sinks.values())
-
-
-def _pipeline_url(found: FoundCheckpoint) -> str:
-    """URL of the checkpoint of the pipeline; a backfill has its own below that."""
-    return found.url if found.backfill_id is None else found.url.removesuffix(f"/{backfill_prefix(found.backfill_id)}")
 
 
 def _trials(shuffle: Store, trials: Iterable[StoredObject]) -> Iterator[Leftover]:

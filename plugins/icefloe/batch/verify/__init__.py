@@ -8,6 +8,9 @@ Read in this order:
 - `table_state`: the rows of the table at a snapshot
 - `batch_promises`: what each batch promised, read from the checkpoint
 - `continuity`: whether committed batches follow one another
+- `verify_delivery`: a sink that batches are delivered to, compared with the table
+- `held_rows`: the rows that such a sink holds, and those that it should hold
+- `delivery_findings`: the findings of that comparison, in sentences
 """
 
-__all__ = ["replay_batches"]
+__all__ = ["replay_batches", "table_state", "verify_delivery"]

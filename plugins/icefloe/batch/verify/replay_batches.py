@@ -10,10 +10,10 @@ from icefloe.batch.verify.schema_run_replay import SchemaRunReplay, VerifyReport
 from icefloe.batch.verify.schema_runs import schema_runs, since_last_start
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.errors import NotBuiltError, TerminalError
-from icefloe.pipeline.lines import with_lines
+from icefloe.pipeline.error_lines import with_lines
 from icefloe.sinks.files import FilesSink
 
-__all__ = ["verify_batches"]
+__all__ = ["committed_batches", "verify_batches"]
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ def verify_batches(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_
     recorded = session.checkpoint.look().pipeline
     if recorded is not None:
         refuse_other_meaning(session, recorded)
-    committed = _committed(session)
+    committed = committed_batches(session)
     batches = since_last_start(committed)
     with with_lines(session.pipeline):
         replays = [SchemaRunReplay(session, sink, schema_run) for schema_run in schema_runs(session.table, batches)]
@@ -57,7 +57,12 @@ def verify_batches(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_
     )
 
 
-def _committed(session: PipelineSession) -> list[CommitRecord]:
+def committed_batches(session: PipelineSession) -> list[CommitRecord]:
+    """The commit records of all batches, by number.
+
+    Raises:
+        TerminalError: a record is gone.
+    """
     checkpoint = session.checkpoint
     cursor = checkpoint.cursor()
     numbers = range(0 if cursor is None else cursor.batch_number + 1)

@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Final, Self
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from icefloe.audit.replay import Replay
 from icefloe.batch.context.session import PipelineSession
@@ -19,6 +21,8 @@ from icefloe.iceberg.load_part import LoadPart
 from icefloe.iceberg.scan.scan_tasks import ScanPlan, plan_scan_tasks
 from icefloe.iceberg.schemas.equality_schema import equality_schemas
 from icefloe.iceberg.step import Step
+
+__all__ = ["TableState"]
 
 _READ_AT_ONCE_BYTES: Final = 256 << 20
 """Delete files are read once for about so many bytes of data files."""
@@ -55,13 +59,25 @@ class TableState:
 
     def add_to(self, replay: Replay, *, sign: int) -> None:
         """Adds every row to a replay, or takes it away if ``sign`` is -1."""
-        reader = TableRowReader(shape=self.shape, io=self.session.table.io, table=self.session.pipeline.table)
+        for batch, touched, weight in self._weighted_rows(self._reader()):
+            hashes = row_hashes_of_batch(batch).take(touched)
+            replay.add(hashes, np.full(len(touched), sign * weight, np.int64))
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """Every row, once: compared rows with text decoded."""
+        reader = self._reader()
+        for batch, touched, _ in self._weighted_rows(reader):
+            yield reader.plain(batch if len(touched) == batch.num_rows else batch.take(pa.array(touched)))
+
+    def _reader(self) -> TableRowReader:
+        return TableRowReader(shape=self.shape, io=self.session.table.io, table=self.session.pipeline.table)
+
+    def _weighted_rows(self, reader: TableRowReader) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64], int]]:
+        """Read rows, the places of those that are in the state, and their weight."""
         for file in self._file_rows():
             for rows in reader.read(file):
                 for effect in file.effects:
-                    touched = effect.rows.among(rows.positions)
-                    hashes = row_hashes_of_batch(rows.batch).take(touched)
-                    replay.add(hashes, np.full(len(touched), sign * effect.weight, np.int64))
+                    yield rows.batch, effect.rows.among(rows.positions), effect.weight
 
     def _file_rows(self) -> Iterator[FileRows]:
         table, name = self.session.table, self.session.pipeline.table

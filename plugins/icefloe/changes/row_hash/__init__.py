@@ -10,4 +10,4 @@ Read in this order:
 - `mixing`: the mixing functions
 """
 
-__all__ = ["mixing", "row_hashes"]
+__all__ = ["canonical", "mixing", "row_hashes"]

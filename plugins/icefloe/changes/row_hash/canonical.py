@@ -10,6 +10,8 @@ from numpy.typing import DTypeLike, NDArray
 from icefloe.changes.row_hash.mixing import Words
 from icefloe.errors import TerminalError
 
+__all__ = ["fixed_width_words", "is_fixed_width"]
+
 _NAN: Final = np.uint64(0x7FF8_0000_0000_0000)
 _DAY_MS: Final = 86_400_000
 _MICROSECONDS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 1}

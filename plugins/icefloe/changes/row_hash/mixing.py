@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["GAMMA"]
+__all__ = ["GAMMA", "K1"]
 
 _MASK: Final = 2**64 - 1
 GAMMA: Final = 0x9E3779B97F4A7C15

@@ -102,7 +102,9 @@ def refuse_unshared_storage(pipeline: Pipeline, master: SparkMaster) -> None:
     Raises:
         TerminalError: it keeps files on a disk that the master's workers do not share.
     """
-    urls = {"storage": pipeline.storage, "checkpoint": pipeline.checkpoint_url, "sink.path": pipeline.sink.path}
+    urls = {"storage": pipeline.storage, "checkpoint": pipeline.checkpoint_url}
+    # A sink that batches are delivered to has no path.
+    urls["changelog.path" if pipeline.delivers else "sink.path"] = pipeline.changes_folder.path
     refuse_local_storage(urls, master, storage_is_shared=pipeline.storage_is_shared)
 
 

@@ -1,7 +1,7 @@
 """The Spark engine: one Spark task per number; the function travels with its secrets inside the closure."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from icefloe.errors import TransientError
 from icefloe.outgoing import outgoing_errors
@@ -12,6 +12,14 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 _Result = TypeVar("_Result")
+_KILLED: Final = (
+    "Python worker exited unexpectedly",
+    "code 137",
+    "status: 137",
+    "exceeding memory limits",
+    "OOMKilled",
+)
+"""What Spark, Kubernetes and YARN say of a process that was killed."""
 
 
 class SparkEngine:
@@ -50,7 +58,18 @@ class SparkEngine:
             # A partition per number: Spark repeats whole partitions, and no number that is done should be done again.
             return self._spark.parallelize(numbers, len(numbers)).mapPartitions(apply).collect()
         except Py4JJavaError as cause:
-            raise TransientError(f"Spark gave up on {len(numbers)} tasks: {_last_words(cause)}") from cause
+            said = _last_words(cause)
+            raise TransientError(f"Spark gave up on {len(numbers)} tasks: {said}{_about_memory(said)}") from cause
+
+
+def _about_memory(said: str) -> str:
+    """The way out for a worker that was killed, which cannot say why: most often by the kernel or the cluster (137)."""
+    if not any(sign in said for sign in _KILLED):
+        return ""
+    return (
+        "; a worker that ends without a word was most often killed because memory ran out (exit code 137): raise "
+        "spark.executor.memoryOverhead to cores x (shuffle.memory_bytes + 512 MiB), or lower shuffle.memory_bytes"
+    )
 
 
 def _last_words(error: "Py4JJavaError") -> str:

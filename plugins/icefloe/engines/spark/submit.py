@@ -26,6 +26,7 @@ from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.flow import Phase
 from icefloe.pipeline.model import Pipeline
 from icefloe.redaction.hidden import redacted_foreign
+from icefloe.storage.local_folders import task_folder
 
 __all__ = ["SparkSubmit"]
 
@@ -108,12 +109,12 @@ class SparkSubmit:
             TerminalError: the job's own error, if retrying cannot help; or there is no spark-submit.
             TransientError: the job's own error; or it died without leaving one.
         """
-        with tempfile.TemporaryDirectory(prefix="icefloe-submit-") as folder:
+        with task_folder("submit") as folder:
             application = SparkApplication.of(
                 self.pipeline,
                 phase,
                 master=self.master,
-                folder=Path(folder),
+                folder=folder,
                 environ=self.environ,
                 credentials=reference.to_environment(),
             )

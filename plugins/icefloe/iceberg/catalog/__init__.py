@@ -16,7 +16,7 @@ Read in this order:
 - `file_places`: where a table's files may lie
 - `confined_io`: a FileIO that opens nothing elsewhere
 - `table_refs`: the only commits to a table, of branches and tags
-- `metadata_errors`: errors of metadata files
+- `metadata_errors`: errors of loading a table, and of its metadata files
 - `refused_certificate`: certificates of servers that a client refused
 - `encryption`: encrypted tables, refused
 - `unknown_types`: types that PyIceberg does not know, refused

@@ -10,20 +10,18 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
-import pydantic
 from pyiceberg.catalog import AVAILABLE_CATALOGS, PY_CATALOG_IMPL, TYPE, URI, Catalog, CatalogType, infer_catalog_type
-from pyiceberg.exceptions import NoSuchIdentifierError, NoSuchNamespaceError, NoSuchTableError, ValidationError
+from pyiceberg.exceptions import NoSuchIdentifierError, NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
 
-from icefloe.errors import NotBuiltError, TerminalError, TransientError, one_line
+from icefloe.errors import TerminalError, TransientError
 from icefloe.iceberg.catalog.catalog_errors import catalog_errors
 from icefloe.iceberg.catalog.catalog_properties import usable_properties
 from icefloe.iceberg.catalog.confined_io import allowed_locations_of, confine
 from icefloe.iceberg.catalog.encryption import refuse_encrypted
+from icefloe.iceberg.catalog.metadata_errors import loading_metadata
 from icefloe.iceberg.catalog.private_catalog import own_file_io, withhold_table_properties
 from icefloe.iceberg.catalog.pyiceberg_configuration import read_configuration
-from icefloe.iceberg.catalog.refused_certificate import refuse_untrusted
-from icefloe.iceberg.catalog.unknown_types import unknown_column_type
 from icefloe.iceberg.table import table_name
 from icefloe.patience import Patience
 from icefloe.redaction.hidden import hide, hide_environment
@@ -198,33 +196,8 @@ def _refuse_missing_sqlite_file(name: str, uri: str) -> None:
 
 
 def _load(catalog: Catalog, table: str) -> Table:
-    try:
+    with loading_metadata(catalog.name, table):
         return catalog.load_table(table)
-    except FileNotFoundError as cause:
-        raise TerminalError(
-            f"catalog {catalog.name!r} names a missing metadata file of table {table}: {one_line(cause)}",
-            catalog=catalog.name, table=table,
-        ) from cause  # fmt: skip
-    except OSError as cause:
-        # Clients of catalogs raise their own types; code that reads files raises the plain one.
-        if type(cause) is not OSError:
-            raise
-        refuse_untrusted(cause, f"the metadata file of table {table} of catalog {catalog.name!r}", table=table)
-        raise TransientError(
-            f"catalog {catalog.name!r} names a metadata file of table {table} whose storage does not answer: "
-            f"{one_line(cause)}",
-            catalog=catalog.name, table=table,
-        ) from cause  # fmt: skip
-    except (ValidationError, pydantic.ValidationError) as cause:
-        unknown = unknown_column_type(cause)
-        if unknown is None:
-            raise
-        raise NotBuiltError(
-            f"table {table} of catalog {catalog.name!r} cannot be loaded: column {unknown.column_index + 1} of its "
-            f"schema has the type {unknown.type} or contains it, which this release cannot read: drop the column and "
-            "expire the snapshots that had it, or use a release that knows the type",
-            catalog=catalog.name, table=table, type=unknown.type, column_number=unknown.column_index + 1,
-        ) from cause  # fmt: skip
 
 
 def _hint(catalog: Catalog, table: str, patience: Patience) -> str:

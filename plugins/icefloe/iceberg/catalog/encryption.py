@@ -1,23 +1,15 @@
-"""Encrypted tables and files, which this release cannot read."""
+"""Encrypted tables and manifests, which this release cannot read."""
 
 from typing import Final
 
 from pyiceberg.table.metadata import TableMetadata
 
-from icefloe.errors import NotBuiltError
+from icefloe.iceberg.unreadable import EncryptedError
 
-__all__ = ["EncryptedRowsError", "encrypted_file", "is_encrypted_stream", "refuse_encrypted"]
+__all__ = ["is_encrypted_stream", "refuse_encrypted"]
 
 _KEY_ID: Final = "encryption.key-id"
 _STREAM_MAGIC: Final = b"AGS1"
-
-
-class EncryptedError(NotBuiltError):
-    """A table, or one of its files, is encrypted."""
-
-
-class EncryptedRowsError(Exception):
-    """The rows of a file are encrypted; the caller, which knows the file, adds its name."""
 
 
 def refuse_encrypted(metadata: TableMetadata, *, table: str) -> None:
@@ -34,15 +26,6 @@ def refuse_encrypted(metadata: TableMetadata, *, table: str) -> None:
             "a table without encryption, or wait for a release that decrypts",
             table=table,
         )
-
-
-def encrypted_file(path: str, *, noun: str = "file") -> EncryptedError:
-    """The error of an encrypted file of a table."""
-    return EncryptedError(
-        f"{noun} {path} is encrypted, which this release cannot read: copy its table into one without encryption, or "
-        "wait for a release that decrypts",
-        path=path,
-    )
 
 
 def is_encrypted_stream(content: bytes) -> bool:

@@ -9,8 +9,7 @@ import pyarrow as pa
 from pyiceberg.io import FileIO, InputFile, load_file_io
 
 from icefloe.errors import TerminalError, TransientError, one_line
-from icefloe.iceberg.catalog.encryption import EncryptedRowsError, encrypted_file
-from icefloe.iceberg.unreadable import UndecodableError
+from icefloe.iceberg.unreadable import EncryptedRowsError, UndecodableError, encrypted_file
 from icefloe.redaction.hidden import hide
 
 __all__ = [

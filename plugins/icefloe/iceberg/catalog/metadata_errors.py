@@ -1,13 +1,15 @@
-"""Errors of reading a table's metadata files, told apart by their type."""
+"""Errors of loading a table and of reading its metadata files, told apart by their type."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from pyiceberg.exceptions import ResolveError
+import pydantic
+from pyiceberg.exceptions import ResolveError, ValidationError
 
-from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
+from icefloe.errors import IcefloeError, NotBuiltError, TerminalError, TransientError, one_line
 from icefloe.iceberg.catalog.refused_certificate import refuse_untrusted
+from icefloe.iceberg.catalog.unknown_types import unknown_column_type
 from icefloe.iceberg.unreadable import UndecodableError
 
 __all__ = ["MissingMetadataError", "reading_metadata"]
@@ -22,6 +24,46 @@ class MissingMetadataError(TerminalError):
 
     path: str
     table: str
+
+
+@contextmanager
+def loading_metadata(catalog_name: str, table_name: str) -> Iterator[None]:
+    """Turn an error of the metadata file to which a catalog leads into one sentence; errors of the catalog pass.
+
+    Raises:
+        NotBuiltError: PyIceberg does not know the type of a column.
+        TransientError: the store did not answer.
+        TerminalError: there is no such file.
+    """
+    try:
+        yield
+    except FileNotFoundError as cause:
+        raise TerminalError(
+            f"catalog {catalog_name!r} names a missing metadata file of table {table_name}: {one_line(cause)}",
+            catalog=catalog_name, table=table_name,
+        ) from cause  # fmt: skip
+    except OSError as cause:
+        # Clients of catalogs raise their own types; code that reads files raises the plain one.
+        if type(cause) is not OSError:
+            raise
+        refuse_untrusted(
+            cause, f"the metadata file of table {table_name} of catalog {catalog_name!r}", table=table_name
+        )
+        raise TransientError(
+            f"catalog {catalog_name!r} names a metadata file of table {table_name} whose storage does not answer: "
+            f"{one_line(cause)}",
+            catalog=catalog_name, table=table_name,
+        ) from cause  # fmt: skip
+    except (ValidationError, pydantic.ValidationError) as cause:
+        unknown = unknown_column_type(cause)
+        if unknown is None:
+            raise
+        raise NotBuiltError(
+            f"table {table_name} of catalog {catalog_name!r} cannot be loaded: column {unknown.column_index + 1} of "
+            f"its schema has the type {unknown.type} or contains it, which this release cannot read: drop the column "
+            "and expire the snapshots that had it, or use a release that knows the type",
+            catalog=catalog_name, table=table_name, type=unknown.type, column_number=unknown.column_index + 1,
+        ) from cause  # fmt: skip
 
 
 @contextmanager

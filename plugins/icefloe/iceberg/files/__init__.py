@@ -1,13 +1,16 @@
-"""Data files, read as Arrow batches in bounded memory.
+"""Data files, read as Arrow batches in bounded memory; `catalog/file_io` opens them.
 
 Read in this order:
 
 - `reader`: rows in the table's schema, with their positions
+- `projected_file`: an open file with the plan of its columns
 - `file_formats`: opens a file by its format
 - `opened_file`: the contract of the formats
 - `parquet_file`: Parquet
 - `parquet_footer`: column chunks in a footer, checked before Arrow looks at them
 - `row_group_pruning`: row groups that a filter rules out
+- `column_layout`: how the bytes of columns are decoded, by a footer
+- `identical_columns`: columns whose bytes are equal in two files
 - `row_size`: the size of decoded rows
 - `orc_file`: ORC
 - `avro_file`: Avro
@@ -18,4 +21,4 @@ Read in this order:
 - `avro_decoder`: primitive values
 """
 
-__all__ = ["avro_codecs", "avro_container", "reader"]
+__all__ = ["avro_codecs", "avro_container", "identical_columns", "reader"]

@@ -10,9 +10,9 @@ from typing import Final
 import pyarrow as pa
 from pyiceberg.io import InputStream
 
-from icefloe.iceberg.catalog.encryption import EncryptedRowsError
 from icefloe.iceberg.files.opened_file import OpenedFile
 from icefloe.iceberg.files.parquet_file import ParquetRows
+from icefloe.iceberg.unreadable import EncryptedRowsError
 
 _ENCRYPTED_FOOTER: Final = b"PARE"
 READABLE_FORMATS: Final = frozenset({"PARQUET", "ORC", "AVRO"})

@@ -1,9 +1,7 @@
 """Reads data files: rows as record batches in the table's schema, with their positions, in bounded memory."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -11,33 +9,15 @@ from numpy.typing import NDArray
 from pyiceberg.io import FileIO
 from pyroaring import BitMap64
 
-from icefloe.errors import NotBuiltError, TerminalError
-from icefloe.iceberg.catalog.file_io import data_file_input, is_local, reading_data_file
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile
-from icefloe.iceberg.files.file_formats import READABLE_FORMATS, open_rows
-from icefloe.iceberg.files.opened_file import OpenedFile
+from icefloe.iceberg.files.projected_file import Decoded, open_projected
 from icefloe.iceberg.filters.row_filter import RowFilter
-from icefloe.iceberg.projection.file_columns import FileColumn, file_columns
-from icefloe.iceberg.projection.projection import Projection, plan_projection
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.iceberg.unreadable import ColumnError
 
-__all__ = ["read_data_file", "read_matching_rows", "read_rows"]
+__all__ = ["BATCH_ROWS", "plain_batch", "read_data_file", "read_matching_rows", "read_rows"]
 
 BATCH_ROWS: Final = 131_072
-
-Decoded: TypeAlias = Callable[[pa.RecordBatch], None] | None
-"""Gets each decoded batch."""
-
-
-class RecordCountError(TerminalError):
-    """A data file has more or fewer rows than the table's metadata says."""
-
-    path: str
-    table: str
-    num_rows: int
-    record_count: int
 
 
 def read_data_file(
@@ -70,7 +50,15 @@ def read_data_file(
         TerminalError: it is damaged or may not be read.
         TransientError: the storage did not answer.
     """
-    with _opened(file, schema, io, table, batch_rows, decoded, dictionary_columns=dictionary_columns) as opened:
+    with open_projected(
+        file,
+        schema=schema,
+        io=io,
+        table=table,
+        batch_rows=batch_rows,
+        dictionary_columns=dictionary_columns,
+        decoded=decoded,
+    ) as opened:
         for first, _, groups in opened.rows.group_runs():
             position = first
             for batch in opened.batches(groups):
@@ -104,7 +92,9 @@ def read_matching_rows(
     Yields:
         The position of the first row, the number of rows, and the rows; None if the rows are left out.
     """
-    with _opened(file, schema, io, table, batch_rows, decoded, dictionary_columns=True) as opened:
+    with open_projected(
+        file, schema=schema, io=io, table=table, batch_rows=batch_rows, dictionary_columns=True, decoded=decoded
+    ) as opened:
         left_out = opened.rows.groups_without(row_filter, opened.file_columns)
         for first, rows, groups in opened.rows.group_runs(left_out):
             if left_out and not groups:
@@ -124,6 +114,7 @@ def read_rows(
     io: FileIO,
     table: str,
     batch_rows: int = BATCH_ROWS,
+    dictionary_columns: bool = False,
     decoded: Decoded = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows at some positions of a data file, in order; row groups without such rows are not decoded.
@@ -136,6 +127,7 @@ def read_rows(
         io: opens the file.
         table: its name, for errors.
         batch_rows: the most rows in a batch.
+        dictionary_columns: as for ``read_data_file``.
         decoded: as for ``read_data_file``.
 
     Raises:
@@ -144,7 +136,15 @@ def read_rows(
     _check_positions(file, positions)
     if not len(positions):
         return
-    with _opened(file, schema, io, table, batch_rows, decoded, dictionary_columns=False) as opened:
+    with open_projected(
+        file,
+        schema=schema,
+        io=io,
+        table=table,
+        batch_rows=batch_rows,
+        dictionary_columns=dictionary_columns,
+        decoded=decoded,
+    ) as opened:
         for first, rows, groups in opened.rows.group_runs():
             yield from opened.rows_of(groups, _between(positions, first, first + rows) - first)
 
@@ -155,97 +155,6 @@ def plain_batch(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
         column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch.columns
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema.arrow)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Opened:
-    rows: OpenedFile
-    file_columns: tuple[FileColumn, ...]
-    projection: Projection
-    columns: list[str] | None
-    places: Any
-    decoded: Decoded
-
-    def batches(self, groups: list[int]) -> Iterator[pa.RecordBatch]:
-        for batch in self.rows.batches(groups, self.columns):
-            if self.decoded is not None:
-                self.decoded(batch)
-            yield batch
-
-    def project(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return self.projection.apply(batch, self.places)
-
-    def rows_of(self, groups: list[int], wanted: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
-        """The rows at positions within a run of row groups; stops decoding after the last one."""
-        # Positions 3 and 9 in batches of 4 rows:  row 3 of the first batch, none of the second, row 1 of the third.
-        start = 0
-        for batch in self.batches(groups) if len(wanted) else ():
-            in_batch, wanted = np.split(wanted, [np.searchsorted(wanted, start + batch.num_rows)])
-            if len(in_batch):
-                yield self.project(batch.take(pa.array(in_batch - start)))
-            if not len(wanted):
-                return
-            start += batch.num_rows
-
-
-@contextmanager
-def _opened(
-    file: DataFile | DeleteFile,
-    schema: TableSchema,
-    io: FileIO,
-    table: str,
-    batch_rows: int,
-    decoded: Decoded,
-    *,
-    dictionary_columns: bool,
-) -> Iterator[_Opened]:
-    if file.file_format not in READABLE_FORMATS:
-        raise NotBuiltError(
-            f"{file.noun} {file.path} of table {table} is {file.file_format}: this release reads "
-            f"{', '.join(sorted(READABLE_FORMATS))}; rewrite the file, or wait for a release that reads it",
-            path=file.path,
-            table=table,
-        )
-    try:
-        opener = data_file_input(io, file.path, table=table, noun=file.noun)
-        with (
-            reading_data_file(file.path, table=table, noun=file.noun),
-            opener.open() as source,
-            open_rows(
-                file.file_format,
-                source,
-                is_near=is_local(file.path),
-                batch_rows=batch_rows,
-                dictionary_columns=dictionary_columns,
-            ) as rows,
-        ):
-            if rows.num_rows is not None:
-                _check_count(file, rows.num_rows, table)
-            found = file_columns(rows.schema, schema.name_mapping)
-            projection = plan_projection(
-                found,
-                schema.columns,
-                file.constants,
-                keep_dictionaries=dictionary_columns,
-            )
-            columns, places = rows.selection(projection.positions)
-            yield _Opened(
-                rows=rows, file_columns=found, projection=projection, columns=columns, places=places, decoded=decoded
-            )
-    except ColumnError as error:
-        raise error.in_file(file.path, table=table, noun=file.noun) from error
-
-
-def _check_count(file: DataFile | DeleteFile, num_rows: int, table: str) -> None:
-    if num_rows != file.record_count:
-        raise RecordCountError(
-            f"{file.noun} {file.path} of table {table} holds {num_rows} rows, but the table's metadata says "
-            f"{file.record_count}: the file was replaced or the metadata is wrong; restore the file",
-            path=file.path,
-            table=table,
-            num_rows=num_rows,
-            record_count=file.record_count,
-        )
 
 
 def _between(positions: NDArray[np.int64] | BitMap64, first: int, stop: int) -> NDArray[np.int64]:

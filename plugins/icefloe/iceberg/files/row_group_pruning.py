@@ -1,6 +1,6 @@
 """Row groups of a Parquet file that a row filter can leave undecoded, by the statistics in the footer."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,7 +23,7 @@ from pyiceberg.types import (
 
 from icefloe.iceberg.filters.column_range import ColumnRange, range_condition
 from icefloe.iceberg.filters.row_filter import RowFilter
-from icefloe.iceberg.projection.file_columns import FileColumn
+from icefloe.iceberg.projection.file_columns import FileColumn, leaves
 
 
 def matching_row_groups(metadata: pq.FileMetaData, columns: Sequence[FileColumn], row_filter: RowFilter) -> list[int]:
@@ -35,26 +35,21 @@ def matching_row_groups(metadata: pq.FileMetaData, columns: Sequence[FileColumn]
         row_filter: bound to the schema in which rows are read.
     """
     may_match = range_condition(row_filter.expression)
-    leaves = list(_leaves(columns))
-    if len(leaves) != metadata.num_columns:
+    found_leaves = list(leaves(columns))
+    if len(found_leaves) != metadata.num_columns:
         return list(range(metadata.num_row_groups))
-    places = {leaf.field_id: place for place, leaf in enumerate(leaves)}
+    places = {leaf.field_id: place for place, leaf in enumerate(found_leaves)}
     found = [(field, places[field.field_id]) for field in row_filter.fields if field.field_id in places]
     return [
         group
         for group in range(metadata.num_row_groups)
         if may_match(
             {
-                field.field_id: _range(field, leaves[place], metadata.row_group(group).column(place), row_filter)
+                field.field_id: _range(field, found_leaves[place], metadata.row_group(group).column(place), row_filter)
                 for field, place in found
             }
         )
     ]
-
-
-def _leaves(columns: Iterable[FileColumn]) -> Iterator[FileColumn]:
-    for column in columns:
-        yield from _leaves(column.children) if column.children else (column,)
 
 
 def _range(field: NestedField, leaf: FileColumn, chunk: pq.ColumnChunkMetaData, row_filter: RowFilter) -> ColumnRange:

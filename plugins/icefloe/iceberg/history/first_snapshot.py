@@ -15,7 +15,7 @@ from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.storage.parallel import map_parallel
 
 
-class Origin(Enum):
+class SnapshotOrigin(Enum):
     """The kinds of snapshots whose parent is missing from the metadata."""
 
     ROOT = "root"
@@ -28,19 +28,19 @@ class Origin(Enum):
     """It kept files of snapshots that are gone (PyIceberg's expiry sets parents to None, so None proves nothing)."""
 
 
-def origin_of(snapshot: Snapshot, reader: ManifestReader) -> Origin:
+def origin_of(snapshot: Snapshot, reader: ManifestReader) -> SnapshotOrigin:
     """The origin of a snapshot, by its manifests; raises as ``ManifestReader``."""
     manifests = reader.manifests(snapshot)
     if any(_shows_older_files(manifest, snapshot.snapshot_id) for manifest in manifests):
-        return Origin.GAP
+        return SnapshotOrigin.GAP
     entries = list(chain.from_iterable(map_parallel(partial(_entries, reader=reader), manifests)))
     live = [entry for entry in entries if entry.status is not EntryStatus.DELETED]
     if any(e.status is not EntryStatus.ADDED or e.snapshot_id != snapshot.snapshot_id for e in live):
-        return Origin.GAP
+        return SnapshotOrigin.GAP
     # It wrote every file itself, but only anew: the rows are older.
     if live and is_replace(snapshot):
-        return Origin.GAP
-    return Origin.ROOT if len(live) == len(entries) else Origin.FRESH
+        return SnapshotOrigin.GAP
+    return SnapshotOrigin.ROOT if len(live) == len(entries) else SnapshotOrigin.FRESH
 
 
 def require_removed_files(snapshot: Snapshot, history: History, reader: ManifestReader, io: FileIO) -> None:

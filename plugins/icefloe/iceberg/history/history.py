@@ -189,6 +189,19 @@ def head(table: Table, branch: str = MAIN) -> Snapshot | None:
     return History.of(table).head(branch)
 
 
+def commits_after(lineage: Sequence[Snapshot], after_snapshot_id: int) -> tuple[Snapshot, ...] | None:
+    """The part of a lineage (newest first) after a snapshot, oldest first; None if the snapshot is not in it."""
+    newer: list[Snapshot] = []
+    for snapshot in lineage:
+        if snapshot.snapshot_id == after_snapshot_id:
+            return tuple(reversed(newer))
+        newer.append(snapshot)
+        # The start itself may have expired: its child still names it.
+        if snapshot.parent_snapshot_id == after_snapshot_id:
+            return tuple(reversed(newer))
+    return None
+
+
 def is_replace(snapshot: Snapshot) -> bool:
     """True if a snapshot says that it changed no row."""
     return snapshot.summary is not None and snapshot.summary.operation is Operation.REPLACE

@@ -1,13 +1,14 @@
 """The lag of a cursor behind its branch."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyiceberg.table.snapshots import Snapshot
 
-from icefloe.iceberg.history.history import MAIN, History, is_replace
+from icefloe.iceberg.history.history import MAIN, History, commits_after, is_replace
 from icefloe.iceberg.history.summaries import changed_records, deletes_added
 
-__all__ = ["Lag", "lag"]
+__all__ = ["Lag", "commits_behind", "lag"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,34 +40,35 @@ def lag(history: History, *, branch: str = MAIN, cursor_snapshot_id: int | None,
     Raises:
         UnknownBranchError: there is no such branch.
     """
-    newest = history.head(branch)
-    pending: list[Snapshot] = []
-    is_found = cursor_snapshot_id is None
-    for snapshot in history.lineage(newest.snapshot_id) if newest else ():
-        if snapshot.snapshot_id == cursor_snapshot_id:
-            is_found = True
-            break
-        pending.append(snapshot)
-        # The cursor's own snapshot may have expired. What came after it is known all the same.
-        if cursor_snapshot_id is not None and snapshot.parent_snapshot_id == cursor_snapshot_id:
-            is_found = True
-            break
-    if not is_found:
+    pending = commits_behind(history, branch=branch, cursor_snapshot_id=cursor_snapshot_id)
+    if pending is None:
         return Lag(snapshots=None, rows=None)
     if is_loading:
         return _loading(pending, history.snapshots.get(cursor_snapshot_id or -1))
-    changing = [snapshot for snapshot in pending if not is_replace(snapshot)]
-    counts = [touched_records(snapshot) for snapshot in changing]
+    counts = [touched_records(snapshot) for snapshot in pending]
     return Lag(
-        snapshots=len(changing),
+        snapshots=len(pending),
         rows=None if None in counts else sum(count for count in counts if count is not None),
-        since_timestamp_ms=changing[-1].timestamp_ms if changing else None,
+        since_timestamp_ms=pending[0].timestamp_ms if pending else None,
     )
 
 
-def _loading(pending: list[Snapshot], loaded: Snapshot | None) -> Lag:
-    behind = [snapshot for snapshot in pending if not is_replace(snapshot)]
-    return Lag(snapshots=1 + len(behind), rows=None, since_timestamp_ms=None if loaded is None else loaded.timestamp_ms)
+def commits_behind(history: History, *, branch: str, cursor_snapshot_id: int | None) -> Sequence[Snapshot] | None:
+    """The snapshots of a branch after the cursor, oldest first, without ``replace``; None if it is not in the history.
+
+    Raises:
+        UnknownBranchError: there is no such branch.
+    """
+    newest = history.head(branch)
+    lineage = history.lineage(newest.snapshot_id) if newest else []
+    commits = lineage[::-1] if cursor_snapshot_id is None else commits_after(lineage, cursor_snapshot_id)
+    return None if commits is None else [snapshot for snapshot in commits if not is_replace(snapshot)]
+
+
+def _loading(pending: Sequence[Snapshot], loaded: Snapshot | None) -> Lag:
+    return Lag(
+        snapshots=1 + len(pending), rows=None, since_timestamp_ms=None if loaded is None else loaded.timestamp_ms
+    )
 
 
 def touched_records(snapshot: Snapshot) -> int | None:

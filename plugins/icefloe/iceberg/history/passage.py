@@ -6,10 +6,16 @@ from typing import Literal
 
 from pyiceberg.table.snapshots import Snapshot
 
-from icefloe.iceberg.history.first_snapshot import Origin, origin_of, require_removed_files
-from icefloe.iceberg.history.history import MAIN, NotAnAncestorError, UnknownSnapshotError, is_replace
+from icefloe.iceberg.history.first_snapshot import SnapshotOrigin, origin_of, require_removed_files
+from icefloe.iceberg.history.history import (
+    MAIN,
+    NotAnAncestorError,
+    UnknownSnapshotError,
+    commits_after,
+    is_replace,
+)
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.history.rollback import branch_log, landing_after
+from icefloe.iceberg.history.rollback import branch_log, landing_after, went_back
 from icefloe.iceberg.schemas.table_schema import require_comparable_states
 from icefloe.pipeline.option_values import RollbackOption
 
@@ -147,9 +153,9 @@ class _Finder:
         """The passage from the oldest snapshot; its state is a landing, unless history starts with it."""
         oldest = lineage[-1]
         origin = origin_of(oldest, self.table.manifests)
-        if needs_start and origin is Origin.GAP:
+        if needs_start and origin is SnapshotOrigin.GAP:
             raise self.table.history.expired(None, oldest)
-        is_landing = origin is not Origin.ROOT
+        is_landing = origin is not SnapshotOrigin.ROOT
         commits = tuple(reversed(lineage))
         return Passage(
             after_snapshot_id=None,
@@ -163,14 +169,14 @@ class _Finder:
         """The passage from a snapshot to the first snapshot of a lineage."""
         landing = None
         before = self.table.history.snapshots.get(after_snapshot_id)
-        commits = _commits_after(lineage, after_snapshot_id)
+        commits = commits_after(lineage, after_snapshot_id)
         if commits is None:
             # The cursor is at 3. The branch was rolled back to 1, and 4 and 5 were committed:
             #   1 - 2 - 3        a landing on 1, which takes back 2 and 3,
             #    `- 4 - 5        then the commits 4 and 5
             landing = self._landing(after_snapshot_id, lineage, on_rollback=on_rollback)
             before = landing.snapshot
-            commits = _commits_after(lineage, before.snapshot_id) or ()
+            commits = commits_after(lineage, before.snapshot_id) or ()
         elif before is None and not is_replace(commits[0]):
             require_removed_files(commits[0], self.table.history, self.table.manifests, self.table.io)
         return Passage(
@@ -187,12 +193,16 @@ class _Finder:
         if after_snapshot_id not in history.snapshots:
             raise history.expired(after_snapshot_id, oldest)
         common_id = history.nearest_common_ancestor(up_to.snapshot_id, after_snapshot_id)
-        if common_id is None and origin_of(oldest, self.table.manifests) is Origin.GAP:
-            raise history.expired(after_snapshot_id, oldest)
         moves = branch_log(history, self.table.log, branch=self.branch, after_snapshot_id=after_snapshot_id)
         move = landing_after(
             history, moves, branch=self.branch, after_snapshot_id=after_snapshot_id, up_to_snapshot_id=up_to.snapshot_id
         )
+        if (
+            common_id is None
+            and not went_back(history, moves, move, after_snapshot_id=after_snapshot_id)
+            and origin_of(oldest, self.table.manifests) is SnapshotOrigin.GAP
+        ):
+            raise history.expired(after_snapshot_id, oldest)
         if move is None:
             raise self._not_an_ancestor(after_snapshot_id, up_to, "a range follows the history of one branch")
         if on_rollback == "fail":
@@ -218,16 +228,3 @@ class _Finder:
 
 def _load(snapshot: Snapshot) -> Landing:
     return Landing(snapshot=snapshot, left_snapshot_id=None, timestamp_ms=snapshot.timestamp_ms)
-
-
-def _commits_after(lineage: Sequence[Snapshot], after_snapshot_id: int) -> tuple[Snapshot, ...] | None:
-    """The part of a lineage (newest first) after a snapshot, oldest first; None if the snapshot is not in it."""
-    newer: list[Snapshot] = []
-    for snapshot in lineage:
-        if snapshot.snapshot_id == after_snapshot_id:
-            return tuple(reversed(newer))
-        newer.append(snapshot)
-        # The start itself may have expired: its child still names it.
-        if snapshot.parent_snapshot_id == after_snapshot_id:
-            return tuple(reversed(newer))
-    return None

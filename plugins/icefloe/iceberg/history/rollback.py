@@ -66,6 +66,26 @@ def landing_after(
     return fallback
 
 
+def went_back(
+    history: History, moves: Sequence[BranchMove], landing: BranchMove | None, *, after_snapshot_id: int
+) -> bool:
+    """True if a branch is known to have moved to a snapshot that is older than the one it left.
+
+    Then nothing is missing if the snapshots between the two have expired, so that no common ancestor shows: the
+    changes are the difference of the two states. V1 tables number no snapshots, so nothing is known of them.
+
+    Args:
+        history: of the table.
+        moves: of the branch; empty if nothing is known.
+        landing: its last move that was not a commit.
+        after_snapshot_id: the snapshot that the branch left.
+    """
+    if landing is None or not moves:
+        return False
+    left, reached = history.snapshot(after_snapshot_id), history.snapshots.get(landing.snapshot_id)
+    return reached is not None and (reached.sequence_number or 0) < (left.sequence_number or 0)
+
+
 def _arrival(history: History, moves: Sequence[BranchMove], up_to_snapshot_id: int) -> int | None:
     exact = [index for index, move in enumerate(moves) if move.snapshot_id == up_to_snapshot_id]
     if exact:

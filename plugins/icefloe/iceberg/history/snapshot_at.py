@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from icefloe.iceberg.history.first_snapshot import Origin, origin_of
+from icefloe.iceberg.history.first_snapshot import SnapshotOrigin, origin_of
 from icefloe.iceberg.history.history import MAIN, BranchMove, ExpiredHistoryError, History
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
@@ -68,7 +68,7 @@ def _refuse_gap(
     is_rollback = any(move.snapshot_id == following.snapshot_id for move in before)
     if is_rollback or (before and snapshot.parent_snapshot_id in history.snapshots):
         return
-    if origin_of(snapshot, reader) is Origin.ROOT:
+    if origin_of(snapshot, reader) is SnapshotOrigin.ROOT:
         return
     raise ExpiredHistoryError(
         f"the snapshot that was current in table {history.table_name} at {timestamp.isoformat()} expired: the next one "

@@ -10,7 +10,6 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.catalog.encryption import encrypted_file
 from icefloe.iceberg.catalog.metadata_errors import reading_metadata
 from icefloe.iceberg.manifests.bounds import KeyTypes, key_types
 from icefloe.iceberg.manifests.manifest_entries import (
@@ -23,6 +22,7 @@ from icefloe.iceberg.manifests.manifest_entries import (
 from icefloe.iceberg.manifests.partition_values import PartitionTypes, partition_types
 from icefloe.iceberg.manifests.pyiceberg_avro import RawEntry, read_manifest_entries, read_manifest_list
 from icefloe.iceberg.table import table_name
+from icefloe.iceberg.unreadable import encrypted_file
 
 __all__ = ["ManifestReader"]
 

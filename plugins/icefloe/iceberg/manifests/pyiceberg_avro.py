@@ -42,10 +42,11 @@ from pyiceberg.types import (
 )
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
-from icefloe.iceberg.catalog.encryption import encrypted_file, is_encrypted_stream
+from icefloe.iceberg.catalog.encryption import is_encrypted_stream
 from icefloe.iceberg.files.avro_codecs import decompressed
 from icefloe.iceberg.files.avro_container import decoding
 from icefloe.iceberg.manifests.metadata_decoder import MetadataDecoder, field_count
+from icefloe.iceberg.unreadable import encrypted_file
 
 __all__ = ["FieldSummary"]
 

@@ -10,4 +10,4 @@ Read in this order:
 - `nested`: structs, lists and maps
 """
 
-__all__ = ["file_columns", "projection"]
+__all__ = ["file_columns", "nested", "projection"]

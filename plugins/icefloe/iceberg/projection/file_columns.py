@@ -1,13 +1,13 @@
 """The columns of a data file by field id: from the file itself, or by the table's name mapping."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 from pyiceberg.table.name_mapping import MappedField, NameMapping
 
-__all__ = ["FileColumn", "file_columns"]
+__all__ = ["FileColumn", "file_columns", "leaves"]
 
 _FIELD_IDS: Final = (b"PARQUET:field_id", b"iceberg.id")
 """Keys under which pyarrow puts the ids of Parquet's and ORC's types."""
@@ -68,6 +68,12 @@ def _columns(fields: Sequence[pa.Field], mapped: Sequence[MappedField]) -> tuple
             )
         )
     return tuple(columns)
+
+
+def leaves(columns: Iterable[FileColumn]) -> Iterator[FileColumn]:
+    """The fields without fields of their own, in the order in which a Parquet file has them."""
+    for column in columns:
+        yield from leaves(column.children) if column.children else (column,)
 
 
 def _own_id(field: pa.Field) -> int | None:

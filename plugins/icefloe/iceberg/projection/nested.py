@@ -10,6 +10,8 @@ import pyarrow.compute as pc
 from icefloe.iceberg.projection.conversions import Conversion, null_array, without_nulls
 from icefloe.iceberg.unreadable import ColumnError
 
+__all__ = ["FilledField", "TakenField"]
+
 _LIST_OFFSET: Final = pa.int64()
 _MAP_OFFSET: Final = pa.int32()
 

@@ -2,7 +2,7 @@
 
 Read in this order:
 
-- `table_schema`: the schema in which a batch delivers rows
+- `table_schema`: the schema in which a batch delivers rows, and whether one fits two states
 - `covering_schema`: a snapshot's schema, widened for the rows of others
 - `selected_schema`: the columns that a pipeline names
 - `identifier_columns`: dotted names, resolved

@@ -2,9 +2,10 @@
 
 Read in this order:
 
-- `steps`: a passage in numbered steps, until a batch is full
+- `first_steps`: as many steps as fit into one batch, or a part of a load
+- `steps`: a passage in numbered steps
 - `commit_groups`: snapshots that one commit published together
 - `replace_check`: ``replace`` snapshots keep their rows
 """
 
-__all__ = ["steps"]
+__all__ = ["first_steps", "steps"]

@@ -17,7 +17,7 @@ from icefloe.iceberg.steps.commit_groups import commit_groups as group_commits
 from icefloe.iceberg.steps.replace_check import check_replaces
 from icefloe.pipeline.option_values import CommitGroupsOption, RollbackOption
 
-__all__ = ["SnapshotRange", "plan_range", "steps_of"]
+__all__ = ["SnapshotRange", "plan_range"]
 
 _SNAPSHOTS_PER_COMMIT: Final = 4
 """The most snapshots that one call of PyIceberg makes."""

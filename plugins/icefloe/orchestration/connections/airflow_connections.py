@@ -44,10 +44,12 @@ def resolve_credentials(pipeline: Pipeline) -> "Credentials":
     """
     from icefloe.batch.credentials import Credentials
 
+    is_files = pipeline.sink.type == "files"
     return Credentials(
         catalog_properties=_catalog_properties(pipeline.catalog) if isinstance(pipeline.catalog, str) else {},
         storage_options=storage_options(pipeline),
-        sink_options=_store_options("sink.conn_id", pipeline.sink.conn_id),
+        sink_options=_store_options("sink.conn_id", pipeline.sink.conn_id) if is_files else {},
+        sink_connection={} if is_files else _sink_connection(pipeline),
     )
 
 
@@ -70,10 +72,28 @@ def _catalog_properties(conn_id: str) -> dict[str, object]:
     return properties
 
 
+def _sink_connection(pipeline: Pipeline) -> dict[str, object]:
+    conn_id = pipeline.sink.conn_id
+    if conn_id is None:
+        return {}
+    connection = _defined("sink.conn_id", conn_id)
+    names = ("conn_type", "host", "port", "schema", "login", "password")
+    return {**{name: getattr(connection, name) for name in names}, "extra": dict(connection.extra_dejson)}
+
+
 def _store_options(key: str, conn_id: str | None) -> dict[str, str]:
     if conn_id is None:
         return {}
+    return object_store_options(_defined(key, conn_id))
+
+
+def _defined(key: str, conn_id: str) -> Any:
+    """The connection that a key names.
+
+    Raises:
+        TerminalError: it is not defined.
+    """
     connection = find_connection(conn_id)
     if connection is None:
         raise TerminalError(f"{key} names the Airflow connection {conn_id!r}, which is not defined", conn_id=conn_id)
-    return object_store_options(connection)
+    return connection

@@ -27,28 +27,33 @@ logger = logging.getLogger(__name__)
 # Airflow's page of XComs takes a string of digits for a number and rounds it; inside a mapping it stays a string.
 _MULTIPLE_OUTPUTS: Final = False
 
+_AFTER_ROUTES: Final = "none_failed_min_one_success"
+
 RangeOfRun: TypeAlias = "Callable[[Mapping[str, object]], RangeRequest | None]"
 """Reads a run's configuration; None: the next batch of the pipeline."""
 
 
-def add_batch_tasks(pipeline: Pipeline, range_of_run: RangeOfRun, *, asset_name: str) -> BaseOperator:
+def add_batch_tasks(pipeline: Pipeline, range_of_run: RangeOfRun, *, asset_name: str, delivers: bool) -> BaseOperator:
     """Adds plan to cleanup to the current DAG and returns plan.
 
     Args:
         pipeline: whose batch.
         range_of_run: refuses a run's configuration or reads a range from it.
         asset_name: of the asset that starts consumers after a batch with changes.
+        delivers: True if the batch is staged first, and then delivered to the pipeline's sink.
     """
     plan = _plan(pipeline, range_of_run)
+    edges = [edge for route in Route for edge in route_edges(route, delivers=delivers)]
+    used = {task for edge in edges for task in edge}
     made = {
         FlowTask.ROUTE: _route(plan),
-        **{task: _phase(pipeline, phase) for task in FlowTask if (phase := phase_of(task))},
+        **{task: _phase(pipeline, phase) for task in FlowTask if (phase := phase_of(task)) and task in used},
         FlowTask.COALESCE: _coalesce(pipeline),
         FlowTask.NOTHING_TO_DO: EmptyOperator(task_id="nothing_to_do", doc_md=TASK_PAGES[FlowTask.NOTHING_TO_DO]),
         FlowTask.COMMIT: _commit(pipeline, asset_name),
         FlowTask.CLEANUP: _cleanup(pipeline),
     }
-    for before, after in (edge for route in Route for edge in route_edges(route)):
+    for before, after in edges:
         made[before] >> made[after]
     made[FlowTask.COMMIT] >> made[FlowTask.CLEANUP]
     for task_of_ours in (plan, made[FlowTask.COALESCE], made[FlowTask.COMMIT], made[FlowTask.CLEANUP]):
@@ -58,8 +63,10 @@ def add_batch_tasks(pipeline: Pipeline, range_of_run: RangeOfRun, *, asset_name:
 
 def _phase(pipeline: Pipeline, phase: Phase) -> BaseOperator:
     pool = {"pool": pipeline.spark.pool} if pipeline.spark.pool else {}
+    # Of the three ways to deliver, two are skipped.
+    joins = {"trigger_rule": _AFTER_ROUTES} if phase is Phase.DELIVER else {}
     return SparkPhaseOperator(
-        task_id=phase.value, doc_md=TASK_PAGES[phase], pipeline=pipeline, phase=phase.value, **pool
+        task_id=phase.value, doc_md=TASK_PAGES[phase], pipeline=pipeline, phase=phase.value, **pool, **joins
     )
 
 
@@ -97,7 +104,7 @@ def _coalesce(pipeline: Pipeline) -> XComArg:
 def _commit(pipeline: Pipeline, asset_name: str) -> XComArg:
     @task(
         # Of the three ways to commit, two are skipped.
-        trigger_rule="none_failed_min_one_success",
+        trigger_rule=_AFTER_ROUTES,
         outlets=[changes_alias(asset_name)],
         multiple_outputs=_MULTIPLE_OUTPUTS,
         doc_md=TASK_PAGES["commit"],

@@ -9,8 +9,8 @@ from airflow.sdk import DAG
 from icefloe.errors import IcefloeError, TerminalError, one_line
 from icefloe.orchestration.dags.broken_dag import broken_dag
 from icefloe.orchestration.dags.pipeline_dags import backfill_dag, pipeline_dag
-from icefloe.pipeline.later_keys import refuse_unbuilt
 from icefloe.pipeline.pipeline_file import load_pipeline, pipeline_paths
+from icefloe.pipeline.unbuilt_keys import refuse_unbuilt
 
 __all__ = ["make_dags"]
 

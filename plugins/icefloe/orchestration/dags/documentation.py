@@ -11,6 +11,14 @@ from icefloe.pipeline.settings import AssetSchedule
 
 _MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
+_CHANGES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "each": "of each step",
+        "net": "net, over each batch",
+        "upsert": "net, over each batch, without the rows before updates",
+        "append_only": "of each step, inserts alone",
+    }
+)
 TASK_PAGES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "wait_for_snapshot": "Succeeds when a batch is open or the table has a new snapshot. Under `@continuous` it "
@@ -25,6 +33,8 @@ TASK_PAGES: Final[Mapping[str, str]] = MappingProxyType(
         "coalesce": "Merges small neighbouring reduce partitions into ranges that are read together.",
         "shuffle_read": "Reads the output of shuffle_write, pairs updates and writes the changes to the sink. A retry "
         "redoes only the ranges that were not delivered.",
+        "deliver": "Checks that no row was lost or made up, then delivers the staged batch to the sink, part by part. "
+        "A retry delivers only the parts that are missing. A small batch needs no Spark application.",
         "nothing_to_do": "The table is as it was, or its commits changed no row.",
         "commit": "Checks that no row was lost or made up, then publishes the batch and moves the cursor. *Skipped* if "
         "there is no batch.",
@@ -70,14 +80,21 @@ def _facts(pipeline: Pipeline, path: Path, *, below: str | None = None) -> str:
     catalog = pipeline.catalog if isinstance(pipeline.catalog, str) else pipeline.catalog.get("name", "default")
     rows = {
         "Table": f"`{pipeline.table}`, branch `{pipeline.branch}`, catalog `{catalog}`",
-        "Changes": "net, over each batch" if pipeline.changes == "net" else "of each step",
-        "Sink": f"{pipeline.sink.type}: `{pipeline.sink.path}{below or ''}`",
+        "Changes": _CHANGES[pipeline.changes],
+        "Sink": _sink_text(pipeline, below),
         "Schedule": "by hand" if below else f"`{_schedule(pipeline)}`",
         "Engine": pipeline.engine,
         "Storage": f"`{pipeline.storage}`",
         "Pipeline file": f"`{path.name}`",
     }
     return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())])
+
+
+def _sink_text(pipeline: Pipeline, below: str | None) -> str:
+    folder = f"`{pipeline.changes_folder.path}{below or ''}`"
+    if not pipeline.delivers:
+        return f"{pipeline.sink.type}: {folder}"
+    return f"staged as files in {folder}" if below else f"{pipeline.sink.type}, staged as files in {folder}"
 
 
 def _escaped(line: str) -> str:

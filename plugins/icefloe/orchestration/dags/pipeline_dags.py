@@ -51,7 +51,7 @@ def pipeline_dag(pipeline: Pipeline, path: Path) -> DAG:
             waits=pipeline.schedule == _CONTINUOUS,
             check_configuration=next_batch,
         )
-        plan = add_batch_tasks(pipeline, next_batch, asset_name=dag.dag_id)
+        plan = add_batch_tasks(pipeline, next_batch, asset_name=dag.dag_id, delivers=pipeline.delivers)
         plan.doc_json = pipeline_facts_document(pipeline)
         wait_for_snapshot >> plan
     return dag
@@ -73,7 +73,8 @@ def backfill_dag(pipeline: Pipeline, path: Path) -> DAG:
         doc_md=backfill_page(pipeline, path),
         tags=[_TAG, "backfill"],
     ) as dag:
-        plan = add_batch_tasks(pipeline, backfill_range, asset_name=dag.dag_id)
+        # A backfill stays staged: `icefloe deliver` brings it where somebody wants it.
+        plan = add_batch_tasks(pipeline, backfill_range, asset_name=dag.dag_id, delivers=False)
         plan.doc_json = pipeline_facts_document(pipeline)
     # Last, because each task makes deep copies of the params that are there: half the time of parsing many files.
     dag.params = backfill_params()

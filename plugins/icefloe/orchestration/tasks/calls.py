@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
 from typing import Final
 
@@ -21,11 +22,13 @@ from icefloe.batch.plan.open_and_plan import OpenedBatch, open_and_plan
 from icefloe.batch.run.phases import run_phase
 from icefloe.batch.run.run_coalesce import run_coalesce
 from icefloe.batch.run_settings import RunSettings
+from icefloe.batch.stage.delivery_records import load_batch_delivery
 from icefloe.batch.status.pipeline_status import PipelineStatus, Trouble
 from icefloe.batch.status.publish_status import publish_status, publish_trouble
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import Writer
 from icefloe.engines.local import LocalEngine
+from icefloe.engines.phase_runner import runs_in_process
 from icefloe.engines.spark.application import refuse_unshared_table
 from icefloe.errors import IcefloeError, one_line
 from icefloe.flow import Phase, Route
@@ -35,6 +38,7 @@ from icefloe.orchestration.connections.airflow_connections import resolve_creden
 from icefloe.orchestration.connections.spark_connection import usable_master
 from icefloe.orchestration.tasks.owner import current_writer
 from icefloe.orchestration.tasks.task_results import CommittedBatch, NothingToDo, PlanResult
+from icefloe.orchestration.telemetry.lineage import PhasePlaces
 from icefloe.orchestration.telemetry.metrics import send_batch, send_report, send_status
 from icefloe.patience import answer_within, brief_seconds, patience_seconds
 from icefloe.pipeline.model import Pipeline
@@ -117,9 +121,23 @@ def plan_batch(
     }
 
 
+def runs_here(pipeline: Pipeline, phase: str, plan_result: PlanResult) -> bool:
+    """True if a phase runs in this process instead of a Spark job; see `runs_in_process`."""
+    reference_of = partial(_reference, pipeline, plan_result)
+    return runs_in_process(pipeline.expanded(os.environ), Phase(phase), reference_of)
+
+
 def run_phase_here(pipeline: Pipeline, phase: str, plan_result: PlanResult) -> None:
-    """Runs a phase in the threads of this process."""
-    run_phase(Phase(phase), _reference(pipeline, plan_result), LocalEngine(), environ=os.environ)
+    """Runs a phase in the threads of this process, after phases whose parts are missing and that run here too."""
+    reference = _reference(pipeline, plan_result)
+    try:
+        run_phase(Phase(phase), reference, LocalEngine(), environ=os.environ)
+    except UndeliveredError as error:
+        if Phase(phase) is error.phase or not runs_here(pipeline, error.phase, plan_result):
+            raise
+        logger.warning("writing the missing parts again: %s", error.sentence)
+        run_phase(error.phase, reference, LocalEngine(), environ=os.environ)
+        run_phase(Phase(phase), reference, LocalEngine(), environ=os.environ)
 
 
 def driver_environment_of(pipeline: Pipeline, plan_result: PlanResult) -> dict[str, str]:
@@ -161,7 +179,9 @@ def commit(pipeline: Pipeline, plan_result: PlanResult) -> CommittedBatch:
         "steps": report.steps,
         "counts": dict(report.counts),
         "checkpoint_uri": checkpoint.url,
+        "sink": "files" if report.delivery is None else report.delivery.sink,
         "sink_path": plan_result["sink_path"],
+        "delivery": None if report.delivery is None else asdict(report.delivery),
     }
 
 
@@ -170,12 +190,20 @@ def clean_up_batch(pipeline: Pipeline, plan_result: PlanResult) -> None:
     clean_up_finished(_reference(pipeline, plan_result))
 
 
-def places_of(pipeline: Pipeline, plan_result: PlanResult) -> dict[str, str]:
-    """The table that a batch reads and the sink that it writes, for lineage."""
+def places_of(pipeline: Pipeline, phase: str, plan_result: PlanResult) -> PhasePlaces:
+    """The table that a batch reads and the place where a phase makes its changes arrive, for lineage.
+
+    Files that are staged on the way to a sink are no such place: the sink is, once the batch was delivered to it.
+    """
     reference = _reference(pipeline, plan_result)
-    plan = reference.open().plan
-    sink_path = str(reference.settings.sink["path"])
-    return {"table": plan.table, "table_location": plan.table_location, "sink_path": sink_path}
+    running = reference.open()
+    sink_url = None
+    if Phase(phase) is Phase.DELIVER:
+        delivery = load_batch_delivery(running.folder.store)
+        sink_url = None if delivery is None else delivery.url
+    elif Phase(phase) is not Phase.SHUFFLE_WRITE and not reference.settings.delivery:
+        sink_url = str(reference.settings.sink["path"])
+    return PhasePlaces(table=running.plan.table, table_location=running.plan.table_location, sink_url=sink_url)
 
 
 def read_job_error(pipeline: Pipeline, plan_result: PlanResult, phase: str, attempt: str) -> JobError | None:
@@ -194,11 +222,11 @@ def record_trouble(pipeline: Pipeline, trouble: Trouble, *, dag_id: str | None) 
 
 
 def _committed(pipeline: Pipeline, plan_result: PlanResult, reference: BatchReference) -> BatchReport:
-    """Commits; if phases run in this process, without Spark, missing results are delivered again first."""
+    """Commits; missing results of a phase that runs in this process are delivered again first."""
     try:
         return commit_batch(reference.open())
     except UndeliveredError as error:
-        if pipeline.engine != "local":
+        if not runs_here(pipeline, error.phase, plan_result):
             raise
         logger.warning("delivering the missing parts again: %s", error.sentence)
         run_phase_here(pipeline, error.phase, plan_result)

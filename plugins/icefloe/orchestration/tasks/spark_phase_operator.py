@@ -2,23 +2,22 @@
 
 import os
 import sys
-import tempfile
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Context
-from airflow.sdk.exceptions import AirflowException
+from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from icefloe.engines.spark.application import SPARK_JOBS, SparkApplication
 from icefloe.engines.spark.java import refuse_other_java
-from icefloe.errors import TerminalError
+from icefloe.errors import TerminalError, TransientError
 from icefloe.orchestration.connections.spark_connection import usable_master
 from icefloe.orchestration.tasks.batch_link import BatchLink
 from icefloe.orchestration.tasks.failures import airflow_failures
 from icefloe.orchestration.tasks.task_results import PlanResult
 from icefloe.pipeline.model import Pipeline
+from icefloe.storage.local_folders import task_folder
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -35,11 +34,12 @@ class SparkPhaseOperator(SparkSubmitOperator):
     its environment only: not as ``env_vars``, which Airflow renders and YARN and Kubernetes turn into configuration.
 
     Args:
-        pipeline: whose batch it is; ``engine: local`` runs the phase without spark-submit.
-        phase: insert_only, shuffle_write or shuffle_read; also the name of the application's file.
+        pipeline: whose batch it is; its ``engine`` and the size of the batch may run the phase without spark-submit.
+        phase: insert_only, shuffle_write, shuffle_read or deliver; also the name of the application's file.
     """
 
     template_fields = ("application_args",)
+    _is_ended = False
     operator_extra_links = (*SparkSubmitOperator.operator_extra_links, BatchLink())
 
     def __init__(self, *, pipeline: Pipeline, phase: str, **kwargs: object) -> None:
@@ -58,11 +58,13 @@ class SparkPhaseOperator(SparkSubmitOperator):
         plan_result = context["ti"].xcom_pull(task_ids="plan")
         with airflow_failures(self.phase, self.pipeline):
             from icefloe.batch.context.finished import BatchFinished
-            from icefloe.orchestration.tasks.calls import finished_elsewhere, run_phase_here
+            from icefloe.orchestration.tasks.calls import finished_elsewhere, run_phase_here, runs_here
 
+            if not plan_result["plan_uri"]:
+                raise AirflowSkipException("no batch")
             pipeline = self.pipeline.expanded(os.environ)
             with suppress(BatchFinished), finished_elsewhere(pipeline, plan_result):
-                if pipeline.engine == "local":
+                if runs_here(pipeline, self.phase, plan_result):
                     run_phase_here(pipeline, self.phase, plan_result)
                 else:
                     self._submit(pipeline, plan_result)
@@ -73,11 +75,11 @@ class SparkPhaseOperator(SparkSubmitOperator):
         from icefloe.orchestration.telemetry.lineage import phase_lineage
 
         plan_result = task_instance.xcom_pull(task_ids="plan")
-        places = places_of(self.pipeline.expanded(os.environ), plan_result)
-        return phase_lineage(places, is_delivering=self.phase != "shuffle_write")
+        return phase_lineage(places_of(self.pipeline.expanded(os.environ), self.phase, plan_result))
 
     def on_kill(self) -> None:
-        """Ends spark-submit, and with it driver and executors."""
+        """Ends spark-submit, and with it driver and executors; before there is a job, keeps it from beginning."""
+        self._is_ended = True
         if self._hook is not None:
             self._hook.on_kill()
 
@@ -85,12 +87,12 @@ class SparkPhaseOperator(SparkSubmitOperator):
         from icefloe.orchestration.tasks.calls import driver_environment_of
 
         master = usable_master(pipeline)
-        with tempfile.TemporaryDirectory(prefix="icefloe-submit-") as folder:
+        with task_folder("submit") as folder:
             application = SparkApplication.of(
                 pipeline,
                 self.phase,
                 master=master,
-                folder=Path(folder),
+                folder=folder,
                 environ=os.environ,
                 credentials=driver_environment_of(pipeline, plan_result),
             )
@@ -99,6 +101,9 @@ class SparkPhaseOperator(SparkSubmitOperator):
             self.conf = dict(application.conf)
             self._conn_id = pipeline.spark.conn_id
             self._hook = self._get_hook()
+            # Airflow calls on_kill and lets the task go on, for seconds: long enough for a job that nobody waits for.
+            if self._is_ended:
+                raise TransientError(f"{self.phase} was ended from outside before its Spark job began: run it again")
             try:
                 self._hook.submit(self.application, env=dict(application.environment))
             except FileNotFoundError as failure:

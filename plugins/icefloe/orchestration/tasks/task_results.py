@@ -31,7 +31,13 @@ class NothingToDo(TypedDict):
 
 
 class CommittedBatch(TypedDict):
-    """A batch that is committed, and the extra of its asset event."""
+    """A batch that is committed, and the extra of its asset event.
+
+    Attributes:
+        sink: type of the sink: ``files``, or the sink that batches are delivered to.
+        sink_path: the folder of the batch's files: the files sink, or the place where the batch is staged.
+        delivery: what the sink took, as in the report; None if the files are the sink.
+    """
 
     batch_number: int
     backfill_id: str | None
@@ -41,4 +47,6 @@ class CommittedBatch(TypedDict):
     steps: int
     counts: dict[str, int]
     checkpoint_uri: str
+    sink: str
     sink_path: object
+    delivery: dict[str, object] | None

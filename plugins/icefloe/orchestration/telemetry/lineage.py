@@ -1,31 +1,41 @@
 """The lineage of a batch for OpenLineage: the table that was read and the sink that was written."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
 
-__all__ = ["phase_lineage"]
+__all__ = ["PhasePlaces", "phase_lineage"]
 
 
-def phase_lineage(places: dict[str, str], *, is_delivering: bool) -> "OperatorLineage":
-    """The ``OperatorLineage`` of a phase. Only OpenLineage's provider asks for it, so OpenLineage is installed.
+class PhasePlaces(NamedTuple):
+    """The places of a phase.
 
-    Args:
-        places: ``table``, ``table_location`` and ``sink_path``.
-        is_delivering: whether the phase writes to the sink.
+    Attributes:
+        table: name of the table, for people.
+        table_location: URL of the table.
+        sink_url: URL of the place where the phase made changes arrive; None: it made none arrive.
     """
+
+    table: str
+    table_location: str
+    sink_url: str | None
+
+
+def phase_lineage(places: PhasePlaces) -> "OperatorLineage":
+    """The ``OperatorLineage`` of a phase. Only OpenLineage's provider asks for it, so OpenLineage is installed."""
     from airflow.providers.openlineage.extractors import OperatorLineage
     from openlineage.client.event_v2 import Dataset
     from openlineage.client.facet_v2 import documentation_dataset
 
-    namespace, name = dataset_name(places["table_location"])
-    said = documentation_dataset.DocumentationDatasetFacet(description=f"Iceberg table {places['table']}")
-    table = Dataset(namespace=namespace, name=name, facets={"documentation": said})
-    namespace, name = dataset_name(places["sink_path"])
-    sink = Dataset(namespace=namespace, name=name)
-    return OperatorLineage(inputs=[table], outputs=[sink] if is_delivering else [])
+    said = documentation_dataset.DocumentationDatasetFacet(description=f"Iceberg table {places.table}")
+    namespace, name = dataset_name(places.table_location)
+    read = Dataset(namespace=namespace, name=name, facets={"documentation": said})
+    if places.sink_url is None:
+        return OperatorLineage(inputs=[read], outputs=[])
+    namespace, name = dataset_name(places.sink_url)
+    return OperatorLineage(inputs=[read], outputs=[Dataset(namespace=namespace, name=name)])
 
 
 def dataset_name(url: str) -> tuple[str, str]:
@@ -33,6 +43,8 @@ def dataset_name(url: str) -> tuple[str, str]:
 
     >>> dataset_name("s3a://lake/warehouse/nyc/flights/")
     ('s3://lake', 'warehouse/nyc/flights')
+    >>> dataset_name("https://search:9200/flights"), dataset_name("kafka://broker:9092/flights")
+    (('https://search:9200', 'flights'), ('kafka://broker:9092', 'flights'))
     >>> dataset_name("file:///var/lake/flights"), dataset_name("/var/lake/flights")
     (('file', '/var/lake/flights'), ('file', '/var/lake/flights'))
     """

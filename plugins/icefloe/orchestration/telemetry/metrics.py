@@ -14,6 +14,7 @@ from airflow.sdk.observability import stats
 
 from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.phase_record import PhaseRecord
+from icefloe.batch.stage.delivery_records import BatchDelivery
 from icefloe.batch.status.pipeline_status import PipelineStatus
 from icefloe.errors import one_line
 from icefloe.storage.requests import RequestTotals
@@ -35,6 +36,9 @@ _REQUEST_KINDS: Final = (
     "again",
     "found_there",
 )
+
+
+_DELIVERED: Final = ("documents", "repeated", "retries", "refused", "dead_letters", "superseded")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +131,8 @@ def report_metrics(report: BatchReport) -> Iterator[Metric]:
     for phase in report.phases:
         yield from _phase_metrics(phase)
     yield from _request_metrics(report.phases)
+    if report.delivery is not None:
+        yield from _delivery_metrics(report.delivery)
     weighed = (report.removed_rows_read or 0) + (report.added_rows_read or 0)
     if weighed:
         yield Metric(kind="gauge", name="rows.carried_over_ratio", value=report.carried_over_rows / weighed)
@@ -145,6 +151,15 @@ def _request_metrics(phases: Iterable[PhaseRecord]) -> Iterator[Metric]:
     yield Metric(kind="timing", name="requests.time", value=totals.seconds)
     if "shuffle_read" in known:
         yield Metric(kind="counter", name="shuffle.requests", value=known["shuffle_read"].get_ranges)
+
+
+def _delivery_metrics(delivery: BatchDelivery) -> Iterator[Metric]:
+    """Documents at the sink, and the time from the last commit until they were visible."""
+    for name in _DELIVERED:
+        yield Metric(kind="counter", name=f"delivery.{name}", value=getattr(delivery, name))
+    yield Metric(kind="counter", name="bytes.delivered", value=delivery.bytes)
+    if delivery.lag_seconds is not None:
+        yield Metric(kind="timing", name="delivery.lag", value=delivery.lag_seconds)
 
 
 def _races_lost(phase: PhaseRecord) -> int:

@@ -55,7 +55,8 @@ def test_a_task_that_left_no_sentence_was_killed_or_lost_its_worker(facts: Pipel
     killed = health(facts, run("failed", plan="success", shuffle_read="failed"), status=BEHIND)
     assert (killed.state, killed.task_id, killed.needs_somebody) == (State.FAILED, "shuffle_read", True)
     assert killed.sentence.startswith("shuffle_read was killed, marked as failed, or its worker was lost")
-    assert "before any of its tasks" in health(facts, run("failed", plan="success")).sentence
+    timed_out = health(facts, run("failed", plan="success", shuffle_read="skipped"))
+    assert timed_out.sentence.startswith("The run failed, and none of its tasks did: its dagrun_timeout passed")
 
 
 def test_a_dag_that_airflow_paused_after_failures_says_so(facts: PipelineFacts) -> None:
@@ -112,6 +113,14 @@ def test_a_paused_dag_whose_table_moves_on_is_behind(facts: PipelineFacts) -> No
         "The DAG is paused while its table moves on: 3 snapshots wait. Switch it on to deliver the changes."
     )
     assert health(facts, run("success"), status=UP_TO_DATE, is_paused=True).state is State.PAUSED
+
+
+def test_a_dag_that_is_paused_in_the_middle_of_a_run_says_that_the_run_waits(facts: PipelineFacts) -> None:
+    held = health(facts, run("running", shuffle_write="success", coalesce="scheduled"), status=BEHIND, is_paused=True)
+    assert (held.state, held.task_id, held.is_stalled) == (State.BEHIND, "coalesce", False)
+    assert held.sentence == "The DAG is paused in the middle of a run: switch it on to finish it."
+    ending = health(facts, run("running", shuffle_write="running"), status=BEHIND, is_paused=True)
+    assert (ending.state, ending.sentence) == (State.RUNNING, None)
 
 
 @pytest.mark.parametrize("minutes", [1, 20])

@@ -42,6 +42,24 @@ def test_a_checkpoint_that_does_not_answer_is_reported(tmp_path: Path) -> None:
     assert row["checkpoint_sentence"] == "access is denied"
 
 
+def test_a_sink_is_named_with_its_type_and_with_its_place_once_a_batch_was_delivered(tmp_path: Path) -> None:
+    sink = {"type": "opensearch", "index": "flights"}
+    facts = PipelineFacts(pipeline=pipeline_from(tmp_path, "a", sink=sink))
+    delivering = DagState(dag_id="a", facts=facts)
+    before = pipeline_row(delivering, Found(value={}), None, now=NOW)["sink"]
+    assert (before["type"], before["path"]) == ("opensearch", "")
+    delivery = {"url": "https://search:9200/flights", "visible_at": NOW.isoformat(), "lag_seconds": 2.5}
+    recent = [
+        {"batch": 3, "rows": 1},
+        {"batch": 4, "rows": 1, "dead_letters": 2},
+        {"batch": 5, "rows": 1, "dead_letters": 1},
+    ]
+    found = Found(value={"last_delivery": delivery, "recent": recent})
+    after = pipeline_row(delivering, found, None, now=NOW)["sink"]
+    assert (after["path"], after["lag_seconds"]) == ("https://search:9200/flights", 2.5)
+    assert (after["dead_letters"], after["batches_with_dead_letters"]) == (3, [4, 5])
+
+
 @pytest.mark.parametrize(
     ("state", "status", "command"),
     [

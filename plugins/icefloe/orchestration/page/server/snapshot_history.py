@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
-from icefloe.batch.context.table_files import open_table
+from icefloe.batch.context.session import open_table
 from icefloe.iceberg.history.history import History
 from icefloe.orchestration.connections.airflow_connections import resolve_credentials
 from icefloe.orchestration.page.document_cache import DocumentCache, Found
@@ -47,14 +47,7 @@ def snapshot_rows(history: History, branch: str) -> list[dict[str, Any]]:
 
 def _load(pipeline: Pipeline) -> list[dict[str, Any]]:
     expanded = pipeline.expanded(os.environ)
-    credentials = resolve_credentials(expanded)
-    table = open_table(
-        expanded.catalog,
-        expanded.table,
-        credentials=credentials,
-        environ={},
-        allowed_locations=expanded.allowed_locations,
-    )
+    table = open_table(expanded, resolve_credentials(expanded))
     return snapshot_rows(History.of(table), expanded.branch)
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any, Final
 
-from icefloe.batch.context.table_files import open_table
+from icefloe.batch.context.session import open_table
 from icefloe.batch.status.table_facts import TableFacts
 from icefloe.orchestration.connections.airflow_connections import resolve_credentials
 from icefloe.orchestration.page.document_cache import DocumentCache, Found
@@ -65,13 +65,7 @@ def as_of_now(status: Found, look: Found) -> Found:
 
 def _look(pipeline: Pipeline, cursor_snapshot_id: int | None, *, is_loading: bool) -> dict[str, Any]:
     expanded = pipeline.expanded(os.environ)
-    table = open_table(
-        expanded.catalog,
-        expanded.table,
-        credentials=resolve_credentials(expanded),
-        environ={},
-        allowed_locations=expanded.allowed_locations,
-    )
+    table = open_table(expanded, resolve_credentials(expanded))
     facts = TableFacts.of(table, branch=expanded.branch, cursor_snapshot_id=cursor_snapshot_id, is_loading=is_loading)
     looked_at = now_text()
     return {**asdict(facts), "head_snapshot_id": id_json(facts.head_snapshot_id), "next_expiry": _expiry(facts),

@@ -24,6 +24,7 @@ export function batchView(found) {
     notice(found),
     batch ? picture(batch, tasks, found.routes) : waiting(found),
     batch ? figures(batch, found.details) : null,
+    batch?.delivery ? delivered(batch.delivery) : null,
     spreads(found.details),
     batch?.warnings?.length ? warnings(batch.warnings) : null,
     run ? taskTable(found, run) : h("p", { class: "quiet" }, "Airflow no longer has the run that made this batch."),
@@ -91,8 +92,30 @@ function figures(batch, details) {
   return h(
     "section",
     {},
-    h("dl", { class: "cards small" }, cards.filter(Boolean).map(([name, value, under]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, under && under !== "–" ? h("span", { class: "under" }, under) : null)))),
+    smallCards(cards),
     parts.length ? h("div", { class: "phases" }, h("h3", {}, "Seconds by task"), stack(parts, seconds, "seconds by task"), legend(parts)) : null,
+    h("dl", { class: "facts-list" }, facts.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])),
+  );
+}
+
+const smallCards = (cards) => h("dl", { class: "cards small" }, cards.filter(Boolean).map(([name, value, under]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, under && under !== "–" ? h("span", { class: "under" }, under) : null))));
+
+// Zeros are worth their place only where zero is the good news.
+function delivered(delivery) {
+  const cards = [
+    ["Documents", short(delivery.documents), delivery.repeated ? `${short(delivery.repeated)} were there already` : null],
+    ["Sent", bytes(delivery.bytes), delivery.retries ? `${short(delivery.retries)} requests again` : null],
+    ["Visible after", seconds(delivery.lag_seconds), isKnown(delivery.lag_seconds) ? "from the last commit" : null],
+    ["Dead letters", short(delivery.dead_letters)],
+    delivery.refused ? ["Refused for now", short(delivery.refused), "and taken later"] : null,
+    delivery.superseded ? ["Superseded", short(delivery.superseded), "by later batches"] : null,
+  ];
+  const facts = [["Delivered to", `${delivery.sink} ${delivery.url}`], ["Visible at", time(delivery.visible_at)]];
+  return h(
+    "section",
+    {},
+    h("h2", {}, "Delivery"),
+    smallCards(cards),
     h("dl", { class: "facts-list" }, facts.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])),
   );
 }

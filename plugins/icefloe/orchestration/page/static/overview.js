@@ -82,6 +82,7 @@ function group(row) {
     { scope: "row", role: "rowheader" },
     h("a", { href: `?dag_id=${encodeURIComponent(row.dag_id)}`, "data-key": `pipeline ${row.dag_id}` }, row.pipeline),
     h("span", { class: "under" }, row.table ?? row.file ?? "–"),
+    row.sink ? h("span", { class: "under place", title: row.sink.path || null }, sinkInWords(row.sink)) : null,
   );
   const said = saying(row);
   return h(
@@ -91,6 +92,9 @@ function group(row) {
     said.length ? h("tr", { class: "saying", role: "row" }, h("td", { colspan: HEADS.length, role: "cell" }, said)) : null,
   );
 }
+
+// A sink whose place a connection names is known by its type until a batch was delivered.
+const sinkInWords = ({ type, path }) => `→ ${type}${path ? ` ${path}` : ""}`;
 
 // A narrow window shows a pipeline as a card; the roles say that it is a row of a table all the same. It leaves out what
 // is not known.
@@ -110,9 +114,15 @@ export function saying(row) {
     const text = `Snapshot ${row.expiry.snapshot_id}, where the next batch begins, may expire ${until(row.expiry.at)}: the changes since then would be lost.`;
     said.push(h("p", { class: "sentence" }, h("b", {}, "expiry: "), text));
   }
+  if (row.sink?.dead_letters) said.push(h("p", { class: "sentence" }, h("b", {}, "dead letters: "), deadLetters(row.sink)));
   for (const way of row.ways_out ?? []) said.push(h("p", { class: "sentence quiet" }, `${way.text} `, h("code", { class: "command" }, way.command)));
   const links = said.length && row.state !== "paused" ? actions(row) : [];
   return links.length ? [...said, h("p", { class: "actions" }, links)] : said;
+}
+
+function deadLetters({ dead_letters: letters, batches_with_dead_letters: batches }) {
+  const which = batches.length === 1 ? `batch ${batches[0]}` : `${batches.length} of the last batches, the latest ${batches[batches.length - 1]},`;
+  return `The sink refused ${count(letters)} ${letters === 1 ? "document" : "documents"} of ${which} for good. The folder of dead letters has them, each with its reason.`;
 }
 
 const nextRun = (row) => (secondsSince(row.next_run_at) > 0 ? "The next run is due now." : `The next run is due ${until(row.next_run_at)}.`);

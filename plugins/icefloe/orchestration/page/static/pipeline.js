@@ -10,6 +10,7 @@ const HEADS = [
   "Batch", "Route", "Steps", "Rows read", "Carried over", "Inserted", "Deleted", "Updated",
   "Read", "Decoded", "Shuffled", "Written", "Time", "Proof",
 ];
+const OF_SINK = ["Documents", "Visible after"];
 export const ROUTES = { insert_only: "insert only", shuffle: "shuffle", nothing_to_do: "nothing to do" };
 
 export function pipelineView(found) {
@@ -43,11 +44,16 @@ function facts(row) {
     ["Behind", behind(row), [row.lag.since ? h("span", { class: "under" }, `the oldest waits for ${ago(row.lag.since).replace(" ago", "")}`) : null, asOf(row)]],
     ["Delivered up to", row.cursor.snapshot_id ?? "–", row.cursor.timestamp ? `commit of ${time(row.cursor.timestamp)}` : null],
     ["History kept", row.expiry ? until(row.expiry.at).replace("in ", "for ") : row.cursor.snapshot_id ? "no limit" : "–", keptBy(row)],
-    ["Sink", row.sink?.type ?? "–", row.sink?.path ?? null],
+    ["Sink", row.sink?.type ?? "–", row.sink ? sinkLines(row.sink) : null],
     ["Owner", row.owner ?? "nobody in particular", row.open_batch && row.open_run ? `batch ${row.open_batch.number} opened by ${row.open_run}` : null],
     ["Schedule", row.schedule ?? "by hand", row.is_paused ? "paused" : null],
   ];
   return h("dl", { class: "cards" }, cards.map(([name, value, below]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, typeof below === "string" ? h("span", { class: "under" }, below) : below))));
+}
+
+function sinkLines({ path, visible_at: at, lag_seconds: lag }) {
+  const lines = [path || null, at ? `last visible ${ago(at)}${isKnown(lag) ? `, ${seconds(lag)} after the commit` : ""}` : null];
+  return lines.filter(Boolean).map((line) => h("span", { class: "under" }, line));
 }
 
 function keptBy({ expiry, pins }) {
@@ -103,22 +109,26 @@ function noBatch(row) {
   );
 }
 
+// Only batches that go on from their files to a sink have documents.
 function batchTable(entries, dag) {
+  const delivers = entries.some((entry) => entry.delivery);
+  const heads = delivers ? [...HEADS.slice(0, 12), ...OF_SINK, ...HEADS.slice(12)] : HEADS;
   return h(
     "div",
     { class: "framed", tabindex: 0, role: "region", "aria-label": "Batches" },
-    h("table", { class: "batches" }, h("thead", {}, h("tr", {}, HEADS.map((text, index) => h("th", { scope: "col", class: index > 1 && index < 13 ? "number" : null }, text)))), h("tbody", {}, entries.map((entry) => batchRow(entry, dag)))),
+    h("table", { class: "batches" }, h("thead", {}, h("tr", {}, heads.map((text, index) => h("th", { scope: "col", class: index > 1 && index < heads.length - 1 ? "number" : null }, text)))), h("tbody", {}, entries.map((entry) => batchRow(entry, dag, { delivers, width: heads.length })))),
   );
 }
 
-function batchRow(entry, dag) {
+function batchRow(entry, dag, { delivers, width }) {
   const head = h("th", { scope: "row" }, batchLink(dag, entry.batch), h("span", { class: "under", title: time(entry.committed_at ?? entry.opened_at) }, entry.state === "committed" ? ago(entry.committed_at) : null));
-  if (entry.state === "unknown") return h("tr", {}, head, h("td", { colspan: HEADS.length - 1, class: "quiet" }, entry.sentence ?? "its report is not there"));
+  if (entry.state === "unknown") return h("tr", {}, head, h("td", { colspan: width - 1, class: "quiet" }, entry.sentence ?? "its report is not there"));
   const changed = entry.counts ?? {};
   const cells = [
     count(entry.steps), short(entry.rows_read), [short(entry.carried_over_rows), entry.carried_over_rows ? under(carried(entry)) : null],
     short(changed.insert), short(changed.delete), short(changed.update_after),
     bytes(entry.bytes_read), bytes(entry.decoded_bytes), bytes(entry.shuffled_bytes), bytes(entry.written_bytes),
+    ...(delivers ? atSink(entry.delivery) : []),
   ];
   return h(
     "tr",
@@ -129,6 +139,12 @@ function batchRow(entry, dag) {
     h("td", { class: "number" }, duration(entry), stack(entry.phases.map((each) => ({ name: each.name, value: each.seconds })), seconds, "seconds by task")),
     h("td", {}, proof(entry)),
   );
+}
+
+function atSink(delivery) {
+  if (!delivery) return [short(null), seconds(null)];
+  const letters = delivery.dead_letters ? h("span", { class: "under warn" }, `${short(delivery.dead_letters)} dead letters`) : null;
+  return [[short(delivery.documents), letters], seconds(delivery.lag_seconds)];
 }
 
 export const carried = (entry) => percent(Math.min(entry.carried_over_rows, entry.rows_read), entry.rows_read);

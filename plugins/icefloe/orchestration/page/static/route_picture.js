@@ -12,9 +12,16 @@ const NARROW = {
   at: { plan: [94, 6], insert_only: [184, 146], shuffle_write: [4, 146], coalesce: [4, 286], shuffle_read: [4, 426], commit: [94, 566] },
 };
 const BOX = { width: 152, height: 68 };
+// With a sink that batches are delivered to, there is one more box before commit.
+const WITH_SINK = {
+  wide: { ...WIDE, width: 1380, at: { ...WIDE.at, deliver: [1022, 84], commit: [1222, 84] } },
+  narrow: { ...NARROW, height: 780, at: { ...NARROW.at, deliver: [94, 566], commit: [94, 706] } },
+};
+
 // `routes` has the tasks of each route, as the library's flow.py lists them.
 export function routePicture(batch, tasks, routes, { isNarrow }) {
-  const plan = isNarrow ? NARROW : WIDE;
+  const delivers = Object.values(routes).some((names) => names.includes("deliver"));
+  const plan = delivers ? WITH_SINK[isNarrow ? "narrow" : "wide"] : isNarrow ? NARROW : WIDE;
   const figures = figuresOf(batch);
   const shown = Object.values(routes).map((names) => ["plan", ...names, "commit"]).filter((names) => names.every((name) => name in plan.at));
   const used = (name) => name === "plan" || name === "commit" || (routes[batch.route] ?? []).includes(name);
@@ -24,7 +31,7 @@ export function routePicture(batch, tasks, routes, { isNarrow }) {
   const boxes = Object.entries(plan.at).map(([name, place]) => box(name, place, used(name), tasks[name], figures[name]));
   return svg(
     "svg",
-    { viewBox: `0 0 ${plan.width} ${plan.height}`, class: `route-picture ${isNarrow ? "is-narrow" : ""}`, role: "img", "aria-label": inWords(batch) },
+    { viewBox: `0 0 ${plan.width} ${plan.height}`, class: `route-picture ${isNarrow ? "is-narrow" : delivers ? "is-long" : ""}`, role: "img", "aria-label": inWords(batch, routes) },
     svg("defs", {}, marker("arrow", "on"), marker("arrow-off", "off")),
     edges,
     boxes,
@@ -43,12 +50,15 @@ function figuresOf(batch) {
     coalesce: isKnown(batch.ranges) ? `${count(batch.num_partitions)} → ${count(batch.ranges)} ranges` : isKnown(batch.num_partitions) ? `${count(batch.num_partitions)} partitions` : null,
     shuffle_read: isKnown(batch.ranges) ? `${count(batch.ranges)} ${batch.ranges === 1 ? "range" : "ranges"}` : null,
     insert_only: isKnown(batch.map_tasks) ? `${count(batch.map_tasks)} map ${batch.map_tasks === 1 ? "task" : "tasks"}` : null,
+    deliver: batch.delivery ? `${short(batch.delivery.documents)} ${batch.delivery.documents === 1 ? "document" : "documents"}` : null,
     commit: batch.state === "committed" ? "sums equal ✓" : null,
     "plan insert_only": read,
     "plan shuffle_write": read,
     "insert_only commit": written,
     "shuffle_write coalesce": shuffled,
     "shuffle_read commit": written,
+    "insert_only deliver": written,
+    "shuffle_read deliver": written,
   };
 }
 
@@ -101,8 +111,8 @@ function marker(id, kind) {
   return svg("marker", { id, class: kind, viewBox: "0 0 8 8", refX: 5, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, svg("path", { d: "M0 0 8 4 0 8z" }));
 }
 
-function inWords(batch) {
+function inWords(batch, routes) {
   if (batch.route === "nothing_to_do") return "The batch changed no row: plan, then commit.";
-  const route = batch.route === "shuffle" ? "plan, shuffle write, coalesce, shuffle read, commit" : "plan, insert only, commit";
+  const route = ["plan", ...(routes[batch.route] ?? []), "commit"].map((name) => name.replace("_", " ")).join(", ");
   return `Route: ${route}. ${bytes(batch.bytes_read)} and ${short(batch.rows_read)} rows read, ${bytes(batch.shuffled_bytes)} shuffled, ${bytes(batch.written_bytes)} written.`;
 }

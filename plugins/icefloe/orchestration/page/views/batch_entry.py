@@ -11,6 +11,7 @@ _FIGURES: Final = (
     "committed_at", "route", "changes", "steps", "skipped_replace_snapshots", "rows_read", "carried_over_rows",
     "counts", "bytes_read", "decoded_bytes", "shuffled_bytes", "shuffled_rows", "written_bytes", "map_tasks",
     "num_partitions", "ranges", "map_seconds", "reduce_seconds", "seconds",
+    "delivery",
 )  # fmt: skip
 """Keys that are taken from a report; a report of an older release has fewer."""
 

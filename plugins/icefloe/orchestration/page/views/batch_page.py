@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from icefloe.flow import ROUTE_TASKS
+from icefloe.flow import Route, batch_tasks
 from icefloe.orchestration.page.document_cache import Found
 from icefloe.orchestration.page.views.batch_entry import committed_entry, open_entry, runs_by_batch, task_rows
 from icefloe.orchestration.page.views.dag_state import DagState, RunState
@@ -77,13 +77,20 @@ def _document(
         "batch": None if number is None else _entry(number, runs, status, report),
         "report_sentence": report.sentence if report.value is None else None,
         "run": None if run is None else _run(run),
-        "routes": {route.value: [task.value for task in tasks] for route, tasks in ROUTE_TASKS.items()},
+        "routes": {
+            route.value: [task.value for task in batch_tasks(route, delivers=_delivers(dag))] for route in Route
+        },
         "earlier_runs": [_run(each) for each in runs[1:]],
         "trouble": _trouble(dag, run, status, now),
         "summary_checks": [] if report.value is None else list(report.value.get("summary_checks") or ()),
         "details": details,
         "spark": spark_links(details.get("phases", ()), run, history=history_url()),
     }
+
+
+def _delivers(dag: DagState) -> bool:
+    """True if batches of the DAG go on from the staged files to a sink; those of a backfill stay there."""
+    return dag.facts.pipeline is not None and dag.facts.pipeline.delivers and not dag.is_backfill
 
 
 def _entry(

@@ -11,6 +11,7 @@ from icefloe.orchestration.page.views.status_document import StatusDocument
 
 _SENSOR: Final = "wait_for_snapshot"
 _AT_WORK: Final = frozenset({"queued", "scheduled", "running", "deferred", "restarting", "up_for_reschedule"})
+_BEGUN: Final = frozenset({"queued", "running", "deferred", "restarting"})
 _FAILED: Final = frozenset({"failed"})
 _RETRYING: Final = frozenset({"up_for_retry"})
 
@@ -85,6 +86,9 @@ def _under_way(dag: DagState, run: RunState, status: StatusDocument, now: dateti
         return _idle(dag, status, trigger_stall(dag, status, now))
     if dag.is_paused and run.state == "queued":
         return Health(state=State.PAUSED, sentence="The DAG is paused: a run is queued and waits.", run_id=run.run_id)
+    if dag.is_paused and _first(run, _BEGUN) is None:
+        # Tasks that have begun go on in a paused DAG, but Airflow begins none behind them.
+        return _told(State.BEHIND, run, task, "The DAG is paused in the middle of a run: switch it on to finish it.")
     stall = queue_stall(task, now)
     if stall is not None:
         return replace(_told(State.RUNNING, run, task, stall), is_stalled=True)
@@ -118,7 +122,10 @@ def _idle(dag: DagState, status: StatusDocument, stall: str | None) -> Health:
 def _failed(dag: DagState, run: RunState, task: TaskState | None, status: StatusDocument) -> Health:
     sentence = None if task is None else _sentence(task, status)
     if sentence is None:
-        sentence = "The run failed before any of its tasks did: its page in Airflow says why."
+        sentence = (
+            "The run failed, and none of its tasks did: its dagrun_timeout passed, or somebody marked it as failed. "
+            "The next run goes on with the same batch."
+        )
         if task is not None:
             sentence = (
                 f"{task.task_id} was killed, marked as failed, or its worker was lost: it left no error of its own. "

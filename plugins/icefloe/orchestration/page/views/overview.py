@@ -9,6 +9,7 @@ from icefloe.orchestration.page.document_cache import Found
 from icefloe.orchestration.page.views.dag_state import DagState
 from icefloe.orchestration.page.views.health import Health, State, health_of
 from icefloe.orchestration.page.views.status_document import StatusDocument
+from icefloe.pipeline.model import Pipeline
 
 __all__ = ["overview_document", "pipeline_row"]
 
@@ -55,7 +56,7 @@ def pipeline_row(dag: DagState, found: Found, look: Found | None, *, now: dateti
         "branch": None if pipeline is None else pipeline.branch,
         "changes": None if pipeline is None else pipeline.changes,
         "initial_load": None if pipeline is None else pipeline.initial_load,
-        "sink": None if pipeline is None else {"type": pipeline.sink.type, "path": pipeline.sink.path},
+        "sink": None if pipeline is None else _sink(pipeline, status),
         "schedule": dag.schedule,
         "is_paused": dag.is_paused,
         **_health(health),
@@ -79,6 +80,20 @@ def pipeline_row(dag: DagState, found: Found, look: Found | None, *, now: dateti
         "pins": status.get("pins"),
         "recent": status.get("recent") or [],
         "ways_out": _ways_out(dag, health, status),
+    }
+
+
+def _sink(pipeline: Pipeline, status: StatusDocument) -> dict[str, Any]:
+    """The type and the place of the sink. A connection may say where that is: then it is known from the last batch."""
+    delivery = status.get("last_delivery")
+    dead_letters = [each for each in status.get("recent") or [] if each.get("dead_letters")]
+    return {
+        "type": pipeline.sink.type,
+        "path": pipeline.sink.path if delivery is None else delivery["url"],
+        "visible_at": None if delivery is None else delivery["visible_at"],
+        "lag_seconds": None if delivery is None else delivery["lag_seconds"],
+        "dead_letters": sum(each["dead_letters"] for each in dead_letters),
+        "batches_with_dead_letters": [each["batch"] for each in dead_letters],
     }
 
 

@@ -1,6 +1,6 @@
 """The ``status.json`` of a pipeline as JSON: any key may be missing, for other releases write it too."""
 
-from typing import TypedDict
+from typing import Any, TypedDict
 
 
 class TroubleDocument(TypedDict, total=False):
@@ -8,6 +8,14 @@ class TroubleDocument(TypedDict, total=False):
 
     phase: str
     sentence: str
+
+
+class DeliveryDocument(TypedDict):
+    """The last delivery to the pipeline's sink."""
+
+    url: str
+    visible_at: str
+    lag_seconds: float | None
 
 
 class StatusDocument(TypedDict, total=False):
@@ -30,4 +38,5 @@ class StatusDocument(TypedDict, total=False):
     trouble: TroubleDocument | None
     next_expiry: object
     pins: object
-    recent: list[object]
+    recent: list[dict[str, Any]]
+    last_delivery: DeliveryDocument | None

@@ -1,0 +1,109 @@
+"""The proof of a batch: its sums are closed as a whole, and its files become whole for readers."""
+
+import logging
+from dataclasses import dataclass
+
+from icefloe.audit.sums import Sums
+from icefloe.batch.commit.delivered_batch import DeliveredBatch, UndeliveredError, delivering_phase
+from icefloe.batch.commit.summary_check import SummaryCheck, check_summaries
+from icefloe.batch.context.batch_folder import BatchFolder
+from icefloe.batch.context.running_batch import RunningBatch
+from icefloe.batch.run_settings import RunSettings
+from icefloe.batch.stage.range_results import delete_range_results
+from icefloe.changes.columns import removed_rows
+from icefloe.errors import TerminalError
+from icefloe.flow import Route
+from icefloe.sinks.sink import BatchSummary, DamagedPartsError
+
+__all__ = ["prove_batch"]
+
+logger = logging.getLogger(__name__)
+
+
+class RemovedRowsError(TerminalError):
+    """A batch of a pipeline with ``changes: append_only`` removes rows."""
+
+    batch_number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProvenSums:
+    """A batch whose files are whole, with what proves them.
+
+    Attributes:
+        batch: the results of its tasks.
+        sums: sums of its changes.
+        checks: checks against the snapshot summaries.
+        warnings: warnings of these checks.
+    """
+
+    batch: DeliveredBatch
+    sums: Sums
+    checks: tuple[SummaryCheck, ...]
+    warnings: tuple[str, ...]
+
+
+def prove_batch(running: RunningBatch) -> ProvenSums:
+    """Audits a batch whose tasks are done, and writes its manifest. Repeating it changes nothing.
+
+    Raises:
+        UndeliveredError: a task has not delivered yet, or its part is gone or cut.
+        RemovedRowsError: the pipeline takes inserts alone, and the batch removes rows.
+        AuditError: the delivered changes do not equal the rows read, or the numbers in the snapshot summaries.
+    """
+    plan = running.plan
+    batch = DeliveredBatch.of(running.folder, delivers=bool(running.settings.delivery))
+    sums = batch.audited()
+    _refuse_removed_rows(batch, running.settings)
+    checks, warnings = check_summaries(plan, batch.handed_on, on_summary_mismatch=running.settings.on_summary_mismatch)
+    try:
+        running.sink.commit(_summary(batch, sums), batch.messages)
+    except DamagedPartsError as damage:
+        _forget(running.folder, batch, damage)
+        phase = delivering_phase(plan)
+        raise UndeliveredError(
+            f"{damage.sentence}; run again, or in Airflow clear {phase} and its downstream tasks: those parts are "
+            "written again",
+            phase=phase,
+        ) from damage
+    return ProvenSums(batch=batch, sums=sums, checks=checks, warnings=warnings)
+
+
+def _refuse_removed_rows(batch: DeliveredBatch, settings: RunSettings) -> None:
+    """Stops a batch before it has a manifest, so that it can still be abandoned."""
+    removed, plan = removed_rows(batch.counts), batch.plan
+    if removed and settings.changes == "append_only" and settings.on_removed_rows == "fail":
+        raise RemovedRowsError(
+            f"batch {plan.batch_number} of {plan.pipeline} removes or updates {removed:,} rows, and changes is "
+            "append_only: set on_removed_rows: skip to leave out the commits that do, or leave them out by icefloe "
+            f"abandon {plan.pipeline} and icefloe set-cursor",
+            batch_number=plan.batch_number,
+            key="changes",
+        )
+
+
+def _forget(folder: BatchFolder, batch: DeliveredBatch, damage: DamagedPartsError) -> None:
+    """Lets the tasks whose parts are damaged run again; the others are adopted."""
+    numbers = set(damage.numbers)
+    logger.warning("batch %d: parts %s are delivered again", batch.plan.batch_number, sorted(numbers))
+    if batch.plan.route is Route.SHUFFLE:
+        delete_range_results(folder.store, sorted(numbers))
+        return
+    for record in batch.records:
+        if record.map_id in numbers:
+            folder.map_outputs.void(record.map_id, record.generation, damage.sentence)
+
+
+def _summary(batch: DeliveredBatch, sums: Sums) -> BatchSummary:
+    plan = batch.plan
+    return BatchSummary(
+        pipeline=plan.pipeline,
+        table=plan.table,
+        batch_number=plan.batch_number,
+        after_snapshot_id=plan.after_snapshot_id,
+        up_to_snapshot_id=plan.up_to_snapshot_id,
+        steps=len(plan.steps),
+        rows=sum(message.rows for message in batch.messages),
+        counts=batch.counts,
+        hash_sum=sums.hash_sum(),
+    )

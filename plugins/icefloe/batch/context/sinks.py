@@ -1,0 +1,67 @@
+"""The sinks of a pipeline, opened: the folder of its changes, and the sink that staged batches are delivered to."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from functools import partial
+from types import MappingProxyType
+
+from icefloe.batch.context.surroundings import Surroundings
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.run_settings import RunSettings
+from icefloe.sinks.files import FilesSink
+from icefloe.sinks.files_delivery import FilesDelivery
+from icefloe.sinks.open_delivery_sink import open_delivery_sink
+from icefloe.sinks.open_sink import open_sink
+from icefloe.sinks.part_sink import DeliverySink
+from icefloe.sinks.sink import Sink
+from icefloe.storage.requests import Requests
+
+__all__ = ["delivery_sink", "folder_of_changes"]
+
+
+def folder_of_changes(
+    settings: RunSettings,
+    credentials: Credentials,
+    surroundings: Surroundings,
+    *,
+    requests: Requests | None = None,
+    recorded: Mapping[str, object] = MappingProxyType({}),
+) -> Sink:
+    """The folder to which tasks write changes: the files sink, or the place where batches are staged.
+
+    Args:
+        settings: settings of the run.
+        credentials: a staged batch is part of the storage, a files sink has its own.
+        surroundings: opens the folder.
+        requests: counts the requests to it.
+        recorded: settings that a batch has recorded; they come before those of the run.
+    """
+    return open_sink(
+        {**settings.sink, **recorded},
+        credentials.storage_options if settings.is_staged else credentials.sink_options,
+        requests,
+        open_store=surroundings.open_store,
+    )
+
+
+@contextmanager
+def delivery_sink(
+    settings: RunSettings, credentials: Credentials, surroundings: Surroundings
+) -> Iterator[DeliverySink | None]:
+    """The sink that staged batches are delivered to, open until the block ends; None if the files are the sink."""
+    if not settings.delivery:
+        yield None
+        return
+    with closing(_opened(settings, credentials, surroundings)) as sink:
+        yield sink
+
+
+def _opened(settings: RunSettings, credentials: Credentials, surroundings: Surroundings) -> DeliverySink:
+    if settings.delivery["type"] == "files":
+        folder = surroundings.open_store(settings.delivery["path"], options=credentials.sink_options)
+        return FilesDelivery(FilesSink(folder, target_file_bytes=settings.delivery["target_file_bytes"]))
+    return open_delivery_sink(
+        settings.delivery,
+        connection=credentials.sink_connection,
+        open_store=partial(surroundings.open_store, options=credentials.storage_options),
+    )

@@ -1,0 +1,151 @@
+"""Deliver: a staged batch is proven as a whole, its parts go to the sink, and the batch is recorded as visible."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Protocol, TypeVar
+
+from icefloe.batch.commit.prove_batch import prove_batch
+from icefloe.batch.context.references import BatchReference
+from icefloe.batch.context.running_batch import RunningBatch
+from icefloe.batch.deliver.deliver_part import DeliverPart, DeliveryOutcome
+from icefloe.batch.deliver.output import Output
+from icefloe.batch.deliver.proven_batch import proven_batch, staged_manifest, staged_parts
+from icefloe.batch.phase_record import PhaseTally, TrackedApplication, recorded_phase
+from icefloe.batch.stage.delivery_records import (
+    BatchDelivery,
+    create_batch_delivery,
+    keep_begun,
+    load_batch_delivery,
+    load_part_deliveries,
+)
+from icefloe.errors import TransientError
+from icefloe.flow import Phase
+from icefloe.sinks.manifest import Manifest
+from icefloe.sinks.part_sink import DeliverySink, DriverSink, PartDelivery
+from icefloe.units import time_text
+
+__all__ = ["Engine", "deliver_batch", "staged_bytes"]
+
+logger = logging.getLogger(__name__)
+
+_Result = TypeVar("_Result")
+
+
+class Engine(Protocol):
+    """Hands numbers to a function in as many processes or threads as it has."""
+
+    def map(self, function: Callable[[int], _Result], numbers: Sequence[int]) -> list[_Result]:
+        """The results, in the order of ``numbers``; begins with the first."""
+        ...
+
+
+def staged_bytes(reference: BatchReference) -> int:
+    """Size of the files of a staged batch; one listing says it, and nothing is proven yet."""
+    return reference.folder_of_changes.size_of(reference.batch_number)
+
+
+def deliver_batch(reference: BatchReference, engine: Engine, *, application: TrackedApplication | None = None) -> None:
+    """Delivers the parts of a batch that are left; repeating it delivers nothing twice.
+
+    Args:
+        reference: reference to the batch.
+        engine: delivers the parts.
+        application: Spark application of the engine, if it has one.
+
+    Raises:
+        BatchCommittedError: the batch is done.
+        UndeliveredError: a task has not written its part yet, or its part is gone or cut.
+        SupersededError: the sink holds a later batch.
+        IcefloeError: error of a part that failed. The other parts stay delivered, and the rerun finds them.
+    """
+    started = time.monotonic()
+    running = reference.open()
+    with (
+        running.fenced(),
+        recorded_phase(running.written, Phase.DELIVER, application=application) as tally,
+        tally.counting(running.requests),
+    ):
+        store = running.folder.store
+        manifest = _proven_manifest(running)
+        if load_batch_delivery(store) is not None:
+            return
+        parts = staged_parts(running.sink, manifest, memory_bytes=running.settings.memory_bytes)
+        output = Output.of(manifest.batch, list(parts), running.settings)
+        batch = proven_batch(running, manifest, output)
+        with reference.delivery_sink() as sink:
+            begun = keep_begun(store, sink.begin(batch))
+            numbers = _part_numbers(sink, manifest)
+            _deliver_missing(
+                DeliverPart(reference=reference, batch=batch, manifest=manifest, output=output, begun=begun),
+                numbers,
+                engine,
+                running,
+                tally,
+            )
+            deliveries = _deliveries(running, numbers)
+            sink.finish(batch, begun, deliveries)
+            create_batch_delivery(
+                store,
+                BatchDelivery.of(
+                    deliveries,
+                    sink=reference.settings.delivery["type"],
+                    url=sink.url,
+                    visible_at=time_text(datetime.now(UTC)),
+                    lag_seconds=_lag_seconds(running),
+                    seconds=time.monotonic() - started,
+                ),
+            )
+        logger.info("batch %d of %s: delivered", batch.batch_number, batch.origin.pipeline)
+
+
+def _proven_manifest(running: RunningBatch) -> Manifest:
+    prove_batch(running)
+    return staged_manifest(running.sink, running.plan.batch_number)
+
+
+def _part_numbers(sink: DeliverySink, manifest: Manifest) -> Sequence[int]:
+    """The numbers of the calls that deliver a batch: each part, or all parts at once for a driver sink."""
+    return range(1 if isinstance(sink, DriverSink) else len(manifest.parts))
+
+
+def _deliver_missing(
+    task: DeliverPart, numbers: Sequence[int], engine: Engine, running: RunningBatch, tally: PhaseTally
+) -> None:
+    """Delivers the parts without a recorded delivery; an error that retrying cannot fix comes first."""
+    found = load_part_deliveries(running.folder.store, numbers)
+    missing = [number for number, delivery in zip(numbers, found, strict=True) if delivery is None]
+    logger.info("batch %d: %d of %d parts to deliver", task.batch.batch_number, len(missing), len(numbers))
+    tally.tasks_found += len(numbers) - len(missing)
+    tally.tasks_run += len(missing)
+    outcomes: list[DeliveryOutcome] = engine.map(task, missing) if missing else []
+    errors = [outcome.error for outcome in outcomes if outcome.error is not None]
+    tally.tasks_failed += len(errors)
+    tally.tasks_adopted += sum(outcome.is_adopted for outcome in outcomes)
+    tally.requests = sum((outcome.requests for outcome in outcomes), tally.requests)
+    for error in sorted(errors, key=lambda error: isinstance(error, TransientError)):
+        raise error
+
+
+def _deliveries(running: RunningBatch, numbers: Sequence[int]) -> list[PartDelivery]:
+    """The recorded deliveries of all parts.
+
+    Raises:
+        TransientError: a record is gone, because somebody deletes files of the batch.
+    """
+    found = [each for each in load_part_deliveries(running.folder.store, numbers) if each is not None]
+    if len(found) < len(numbers):
+        raise TransientError(
+            f"records of delivered parts are gone from {running.folder.store.url}: somebody deletes files there; run "
+            "again, parts that the sink holds are not delivered twice",
+            url=running.folder.store.url,
+        )
+    return found
+
+
+def _lag_seconds(running: RunningBatch) -> float | None:
+    """Seconds from the last commit of the batch until now."""
+    if not running.plan.steps:
+        return None
+    return max(0.0, time.time() - running.plan.steps[-1].commit_timestamp_us / 1e6)

@@ -1,0 +1,83 @@
+"""One part of a proven batch, as a thread or a process of an engine delivers it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from icefloe.batch.context.references import BatchReference
+from icefloe.batch.deliver.output import Output
+from icefloe.batch.deliver.proven_batch import staged_parts
+from icefloe.batch.rows.row_bound import out_of_memory
+from icefloe.batch.stage.delivery_records import create_part_delivery, load_part_delivery
+from icefloe.errors import IcefloeError
+from icefloe.sinks.manifest import Manifest
+from icefloe.sinks.part_sink import DeliverySink, DriverSink, PartDelivery, PartSink, ProvenBatch, StagedPart
+from icefloe.storage.requests import RequestTotals
+
+__all__ = ["delivered_part"]
+
+
+class DeliveryOutcome(NamedTuple):
+    """The outcome of one part. Its error travels as a value, because an engine would turn it into text."""
+
+    error: IcefloeError | None = None
+    is_adopted: bool = False
+    requests: RequestTotals = RequestTotals()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliverPart:
+    """The function that an engine calls with the number of each part.
+
+    Attributes:
+        reference: opens the batch and its sink where the part is delivered.
+        batch: the batch.
+        manifest: its manifest, so that no part reads it once more.
+        output: what of it the sink is given.
+        begun: facts that the sink returned when the delivery began.
+    """
+
+    reference: BatchReference
+    batch: ProvenBatch
+    manifest: Manifest
+    output: Output
+    begun: Mapping[str, Any]
+
+    def __call__(self, number: int) -> DeliveryOutcome:
+        """Delivers the part of a number, unless its delivery is recorded."""
+        requests, is_adopted = RequestTotals(), False
+        try:
+            running = self.reference.open()
+            try:
+                with running.fenced():
+                    is_adopted = load_part_delivery(running.folder.store, number) is not None
+                    if not is_adopted:
+                        memory_bytes = running.settings.memory_bytes
+                        staged = staged_parts(running.sink, self.manifest, memory_bytes=memory_bytes)
+                        parts = [self.output.reduced(part) for part in staged]
+                        with self.reference.delivery_sink() as sink:
+                            delivery = delivered_part(sink, self.batch, self.begun, parts, number)
+                        create_part_delivery(running.folder.store, delivery)
+            finally:
+                requests = running.requests.taken()
+        except IcefloeError as error:
+            return DeliveryOutcome(error=error, requests=requests)
+        except MemoryError as cause:
+            part, memory_bytes = f"part {number} of the delivery", self.reference.settings.memory_bytes
+            return DeliveryOutcome(error=out_of_memory(cause, task=part, memory_bytes=memory_bytes), requests=requests)
+        return DeliveryOutcome(is_adopted=is_adopted, requests=requests)
+
+
+def delivered_part(
+    sink: DeliverySink,
+    batch: ProvenBatch,
+    begun: Mapping[str, Any],
+    parts: Sequence[StagedPart],
+    number: int,
+) -> PartDelivery:
+    """Hands one part to a part sink, or all parts to a driver sink."""
+    if isinstance(sink, DriverSink):
+        return sink.deliver_all(batch, begun, parts)
+    if isinstance(sink, PartSink):
+        return sink.deliver(batch, begun, parts[number])
+    raise TypeError(f"{type(sink).__name__} is neither a part sink nor a driver sink")

@@ -1,0 +1,159 @@
+"""A batch that is proven and staged, as the sink that it is delivered to sees it."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import pyarrow as pa
+
+from icefloe.batch.context.running_batch import RunningBatch
+from icefloe.batch.deliver.output import Output
+from icefloe.batch.rows.row_bound import RowBound
+from icefloe.batch.run_settings import RunSettings
+from icefloe.changes.columns import change_schema
+from icefloe.checkpoint.batch_spec import BatchSpec
+from icefloe.checkpoint.identity import Identity
+from icefloe.iceberg.step import Step, StepKind
+from icefloe.sinks.files import FilesSink
+from icefloe.sinks.manifest import Manifest, Part
+from icefloe.sinks.part_sink import Origin, ProvenBatch, StagedPart
+from icefloe.sinks.sink import Sink
+
+__all__ = ["committed_batch", "staged_parts"]
+
+
+def proven_batch(running: RunningBatch, manifest: Manifest, output: Output) -> ProvenBatch:
+    """The batch of a run whose manifest is written.
+
+    Args:
+        running: the batch.
+        manifest: its manifest.
+        output: what of it the sink is given.
+    """
+    plan = running.plan
+    if plan.checkpoint_id is None:
+        raise ValueError("a plan of format 1 was never staged")
+    return _proven(
+        manifest,
+        owner=plan.checkpoint_id,
+        steps=plan.steps,
+        schema=change_schema(running.folder.shape.delivered.arrow, with_batch=True),
+        identity=plan.identity,
+        hidden=_hidden(plan.columns, running.settings),
+        output=output,
+        continues=running.checkpoint.has_delivered(before=plan.batch_number),
+    )
+
+
+def committed_batch(
+    spec: BatchSpec,
+    manifest: Manifest,
+    output: Output,
+    *,
+    owner: str,
+    schema: pa.Schema,
+    settings: RunSettings,
+) -> ProvenBatch:
+    """A batch that is committed, to be delivered once more.
+
+    Args:
+        spec: its specification, as its offset record has it.
+        manifest: its manifest.
+        output: what of it the sink is given.
+        owner: id of the checkpoint that it belongs to.
+        schema: of its rows.
+        settings: settings of the pipeline.
+    """
+    return _proven(
+        manifest,
+        owner=owner,
+        steps=spec.steps,
+        schema=schema,
+        identity=spec.identity,
+        hidden=_hidden(spec.columns, settings),
+        output=output,
+        is_replay=True,
+    )
+
+
+def _proven(
+    manifest: Manifest,
+    *,
+    owner: str,
+    steps: Sequence[Step],
+    schema: pa.Schema,
+    identity: Identity,
+    hidden: tuple[str, ...],
+    output: Output,
+    continues: bool = False,
+    is_replay: bool = False,
+) -> ProvenBatch:
+    batch = manifest.batch
+    begins_anew, part = batch.after_snapshot_id is None, steps[0].load_part if steps else None
+    is_load = bool(steps) and all(step.kind is StepKind.INITIAL for step in steps)
+    return ProvenBatch(
+        origin=Origin(owner=owner, pipeline=batch.pipeline, table=batch.table),
+        batch_number=batch.batch_number,
+        after_snapshot_id=batch.after_snapshot_id,
+        up_to_snapshot_id=batch.up_to_snapshot_id,
+        begins_anew=begins_anew,
+        is_load=is_load,
+        # A pipeline from now or from the earliest snapshot on begins without a load: its first batch is all there is.
+        ends_load=(is_load or begins_anew) and (part is None or part.is_last),
+        continues=continues and not begins_anew,
+        is_replay=is_replay,
+        steps=batch.steps,
+        rows=sum(output.counts(batch).values()),
+        counts=output.counts(batch),
+        schema=schema,
+        identity=identity.columns,
+        hidden=hidden,
+        changes=output.changes,
+    )
+
+
+def staged_manifest(sink: Sink, batch_number: int) -> Manifest:
+    """The manifest of a staged batch.
+
+    Raises:
+        KeyMissingError: the batch is not whole.
+    """
+    return _staged_files(sink).manifest(batch_number)
+
+
+def staged_parts(sink: Sink, manifest: Manifest, *, memory_bytes: int) -> Iterator[StagedPart]:
+    """The parts of a staged batch, numbered by their places in the manifest, which never changes.
+
+    Args:
+        sink: the place of the staged batch.
+        manifest: of the batch.
+        memory_bytes: memory of the task that reads a part; a row that needs more is refused as it is read.
+    """
+    files, bound, first_row = _staged_files(sink), RowBound(memory_bytes=memory_bytes), 0
+    for number, part in enumerate(manifest.parts):
+        yield StagedPart(
+            number=number,
+            first_row=first_row,
+            rows=part.rows,
+            size_bytes=part.size_bytes,
+            read=partial(_read, files, manifest.batch.batch_number, part, bound),
+        )
+        first_row += part.rows
+
+
+def _read(files: FilesSink, batch_number: int, part: Part, bound: RowBound) -> Iterator[pa.RecordBatch]:
+    for rows in files.read_part(batch_number, part):
+        bound.check(rows, place=f"{part.names[0]} of batch {batch_number}")
+        yield rows
+
+
+def _staged_files(sink: Sink) -> FilesSink:
+    if not isinstance(sink, FilesSink):
+        raise TypeError(f"a batch is staged as files, found {type(sink).__name__}")
+    return sink
+
+
+def _hidden(columns: tuple[str, ...] | None, settings: RunSettings) -> tuple[str, ...]:
+    """Columns that are staged although the pipeline does not select them: the sink needs the identity."""
+    if columns is None or settings.columns is None:
+        return ()
+    return tuple(name for name in columns if name not in settings.columns)

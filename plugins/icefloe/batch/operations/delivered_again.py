@@ -1,0 +1,219 @@
+"""Batches that are committed, delivered once more: to a new index, a lost topic, or any other sink."""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from icefloe.batch.context.sinks import delivery_sink, folder_of_changes
+from icefloe.batch.context.surroundings import Surroundings
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.deliver.deliver_batch import Engine
+from icefloe.batch.deliver.deliver_part import delivered_part
+from icefloe.batch.deliver.output import Output
+from icefloe.batch.deliver.proven_batch import committed_batch, staged_parts
+from icefloe.batch.run_settings import RunSettings
+from icefloe.changes.columns import change_schema
+from icefloe.checkpoint.cursor import BatchOutcome
+from icefloe.checkpoint.log import Checkpoint
+from icefloe.errors import TerminalError, UsageError
+from icefloe.pipeline.model import Pipeline
+from icefloe.sinks.files import FilesSink
+from icefloe.sinks.manifest import Manifest
+from icefloe.sinks.part_sink import (
+    DeliverySink,
+    DriverSink,
+    KeepsDeadLetters,
+    Origin,
+    PartDelivery,
+    ProvenBatch,
+    StagedPart,
+)
+from icefloe.storage.store import KeyMissingError
+
+__all__ = ["Redelivery"]
+
+logger = logging.getLogger(__name__)
+
+
+class UndeliverableBatchError(TerminalError):
+    """A batch cannot be delivered again: it is not committed, or its files are gone."""
+
+    batch_number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redelivery:
+    """Committed batches of a pipeline, and the sink that they are to be delivered to. No catalog is asked.
+
+    Attributes:
+        pipeline: whose batches they are, expanded.
+        target: the same pipeline with the sink that takes them.
+        credentials: of the pipeline's storage and of the sink.
+        checkpoint: of the pipeline, or of the backfill.
+        backfill_id: the backfill whose batch is delivered; None: batches of the pipeline itself.
+    """
+
+    pipeline: Pipeline
+    target: Pipeline
+    credentials: Credentials
+    checkpoint: Checkpoint
+    backfill_id: str | None = None
+    surroundings: Surroundings = field(default_factory=Surroundings, repr=False)
+
+    def check(self, numbers: Sequence[int]) -> list[int]:
+        """The batches among these that changed something; the others were abandoned or moved the cursor.
+
+        Raises:
+            UndeliverableBatchError: a batch is not committed, or is no longer staged.
+        """
+        return [number for number in numbers if self._has_changes(number)]
+
+    def deliver(self, number: int, engine: Engine) -> list[PartDelivery]:
+        """Delivers one batch; repeating it delivers nothing twice.
+
+        Args:
+            number: of the batch.
+            engine: delivers its parts, in threads of this process.
+
+        Raises:
+            IcefloeError: of the first part that failed.
+        """
+        manifest = self._manifest(number)
+        settings = RunSettings.of(self.target)
+        staged = list(staged_parts(self._folder, manifest, memory_bytes=settings.memory_bytes))
+        output = Output.of(manifest.batch, staged, settings)
+        batch = self._batch(number, manifest, output)
+        parts = [output.reduced(part) for part in staged]
+        with self._open_sink() as sink:
+            sink.claim(batch.origin)
+            begun = sink.begin(batch)
+            if isinstance(sink, DriverSink):
+                deliveries = [sink.deliver_all(batch, begun, parts)]
+            else:
+                deliveries = engine.map(partial(self._deliver_part, batch, begun, parts), range(len(parts)))
+            sink.finish(batch, begun, deliveries)
+        logger.info("batch %d of %s: delivered once more", number, self.pipeline.name)
+        return deliveries
+
+    def dead_letters(self, numbers: Sequence[int] | None = None) -> dict[int, int]:
+        """Number of dead letters by committed batch: of these batches, or of all.
+
+        Raises:
+            UsageError: the sink has no folder for them.
+        """
+        with self._letters_sink() as sink:
+            found = sink.dead_letters()
+        return {
+            number: count
+            for number, count in sorted(found.items())
+            # Those of an open batch are written again by each try of it.
+            if (numbers is None or number in numbers) and self.checkpoint.committed(number) is not None
+        }
+
+    def replay(self, number: int) -> list[PartDelivery]:
+        """Sends the dead letters of one batch again.
+
+        Raises:
+            IcefloeError: the sink is another pipeline's, or did not answer.
+        """
+        offset = self.checkpoint.offset(number)
+        with self._letters_sink() as sink:
+            if offset is not None and offset.checkpoint_id is not None:
+                origin = Origin(owner=offset.checkpoint_id, pipeline=self.pipeline.name, table=self.pipeline.table)
+                sink.refuse_other_owner(origin)
+            found = list(sink.replay_dead_letters(number))
+        logger.info("batch %d of %s: dead letters sent again", number, self.pipeline.name)
+        return found
+
+    def url(self, *, is_checked: bool = True) -> str:
+        """Address of the sink; unless told otherwise, it is proven that the sink can be written."""
+        with self._open_sink() as sink:
+            if is_checked:
+                sink.check()
+            return sink.url
+
+    def _deliver_part(
+        self, batch: ProvenBatch, begun: Mapping[str, Any], parts: Sequence[StagedPart], number: int
+    ) -> PartDelivery:
+        with self._open_sink() as sink:
+            return delivered_part(sink, batch, begun, parts, number)
+
+    @contextmanager
+    def _open_sink(self) -> Iterator[DeliverySink]:
+        with delivery_sink(RunSettings.of(self.target), self.credentials, self.surroundings) as sink:
+            if sink is None:
+                raise UsageError("a sink of type files takes no batches that are delivered once more: copy the files")
+            yield sink
+
+    @contextmanager
+    def _letters_sink(self) -> Iterator[KeepsDeadLetters]:
+        with self._open_sink() as sink:
+            options = RunSettings.of(self.target).delivery["options"]
+            if not isinstance(sink, KeepsDeadLetters) or not options.get("dead_letters"):
+                raise UsageError(
+                    "this sink has no dead letters that can be sent again; of a sink of type opensearch, name a folder "
+                    "for them in sink.dead_letters",
+                    pipeline=self.pipeline.name,
+                )
+            yield sink
+
+    @property
+    def _folder(self) -> FilesSink:
+        settings = RunSettings.of(self.pipeline, backfill_id=self.backfill_id)
+        folder = folder_of_changes(settings, self.credentials, self.surroundings)
+        if not isinstance(folder, FilesSink):
+            raise TypeError(f"batches are kept as files, found {type(folder).__name__}")
+        return folder
+
+    def _has_changes(self, number: int) -> bool:
+        commit = self.checkpoint.committed(number)
+        if commit is None:
+            raise UndeliverableBatchError(
+                f"batch {number} of {self.pipeline.name} is not committed, so it cannot be delivered once more; "
+                f"icefloe batches {self.pipeline.name} lists those that are",
+                batch_number=number,
+            )
+        if commit.outcome is not BatchOutcome.DELIVERED:
+            return False
+        self._manifest(number)
+        return True
+
+    def _manifest(self, number: int) -> Manifest:
+        try:
+            return self._folder.manifest(number)
+        except KeyMissingError as cause:
+            raise UndeliverableBatchError(
+                f"batch {number} of {self.pipeline.name} is committed, but its files are no longer in "
+                f"{self._folder.url}: set changelog.keep to keep them longer, or deliver its range by a backfill",
+                url=self._folder.url,
+                batch_number=number,
+            ) from cause
+
+    def _batch(self, number: int, manifest: Manifest, output: Output) -> ProvenBatch:
+        offset = self.checkpoint.offset(number)
+        if offset is None or offset.checkpoint_id is None:
+            raise UndeliverableBatchError(
+                f"the record of batch {number} in {self.checkpoint.url} is gone, or is of format 1: deliver its range "
+                "by a backfill",
+                url=self.checkpoint.url,
+                batch_number=number,
+            )
+        return committed_batch(
+            offset.spec,
+            manifest,
+            output,
+            owner=offset.checkpoint_id,
+            schema=self._schema(manifest),
+            settings=RunSettings.of(self.pipeline),
+        )
+
+    def _schema(self, manifest: Manifest) -> pa.Schema:
+        """The schema of the rows of a batch, from its first file; only the change columns if it has no file."""
+        if not manifest.parts:
+            return change_schema(pa.schema([]), with_batch=True)
+        return self._folder.part_schema(manifest.batch.batch_number, manifest.parts[0])

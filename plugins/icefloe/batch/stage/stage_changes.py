@@ -1,0 +1,112 @@
+"""Delivering: rows become changes, are counted and summed as they leave, and reach the sink."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from icefloe.audit.sums import Sums
+from icefloe.batch.context.batch_folder import BatchFolder
+from icefloe.changes.columns import ChangeType, change_batch, change_schema
+from icefloe.changes.row_hash.row_hashes import RowHashes
+from icefloe.sinks.sink import CommitMessage, Sink
+
+__all__ = ["CHANGE_WEIGHTS", "Delivery", "stage_changes"]
+
+CHANGE_WEIGHTS: Final[Mapping[ChangeType, int]] = {
+    ChangeType.INSERT: 1,
+    ChangeType.DELETE: -1,
+    ChangeType.UPDATE_BEFORE: -1,
+    ChangeType.UPDATE_AFTER: 1,
+}
+"""Number of rows that a change adds to the table."""
+_SIGNS: Final = np.array([CHANGE_WEIGHTS[kind] for kind in ChangeType])
+_BATCH_ROWS: Final = 1 << 16
+_BATCH_BYTES: Final = 64 << 20
+
+
+class Delivery:
+    """Builds the record batches that leave and keeps their sums.
+
+    Args:
+        folder: folder of the batch.
+        with_batch: True if changes carry the number of the batch, as at a sink.
+    """
+
+    def __init__(self, folder: BatchFolder, *, with_batch: bool) -> None:
+        steps = folder.plan.steps
+        self._batch_number = folder.plan.batch_number if with_batch else None
+        self._snapshot_ids = np.array([step.commit_snapshot_id for step in steps], np.int64)
+        self._timestamps_us = np.array([step.commit_timestamp_us for step in steps], np.int64)
+        self._by_type = np.zeros(len(ChangeType), np.int64)
+        self.sums = Sums()
+        self.schema = change_schema(folder.shape.delivered.arrow, with_batch=with_batch)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Rows by change type, in lower case."""
+        return {each.name.lower(): int(self._by_type[each]) for each in ChangeType}
+
+    def batches(
+        self,
+        rows: pa.RecordBatch,
+        hashes: RowHashes,
+        picks: NDArray[np.int64],
+        change_types: NDArray[np.uint8],
+        change_ordinals: NDArray[np.int32],
+    ) -> Iterator[pa.RecordBatch]:
+        """Changes, in batches that fit into any consumer's memory.
+
+        Args:
+            rows: the table's columns.
+            hashes: hashes of ``rows``.
+            picks: rows to deliver, in order; a row may be picked more than once.
+            change_types: type of each pick.
+            change_ordinals: change ordinals of ``rows``.
+        """
+        at_once = min(_BATCH_ROWS, max(1, _BATCH_BYTES * rows.num_rows // max(1, rows.nbytes)))
+        for start in range(0, len(picks), at_once):
+            here = picks[start : start + at_once]
+            types, ordinals = change_types[start : start + at_once], change_ordinals[here]
+            self.sums.add_rows(hashes.take(here), ordinals, _SIGNS[types])
+            self._by_type += np.bincount(types, minlength=len(ChangeType))
+            yield change_batch(
+                rows.take(pa.array(here)),
+                change_types=types,
+                change_ordinals=ordinals,
+                snapshot_ids=self._snapshot_ids,
+                timestamps_us=self._timestamps_us,
+                batch_number=self._batch_number,
+            )
+
+
+def stage_changes(
+    folder: BatchFolder, sink: Sink, number: int, changes: Callable[[Delivery], Iterator[pa.RecordBatch]]
+) -> tuple[CommitMessage, Sums]:
+    """Writes the changes of one task to the sink.
+
+    Args:
+        folder: folder of the batch.
+        sink: sink of the batch.
+        number: number of the task.
+        changes: builds the batches with the delivery that it is given.
+
+    Returns:
+        The message for the sink's commit, and the sums of the delivered changes.
+    """
+    delivery = Delivery(folder, with_batch=True)
+    written = sink.write(
+        batch_number=folder.plan.batch_number, number=number, schema=delivery.schema, changes=changes(delivery)
+    )
+    # Only now are counts and sums complete: they grow while the sink takes the changes.
+    message = CommitMessage(
+        number=number,
+        rows=sum(delivery.counts.values()),
+        counts=delivery.counts,
+        hash_sum=delivery.sums.hash_sum(),
+        size_bytes=written.size_bytes,
+        details=written.details,
+    )
+    return message, delivery.sums

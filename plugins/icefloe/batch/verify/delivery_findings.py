@@ -1,0 +1,182 @@
+"""The findings of a comparison of a sink with the table, in sentences."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from icefloe.audit.keyed_rows import DIFFERENT, EXTRA, MISSING, KeyDifferences
+from icefloe.checkpoint.cursor import BatchOutcome
+from icefloe.checkpoint.records import CommitRecord
+from icefloe.sinks.part_sink import DeliverySink, KeepsDeadLetters
+
+_SHOWN: Final = 10
+_KINDS: Final = {MISSING: "missing in", EXTRA: "only in", DIFFERENT: "different in"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryFindings:
+    """The findings of a comparison.
+
+    Attributes:
+        url: the destination.
+        snapshot_id: state of the table that it was compared with; None: there was nothing to compare.
+        rows: rows of that state, or of the sample.
+        counts: keys that differ, by kind: ``missing``, ``extra``, ``different``.
+        keys: the first of them by kind, each as ``name=value``.
+        sentences: one for each fault.
+        notes: what was not compared, and why.
+    """
+
+    url: str
+    snapshot_id: int | None = None
+    rows: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+    keys: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    sentences: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_equal(self) -> bool:
+        """True if nothing differs."""
+        return not self.sentences
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """The changes that a log still holds, batch by batch, next to those that were delivered.
+
+    Attributes:
+        lost: changes that it no longer holds.
+        doubled: for each batch of which it holds too many, the changes held and delivered.
+    """
+
+    lost: int = 0
+    doubled: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, batches: Sequence[CommitRecord], held: Mapping[int, int], *, has_before_images: bool = True
+    ) -> "Retention":
+        """The retention of some batches.
+
+        Args:
+            batches: committed batches.
+            held: changes by the number of their batch; other batches are not looked at.
+            has_before_images: False if the rows before updates are not delivered.
+        """
+        delivered = {
+            batch.batch_number: sum(batch.counts.values())
+            - (0 if has_before_images else batch.counts.get("update_before", 0))
+            for batch in batches
+            if batch.outcome is BatchOutcome.DELIVERED
+        }
+        found = {number: (held.get(number, 0), rows) for number, rows in delivered.items()}
+        return cls(
+            lost=sum(max(0, rows - there) for there, rows in found.values()),
+            doubled={number: pair for number, pair in found.items() if pair[0] > pair[1]},
+        )
+
+    def notes(self, url: str) -> tuple[str, ...]:
+        """A note if a log no longer holds everything."""
+        note = f"{url} no longer holds {self.lost:,} of the changes; of each key the last change was compared"
+        return (note,) if self.lost else ()
+
+    def faults(self, url: str) -> tuple[str, ...]:
+        """A sentence for each batch that is there too often."""
+        return tuple(
+            f"{url} holds {held:,} changes of batch {number}, but {delivered:,} were delivered"
+            for number, (held, delivered) in self.doubled.items()
+        )
+
+
+def dead_letters_note(sink: DeliverySink) -> tuple[str, ...]:
+    """A note that differences may come from documents that the sink refused for good."""
+    letters = sum(sink.dead_letters().values()) if isinstance(sink, KeepsDeadLetters) else 0
+    if not letters:
+        return ()
+    note = (
+        f"{sink.url} refused {letters:,} documents that are in the folder of dead letters: their keys are missing or "
+        "have an older state; `icefloe deliver NAME --dead-letters` sends them again"
+    )
+    return (note,)
+
+
+def left_out_note(differing: int, things: str, left_out: int) -> str:
+    """A note that differences may come from commits that ``on_removed_rows: skip`` left out.
+
+    Args:
+        differing: number of things that differ.
+        things: their plural, as the note names them.
+        left_out: the most changes that were left out.
+    """
+    return (
+        f"{differing:,} {things} differ, and on_removed_rows: skip left out commits with up to {left_out:,} changes: "
+        "whether these are lost rows, the table alone does not show"
+    )
+
+
+def key_findings(
+    found: KeyDifferences,
+    *,
+    url: str,
+    table: str,
+    snapshot_id: int | None,
+    rows: int,
+    names: Sequence[str],
+    needs_all: bool,
+    retention: Retention,
+    left_out: int = 0,
+    notes: Sequence[str] = (),
+) -> DeliveryFindings:
+    """The findings of a comparison by key.
+
+    Args:
+        found: the keys that differ.
+        url: the destination.
+        table: name of the table.
+        snapshot_id: state of the table.
+        rows: rows of that state, or of the sample; those that need not be there do not count.
+        names: names of the identifier columns.
+        needs_all: False if the destination need not hold keys that have not changed since the pipeline began.
+        retention: the changes that a log still holds.
+        left_out: the most changes that were left out because their commits remove rows.
+        notes: further notes.
+    """
+    counts, said = Counter(found.counts), [*notes, *retention.notes(url)]
+    if counts[MISSING] and not needs_all:
+        absent = counts.pop(MISSING)
+        rows -= absent
+        said.append(f"{absent:,} keys of {table} have no change in {url}, and were not compared")
+    if found.ambiguous:
+        said.append(f"{found.ambiguous:,} keys of {table} have several rows; any of them is right in {url}")
+    keys = {kind: _named(found.kept, kind, names) for kind in _KINDS if counts[kind]}
+    sentences = [*retention.faults(url)]
+    is_explained = 0 < counts.total() <= left_out
+    if is_explained:
+        said.append(left_out_note(counts.total(), "keys", left_out))
+    for kind, shown in () if is_explained else keys.items():
+        more = ", ..." if counts[kind] > len(shown) else ""
+        sentences.append(
+            f"{counts[kind]:,} keys of {table} at snapshot {snapshot_id} are {_KINDS[kind]} {url}: "
+            f"{', '.join(shown)}{more}"
+        )
+    if found.doubled:
+        sentences.append(f"{found.doubled:,} rows in {url} have the key of another row there; expected one row per key")
+    return DeliveryFindings(
+        url=url,
+        snapshot_id=snapshot_id,
+        rows=rows,
+        counts=dict(+counts),
+        keys=keys,
+        sentences=tuple(sentences),
+        notes=tuple(said),
+    )
+
+
+def _named(rows: pa.Table, kind: str, names: Sequence[str]) -> list[str]:
+    found = rows.filter(pc.equal(rows["kind"], kind)).slice(0, _SHOWN).to_pylist()
+    return [" ".join(f"{name}={row[name]}" for name in names) for row in found]

@@ -1,0 +1,228 @@
+"""Verify a sink that batches are delivered to: what it really holds is compared with the table at the cursor."""
+
+import os
+import random
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from icefloe.audit.keyed_rows import KeyDifferences, compare_rows
+from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.verify.batch_promises import delivered_shape
+from icefloe.batch.verify.delivery_findings import (
+    DeliveryFindings,
+    Retention,
+    dead_letters_note,
+    key_findings,
+    left_out_note,
+)
+from icefloe.batch.verify.held_rows import HeldRows
+from icefloe.batch.verify.replay_batches import committed_batches
+from icefloe.batch.verify.schema_runs import since_last_start
+from icefloe.batch.verify.table_state import TableState
+from icefloe.changes.columns import removed_rows
+from icefloe.checkpoint.cursor import Cursor
+from icefloe.checkpoint.identity import Identity
+from icefloe.checkpoint.view import CheckpointView
+from icefloe.errors import TransientError
+from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.sinks.part_sink import DeliverySink
+from icefloe.storage.local_folders import local_folders
+
+__all__ = ["verify_delivery"]
+
+_LOOKS: Final = 5
+"""Tries to read the keys that differ while no batch begins or ends."""
+_SALT_BITS: Final = 63
+
+
+def verify_delivery(session: PipelineSession, sink: DeliverySink, *, sample: int | None = None) -> DeliveryFindings:
+    """Compares a sink with the table, key by key; changes nothing.
+
+    Batches may go on meanwhile. Keys that differ are then read again, between two looks at the checkpoint that agree,
+    and each must be as the table was at the cursor or will be at the end of the open batch.
+
+    Args:
+        session: session of the pipeline.
+        sink: the sink.
+        sample: number of rows of the table to compare, chosen at random; None: all rows, and all that the sink holds.
+
+    Raises:
+        TerminalError: the snapshot of the cursor has expired.
+        TransientError: sink or table did not answer, or batches went on too fast.
+    """
+    view = session.checkpoint.look()
+    if view.cursor is None or view.cursor.is_beginning or view.pipeline is None:
+        return DeliveryFindings(url=sink.url, notes=("no batch is delivered yet",))
+    if view.cursor.load_part is not None:
+        return DeliveryFindings(url=sink.url, notes=("the load is not complete; verify again after its last batch",))
+    # Loaded after the look: a snapshot that the cursor names is then in the table, or is gone for good.
+    comparison = _Comparison(session.with_fresh_table(), sink, view, view.cursor, view.pipeline.identity)
+    if not comparison.has_keys:
+        return comparison.without_keys()
+    return comparison.of_all() if sample is None else comparison.of_sample(sample)
+
+
+class _Comparison:
+    """One comparison of a sink with the table."""
+
+    def __init__(
+        self, session: PipelineSession, sink: DeliverySink, view: CheckpointView, cursor: Cursor, identity: Identity
+    ) -> None:
+        self._session, self._sink, self._position = session, sink, view.position
+        self._snapshot_id = cursor.snapshot_id
+        self._batches = since_last_start(committed_batches(session))
+        # A pipeline of inserts alone has committed a batch that removes rows only if it left some of its steps out.
+        is_reduced = session.pipeline.changes == "append_only"
+        self._reduced = [batch for batch in self._batches if is_reduced and removed_rows(batch.counts)]
+        first, last = self._batches[0], self._batches[-1]
+        self._has_load = first.after_snapshot_id is None and (first.steps > 0 or first.up_to_snapshot_id is None)
+        schema = TableSchema.at(session.table.metadata, cursor.snapshot_id, after_snapshot_id=last.after_snapshot_id)
+        self._shape = delivered_shape(session, schema, identity)
+        self._rows = HeldRows(sink, self._shape, first_batch=first.batch_number)
+
+    @property
+    def has_keys(self) -> bool:
+        """True if the sink shows the identity of its rows."""
+        return self._rows.has_keys
+
+    def of_all(self) -> DeliveryFindings:
+        """All rows of the table, and all that the sink holds."""
+        state = self._state(self._snapshot_id)
+        with _folders() as (wanted, held):
+            found = compare_rows(
+                self._rows.of_table(state, wanted),
+                self._rows.of_sink(held, rows=state.record_count),
+                is_log=not self._sink.keyed,
+            )
+        retention = self._retention()
+        # If the first batch is not there as a whole, the last change of a key may be gone too.
+        first = Retention.of(self._batches[:1], self._rows.retained)
+        needs_all = self._has_load and (self._sink.keyed or not first.lost)
+        return self._findings(self._settled(found), state.record_count, needs_all=needs_all, retention=retention)
+
+    def of_sample(self, count: int) -> DeliveryFindings:
+        """So many rows of the table."""
+        chosen = self._rows.smallest(self._state(self._snapshot_id), count, random.getrandbits(_SALT_BITS))
+        found = self._settled(self._differences(chosen, [self._snapshot_id]))
+        note = "a sample does not see rows that are only in the sink"
+        needs_all = self._has_load and self._sink.keyed
+        return self._findings(found, len(chosen), needs_all=needs_all, retention=Retention(), notes=(note,))
+
+    def without_keys(self) -> DeliveryFindings:
+        """Rows that do not show their identity: how many differ."""
+        state, url = self._state(self._snapshot_id), self._sink.url
+        rows = self._rows.difference(state)
+        retention = self._retention()
+        if retention.lost or not self._has_load or self._has_moved():
+            note = "rows without identity are compared only if the sink holds all changes and no batch is open"
+            return DeliveryFindings(url=url, notes=(*retention.notes(url), note), sentences=retention.faults(url))
+        table = self._session.pipeline.table
+        fault = f"{rows:,} rows of {table} at snapshot {self._snapshot_id} are missing or too many in {url}"
+        is_explained = rows <= self._left_out
+        return DeliveryFindings(
+            url=url,
+            snapshot_id=self._snapshot_id,
+            rows=state.record_count,
+            sentences=(*retention.faults(url), *([] if is_explained else [fault])),
+            notes=(left_out_note(rows, "rows", self._left_out),) if rows and is_explained else (),
+        )
+
+    def _retention(self) -> Retention:
+        if self._sink.keyed:
+            return Retention()
+        has_images = self._session.pipeline.changes != "upsert"
+        whole = [batch for batch in self._batches if batch not in self._reduced]
+        return Retention.of(whole, self._rows.retained, has_before_images=has_images)
+
+    @property
+    def _left_out(self) -> int:
+        """The most changes that were left out because their commits remove rows."""
+        return sum(sum(batch.counts.values()) for batch in self._reduced)
+
+    def _settled(self, found: KeyDifferences) -> KeyDifferences:
+        """The differences that remain if batches were delivered meanwhile."""
+        url = self._sink.url
+        if not found.counts or not self._has_moved():
+            return found
+        if not found.is_complete:
+            raise TransientError(
+                f"{found.counts.total():,} keys of {url} differ while batches are delivered, too many to read them "
+                "again; pause the pipeline, and verify again when no batch is open",
+                url=url,
+            )
+        for _ in range(_LOOKS):
+            before = self._session.checkpoint.look()
+            self._session = self._session.with_fresh_table()
+            cursor = self._snapshot_id if before.cursor is None else before.cursor.snapshot_id
+            opened = cursor if before.opened is None else before.opened.spec.up_to_snapshot_id
+            remaining = self._differences(found.kept, list(dict.fromkeys([cursor, opened])))
+            if self._session.checkpoint.look().position == before.position:
+                self._snapshot_id = cursor
+                return remaining
+        raise TransientError(
+            f"batches of {self._session.pipeline.name} followed one another while {url} was read; pause the pipeline, "
+            "and verify again when no batch is open",
+            url=url,
+        )
+
+    def _differences(self, chosen: pa.Table, snapshot_ids: Sequence[int | None]) -> KeyDifferences:
+        """The differences of some keys that are there at each of these snapshots; the sink is read by the keys."""
+        found = KeyDifferences.none()
+        if not len(chosen):
+            return found
+        [keys] = chosen.select(self._rows.names).combine_chunks().to_batches()
+        for place, snapshot_id in enumerate(snapshot_ids):
+            with _folders() as (wanted, held):
+                now = compare_rows(
+                    self._rows.of_table(self._state(snapshot_id), wanted, keys=pc.unique(chosen["key"])),
+                    self._rows.of_sink(held, rows=len(chosen), keys=keys),
+                    is_log=not self._sink.keyed,
+                )
+            found = found.only(now.kept["key"].combine_chunks()) if place else now
+        return found
+
+    def _findings(
+        self,
+        found: KeyDifferences,
+        rows: int,
+        *,
+        needs_all: bool,
+        retention: Retention,
+        notes: Sequence[str] = (),
+    ) -> DeliveryFindings:
+        return key_findings(
+            found,
+            url=self._sink.url,
+            table=self._session.pipeline.table,
+            snapshot_id=self._snapshot_id,
+            rows=rows,
+            names=self._rows.names,
+            needs_all=needs_all,
+            retention=retention,
+            left_out=self._left_out,
+            notes=(*notes, *(dead_letters_note(self._sink) if found.counts else ())),
+        )
+
+    def _has_moved(self) -> bool:
+        now = self._session.checkpoint.look()
+        return now.opened is not None or now.position != self._position
+
+    def _state(self, snapshot_id: int | None) -> TableState:
+        return TableState.at(self._session, self._shape, snapshot_id)
+
+
+@contextmanager
+def _folders() -> Iterator[tuple[Path, Path]]:
+    """Two empty folders on local disk."""
+    disks = local_folders(os.environ)
+    with tempfile.TemporaryDirectory(prefix="icefloe-verify-", dir=disks[0] if disks else None) as folder:
+        made = Path(folder, "wanted"), Path(folder, "held")
+        for each in made:
+            each.mkdir()
+        yield made

@@ -1,0 +1,47 @@
+"""``icefloe purge``: remove the marks of deleted rows from a sink."""
+
+import os
+from argparse import Namespace
+from datetime import UTC, datetime, timedelta
+
+from icefloe.batch.context.sinks import delivery_sink
+from icefloe.batch.context.surroundings import Surroundings
+from icefloe.batch.credentials import Credentials
+from icefloe.batch.run_settings import RunSettings
+from icefloe.cli.consent import is_agreed
+from icefloe.cli.pipeline_session import load_named_pipeline, warn_of_connections
+from icefloe.cli.screen import Screen
+from icefloe.errors import UsageError
+from icefloe.sinks.part_sink import KeepsDeletions
+
+
+def purge(arguments: Namespace, screen: Screen) -> int:
+    """Counts old marks of the pipeline's sink, asks, and removes them.
+
+    Raises:
+        UsageError: the sink keeps no marks, or there is nobody to ask.
+        TransientError: the sink did not answer.
+    """
+    pipeline = load_named_pipeline(arguments)
+    warn_of_connections(pipeline)
+    before = datetime.now(UTC) - timedelta(seconds=arguments.older_than)
+    purged = 0
+    credentials = Credentials.from_environment(os.environ)
+    with delivery_sink(RunSettings.of(pipeline), credentials, Surroundings()) as sink:
+        if not isinstance(sink, KeepsDeletions):
+            raise UsageError(
+                f"a sink of type {pipeline.sink.type} keeps no marks of deleted rows, so there is nothing to purge",
+                pipeline=pipeline.name,
+            )
+        with screen.under_way("counting"):
+            found = sink.purge(before=before, dry_run=True)
+        shown = f"{found:,} marks of rows of {pipeline.name} that were deleted before {before:%Y-%m-%d %H:%M} UTC"
+        if found == 0 or arguments.dry_run:
+            screen.say(f"would remove {shown}")
+        elif is_agreed(f"remove {shown}?", yes=arguments.yes):
+            with screen.under_way("removing"):
+                purged = sink.purge(before=before)
+            screen.say(f"removed {purged:,} of {shown}")
+    if arguments.json:
+        screen.json({"pipeline": pipeline.name, "found": found, "purged": purged})
+    return 0

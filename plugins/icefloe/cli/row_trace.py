@@ -1,0 +1,184 @@
+"""The changes of one row, batch by batch, with the row in the table and the row in the sink."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from icefloe.api import read_changes
+from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.rows.row_shape import RowShape
+from icefloe.batch.verify.replay_batches import committed_batches
+from icefloe.batch.verify.table_state import TableState
+from icefloe.changes.columns import BATCH, CHANGE_COLUMNS, CHANGE_TYPE, change_schema
+from icefloe.checkpoint.cursor import BatchOutcome
+from icefloe.checkpoint.identity import Identity
+from icefloe.checkpoint.records import CommitRecord
+from icefloe.cli.row_key import RowKey
+from icefloe.errors import TerminalError, UsageError
+from icefloe.iceberg.history.history import head
+from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.sinks.files import FilesSink
+from icefloe.sinks.part_sink import DeliverySink
+from icefloe.storage.store import KeyMissingError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracedRow:
+    """A row and its changes.
+
+    Attributes:
+        key: the values of its identifier columns.
+        changes: delivered changes in their order: the change columns, then the row.
+        pending: changes that are committed to the table and not delivered yet; ``_batch`` is None.
+        table_rows: rows of the key in the table now.
+        sink_rows: rows of the key that the sink holds now; None: the sink was not asked.
+        notes: what could not be found out, and why.
+    """
+
+    key: Mapping[str, str]
+    changes: Sequence[Mapping[str, Any]]
+    pending: Sequence[Mapping[str, Any]]
+    table_rows: Sequence[Mapping[str, Any]]
+    sink_rows: Sequence[Mapping[str, Any]] | None
+    notes: tuple[str, ...] = ()
+
+
+def trace_row(session: PipelineSession, sink: DeliverySink | None, given: Sequence[str]) -> TracedRow:
+    """Finds every change of a row; changes nothing.
+
+    Changes are read from the files in which they are kept. For batches whose files are gone they are computed again
+    from the table's history, as long as its snapshots are there.
+
+    Args:
+        session: session of the pipeline.
+        sink: sink that staged batches are delivered to; None: the files are the sink.
+        given: the key as it is written on the command line.
+
+    Raises:
+        UsageError: the key names no row, or nothing is delivered yet.
+    """
+    view = session.checkpoint.look()
+    if view.pipeline is None or view.cursor is None:
+        raise UsageError(f"{session.pipeline.name} has no batch yet; run it first", pipeline=session.pipeline.name)
+    return _Trace(session.with_fresh_table(), view.pipeline.identity, given).found(sink, view.cursor.snapshot_id)
+
+
+class _Trace:
+    """One search.
+
+    Args:
+        session: session of the pipeline.
+        identity: identity of its rows.
+        given: the key as it was written.
+    """
+
+    def __init__(self, session: PipelineSession, identity: Identity, given: Sequence[str]) -> None:
+        self._session, self._identity = session, identity
+        latest = head(session.table, session.pipeline.branch)
+        self._head = None if latest is None else latest.snapshot_id
+        self._schema = TableSchema.at(session.table.metadata, self._head, after_snapshot_id=None)
+        self._key = RowKey.parse(given, self._schema, identity.columns)
+        self._notes: list[str] = []
+
+    def found(self, sink: DeliverySink | None, cursor_id: int | None) -> TracedRow:
+        batches = [each for each in committed_batches(self._session) if each.outcome is BatchOutcome.DELIVERED]
+        kept: dict[int, list[dict[str, Any]]] = {}
+        for batch in batches:
+            rows = self._kept(batch.batch_number)
+            kept[batch.batch_number] = self._computed(batch) if rows is None else rows
+        changes = [row for number in sorted(kept) for row in kept[number]]
+        pending = self._between(cursor_id, self._head) if self._head not in (cursor_id, None) else []
+        return TracedRow(
+            key=self._key.texts,
+            changes=changes,
+            pending=[{BATCH: None, **row} for row in pending],
+            table_rows=self._state(self._head),
+            sink_rows=_last_row(changes) if sink is None else self._held(sink),
+            notes=tuple(self._notes),
+        )
+
+    def _kept(self, number: int) -> list[dict[str, Any]] | None:
+        """Changes of the key in the files of a batch; None if they are gone, or do not show the key."""
+        files = self._session.sink
+        if not isinstance(files, FilesSink):
+            return None
+        try:
+            found: list[dict[str, Any]] = []
+            for part in files.manifest(number).parts:
+                for rows in files.read_part(number, part):
+                    if not self._key.is_shown_by(rows.schema):
+                        return None
+                    found += self._key.rows_in(rows).to_pylist()
+        except KeyMissingError:
+            return None
+        return found
+
+    def _computed(self, batch: CommitRecord) -> list[dict[str, Any]]:
+        """Changes of the key in a batch whose files are gone, from the table's history."""
+        number = batch.batch_number
+        try:
+            if batch.after_snapshot_id is None or batch.load_part is not None:
+                if batch.steps == 0 or (batch.load_part is not None and not batch.load_part.is_last):
+                    return []
+                rows = self._state(batch.up_to_snapshot_id)
+                return [{BATCH: number, CHANGE_TYPE: "INSERT", **row} for row in rows]
+            found = self._between(batch.after_snapshot_id, batch.up_to_snapshot_id)
+            return [{BATCH: number, **row} for row in found]
+        except TerminalError as error:
+            self._notes.append(f"the changes of batch {number} are not kept, and cannot be computed again: {error}")
+            return []
+
+    def _between(self, after_snapshot_id: int | None, up_to_snapshot_id: int | None) -> list[dict[str, Any]]:
+        if after_snapshot_id == up_to_snapshot_id:
+            return []
+        pipeline = self._session.pipeline
+        changes = read_changes(
+            self._session.table,
+            after_snapshot_id,
+            up_to_snapshot_id,
+            identifier_columns=list(self._identity.columns) or None,
+            changes="net" if pipeline.changes == "net" else "each",
+            commit_groups=pipeline.commit_groups,
+            columns=pipeline.columns,
+            filter=self._filter,
+            branch=pipeline.branch,
+        )
+        rows: list[dict[str, Any]] = changes.read_all().to_pylist()
+        return rows
+
+    def _state(self, snapshot_id: int | None) -> list[dict[str, Any]]:
+        """The rows of the key at a snapshot, in the columns that are delivered."""
+        if snapshot_id is None:
+            return []
+        pipeline = self._session.pipeline
+        shape = RowShape.of(
+            TableSchema.at(self._session.table.metadata, snapshot_id, after_snapshot_id=None),
+            identity=Identity(policy="none"),
+            columns=pipeline.columns,
+            filter_text=self._filter,
+            table=pipeline.table,
+        )
+        state = TableState.at(self._session, shape, snapshot_id)
+        return [row for batch in state.rows() for row in batch.to_pylist()]
+
+    def _held(self, sink: DeliverySink) -> list[dict[str, Any]] | None:
+        columns = self._session.pipeline.columns
+        shown = (self._schema if columns is None else self._schema.select(columns)).arrow
+        if not self._identity.columns:
+            self._notes.append(f"{sink.url} was not asked: its rows have no identity")
+            return None
+        schema = shown if sink.keyed else change_schema(shown, with_batch=True)
+        rows = [row for batch in sink.read_back(schema, keys=self._key.values) for row in batch.to_pylist()]
+        return rows if sink.keyed else _last_row(rows)
+
+    @property
+    def _filter(self) -> str:
+        own = self._session.pipeline.filter
+        return self._key.filter if own is None else f"({own}) and {self._key.filter}"
+
+
+def _last_row(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The row behind the last change of a key; none if it was deleted."""
+    if not changes or changes[-1][CHANGE_TYPE] not in ("INSERT", "UPDATE_AFTER"):
+        return []
+    return [{name: value for name, value in changes[-1].items() if name not in CHANGE_COLUMNS}]

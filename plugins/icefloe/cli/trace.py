@@ -1,0 +1,94 @@
+"""``icefloe trace``: what became of one row."""
+
+import json
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from icefloe.changes.columns import (
+    BATCH,
+    CHANGE_COLUMNS,
+    CHANGE_ORDINAL,
+    CHANGE_TYPE,
+    COMMIT_SNAPSHOT_ID,
+    COMMIT_TIMESTAMP,
+)
+from icefloe.cli.pipeline_session import load_named_pipeline, open_session
+from icefloe.cli.row_trace import trace_row
+from icefloe.cli.screen import Screen
+from icefloe.pipeline.error_lines import with_lines
+
+_COLUMNS: Final = ("batch", "change", "commit", "committed at", "row")
+
+
+def trace(arguments: Namespace, screen: Screen) -> int:
+    """Shows the changes of a row, and where the row is now."""
+    with screen.under_way("looking for the row"):
+        session = open_session(load_named_pipeline(arguments))
+        with session.delivery_sink() as sink, with_lines(session.pipeline):
+            found = trace_row(session, sink, arguments.key)
+    for note in found.notes:
+        screen.say(f"note: {note}")
+    if found.changes or found.pending:
+        screen.table(_COLUMNS, [_line(change) for change in (*found.changes, *found.pending)], numbers=("batch",))
+    name = " ".join(f"{column}={value}" for column, value in found.key.items())
+    if not (found.changes or found.pending or found.table_rows):
+        screen.say(f"{session.pipeline.table} has no row with {name}, and no change of it was delivered")
+    screen.facts(
+        [
+            ("row", name),
+            (f"in {session.pipeline.table}", _rows_text(found.table_rows)),
+            ("in the sink", "not asked" if found.sink_rows is None else _rows_text(found.sink_rows)),
+        ]
+    )
+    if arguments.json:
+        screen.json(
+            {
+                "pipeline": session.pipeline.name,
+                "table": session.pipeline.table,
+                "key": found.key,
+                "changes": [_document(change) for change in found.changes],
+                "pending": [_document(change) for change in found.pending],
+                "table_rows": _plain(found.table_rows),
+                "sink_rows": None if found.sink_rows is None else _plain(found.sink_rows),
+                "notes": found.notes,
+            }
+        )
+    return 0
+
+
+def _line(change: Mapping[str, Any]) -> tuple[str, ...]:
+    batch, time = change[BATCH], change.get(COMMIT_TIMESTAMP)
+    return (
+        "not yet" if batch is None else str(batch),
+        change[CHANGE_TYPE],
+        str(change.get(COMMIT_SNAPSHOT_ID, "-")),
+        "-" if time is None else time.isoformat(timespec="seconds"),
+        _rows_text([_row(change)]),
+    )
+
+
+def _document(change: Mapping[str, Any]) -> dict[str, Any]:
+    snapshot_id, time = change.get(COMMIT_SNAPSHOT_ID), change.get(COMMIT_TIMESTAMP)
+    return {
+        "batch": change[BATCH],
+        "change_type": change[CHANGE_TYPE],
+        "change_ordinal": change.get(CHANGE_ORDINAL),
+        "commit_snapshot_id": None if snapshot_id is None else str(snapshot_id),
+        "commit_timestamp": None if time is None else time.isoformat(),
+        "row": _plain([_row(change)])[0],
+    }
+
+
+def _row(change: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in change.items() if name not in CHANGE_COLUMNS}
+
+
+def _rows_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    return "\n".join(json.dumps(row, default=str) for row in rows) if rows else "no row"
+
+
+def _plain(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """Rows in values of JSON; dates and decimals as text."""
+    plain: list[Any] = json.loads(json.dumps(list(rows), default=str))
+    return plain

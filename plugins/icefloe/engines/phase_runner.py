@@ -1,0 +1,141 @@
+"""Runs the phases of a batch without Airflow, in threads of this process or as Spark applications."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from icefloe.batch.context.references import BatchReference
+from icefloe.batch.deliver.deliver_batch import staged_bytes
+from icefloe.batch.run.phases import run_phase
+from icefloe.engines.local import LocalEngine
+from icefloe.engines.spark.submit import SparkSubmit
+from icefloe.flow import Phase
+from icefloe.pipeline.model import Pipeline
+
+__all__ = ["LocalPhases", "PhasesBySize", "phase_runner", "runs_in_process"]
+
+SMALL_BYTES: Final = 64 * 2**20
+"""Below it, starting a Spark application takes longer than the work."""
+
+
+class PhaseRunner(Protocol):
+    """Runs the phases that have many tasks."""
+
+    @property
+    def cores(self) -> int | None:
+        """Number of tasks that run at once; None if only the pipeline's configuration knows it."""
+
+    def check_engine(self) -> None:
+        """Proves that the phases can run here; changes nothing.
+
+        Raises:
+            TerminalError: they cannot, and why.
+        """
+
+    def check_table(self, location: str) -> None:
+        """Proves that the phases can read a table there; changes nothing.
+
+        Raises:
+            TerminalError: they cannot, and why.
+        """
+
+    def run(self, phase: Phase, reference: BatchReference) -> None:
+        """Runs one phase of a batch; repeating it redoes only the missing results."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalPhases:
+    """Runs the phases in the threads of this process.
+
+    Attributes:
+        environ: resolves ``${ENV}`` in the catalog of a plan.
+        report_progress: see `LocalEngine`.
+    """
+
+    environ: Mapping[str, str]
+    report_progress: Callable[[int, int], None] | None = None
+
+    @property
+    def cores(self) -> int | None:
+        """None: the planner counts the cores of the machine."""
+        return None
+
+    def check_engine(self) -> None:
+        """Does nothing, because nothing is needed."""
+
+    def check_table(self, location: str) -> None:
+        """Does nothing, because phases read from the same machine as planning."""
+
+    def run(self, phase: Phase, reference: BatchReference) -> None:
+        """Runs one phase; see `run_phase`."""
+        run_phase(phase, reference, LocalEngine(report_progress=self.report_progress), environ=self.environ)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhasesBySize:
+    """Runs the phases as Spark applications, except those that are too small for one.
+
+    Attributes:
+        pipeline: says by its ``engine`` which phases may be small.
+        spark: runs the large ones.
+        local: runs the small ones.
+    """
+
+    pipeline: Pipeline
+    spark: SparkSubmit
+    local: LocalPhases
+
+    @property
+    def cores(self) -> int | None:
+        """Number of tasks that Spark runs at once; None if only the pipeline's configuration knows it."""
+        return self.spark.cores
+
+    def check_engine(self) -> None:
+        """Proves that Spark can run here, because a later batch may be large."""
+        self.spark.check_engine()
+
+    def check_table(self, location: str) -> None:
+        """Proves that Spark's workers can read a table there."""
+        self.spark.check_table(location)
+
+    def run(self, phase: Phase, reference: BatchReference) -> None:
+        """Runs one phase of a batch where its size says."""
+        is_small = runs_in_process(self.pipeline, phase, lambda: reference)
+        runner: PhaseRunner = self.local if is_small else self.spark
+        runner.run(phase, reference)
+
+
+def phase_runner(
+    pipeline: Pipeline, environ: Mapping[str, str], *, report_progress: Callable[[int, int], None] | None = None
+) -> LocalPhases | PhasesBySize:
+    """The runner of the phases of an expanded pipeline, by its ``engine``.
+
+    Args:
+        pipeline: the pipeline.
+        environ: of this process.
+        report_progress: see `LocalEngine`.
+
+    Raises:
+        TerminalError: its Spark configuration cannot be used.
+    """
+    local = LocalPhases(environ=environ, report_progress=report_progress)
+    if pipeline.engine == "local":
+        return local
+    return PhasesBySize(pipeline=pipeline, spark=SparkSubmit.of(pipeline, environ=environ), local=local)
+
+
+def runs_in_process(pipeline: Pipeline, phase: Phase, reference_of: Callable[[], BatchReference]) -> bool:
+    """True if a phase runs in the threads of this process: always, or because it is small.
+
+    A batch that is small on its way to a sink is always delivered here; its other phases only with ``engine: auto``.
+
+    Args:
+        pipeline: the pipeline.
+        phase: the phase.
+        reference_of: returns the batch; called only if its size decides.
+    """
+    if pipeline.engine == "local":
+        return True
+    if phase is Phase.DELIVER:
+        return staged_bytes(reference_of()) < SMALL_BYTES
+    return pipeline.engine == "auto" and sum(reference_of().open().plan.map_task_bytes) < SMALL_BYTES

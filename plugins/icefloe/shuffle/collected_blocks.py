@@ -1,0 +1,193 @@
+"""The blocks of all map outputs, turned from the order of map outputs into the order of reduce partitions.
+
+Twenty thousand map outputs of four thousand partitions have 80 million blocks. So blocks are ordered group by group,
+and groups past the first go to local disk.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icefloe.errors import TerminalError
+from icefloe.shuffle.committed_output import CommittedOutput
+from icefloe.shuffle.extents import BLOCK, RangeExtents, ShuffledFile
+from icefloe.shuffle.partition_sums import PartitionSums
+from icefloe.shuffle.reduce_ids import order_by_reduce_id
+from icefloe.shuffle.reduce_ranges import ReduceRange
+from icefloe.storage.local_folders import on_local_disk, task_folder
+
+__all__ = ["CollectedBlocks"]
+
+_CANNOT_KEEP: Final = "the blocks of the map outputs cannot be put in order"
+_GROUP_BLOCKS: Final = 1 << 20
+_WINDOW_BLOCKS: Final = 1 << 20
+_NO_BLOCKS: Final = np.empty(0, BLOCK)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    """Blocks of neighbouring map outputs, ordered by reduce partition, then by map output.
+
+    Attributes:
+        starts: ``num_partitions + 1`` int64: the place of the first block of each partition.
+        blocks: the blocks; none if they are on local disk.
+        position: place of the blocks in the file on local disk; None: they are in memory.
+    """
+
+    starts: NDArray[np.int64]
+    blocks: NDArray[Any]
+    position: int | None = None
+
+
+class CollectedBlocks:
+    """Takes map outputs one by one, then gives the extents of each range.
+
+    Use it as a context manager: it owns temporary files.
+
+    Args:
+        num_partitions: reduce partitions.
+        disk: local folder for blocks; None: the machine's temporary folder.
+    """
+
+    def __init__(self, num_partitions: int, *, disk: Path | None = None) -> None:
+        self._num_partitions = num_partitions
+        self._disk = disk
+        self._owned = ExitStack()
+        self._file: BinaryIO | None = None
+        self._groups: list[_Group] = []
+        self._waiting: list[NDArray[Any]] = []
+        self._waiting_blocks = 0
+        self._sums = PartitionSums(num_partitions)
+        self.files: list[ShuffledFile] = []
+        self.partition_bytes = np.zeros(num_partitions, np.int64)
+        self.epoch = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Removes the temporary files."""
+        self._owned.close()
+
+    def add(self, output: CommittedOutput) -> None:
+        """Takes the next map output, in the order of the map ids planned.
+
+        Raises:
+            TransientError: local disk is full or broken.
+        """
+        record, data = output.record, output.record.data
+        self.epoch += record.generation
+        lengths = np.diff(output.offsets)
+        reduce_ids = np.flatnonzero(lengths)
+        if data is None or not len(reduce_ids):
+            return
+        blocks = np.empty(len(reduce_ids), BLOCK)
+        blocks["output"] = len(self.files)
+        blocks["reduce_id"] = reduce_ids
+        blocks["crc32"] = output.block_crc32[reduce_ids]
+        blocks["offset"] = output.offsets[reduce_ids]
+        blocks["length"] = lengths[reduce_ids]
+        blocks["rows"] = output.statistics.partition_rows(self._num_partitions)[reduce_ids]
+        self.files.append(
+            ShuffledFile(record.map_id, record.generation, data.key, data.size_bytes, record.largest_block_bytes)
+        )
+        self.partition_bytes += lengths
+        self._sums.add(output.statistics)
+        self._waiting.append(blocks)
+        self._waiting_blocks += len(blocks)
+        if self._waiting_blocks >= _GROUP_BLOCKS:
+            self._end_group(on_disk=True)
+
+    def extents(self, ranges: Sequence[ReduceRange]) -> Iterator[RangeExtents]:
+        """The extents of each range, in ascending order as the ranges are. No map output can be added any more.
+
+        Raises:
+            TerminalError: a reduce partition has rows, and no range covers it; they would be lost.
+        """
+        self._require_covered(ranges)
+        if self._waiting:
+            self._end_group(on_disk=False)
+        for window in self._windows(ranges):
+            loaded = [self._loaded(group, window[0].start, window[-1].stop) for group in self._groups]
+            for each in window:
+                yield RangeExtents(
+                    range_id=each.range_id,
+                    start=each.start,
+                    stop=each.stop,
+                    files=self.files,
+                    blocks=_by_output([_within(group, window[0].start, each) for group in loaded]),
+                    ordinals=self._sums.of(each.start, each.stop),
+                )
+
+    def _require_covered(self, ranges: Sequence[ReduceRange]) -> None:
+        rows = self._sums.partition_rows()
+        for each in ranges:
+            rows[each.start : each.stop] = 0
+        if rows.any():
+            raise TerminalError(
+                f"reduce partition {int(np.flatnonzero(rows)[0])} has rows and no reduce range covers it; the ranges "
+                "belong to other map outputs, report this as a bug"
+            )
+
+    def _end_group(self, *, on_disk: bool) -> None:
+        """Orders the waiting blocks, in memory or into the file."""
+        blocks = np.concatenate(self._waiting)
+        self._waiting, self._waiting_blocks = [], 0
+        order, counts = order_by_reduce_id(blocks["reduce_id"].astype(np.int32), self._num_partitions)
+        starts, blocks = np.concatenate([[0], np.cumsum(counts)]), blocks[order]
+        if not on_disk:
+            self._groups.append(_Group(starts=starts, blocks=blocks))
+            return
+        with on_local_disk(_CANNOT_KEEP):
+            if self._file is None:
+                folder = self._owned.enter_context(task_folder("coalesce", self._disk))
+                self._file = self._owned.enter_context((folder / "blocks").open("w+b"))
+            self._groups.append(_Group(starts=starts, blocks=_NO_BLOCKS, position=self._file.tell()))
+            self._file.write(blocks.tobytes())
+
+    def _windows(self, ranges: Sequence[ReduceRange]) -> Iterator[list[ReduceRange]]:
+        """Neighbouring ranges that are read at once: about `_WINDOW_BLOCKS` blocks, at least one range."""
+        window: list[ReduceRange] = []
+        size = 0
+        for each in ranges:
+            blocks = sum(int(group.starts[each.stop] - group.starts[each.start]) for group in self._groups)
+            if window and size + blocks > _WINDOW_BLOCKS:
+                yield window
+                window, size = [], 0
+            window.append(each)
+            size += blocks
+        if window:
+            yield window
+
+    def _loaded(self, group: _Group, start: int, stop: int) -> _Group:
+        """The part of a group that has the partitions from ``start`` to ``stop``, in memory."""
+        first, last = int(group.starts[start]), int(group.starts[stop])
+        starts = group.starts[start : stop + 1] - first
+        if group.position is None or self._file is None:
+            return _Group(starts=starts, blocks=group.blocks[first:last])
+        with on_local_disk(_CANNOT_KEEP):
+            self._file.seek(group.position + first * BLOCK.itemsize)
+            data = self._file.read((last - first) * BLOCK.itemsize)
+        return _Group(starts=starts, blocks=np.frombuffer(data, BLOCK))
+
+
+def _within(group: _Group, first_partition: int, of: ReduceRange) -> NDArray[Any]:
+    """The blocks of a range in a group whose first partition is given."""
+    start, stop = group.starts[[of.start - first_partition, of.stop - first_partition]].tolist()
+    return group.blocks[start:stop]
+
+
+def _by_output(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """The blocks of all groups, ordered by map output; blocks of one map output keep the order of their partitions."""
+    blocks = np.concatenate([_NO_BLOCKS, *parts])
+    outputs = blocks["output"].astype(np.int64)
+    # One partition is in this order already, whatever the number of groups.
+    return blocks if (outputs[1:] >= outputs[:-1]).all() else blocks[np.argsort(outputs, kind="stable")]

@@ -1,0 +1,204 @@
+"""Extents files: the extents of all ranges, each in a section of its own (docs/formats.md, section "Extents").
+
+A head names the data files and where the section of each range begins. Sections follow the head, or are an object of
+their own, of which a reduce task fetches one section.
+"""
+
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icefloe.errors import TerminalError, TransientError
+from icefloe.shuffle.extents import BLOCK, RangeExtents, ShuffledFile
+from icefloe.shuffle.ordinal_sums import OrdinalSums
+
+__all__ = ["CorruptExtentsError"]
+
+_MAGIC: Final = b"IFEX"
+_VERSION: Final = 2
+_HEADER: Final = struct.Struct(">4sIIIII")
+"""With its checksum the same in every version, so that a newer version is not taken for damage."""
+_CRC32: Final = struct.Struct(">I")
+_RANGE: Final = np.dtype(
+    [("start", ">u4"), ("stop", ">u4"), ("crc32", ">u4"), ("offset", ">u8"), ("length", ">u8"), ("rows", ">u8")]
+)
+_FILE: Final = np.dtype(
+    [("map_id", ">u4"), ("generation", ">u4"), ("key_bytes", ">u4"), ("size_bytes", ">u8"), ("largest_block", ">u8")]
+)
+_SECTION: Final = struct.Struct(">IIII")
+_ORDINAL: Final = struct.Struct(">iqqQQ")
+_EXTENT: Final = np.dtype([("output", ">u4"), ("blocks", ">u4"), ("offset", ">u8")])
+_NARROW: Final = 4
+_WIDE: Final = 8
+_HALF: Final = (1 << 64) - 1
+
+
+class CorruptExtentsError(TransientError):
+    """The bytes of extents are not what coalesce wrote; they must be written again from the commit records."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtentsHead:
+    """The head of the extents of a shuffle.
+
+    Attributes:
+        ranges: array of the start, stop, rows, and section of each range, by range id.
+        files: data files of all map outputs that have rows.
+        sections_key: key of the object that holds the sections; empty: they follow the head.
+    """
+
+    ranges: NDArray[Any]
+    files: tuple[ShuffledFile, ...]
+    sections_key: str = ""
+
+    @classmethod
+    def of(cls, sections: "SectionTable", files: Sequence[ShuffledFile], *, sections_key: str = "") -> Self:
+        """The head of sections that are written one after another."""
+        return cls(ranges=np.array(sections.entries, _RANGE), files=tuple(files), sections_key=sections_key)
+
+    @property
+    def rows(self) -> int:
+        """Rows of all ranges."""
+        return int(self.ranges["rows"].sum())
+
+    def section(self, range_id: int) -> tuple[int, int]:
+        """The bytes of a range's section, counted from the first section: start and stop."""
+        offset, length = (int(self.ranges[range_id][name]) for name in ("offset", "length"))
+        return offset, offset + length
+
+
+class SectionTable:
+    """The place of each section, as they are written one after another."""
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[int, ...]] = []
+        self.size_bytes = 0
+
+    def add(self, extents: RangeExtents, section: bytes) -> None:
+        """Notes the section of the next range."""
+        rows = sum(each.rows for each in extents.ordinals)
+        self.entries.append((extents.start, extents.stop, zlib.crc32(section), self.size_bytes, len(section), rows))
+        self.size_bytes += len(section)
+
+
+def encode_head(head: ExtentsHead) -> bytes:
+    """The bytes of a head."""
+    keys = [file.data_key.encode() for file in head.files]
+    files = np.array(
+        [
+            (file.map_id, file.generation, len(key), file.data_size_bytes, file.largest_block_bytes)
+            for file, key in zip(head.files, keys, strict=True)
+        ],
+        _FILE,
+    )
+    names = b"".join([*keys, head.sections_key.encode()])
+    header = _HEADER.pack(_MAGIC, _VERSION, len(head.ranges), len(files), len(names), len(head.sections_key.encode()))
+    body = head.ranges.tobytes() + files.tobytes() + names
+    return b"".join([header, _CRC32.pack(zlib.crc32(header)), body, _CRC32.pack(zlib.crc32(body))])
+
+
+def decode_head(data: bytes) -> tuple[ExtentsHead, int]:
+    """The head at the beginning of ``data``, and its size in bytes.
+
+    Raises:
+        CorruptExtentsError: damaged.
+        TerminalError: whole, but of a version that this release does not know.
+    """
+    ranges_at = _HEADER.size + _CRC32.size
+    if len(data) < ranges_at or zlib.crc32(data[: _HEADER.size]) != _CRC32.unpack_from(data, _HEADER.size)[0]:
+        raise _corrupt("their header does not match its checksum")
+    magic, version, ranges, files, names_bytes, sections_key_bytes = _HEADER.unpack_from(data)
+    if (magic, version) != (_MAGIC, _VERSION):
+        raise TerminalError(
+            f"extents of version {version} cannot be read by this release, which knows version {_VERSION}; another "
+            "release wrote them"
+        )
+    files_at = ranges_at + ranges * _RANGE.itemsize
+    names_at = files_at + files * _FILE.itemsize
+    end = names_at + names_bytes
+    if len(data) < end + _CRC32.size or zlib.crc32(data[ranges_at:end]) != _CRC32.unpack_from(data, end)[0]:
+        raise _corrupt("their head does not match its checksum")
+    entries = np.frombuffer(data, _FILE, files, files_at)
+    stops = (names_at + np.cumsum(entries["key_bytes"], dtype=np.int64)).tolist()
+    keys = [data[start:stop].decode() for start, stop in zip([names_at, *stops], stops, strict=False)]
+    names = ("map_id", "generation", "size_bytes", "largest_block")
+    map_ids, generations, sizes, largest = (entries[name].tolist() for name in names)
+    head = ExtentsHead(
+        ranges=np.frombuffer(data, _RANGE, ranges, ranges_at),
+        files=tuple(map(ShuffledFile, map_ids, generations, keys, sizes, largest)),
+        sections_key=data[end - sections_key_bytes : end].decode(),
+    )
+    return head, end + _CRC32.size
+
+
+def encode_section(extents: RangeExtents) -> bytes:
+    """The section of one range."""
+    blocks = extents.blocks
+    first = np.flatnonzero(np.diff(blocks["output"].astype(np.int64), prepend=-1))
+    pieces = np.empty(len(first), _EXTENT)
+    pieces["output"], pieces["offset"] = blocks["output"][first], blocks["offset"][first]
+    pieces["blocks"] = np.diff(first, append=len(blocks))
+    largest = max(int(blocks[name].max(initial=0)) for name in ("length", "rows"))
+    width = _NARROW if largest < 1 << 32 else _WIDE
+    entries = np.empty(len(blocks), _block_entry(width))
+    for name in entries.dtype.names or ():
+        entries[name] = blocks[name]
+    sums = (
+        _ORDINAL.pack(each.change_ordinal, each.rows, each.signed_count, each.hash_sum >> 64, each.hash_sum & _HALF)
+        for each in extents.ordinals
+    )
+    header = _SECTION.pack(len(extents.ordinals), len(pieces), len(blocks), width)
+    return b"".join([header, *sums, pieces.tobytes(), entries.tobytes()])
+
+
+def decode_section(data: bytes, head: ExtentsHead, range_id: int) -> RangeExtents:
+    """The extents in the section of one range.
+
+    Raises:
+        CorruptExtentsError: damaged.
+    """
+    entry = head.ranges[range_id]
+    if (len(data), zlib.crc32(data)) != (entry["length"], entry["crc32"]):
+        raise _corrupt(f"the section of range {range_id} does not match its checksum")
+    ordinals, pieces, count, width = _SECTION.unpack_from(data)
+    pieces_at = _SECTION.size + ordinals * _ORDINAL.size
+    of_output = np.frombuffer(data, _EXTENT, pieces, pieces_at)
+    entries = np.frombuffer(data, _block_entry(width), count, pieces_at + of_output.nbytes)
+    blocks = np.empty(count, BLOCK)
+    for name in entries.dtype.names or ():
+        blocks[name] = entries[name]
+    counts = of_output["blocks"].astype(np.int64)
+    blocks["output"] = np.repeat(of_output["output"], counts)
+    # Blocks of one map output follow each other, so its offset and the lengths give the offsets of all:
+    #   offset 100, lengths 7 5 9    ->    100 107 112
+    before = np.cumsum(blocks["length"]) - blocks["length"]
+    first = np.cumsum(counts) - counts
+    blocks["offset"] = before + np.repeat(of_output["offset"].astype(np.int64) - before[first], counts)
+    sums = _ORDINAL.iter_unpack(data[_SECTION.size : pieces_at])
+    return RangeExtents(
+        range_id=range_id,
+        start=int(entry["start"]),
+        stop=int(entry["stop"]),
+        files=head.files,
+        blocks=blocks,
+        ordinals=tuple(
+            OrdinalSums(change_ordinal=ordinal, rows=rows, signed_count=signed, hash_sum=high << 64 | low)
+            for ordinal, rows, signed, high, low in sums
+        ),
+    )
+
+
+def _block_entry(width: int) -> np.dtype[Any]:
+    wide = f">u{width}"
+    return np.dtype([("reduce_id", ">u4"), ("crc32", ">u4"), ("length", wide), ("rows", wide)])
+
+
+def _corrupt(reason: str) -> CorruptExtentsError:
+    return CorruptExtentsError(f"extents are damaged: {reason}; run again, which writes them once more", reason=reason)

@@ -1,0 +1,177 @@
+"""Dead letters: what a destination refuses for good, kept as files that people can read and send again."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+from icefloe.documents import STRICT, dump_document
+from icefloe.errors import TerminalError
+from icefloe.sinks.claim import CLAIM, SinkClaim, claim_path
+from icefloe.sinks.part_sink import Origin
+from icefloe.storage.store import Store
+
+_NAMED = 3
+_LIMIT = 1_000
+_FILE = re.compile(r"batch=(\d+)/part-(\d+)(?:-\d+)?\.jsonl")
+
+
+class TooManyDeadLettersError(TerminalError):
+    """More documents of a batch were refused for good than the limit allows."""
+
+    url: str
+    batch_number: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterSettings:
+    """The folder of documents that the destination refuses for good: a sink's ``dead_letters``.
+
+    Attributes:
+        path: URL of a folder.
+        limit: the most of them in one batch.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    path: str
+    limit: int = _LIMIT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """One document that was refused.
+
+    Attributes:
+        id: of the document, or the key of the message.
+        version: that it would have; of a message, its place within the batch.
+        operation: ``index`` or ``delete`` of a document, ``send`` of a message.
+        document: that was refused; None for a delete.
+        reason: why, in the words of the destination.
+        refused_at: when it was refused first: ISO 8601 with offset.
+    """
+
+    id: str
+    version: int
+    operation: str
+    document: Any
+    reason: str
+    refused_at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+
+class DeadLetterFolder:
+    """A folder of dead letters: a file of JSON lines for each part of a batch that has some.
+
+    Args:
+        store: the folder.
+        limit: the most letters of one batch.
+    """
+
+    def __init__(self, store: Store, *, limit: int) -> None:
+        self._store = store
+        self._limit = limit
+
+    def claim(self, origin: Origin, *, takes_over: bool = False) -> None:
+        """Make the folder an origin's own: letters of another one have the same names and would be replaced.
+
+        Args:
+            origin: whose letters it keeps.
+            takes_over: True if it may be another origin's, whose letters count no more.
+
+        Raises:
+            PathClaimedError: it is another origin's.
+        """
+        claim = SinkClaim(owner=origin.owner, pipeline=origin.pipeline, table=origin.table)
+        if takes_over:
+            self._store.put(CLAIM, dump_document(claim))
+        else:
+            claim_path(self._store, claim, keys="sink.dead_letters.path of its own")
+
+    def put(self, batch_number: int, part_number: int, letters: Sequence[DeadLetter]) -> None:
+        """Keep the letters of a part, in place of those of an earlier try; none remain if none are given."""
+        key = _key(batch_number, part_number)
+        if not letters:
+            if self._store.size(key) is not None:
+                self._store.delete([key])
+            return
+        lines = [json.dumps(asdict(letter), ensure_ascii=False) for letter in letters]
+        self._store.put(key, ("\n".join(lines) + "\n").encode())
+
+    def put_one(self, batch_number: int, part_number: int, place: int, letter: DeadLetter) -> None:
+        """Keep one letter of a part as a file of its own, which a repeated or late try replaces by the same one.
+
+        Args:
+            batch_number: of the batch.
+            part_number: of the part.
+            place: of the letter within the batch.
+            letter: the letter.
+        """
+        line = json.dumps(asdict(letter), ensure_ascii=False)
+        self._store.put(f"{_prefix(batch_number, part_number)}-{place:012d}.jsonl", f"{line}\n".encode())
+
+    def count(self, batch_number: int, part_number: int) -> int:
+        """Number of the letters of a part that `put_one` kept."""
+        return len(self._single(batch_number, part_number))
+
+    def refuse_too_many(self, batch_number: int, count: int, letters: Sequence[DeadLetter]) -> None:
+        """Raise if there are more letters than the limit allows.
+
+        Args:
+            batch_number: of the batch.
+            count: letters of the batch so far.
+            letters: some of them, to be named.
+
+        Raises:
+            TooManyDeadLettersError: there are.
+        """
+        if count <= self._limit:
+            return
+        shown = "; ".join(f"{letter.id}: {letter.reason}" for letter in letters[:_NAMED])
+        raise TooManyDeadLettersError(
+            f"{count} documents of batch {batch_number} were refused for good, and sink.dead_letters.limit is "
+            f"{self._limit} ({shown}); correct the index or the rows, or raise the limit",
+            url=self._store.url,
+            batch_number=batch_number,
+            count=count,
+        )
+
+    def letters(self, batch_number: int) -> Iterator[DeadLetter]:
+        """The letters of a batch, by part."""
+        for number in self.parts(batch_number):
+            yield from self.letters_of_part(batch_number, number)
+
+    def letters_of_part(self, batch_number: int, part_number: int) -> list[DeadLetter]:
+        """The letters of a part; none if another process has just sent the last of them."""
+        keys = [_key(batch_number, part_number), *self._single(batch_number, part_number)]
+        found = b"".join(self._store.find(key) or b"" for key in keys)
+        # Not splitlines(): a document may have other separators of lines inside.
+        return [DeadLetter(**json.loads(line)) for line in found.decode().split("\n") if line]
+
+    def parts(self, batch_number: int) -> list[int]:
+        """Numbers of the parts of a batch that have letters."""
+        return sorted({number for batch, number in self._files(f"batch={batch_number}") if batch == batch_number})
+
+    def batches(self) -> list[int]:
+        """Numbers of the batches that have letters."""
+        return sorted({batch for batch, _ in self._files("")})
+
+    def _single(self, batch_number: int, part_number: int) -> list[str]:
+        first = f"{_prefix(batch_number, part_number)}-"
+        return sorted(each.key for each in self._store.list(f"batch={batch_number}") if each.key.startswith(first))
+
+    def _files(self, folder: str) -> Iterator[tuple[int, int]]:
+        for each in self._store.list(folder):
+            found = _FILE.fullmatch(each.key)
+            if found:
+                yield int(found[1]), int(found[2])
+
+
+def _key(batch_number: int, part_number: int) -> str:
+    return f"{_prefix(batch_number, part_number)}.jsonl"
+
+
+def _prefix(batch_number: int, part_number: int) -> str:
+    return f"batch={batch_number}/part-{part_number:05d}"

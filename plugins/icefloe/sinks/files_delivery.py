@@ -1,0 +1,138 @@
+"""The files sink as a sink of proven batches: for changes that are proven as a whole and then reduced."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from icefloe.changes.columns import CHANGE_COLUMNS, CHANGE_TYPE, ChangeType
+from icefloe.changes.row_hash.row_hashes import row_hashes_of_batch
+from icefloe.sinks.files import FilesSink
+from icefloe.sinks.part_sink import Origin, PartDelivery, PartSink, ProvenBatch, StagedPart
+from icefloe.sinks.sink import BatchSummary, CommitMessage
+
+__all__ = ["FilesDelivery"]
+
+
+class FilesDelivery(PartSink):
+    """Parts of a batch under ``<path>/batch=<N>/``, and the manifest that makes the batch whole for readers.
+
+    Args:
+        files: the files sink.
+    """
+
+    keyed: ClassVar[bool] = False
+
+    def __init__(self, files: FilesSink) -> None:
+        self._files = files
+
+    @property
+    def url(self) -> str:
+        """URL of the path."""
+        return self._files.url
+
+    def check(self) -> None:
+        """Write, read and delete one object under the path."""
+        self._files.check()
+
+    def refuse_other_owner(self, origin: Origin) -> None:
+        """Read ``_icefloe.json``, if it exists; see `FilesSink`."""
+        self._files.refuse_other_owner(owner=origin.owner, pipeline=origin.pipeline, table=origin.table)
+
+    def claim(self, origin: Origin, *, takes_over: bool = False) -> None:  # noqa: ARG002 - batches there are numbered
+        """Create ``_icefloe.json``, unless it exists. Nobody takes over: the numbers of two origins would collide."""
+        self._files.claim(owner=origin.owner, pipeline=origin.pipeline, table=origin.table)
+
+    def begin(self, batch: ProvenBatch) -> Mapping[str, Any]:
+        """Refuse another batch of that number; see `FilesSink`."""
+        self._files.refuse_other_batch(
+            pipeline=batch.origin.pipeline,
+            table=batch.origin.table,
+            batch_number=batch.batch_number,
+            after_snapshot_id=batch.after_snapshot_id,
+            up_to_snapshot_id=batch.up_to_snapshot_id,
+        )
+        return {}
+
+    def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:  # noqa: ARG002
+        """Write the rows of a part; repeating it finds the same files. See `FilesSink.write`."""
+        tally = _Tally(batch)
+        written = self._files.write(
+            batch_number=batch.batch_number, number=part.number, schema=tally.schema, changes=tally.counted(part)
+        )
+        message = CommitMessage(
+            number=part.number,
+            rows=sum(tally.counts.values()),
+            counts=tally.counts,
+            hash_sum=tally.hash_sum % (1 << 128),
+            size_bytes=written.size_bytes,
+            details=written.details,
+        )
+        # A 128-bit number is no number in JSON.
+        details = {**asdict(message), "hash_sum": f"{message.hash_sum:032x}"}
+        return PartDelivery(
+            number=part.number, rows=part.rows, documents=message.rows, bytes=written.size_bytes, details=details
+        )
+
+    def finish(self, batch: ProvenBatch, begun: Mapping[str, Any], deliveries: Sequence[PartDelivery]) -> None:  # noqa: ARG002
+        """Write the manifest; see `FilesSink.commit`."""
+        messages = [
+            CommitMessage(**{**each.details, "hash_sum": int(each.details["hash_sum"], 16)}) for each in deliveries
+        ]
+        names = [kind.name.lower() for kind in ChangeType]
+        summary = BatchSummary(
+            pipeline=batch.origin.pipeline,
+            table=batch.origin.table,
+            batch_number=batch.batch_number,
+            after_snapshot_id=batch.after_snapshot_id,
+            up_to_snapshot_id=batch.up_to_snapshot_id,
+            steps=batch.steps,
+            rows=sum(message.rows for message in messages),
+            counts={name: sum(message.counts[name] for message in messages) for name in names},
+            hash_sum=sum(message.hash_sum for message in messages) % (1 << 128),
+        )
+        self._files.commit(summary, messages)
+
+    def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
+        """The changes of every batch that has a manifest, batch by batch."""
+        for number in self._files.whole_batches():
+            for part in self._files.manifest(number).parts:
+                for rows in self._files.read_part(number, part):
+                    found = rows.select(schema.names)
+                    yield found if keys is None else _of_keys(found, keys)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class _Tally:
+    """Counts rows as they pass."""
+
+    def __init__(self, batch: ProvenBatch) -> None:
+        names = [*CHANGE_COLUMNS, *batch.shown]
+        self.schema = pa.schema([batch.schema.field(name) for name in names])
+        self.counts = {kind.name.lower(): 0 for kind in ChangeType}
+        self.hash_sum = 0
+        self._shown = batch.shown
+
+    def counted(self, part: StagedPart) -> Iterator[pa.RecordBatch]:
+        """The rows of a part as they are written."""
+        for rows in part.read():
+            types = rows.column(CHANGE_TYPE)
+            for kind in ChangeType:
+                self.counts[kind.name.lower()] += pc.sum(pc.equal(types, kind.name)).as_py() or 0
+            removed = pc.is_in(types, value_set=pa.array(["DELETE", "UPDATE_BEFORE"])).to_numpy(zero_copy_only=False)
+            signs = np.where(removed, -1, 1).astype(np.int64)
+            self.hash_sum += row_hashes_of_batch(rows, self._shown).signed_sum(signs)
+            yield rows.select(self.schema.names)
+
+
+def _of_keys(rows: pa.RecordBatch, keys: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows whose identifier columns are among the keys."""
+    wanted = {tuple(key.values()) for key in keys.to_pylist()}
+    names = keys.schema.names
+    found = [tuple(row.values()) in wanted for row in rows.select(names).to_pylist()]
+    return rows.filter(pa.array(found, pa.bool_()))

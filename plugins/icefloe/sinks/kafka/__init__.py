@@ -1,0 +1,62 @@
+"""Changes as messages of a Kafka topic: each change once, for readers of committed messages.
+
+Read in this order:
+
+- `kafka_sink`: the sink, which calls the others
+- `kafka_options`: the keys of ``sink``
+- `kafka_clients`: clients of the cluster, from the options and the connection
+- `kafka_refusals`: errors of the client as errors of ours
+- `topics`: topics of the cluster
+- `topic_state`: the records that say what is delivered
+- `state_topic`: the topic that holds these records
+- `transaction`: a producer of transactions
+- `topic_owner`: the claim of a topic
+- `topic_batches`: a batch that begins and ends
+- `part_delivery`: one part in transactions
+- `too_large_changes`: changes that are too large for the topic
+- `event_rows`: changes as events
+- `message_format`: envelope and format, by the options
+- `encoder`: from events to messages
+- `avro_encoder`: messages in Avro
+- `avro_schemas`: Avro for Connect's schemas
+- `json_encoder`: messages in JSON
+- `connect_schemas`: schemas inside messages
+- `json_texts`: Arrow columns as JSON texts
+- `row_keys`: the key of a message
+- `event_source`: the source of a change, for Debezium's envelope
+- `batch_marks`: BEGIN and END of a batch, for Debezium's topic of transactions
+- `retained`: the changes that the topic still holds
+- `arrivals`: messages as they arrive at a consumer
+- `json_values`: values of Arrow types from JSON
+
+Why a change is in the topic once
+---------------------------------
+
+Three facts of Kafka carry the argument. A producer that calls ``init_transactions`` under a transactional id fences
+every earlier producer of that id: their open transaction is aborted, and none of them commits again. When the call
+returns, all their transactions are decided. And the messages of a transaction become visible together, in all topics.
+
+*Within a batch.* A part is sent under the id ``<state topic>-part-<number>``. Its sender first begins as a producer,
+then reads the state topic to its end, then sends the rows that the record ``part/<number>`` does not count. Each
+transaction also writes that record anew. Let Z commit rows of a part at some time. Then no other sender began between
+Z's beginning and that time, or Z would be fenced. What senders before Z committed was decided when Z had begun, so Z
+read it, and sent none of it. Senders after Z read what Z committed. So rows are sent once, in order, whoever dies,
+stops or wakes up in between. The record counts rows and no transactions: a sender with other bounds goes on as well.
+The end of the state topic is asked for after the beginning, without regard to commits. A reader of committed messages
+reaches it only when all transactions before it are decided, those of other parts too.
+
+*Across batches.* A batch begins when all parts of the batch before are delivered. A zombie of these finds all rows
+counted. If the batch before did not finish, because it was abandoned or reset, its senders may still have rows to send.
+Then ``begin`` first writes its own number into the record ``batch``, and then begins as a producer under the id of
+every part number that was ever used. Senders that began before are fenced. Senders that begin later read the record,
+and stop. A sender whose number was never used writes its record alone first and reads the state again: either
+``begin`` finds the number, or the sender finds the new batch.
+
+*Across owners.* A take-over writes the record ``claim`` with the next generation. The first batch of a generation
+fences all part numbers in the same way. Claims and batches are decided under one id, ``<state topic>-decides``: of
+several at once, the one that began last reads the decisions of the others.
+
+*Order.* All changes of a key are in one part, in order, and in one partition, the one that the hash of its bytes
+names. The number of partitions is asked for before each commit. It only grows, so if it still is the number that
+``begin`` recorded, no message of the transaction was placed by another one.
+"""

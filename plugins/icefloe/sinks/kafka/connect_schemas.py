@@ -1,0 +1,117 @@
+"""Schemas as Kafka Connect writes them into JSON messages, with Debezium's names of logical types."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+
+from icefloe.changes.columns import CHANGE_COLUMNS, COMMIT_SNAPSHOT_ID
+from icefloe.errors import TerminalError
+from icefloe.sinks.kafka.event_source import SOURCE
+from icefloe.sinks.kafka.row_keys import key_schema
+from icefloe.sinks.part_sink import ProvenBatch
+
+_TIMES: Final[Mapping[str, str]] = {
+    "date32[day]": "Date",
+    "time64[us]": "MicroTime",
+    "time64[ns]": "NanoTime",
+    "timestamp[us]": "MicroTimestamp",
+    "timestamp[ns]": "NanoTimestamp",
+}
+
+
+def connect_schemas(batch: ProvenBatch, *, is_debezium: bool) -> Mapping[str, Any]:
+    """Schemas of ``key`` and ``value`` of a batch's messages.
+
+    Args:
+        batch: the batch.
+        is_debezium: True for Debezium's envelope, False for plain rows.
+
+    Raises:
+        TerminalError: a column has a type that no Iceberg column has.
+    """
+    name = f"{batch.origin.pipeline}.{batch.origin.table}"
+    shown = pa.schema([batch.schema.field(column) for column in batch.shown])
+    key = struct_schema(key_schema(batch), name=f"{name}.Key")
+    if not is_debezium:
+        changes = [batch.schema.field(column) for column in CHANGE_COLUMNS]
+        changes = [field.with_type(pa.string()) if field.name == COMMIT_SNAPSHOT_ID else field for field in changes]
+        return {"key": key, "value": struct_schema(pa.schema([*changes, *shown]), name=f"{name}.Value")}
+    image = struct_schema(shown, name=f"{name}.Value", optional=True)
+    fields = [
+        {**image, "field": "before"},
+        {**image, "field": "after"},
+        {**struct_schema(SOURCE, name="io.debezium.connector.icefloe.Source"), "field": "source"},
+        {"type": "string", "optional": False, "field": "op"},
+        *({"type": "int64", "optional": True, "field": time} for time in ("ts_ms", "ts_us", "ts_ns")),
+        {**_TRANSACTION, "field": "transaction"},
+    ]
+    envelope = {"type": "struct", "fields": fields, "optional": False, "name": f"{name}.Envelope", "version": 2}
+    return {"key": key, "value": envelope}
+
+
+_TRANSACTION: Final[Mapping[str, Any]] = {
+    "type": "struct",
+    "fields": [
+        {"type": "string", "optional": False, "field": "id"},
+        {"type": "int64", "optional": False, "field": "total_order"},
+        {"type": "int64", "optional": False, "field": "data_collection_order"},
+    ],
+    "optional": True,
+    "name": "event.block",
+    "version": 1,
+}
+
+
+def struct_schema(schema: pa.Schema, *, name: str, optional: bool = False) -> dict[str, Any]:
+    """The schema of a struct of these columns.
+
+    >>> struct_schema(pa.schema([pa.field("on", pa.date32(), nullable=False)]), name="t.Key")["fields"]
+    [{'type': 'int32', 'name': 'io.debezium.time.Date', 'version': 1, 'optional': False, 'field': 'on'}]
+    """
+    fields = [{**_schema(field, name=f"{name}.{field.name}"), "field": field.name} for field in schema]
+    return {"type": "struct", "fields": fields, "optional": optional, "name": name}
+
+
+def _schema(field: pa.Field, *, name: str) -> dict[str, Any]:
+    return {**_type(field.type, name), "optional": field.nullable}
+
+
+def _type(kind: pa.DataType, name: str) -> dict[str, Any]:
+    if isinstance(kind, pa.BaseExtensionType):
+        return {"type": "string", "name": "io.debezium.data.Uuid", "version": 1}
+    if str(kind) in _TIMES:
+        logical = f"io.debezium.time.{_TIMES[str(kind)]}"
+        return {"type": "int32" if pa.types.is_date(kind) else "int64", "name": logical, "version": 1}
+    if pa.types.is_timestamp(kind):
+        return {"type": "string", "name": "io.debezium.time.ZonedTimestamp", "version": 1}
+    if pa.types.is_decimal(kind):
+        parameters = {"scale": str(kind.scale), "connect.decimal.precision": str(kind.precision)}
+        return {
+            "type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "version": 1, "parameters": parameters
+        }  # fmt: skip
+    if pa.types.is_struct(kind):
+        return struct_schema(pa.schema(list(kind)), name=name)
+    if pa.types.is_map(kind):
+        keys, values = _schema(kind.key_field, name=f"{name}.key"), _schema(kind.item_field, name=f"{name}.value")
+        return {"type": "map", "keys": keys, "values": values}
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return {"type": "array", "items": _schema(kind.value_field, name=f"{name}.element")}
+    return {"type": _plain(kind, name)}
+
+
+def _plain(kind: pa.DataType, name: str) -> str:
+    if pa.types.is_boolean(kind):
+        return "boolean"
+    if pa.types.is_integer(kind):
+        return f"int{kind.bit_width}"
+    if pa.types.is_floating(kind):
+        return "float" if kind.bit_width == 32 else "double"
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return "bytes"
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind):
+        return "string"
+    column = name.rpartition(".")[2]
+    raise TerminalError(
+        f"column {column} has type {kind}, which schemas of sink kafka cannot say: leave it out", column=column
+    )

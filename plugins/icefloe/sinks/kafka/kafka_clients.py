@@ -1,0 +1,134 @@
+"""Clients of a Kafka cluster, made from the options and the Airflow connection."""
+
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka.admin import AdminClient
+
+from icefloe.errors import TerminalError
+from icefloe.patience import patience_seconds
+from icefloe.redaction.hidden import hide
+from icefloe.sinks.kafka.kafka_options import KafkaOptions
+
+_logger = logging.getLogger(__name__)
+
+_OURS: Final = frozenset(
+    {"transactional.id", "enable.idempotence", "acks", "request.required.acks", "transaction.timeout.ms",
+     "isolation.level", "partitioner", "partitioner_cb", "group.id", "group.instance.id", "enable.auto.commit",
+     "auto.offset.reset", "enable.partition.eof", "error_cb", "logger", "stats_cb", "oauth_cb", "on_delivery",
+     "delivery.report.only.error", "max.in.flight", "max.in.flight.requests.per.connection", "enable.gapless.guarantee"}
+)  # fmt: skip
+_SECRET: Final = ("password", "secret", ".pem", "jaas", "token", "sasl.username", "oauthbearer.config")
+_REGISTRY: Final = "schema.registry."
+
+
+class _ClientLog:
+    """Takes the lines of librdkafka, none above INFO: a fenced producer is critical for it, and an answer for us."""
+
+    def log(self, level: int, text: str, *values: object) -> None:
+        """One line, with its level as `logging` has it."""
+        _logger.log(min(level, logging.INFO), text, *values)
+
+
+@dataclass(kw_only=True)
+class KafkaClients:
+    """Makes clients. Their last error is kept, because requests that wait for a connection only time out.
+
+    Attributes:
+        configuration: settings of librdkafka that all clients share.
+        registry: settings of the schema registry's client.
+        seconds: time that one request may take.
+    """
+
+    configuration: Mapping[str, Any] = field(repr=False)
+    registry: Mapping[str, Any] = field(repr=False)
+    seconds: float
+    last_error: KafkaError | None = None
+    _admin: AdminClient | None = None
+
+    @classmethod
+    def of(cls, options: KafkaOptions, connection: Mapping[str, Any]) -> Self:
+        """The clients of a sink.
+
+        Raises:
+            TerminalError: no brokers are named, or a setting is ours or a secret.
+        """
+        for key in options.settings:
+            if key in _OURS:
+                raise TerminalError(
+                    f"sink.settings has {key}, which icefloe sets itself: take it out", key=f"sink.settings.{key}"
+                )
+            if any(part in key for part in _SECRET):
+                raise TerminalError(
+                    f"sink.settings has {key}, which is a secret: put it into the extra of an Airflow connection, and "
+                    "name that connection in sink.conn_id", key=f"sink.settings.{key}",
+                )  # fmt: skip
+        extra = dict(connection.get("extra") or {})
+        hide(connection, only_secrets=True)
+        hide(extra, only_secrets=True)
+        registry = {key.removeprefix(_REGISTRY): value for key, value in extra.items() if key.startswith(_REGISTRY)}
+        # A connection is shared with other programs: what they need of acks or groups means nothing here.
+        shared = {key: value for key, value in extra.items() if key not in _OURS and not key.startswith(_REGISTRY)}
+        configuration = shared | dict(options.settings)
+        if options.bootstrap_servers is not None:
+            configuration["bootstrap.servers"] = options.bootstrap_servers
+        if not configuration.get("bootstrap.servers"):
+            raise TerminalError(
+                "sink names no brokers: set sink.bootstrap_servers, or put bootstrap.servers into the extra of the "
+                "connection of sink.conn_id", key="sink.bootstrap_servers",
+            )  # fmt: skip
+        if options.schema_registry is not None:
+            registry["url"] = options.schema_registry.url
+        return cls(configuration=configuration, registry=registry, seconds=patience_seconds(os.environ))
+
+    @property
+    def admin(self) -> AdminClient:
+        """One client for questions about topics."""
+        if self._admin is None:
+            self._admin = AdminClient(self._with({}), logger=_ClientLog())
+        return self._admin
+
+    def producer(self, transactional_id: str, *, timeout_seconds: int, most_bytes: int) -> Producer:
+        """A producer of transactions that has not begun."""
+        own = {
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": timeout_seconds * 1000,
+            # The hash of Java's clients; without a key, any partition.
+            "partitioner": "murmur2_random",
+            "message.max.bytes": most_bytes,
+            "linger.ms": 5,
+            # A topic that was deleted is an error. Brokers that make missing topics would make another one in silence.
+            "allow.auto.create.topics": False,
+        }
+        own = {key: value for key, value in own.items() if key != "linger.ms" or key not in self.configuration}
+        return Producer(self._with(own), logger=_ClientLog())
+
+    def consumer(self) -> Consumer:
+        """A consumer that sees committed messages only. It belongs to no group: the name is only demanded."""
+        own = {
+            "group.id": "icefloe",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            # A reader waits for the end of other transactions, which is a matter of milliseconds.
+            "fetch.wait.max.ms": 10,
+        }
+        return Consumer(self._with(own), logger=_ClientLog())
+
+    def _with(self, own: Mapping[str, Any]) -> dict[str, Any]:
+        return {**self.configuration, **own, "error_cb": self._note}
+
+    def connection_error(self, client: AdminClient | Producer) -> KafkaError | None:
+        """The last error of the connections, which a client only tells when it is asked; None: there was none."""
+        client.poll(0)
+        return self.last_error
+
+    def _note(self, error: KafkaError) -> None:
+        # That all brokers are down is no more than the end of what the errors before it say.
+        if self.last_error is None or error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self.last_error = error

@@ -1,0 +1,134 @@
+"""The keys of a pipeline's ``sink`` of type ``kafka``."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, Literal, Self
+
+from pydantic import TypeAdapter, ValidationError
+
+from icefloe.documents import STRICT
+from icefloe.errors import TerminalError
+from icefloe.sinks.dead_letters import DeadLetterSettings
+from icefloe.units import parse_bytes
+
+_MOST_TOPIC_LETTERS: Final = 249
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryOptions:
+    """The schema registry.
+
+    Attributes:
+        url: its address, or ``mock://NAME`` for tests.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaOptions:
+    """The keys besides ``type`` and ``conn_id``.
+
+    Attributes:
+        topic: the topic of the changes; its placeholders are replaced already.
+        state_topic: the compacted topic that says what is delivered; default: ``<topic>.icefloe``.
+        transaction_topic: the topic of BEGIN and END of each batch, as Debezium has it; None: there is none.
+        bootstrap_servers: addresses of brokers; None: the connection has them.
+        settings: further settings of librdkafka, without secrets.
+        envelope: ``debezium`` or ``plain``.
+        format: ``json`` or ``avro``.
+        json_schema: True if each JSON message carries its schema, as Kafka Connect writes it.
+        schema_registry: the registry, for ``avro``.
+        tombstones: True if a delete is followed by a message without a value.
+        partitions: of a topic that is made; None: the broker's default.
+        replication_factor: of topics that are made; None: the broker's default.
+        topic_settings: settings of a topic that is made, such as ``retention.ms``.
+        transaction_rows: the most changes of one transaction.
+        transaction_bytes: the most bytes of one transaction.
+        transaction_seconds: the time after which the broker aborts a transaction of a process that stopped.
+        dead_letters: the folder of changes that are too large for the topic; None: they are an error.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    topic: str
+    state_topic: str = ""
+    transaction_topic: str | None = None
+    bootstrap_servers: str | None = None
+    settings: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    envelope: Literal["debezium", "plain"] = "debezium"
+    format: Literal["json", "avro"] = "json"
+    json_schema: bool = False
+    schema_registry: RegistryOptions | None = None
+    tombstones: bool = True
+    partitions: int | None = None
+    replication_factor: int | None = None
+    topic_settings: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    transaction_rows: int = 50_000
+    transaction_bytes: int = 32 * 2**20
+    transaction_seconds: int = 60
+    dead_letters: DeadLetterSettings | None = None
+
+    @classmethod
+    def of(cls, written: Mapping[str, Any]) -> Self:
+        """The options of a mapping.
+
+        Raises:
+            TerminalError: a key is missing, unknown or has a value that does not fit.
+        """
+        try:
+            options = TypeAdapter(cls).validate_python({
+                key: parse_bytes(value) if key == "transaction_bytes" and isinstance(value, str) else value
+                for key, value in written.items()
+                if key != "conn_id"
+            })  # fmt: skip
+        except ValidationError as cause:
+            first = cause.errors(include_input=False, include_url=False)[0]
+            key = ".".join(["sink", *(str(part) for part in first["loc"])])
+            raise TerminalError(f"{key} does not fit a kafka sink: {first['msg']}; correct it", key=key) from None
+        options._refuse()
+        return options
+
+    @property
+    def tokens(self) -> str:
+        """Name of the topic that says what is delivered."""
+        return self.state_topic or f"{self.topic}.icefloe"
+
+    def _refuse(self) -> None:
+        for key, name in (
+            ("topic", self.topic),
+            ("state_topic", self.tokens),
+            ("transaction_topic", self.transaction_topic),
+        ):
+            if name is not None and not _is_topic(name):
+                raise TerminalError(
+                    f"sink.{key} is {name!r}, which is no name of a topic: use up to {_MOST_TOPIC_LETTERS} letters, "
+                    "digits, dots, _ and -", key=f"sink.{key}",
+                )  # fmt: skip
+        names = [name for name in (self.topic, self.tokens, self.transaction_topic) if name is not None]
+        if len(set(names)) < len(names):
+            raise TerminalError(
+                f"sink.topic, sink.state_topic and sink.transaction_topic name {self.topic} twice: give each a name of "
+                "its own", key="sink.topic",
+            )  # fmt: skip
+        if (self.format == "avro") != (self.schema_registry is not None):
+            raise TerminalError(
+                f"sink.format is {self.format}, which does not fit sink.schema_registry: give both format: avro and "
+                "schema_registry, or neither", key="sink.schema_registry",
+            )  # fmt: skip
+        for key in (
+            "transaction_rows", "transaction_bytes", "transaction_seconds", "partitions", "replication_factor"
+        ):  # fmt: skip
+            if getattr(self, key) is not None and getattr(self, key) < 1:
+                raise TerminalError(f"sink.{key} is {getattr(self, key)}: give a number above 0", key=f"sink.{key}")
+
+
+def _is_topic(name: str) -> bool:
+    letters = name.replace(".", "").replace("_", "").replace("-", "")
+    return (
+        name not in ("", ".", "..")
+        and len(name) <= _MOST_TOPIC_LETTERS
+        and (not letters or (letters.isascii() and letters.isalnum()))
+    )

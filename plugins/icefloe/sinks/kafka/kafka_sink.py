@@ -1,0 +1,160 @@
+"""The kafka sink."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from random import SystemRandom
+from time import monotonic, sleep
+from typing import Any, ClassVar, Final, TypeVar
+
+import pyarrow as pa
+
+from icefloe.sinks.dead_letters import DeadLetterFolder
+from icefloe.sinks.kafka.kafka_clients import KafkaClients
+from icefloe.sinks.kafka.kafka_options import KafkaOptions
+from icefloe.sinks.kafka.kafka_refusals import FencedError, KafkaSilentError
+from icefloe.sinks.kafka.message_format import MessageFormat
+from icefloe.sinks.kafka.part_delivery import PartSender
+from icefloe.sinks.kafka.retained import retained_messages
+from icefloe.sinks.kafka.state_topic import StateTopic
+from icefloe.sinks.kafka.too_large_changes import LetterOrderError, TooLargeChanges
+from icefloe.sinks.kafka.topic_batches import begin_batch, finish_batch
+from icefloe.sinks.kafka.topic_owner import check_topics, claim_topic, refuse_other_owner
+from icefloe.sinks.kafka.topics import find_topic
+from icefloe.sinks.part_sink import KeepsDeadLetters, Origin, PartDelivery, PartSink, ProvenBatch, StagedPart
+from icefloe.storage.store import Store
+
+Answer = TypeVar("Answer")
+
+_LONGEST_PAUSE_SECONDS: Final = 2.0
+_RANDOM: Final = SystemRandom()
+
+
+class KafkaSink(PartSink, KeepsDeadLetters):
+    """Sends each change once to a topic, for readers of committed messages."""
+
+    keyed: ClassVar[bool] = False
+
+    def __init__(self, options: KafkaOptions, clients: KafkaClients, letters: DeadLetterFolder | None = None) -> None:
+        self._options = options
+        self._letters = letters
+        self._clients = clients
+        self._log = StateTopic(clients, options.tokens)
+        self._format = MessageFormat(options=options, clients=clients)
+
+    @property
+    def url(self) -> str:
+        """``kafka://<brokers>/<topic>``."""
+        return f"kafka://{self._clients.configuration['bootstrap.servers']}/{self._options.topic}"
+
+    def check(self) -> None:
+        """Asks for the topics, and begins as a producer; see `check_topics`."""
+        check_topics(self._clients, self._options)
+
+    def refuse_other_owner(self, origin: Origin) -> None:
+        """Look up the claim."""
+        refuse_other_owner(self._clients, self._options, self._log, origin)
+
+    def claim(self, origin: Origin, *, takes_over: bool = False) -> None:
+        """Makes the topics, and writes the owner into the topic of states and the folder of dead letters."""
+        self._until_decided(lambda: claim_topic(self._clients, self._options, self._log, origin, takes_over=takes_over))
+        if self._letters is not None:
+            self._letters.claim(origin, takes_over=takes_over)
+
+    def begin(self, batch: ProvenBatch) -> Mapping[str, Any]:
+        """Writes the batch into the topic of states; see the package."""
+        encoder = self._format.encoder(batch)
+        return self._until_decided(lambda: begin_batch(self._clients, self._options, self._log, batch, encoder))
+
+    def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:
+        """Sends the part."""
+        sender = PartSender(
+            clients=self._clients, options=self._options, log=self._log, encoder=self._format.encoder(batch),
+            batch=batch, begun=begun, part=part,
+            letters=TooLargeChanges(
+                folder=self._letters, batch_number=batch.batch_number, part_number=part.number,
+                has_text=self._options.format == "json",
+            ),
+        )  # fmt: skip
+        return self._until_decided(sender.send)
+
+    def finish(self, batch: ProvenBatch, begun: Mapping[str, Any], deliveries: Sequence[PartDelivery]) -> None:
+        """Writes into the topic of states that the batch is whole.
+
+        Raises:
+            TooManyDeadLettersError: all parts together have more dead letters than the limit allows.
+        """
+        count = sum(each.dead_letters for each in deliveries)
+        if self._letters is not None and count:
+            self._letters.refuse_too_many(batch.batch_number, count, list(self._letters.letters(batch.batch_number)))
+        self._until_decided(lambda: finish_batch(self._clients, self._options, self._log, batch, begun, deliveries))
+
+    def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
+        """The changes that the topic retains."""
+        state, topic = self._log.look(), find_topic(self._clients, self._options.topic)
+        if state is None or topic is None:
+            return
+        changes = self._format.changes(schema)
+        wanted = None if keys is None else self._format.keys(keys)
+        for messages in retained_messages(self._clients, topic, state.batch.starts if state.batch else ()):
+            found = messages if wanted is None else [each for each in messages if changes.key(each) in wanted]
+            if found:
+                yield changes.rows(found)
+
+    def dead_letters(self) -> Mapping[int, int]:
+        """Count the files of the folder."""
+        folder = self._letters
+        if folder is None:
+            return {}
+        return {number: sum(1 for _ in folder.letters(number)) for number in folder.batches()}
+
+    def replay_dead_letters(self, batch_number: int) -> Sequence[PartDelivery]:
+        """Refuses: newer changes of a letter's key may be in the topic already.
+
+        Raises:
+            LetterOrderError: always.
+        """
+        raise LetterOrderError(
+            f"dead letters of batch {batch_number} cannot be sent in their order to topic {self._options.topic}: "
+            "raise its max.message.bytes, then load the table again with icefloe reset",
+            topic=self._options.topic, batch_number=batch_number,
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """Gives back connections."""
+        self._log.close()
+
+    def _until_decided(self, call: Callable[[], Answer]) -> Answer:
+        """Makes a call again if another process began the same one: the state then says what is left to do.
+
+        Two processes that go on fencing each other pause for random times, so that one of them gets through.
+        """
+        give_up = monotonic() + self._clients.seconds
+        pause = 0.05
+        while True:
+            try:
+                return call()
+            except FencedError as cause:
+                if monotonic() > give_up:
+                    raise KafkaSilentError(
+                        f"other processes keep sending to topic {self._options.topic}, or rows come too slowly for "
+                        "sink.transaction_seconds: end the others, or raise it, then run again",
+                        code="PRODUCER_FENCED", topic=self._options.topic,
+                    ) from cause  # fmt: skip
+            sleep(_RANDOM.uniform(pause / 2, pause))
+            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+
+
+def open_kafka_sink(
+    options: Mapping[str, Any],
+    *,
+    connection: Mapping[str, Any],
+    open_store: Callable[[str], Store],
+) -> KafkaSink:
+    """The sink that a pipeline describes; arguments as in `open_delivery_sink`.
+
+    Raises:
+        TerminalError: a key does not fit.
+    """
+    checked = KafkaOptions.of(options)
+    letters = checked.dead_letters
+    folder = None if letters is None else DeadLetterFolder(open_store(letters.path), limit=letters.limit)
+    return KafkaSink(checked, KafkaClients.of(checked, connection), folder)

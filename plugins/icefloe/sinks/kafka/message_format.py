@@ -1,0 +1,73 @@
+"""The messages that a sink's options ask for: how they are written, and how they are read back."""
+
+import json
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import pyarrow as pa
+
+from icefloe.sinks.kafka.avro_encoder import AvroEncoder, AvroRegistry
+from icefloe.sinks.kafka.avro_schemas import to_avro
+from icefloe.sinks.kafka.connect_schemas import connect_schemas, struct_schema
+from icefloe.sinks.kafka.encoder import Encoder
+from icefloe.sinks.kafka.json_encoder import DebeziumJson, PlainJson
+from icefloe.sinks.kafka.json_texts import JsonForm, row_texts
+from icefloe.sinks.kafka.kafka_clients import KafkaClients
+from icefloe.sinks.kafka.kafka_options import KafkaOptions
+from icefloe.sinks.kafka.retained import RetainedChanges, json_payload, key_text
+from icefloe.sinks.kafka.row_keys import key_rows, widened
+from icefloe.sinks.part_sink import ProvenBatch
+
+
+@dataclass(kw_only=True)
+class MessageFormat:
+    """Envelope and format of the messages of one topic."""
+
+    options: KafkaOptions
+    clients: KafkaClients
+
+    def encoder(self, batch: ProvenBatch) -> Encoder:
+        """Writes the messages of a batch.
+
+        Raises:
+            TerminalError: a column or the registry refuses.
+        """
+        has_schemas = self._is_avro or self.options.json_schema
+        schemas = connect_schemas(batch, is_debezium=self._is_debezium) if has_schemas else None
+        kind = DebeziumJson if self._is_debezium else PlainJson
+        if not self._is_avro or schemas is None:
+            return kind(batch, self._form, schemas)
+        return AvroEncoder(self._registry, kind(batch, self._form, None), schemas)
+
+    def changes(self, schema: pa.Schema) -> RetainedChanges:
+        """Reads messages back."""
+        if self._is_avro:
+            return RetainedChanges(schema, JsonForm.AVRO, self._registry.read, is_debezium=self._is_debezium)
+        payload = partial(json_payload, has_schema=self.options.json_schema)
+        return RetainedChanges(schema, self._form, payload, is_debezium=self._is_debezium)
+
+    def keys(self, rows: pa.RecordBatch) -> set[str]:
+        """The keys of rows of the identifier columns, as messages have them."""
+        schema = widened(rows.schema)
+        found = [json.loads(text) for text in row_texts(key_rows(rows, schema), self._form).to_pylist()]
+        if self._is_avro:
+            found = [to_avro(key, struct_schema(schema, name="key")) for key in found]
+        return {key_text(key) for key in found}
+
+    @cached_property
+    def _registry(self) -> AvroRegistry:
+        return AvroRegistry(self.options.topic, self.clients.registry)
+
+    @property
+    def _is_avro(self) -> bool:
+        return self.options.format == "avro"
+
+    @property
+    def _is_debezium(self) -> bool:
+        return self.options.envelope == "debezium"
+
+    @property
+    def _form(self) -> JsonForm:
+        if self._is_avro or self.options.json_schema:
+            return JsonForm.CONNECT
+        return JsonForm.DEBEZIUM if self._is_debezium else JsonForm.READABLE

@@ -1,0 +1,196 @@
+"""One part: its events in transactions of bounded size, each with the record of how far the part is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, Final
+
+from icefloe.documents import dump_document
+from icefloe.sinks.kafka.encoder import BATCH_HEADER, PIPELINE_HEADER, SNAPSHOT_HEADER, Encoder
+from icefloe.sinks.kafka.event_rows import event_rows
+from icefloe.sinks.kafka.kafka_clients import KafkaClients
+from icefloe.sinks.kafka.kafka_options import KafkaOptions
+from icefloe.sinks.kafka.state_topic import StateTopic
+from icefloe.sinks.kafka.too_large_changes import TooLargeChanges
+from icefloe.sinks.kafka.topic_batches import TopicChangedError, part_role, topic_missing
+from icefloe.sinks.kafka.topic_state import PartProgress, TopicState, part_key
+from icefloe.sinks.kafka.transaction import Headers, TransactionProducer
+from icefloe.sinks.part_sink import PartDelivery, ProvenBatch, StagedPart, SupersededError
+
+_TIME_SHARE: Final = 0.25
+"""A transaction is committed after this share of the time after which the broker aborts it."""
+
+
+@dataclass(kw_only=True)
+class PartSender:
+    """Sends one part."""
+
+    clients: KafkaClients
+    options: KafkaOptions
+    log: StateTopic
+    encoder: Encoder
+    batch: ProvenBatch
+    begun: Mapping[str, Any]
+    part: StagedPart
+    letters: TooLargeChanges
+    _bytes: int = 0
+
+    def send(self) -> PartDelivery:
+        """Sends the rows that are not in the topic yet.
+
+        Raises:
+            FencedError: another process sends this part; look again.
+            SupersededError: a later batch was begun.
+        """
+        with TransactionProducer(
+            self.clients, self.options, part_role(self.part.number), most_bytes=self.begun["most_bytes"]
+        ) as producer:
+            state = self._look()
+            if self._is_superseded(state) and self.batch.is_replay:
+                return self._left_alone()
+            self._refuse_superseded(state)
+            if self.part.number not in state.parts:
+                # Whoever fences the parts of this batch must know this number, before anything is sent under it.
+                self._record(producer, PartProgress(generation=self.begun["generation"]))
+                state = self._look()
+                self._refuse_superseded(state)
+            done = self._done(state)
+            sent = done if done.rows >= self.part.rows else self._send_after(producer, done)
+        return PartDelivery(
+            number=self.part.number, rows=self.part.rows, documents=sent.events, repeated=done.events,
+            dead_letters=self.letters.count(), bytes=self._bytes,
+        )  # fmt: skip
+
+    def _look(self) -> TopicState:
+        return self.log.look() or TopicState()
+
+    def _is_superseded(self, state: TopicState) -> bool:
+        claim, last = state.claim, state.batch
+        this = (self.begun["generation"], self.batch.batch_number)
+        return (
+            claim is None or last is None or claim.generation > this[0] or (last.generation, last.batch_number) > this
+        )
+
+    def _refuse_superseded(self, state: TopicState) -> None:
+        if self._is_superseded(state):
+            raise SupersededError(
+                f"batch {self.batch.batch_number} came too late for topic {self.options.topic}, as topic "
+                f"{self.options.tokens} says: nothing of it was changed; let the newer run end",
+                url=self.options.topic, batch_number=self.batch.batch_number,
+            )  # fmt: skip
+
+    def _left_alone(self) -> PartDelivery:
+        """The result of a replay: the topic has later batches, and so this one before them."""
+        events = sum(len(slice_.kinds) for slice_ in event_rows(self.part.read()))
+        return PartDelivery(number=self.part.number, rows=self.part.rows, documents=events, superseded=events)
+
+    def _done(self, state: TopicState) -> PartProgress:
+        found = state.parts[self.part.number]
+        if (found.generation, found.batch_number) == (self.begun["generation"], self.batch.batch_number):
+            return found
+        return PartProgress(generation=self.begun["generation"], batch_number=self.batch.batch_number)
+
+    def _send_after(self, producer: TransactionProducer, done: PartProgress) -> PartProgress:
+        """Sends the rows after those that are done, transaction by transaction."""
+        rows, events, waiting = done.rows, done.events, _Waiting()
+        for slice_ in event_rows(self.part.read(), skip_rows=done.rows, rows_before=self.part.first_row):
+            messages = self.encoder.encode(slice_)
+            headers = self._headers(slice_)
+            for key, value, is_delete, end, header in zip(
+                messages.keys, messages.values, slice_.deletes, slice_.ends.tolist(), headers, strict=True
+            ):
+                rows = end
+                refused = producer.refusal_of(key, value)
+                if refused is not None:
+                    self.letters.keep(refused, self.part.first_row + end, key=key, value=value)
+                    if not self._has_tombstone(key, is_delete=is_delete) or producer.refusal_of(key, None) is not None:
+                        continue
+                if not waiting.events:
+                    producer.begin()
+                size = self._send(producer, key, None if refused else value, header, is_delete=is_delete)
+                events += refused is None
+                waiting.add(size)
+                if waiting.is_full(self.options):
+                    self._commit(producer, rows, events)
+                    waiting = _Waiting()
+        if waiting.events:
+            self._commit(producer, rows, events)
+        return PartProgress(generation=done.generation, batch_number=done.batch_number, rows=rows, events=events)
+
+    def _send(
+        self,
+        producer: TransactionProducer,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        *,
+        is_delete: bool,
+    ) -> int:
+        producer.send(self.options.topic, key=key, value=value, headers=headers)
+        size = len(key or b"") + len(value or b"")
+        self._bytes += size
+        if value is not None and self._has_tombstone(key, is_delete=is_delete):
+            producer.send(self.options.topic, key=key, value=None, headers=headers)
+        return size
+
+    def _has_tombstone(self, key: bytes | None, *, is_delete: bool) -> bool:
+        """True if a message without a value follows, or takes the place of a delete that is too large."""
+        return is_delete and key is not None and self.options.tombstones
+
+    def _commit(self, producer: TransactionProducer, rows: int, events: int) -> None:
+        progress = PartProgress(
+            generation=self.begun["generation"], batch_number=self.batch.batch_number, rows=rows, events=events
+        )
+        # The record is the last message: readers of the state wait for whatever is behind an open transaction's first.
+        producer.flush()
+        producer.send(
+            self.options.tokens, key=part_key(self.part.number).encode(), value=dump_document(progress), headers=[]
+        )
+        partitions = producer.partitions_of(self.options.topic)
+        if not partitions:
+            raise topic_missing(self.options)
+        # Partitions are only ever added, so those of every message before were no more.
+        if partitions != self.begun["partitions"]:
+            raise TopicChangedError(
+                f"topic {self.options.topic} got {partitions} partitions while batch {self.batch.batch_number} was "
+                f"delivered, and had {self.begun['partitions']}: keys would move, and their changes lose their order; "
+                "load the table again with icefloe reset, or deliver to another sink.topic",
+                topic=self.options.topic, partitions=partitions,
+            )  # fmt: skip
+        producer.commit()
+
+    def _record(self, producer: TransactionProducer, progress: PartProgress) -> None:
+        producer.commit_records(self.options.tokens, [(part_key(self.part.number), dump_document(progress))])
+
+    def _headers(self, events: Any) -> list[Headers]:
+        fixed = [
+            (PIPELINE_HEADER, self.batch.origin.pipeline.encode()),
+            (BATCH_HEADER, str(self.batch.batch_number).encode()),
+        ]
+        by_snapshot: dict[int, Headers] = {}
+        for snapshot_id in events.snapshot_ids:
+            if snapshot_id not in by_snapshot:
+                by_snapshot[snapshot_id] = [*fixed, (SNAPSHOT_HEADER, str(snapshot_id).encode())]
+        return [by_snapshot[snapshot_id] for snapshot_id in events.snapshot_ids]
+
+
+class _Waiting:
+    """The events of the open transaction."""
+
+    def __init__(self) -> None:
+        self.events = 0
+        self._bytes = 0
+        self._began = monotonic()
+
+    def add(self, size: int) -> None:
+        if not self.events:
+            self._began = monotonic()
+        self.events += 1
+        self._bytes += size
+
+    def is_full(self, options: KafkaOptions) -> bool:
+        return (
+            self.events >= options.transaction_rows
+            or self._bytes >= options.transaction_bytes
+            or monotonic() - self._began > options.transaction_seconds * _TIME_SHARE
+        )

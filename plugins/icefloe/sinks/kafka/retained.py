@@ -1,0 +1,164 @@
+"""The changes that a topic still holds, as a reader of committed messages sees them."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from time import monotonic
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import KafkaError, Message, TopicPartition
+
+from icefloe.changes.columns import (
+    BATCH,
+    CHANGE_COLUMNS,
+    CHANGE_ORDINAL,
+    CHANGE_TYPE,
+    COMMIT_SNAPSHOT_ID,
+    COMMIT_TIMESTAMP,
+    ChangeType,
+)
+from icefloe.sinks.kafka.arrivals import arrivals
+from icefloe.sinks.kafka.avro_schemas import avro_name
+from icefloe.sinks.kafka.encoder import BATCH_HEADER, SNAPSHOT_HEADER
+from icefloe.sinks.kafka.json_texts import JsonForm
+from icefloe.sinks.kafka.json_values import from_json
+from icefloe.sinks.kafka.kafka_clients import KafkaClients
+from icefloe.sinks.kafka.kafka_refusals import KafkaRequest, KafkaSilentError, error_of, refusals_of
+from icefloe.sinks.kafka.topics import Topic, end_offsets
+
+
+def retained_messages(clients: KafkaClients, topic: Topic, starts: Sequence[int]) -> Iterator[list[Message]]:
+    """The committed messages, partition by partition, from ``starts`` to the end that each has now.
+
+    Raises:
+        KafkaSilentError: no answer, or an open transaction hides the end.
+        KafkaAnswerError: the cluster refuses.
+    """
+    reading = KafkaRequest(doing="read", topic=topic.name, right="Read")
+    consumer = clients.consumer()
+    try:
+        for partition, end in enumerate(end_offsets(clients, topic)):
+            start = starts[partition] if starts else 0
+            with refusals_of(reading):
+                consumer.assign([TopicPartition(topic.name, partition, start)])
+            position, give_up = start, monotonic() + clients.seconds
+            while position < end:
+                with refusals_of(reading):
+                    messages = arrivals(consumer)
+                for message in messages:
+                    error = message.error()
+                    if error is None or error.code() == KafkaError._PARTITION_EOF:
+                        position = max(position, message.offset() + (error is None))
+                    elif not error.retriable():
+                        raise error_of(error, reading)
+                if found := [message for message in messages if message.error() is None and message.offset() < end]:
+                    give_up = monotonic() + clients.seconds
+                    yield found
+                elif monotonic() > give_up:
+                    raise KafkaSilentError(
+                        f"Kafka did not give topic {topic.name} to its end within {clients.seconds:.3g} seconds: a "
+                        "transaction on it is open; it ends by itself, so run again",
+                        code="_TIMED_OUT", topic=topic.name,
+                    )  # fmt: skip
+    finally:
+        consumer.close()
+
+
+class RetainedChanges:
+    """Reads changes out of messages.
+
+    Args:
+        schema: of the changes.
+        form: as values were written.
+        payload: the payload of a key or a value.
+        is_debezium: True for Debezium's envelope, False for plain rows.
+    """
+
+    def __init__(
+        self, schema: pa.Schema, form: JsonForm, payload: Callable[[bytes], Any], *, is_debezium: bool
+    ) -> None:
+        self._schema = schema
+        self._form = form
+        self._read_payload = payload
+        self._read: Callable[[Message], Iterator[dict[str, Any]]] = self._debezium if is_debezium else self._plain
+        self._names = {name: avro_name(name) if form is JsonForm.AVRO else name for name in schema.names}
+
+    def rows(self, messages: Sequence[Message]) -> pa.RecordBatch:
+        """The changes of messages: those of an update are two rows. Messages of other programs are left out."""
+        rows = [row for message in messages if _is_change(message) for row in self._read(message)]
+        return pa.RecordBatch.from_arrays(
+            [pa.array([row.get(field.name) for row in rows], field.type) for field in self._schema], schema=self._schema
+        )
+
+    def key(self, message: Message) -> str | None:
+        """The key of a change, as `key_text` has it; None for a message of another program, whatever its key is."""
+        return key_text(self._payload(message.key())) if _is_change(message) else None
+
+    def _debezium(self, message: Message) -> Iterator[dict[str, Any]]:
+        payload = self._payload(message.value())
+        if payload is None:
+            return
+        source, before, after = payload["source"], payload["before"], payload["after"]
+        change = {
+            BATCH: source["batch"],
+            CHANGE_ORDINAL: source["ordinal"],
+            COMMIT_SNAPSHOT_ID: int(source["snapshot_id"]),
+            COMMIT_TIMESTAMP: source["ts_us"],
+        }
+        kinds = (ChangeType.UPDATE_BEFORE, ChangeType.UPDATE_AFTER)
+        if payload["op"] != "u":
+            kinds = (ChangeType.DELETE, ChangeType.INSERT)
+        for kind, image in zip(kinds, (before, after), strict=True):
+            if image is not None:
+                yield {**change, CHANGE_TYPE: kind.name, **self._columns(image)}
+
+    def _plain(self, message: Message) -> Iterator[dict[str, Any]]:
+        row = self._payload(message.value())
+        if row is None:
+            headers = dict(message.headers() or [])
+            key = self._payload(message.key()) or {}
+            yield {
+                BATCH: int(headers[BATCH_HEADER]),
+                CHANGE_TYPE: ChangeType.DELETE.name,
+                COMMIT_SNAPSHOT_ID: int(headers[SNAPSHOT_HEADER]),
+                **self._columns(key),
+            }
+            return
+        change = {name: row.pop(name) for name in CHANGE_COLUMNS}
+        change[COMMIT_SNAPSHOT_ID] = int(change[COMMIT_SNAPSHOT_ID])
+        change[COMMIT_TIMESTAMP] = from_json(
+            change[COMMIT_TIMESTAMP], self._schema.field(COMMIT_TIMESTAMP).type, self._form
+        )
+        yield {**change, **self._columns(row)}
+
+    def _columns(self, image: dict[str, Any]) -> dict[str, Any]:
+        """The columns of the schema that an image has; those that were added later are missing in it."""
+        return {
+            name: from_json(image[written], self._schema.field(name).type, self._form)
+            for name, written in self._names.items()
+            if written in image
+        }
+
+    def _payload(self, message: bytes | None) -> Any:
+        return None if message is None else self._read_payload(message)
+
+
+def json_payload(text: bytes, *, has_schema: bool) -> Any:
+    """The payload of a message in JSON.
+
+    Args:
+        text: of a key or a value.
+        has_schema: True if it carries its schema.
+    """
+    value = json.loads(text)
+    return value["payload"] if has_schema else value
+
+
+def key_text(key: Any) -> str:
+    """A text that is the same for equal keys."""
+    return json.dumps(key, ensure_ascii=False, default=repr)
+
+
+def _is_change(message: Message) -> bool:
+    """True for what this sink sent, except for truncations."""
+    return any(name == BATCH_HEADER for name, _ in message.headers() or [])

@@ -1,0 +1,63 @@
+"""The key of an event: the identifier columns of its row."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from icefloe.sinks.part_sink import ProvenBatch
+
+
+def key_schema(batch: ProvenBatch) -> pa.Schema:
+    """Names and types of a key's columns; empty if rows have no identity.
+
+    Integers are 64 bits wide and floats are doubles: a column that the table widens must not change the bytes of a key,
+    because they decide on its partition.
+    """
+    return widened(pa.schema([pa.field(name, _type_of(batch.schema, name)) for name in batch.identity]))
+
+
+def widened(schema: pa.Schema) -> pa.Schema:
+    """The schema of keys for the schema of identifier columns."""
+    return pa.schema([pa.field(field.name, _widened(field.type)) for field in schema])
+
+
+def key_rows(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The keys of rows.
+
+    >>> rows = pa.RecordBatch.from_pydict({"at": [{"x": 1}], "f": [-0.0]})
+    >>> schema = pa.schema({"at.x": pa.int64(), "f": pa.float64()})
+    >>> key_rows(rows, schema).to_pylist()
+    [{'at.x': 1, 'f': 0.0}]
+    """
+    columns = []
+    for field in schema:
+        top, *inner = _path(rows.schema.names, field.name)
+        column = rows.column(top)
+        if inner:
+            column = pc.struct_field(column, inner)
+        column = column.cast(field.type) if column.type != field.type else column
+        if pa.types.is_floating(field.type):
+            # 0.0 and -0.0 are one identity. A sum with 0.0 is never -0.0.
+            column = pc.add(column, 0.0)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _path(names: Sequence[str], dotted: str) -> list[str]:
+    """The column and the fields in it of a dotted name; a column's own name may have dots."""
+    return [dotted] if dotted in names else dotted.split(".")
+
+
+def _type_of(schema: pa.Schema, dotted: str) -> pa.DataType:
+    top, *inner = _path(schema.names, dotted)
+    kind = schema.field(top).type
+    for name in inner:
+        kind = kind.field(name).type
+    return kind
+
+
+def _widened(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_integer(kind):
+        return pa.int64()
+    return pa.float64() if pa.types.is_floating(kind) else kind

@@ -1,0 +1,64 @@
+"""Changes that are too large for the topic: an error, or dead letters."""
+
+import json
+from base64 import b64encode
+from dataclasses import dataclass
+from typing import Any
+
+from icefloe.errors import TerminalError
+from icefloe.sinks.dead_letters import DeadLetter, DeadLetterFolder
+from icefloe.sinks.kafka.transaction import TooLargeError
+
+
+class LetterOrderError(TerminalError):
+    """Dead letters of a topic cannot take their place among changes that were sent since."""
+
+    topic: str
+    batch_number: int
+
+
+@dataclass(kw_only=True)
+class TooLargeChanges:
+    """The dead letters of one part.
+
+    Attributes:
+        folder: of dead letters; None: the first change that is too large is an error.
+        batch_number: of the batch.
+        part_number: of the part.
+        has_text: True if messages are texts in JSON.
+    """
+
+    folder: DeadLetterFolder | None
+    batch_number: int
+    part_number: int
+    has_text: bool
+
+    def keep(self, refused: TooLargeError, order: int, *, key: bytes | None, value: bytes | None) -> None:
+        """Keep a change, before anything behind it is committed.
+
+        Args:
+            refused: why it cannot be sent.
+            order: its place within the batch, which is the same in each try.
+            key: of the message.
+            value: of the message.
+
+        Raises:
+            TooLargeError: there is no folder.
+            TooManyDeadLettersError: the part alone has more than the limit allows.
+        """
+        if self.folder is None:
+            raise refused
+        letter = DeadLetter(
+            id="" if key is None else self._text(key), version=order, operation="send",
+            document=None if value is None else json.loads(value) if self.has_text else self._text(value),
+            reason=str(refused),
+        )  # fmt: skip
+        self.folder.put_one(self.batch_number, self.part_number, order, letter)
+        self.folder.refuse_too_many(self.batch_number, self.count(), [letter])
+
+    def count(self) -> int:
+        """The letters that this try and earlier ones kept."""
+        return 0 if self.folder is None else self.folder.count(self.batch_number, self.part_number)
+
+    def _text(self, message: bytes) -> Any:
+        return message.decode() if self.has_text else b64encode(message).decode()

@@ -1,0 +1,208 @@
+"""A batch as a whole: begun before its parts, finished after them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from icefloe.documents import dump_document
+from icefloe.errors import TerminalError
+from icefloe.sinks.kafka.batch_marks import begin_mark, end_mark
+from icefloe.sinks.kafka.encoder import Encoder
+from icefloe.sinks.kafka.kafka_clients import KafkaClients
+from icefloe.sinks.kafka.kafka_options import KafkaOptions
+from icefloe.sinks.kafka.state_topic import StateTopic
+from icefloe.sinks.kafka.topic_owner import TopicOwnedError, deciding, refuse_other
+from icefloe.sinks.kafka.topic_state import BATCH_KEY, StartedBatch, TopicClaim, TopicState
+from icefloe.sinks.kafka.topics import Topic, end_offsets, find_topic, most_bytes
+from icefloe.sinks.kafka.transaction import TransactionProducer
+from icefloe.sinks.part_sink import PartDelivery, ProvenBatch, SupersededError
+
+
+class TopicChangedError(TerminalError):
+    """The topic is not what it was when the pipeline began: events of one key would lose their order, or are gone."""
+
+    topic: str
+    partitions: int
+
+
+def begin_batch(
+    clients: KafkaClients, options: KafkaOptions, log: StateTopic, batch: ProvenBatch, encoder: Encoder
+) -> Mapping[str, Any]:
+    """Writes down the batch, and keeps every part of an earlier one from writing.
+
+    Returns:
+        ``generation``, ``partitions``, ``topic_id`` and ``most_bytes`` of one message, for its parts.
+
+    Raises:
+        FencedError: another decision was made meanwhile; look again.
+        SupersededError: a later batch was begun.
+        TopicChangedError: the topic has other partitions or another key, or was made again.
+    """
+    with deciding(clients, options) as producer:
+        state = log.look() or TopicState()
+        claim, topic, last = _claim_of(state, options, batch), _topic(clients, options), state.batch
+        if last is None and batch.continues:
+            raise TopicChangedError(
+                f"topic {options.topic} knows nothing of pipeline {batch.origin.pipeline}, and batch "
+                f"{batch.batch_number} goes on where others ended: these are other brokers, or topic {options.tokens} "
+                "was made again; correct sink.bootstrap_servers, or load the table again with icefloe reset",
+                topic=options.topic, partitions=topic.partitions,
+            )  # fmt: skip
+        new = StartedBatch(
+            generation=claim.generation, batch_number=batch.batch_number, state="open", topic_id=topic.id,
+            partitions=topic.partitions, identity=batch.identity, starts=() if last is None else last.starts,
+        )  # fmt: skip
+        begun = {
+            "generation": new.generation, "partitions": new.partitions, "topic_id": new.topic_id,
+            "most_bytes": most_bytes(clients, options.topic),
+        }  # fmt: skip
+        if batch.is_replay and last is not None and _place(last) >= _place(new):
+            return begun
+        _refuse_superseded(last, new, options)
+        is_begun = last is not None and _place(last) == _place(new)
+        if last is not None and (is_begun or not batch.begins_anew):
+            _refuse_changed(last, new, options)
+        if is_begun and last is not None and last.state != "fencing":
+            return begun
+        if last is not None and (last.state != "finished" or last.generation != new.generation):
+            # Parts of a batch that never ended may still write: an abandoned one, or one of the owner before.
+            _write(producer, options, replace(new, state="fencing"))
+            _fence_parts(clients, options, log.look() or state)
+        truncation = None
+        if last is not None and (batch.begins_anew or last.generation != new.generation):
+            truncation = _truncation(encoder, topic) if batch.begins_anew else None
+            new = replace(new, starts=tuple(end_offsets(clients, topic)))
+        _open(producer, options, batch, new, truncation)
+    return begun
+
+
+def _truncation(encoder: Encoder, topic: Topic) -> bytes:
+    message = encoder.truncation()
+    if message is None:
+        raise TopicChangedError(
+            f"topic {topic.name} has rows of an earlier load, and sink.envelope: plain cannot say that they are gone: "
+            "give sink.topic another name, or use envelope: debezium", topic=topic.name, partitions=topic.partitions,
+        )  # fmt: skip
+    return message
+
+
+def finish_batch(
+    clients: KafkaClients, options: KafkaOptions, log: StateTopic, batch: ProvenBatch, begun: Mapping[str, Any],
+    deliveries: Sequence[PartDelivery],
+) -> None:  # fmt: skip
+    """Writes down that all parts of a batch are delivered.
+
+    Raises:
+        FencedError: another decision was made meanwhile; look again.
+        SupersededError: a later batch was begun.
+    """
+    with deciding(clients, options) as producer:
+        last = (log.look() or TopicState()).batch
+        this = (begun["generation"], batch.batch_number)
+        if last is None or (batch.is_replay and _place(last) > this):
+            return
+        if _place(last) > this:
+            raise _superseded(options, last, batch.batch_number)
+        if last.state != "finished":
+            producer.begin()
+            if options.transaction_topic is not None:
+                key, value = end_mark(batch, sum(delivery.documents for delivery in deliveries))
+                producer.send(options.transaction_topic, key=key, value=value, headers=[])
+            new = replace(last, state="finished")
+            producer.send(options.tokens, key=BATCH_KEY.encode(), value=dump_document(new), headers=[])
+            producer.commit()
+
+
+def _refuse_superseded(last: StartedBatch | None, this: StartedBatch, options: KafkaOptions) -> None:
+    """Raise if a later batch was begun."""
+    if last is not None and _place(last) > _place(this):
+        raise _superseded(options, last, this.batch_number)
+
+
+def _superseded(options: KafkaOptions, last: StartedBatch, batch_number: int) -> SupersededError:
+    return SupersededError(
+        f"batch {batch_number} came too late for topic {options.topic}, which has batch {last.batch_number} already: "
+        "nothing of it was changed; let the newer run end", url=options.topic, batch_number=batch_number,
+    )  # fmt: skip
+
+
+def part_role(number: int) -> str:
+    """The role of the producers of the parts of a number."""
+    return f"part-{number}"
+
+
+def _place(batch: StartedBatch) -> tuple[int, int]:
+    return batch.generation, batch.batch_number
+
+
+def _claim_of(state: TopicState, options: KafkaOptions, batch: ProvenBatch) -> TopicClaim:
+    if state.claim is None:
+        raise TopicOwnedError(
+            f"topic {options.tokens} does not say whose topic {options.topic} is: it was deleted, or its records were; "
+            "make the pipeline begin again with icefloe reset and another sink.topic", topic=options.topic, owner="",
+        )  # fmt: skip
+    refuse_other(state.claim, options, batch.origin)
+    return state.claim
+
+
+def _topic(clients: KafkaClients, options: KafkaOptions) -> Topic:
+    topic = find_topic(clients, options.topic)
+    if topic is None:
+        raise topic_missing(options)
+    return topic
+
+
+def topic_missing(options: KafkaOptions) -> TopicChangedError:
+    """The error of a topic that is there no more."""
+    return TopicChangedError(
+        f"topic {options.topic} is missing: it was deleted with the changes in it; make the pipeline begin again "
+        "with icefloe reset and another sink.topic", topic=options.topic, partitions=0,
+    )  # fmt: skip
+
+
+def _refuse_changed(last: StartedBatch, new: StartedBatch, options: KafkaOptions) -> None:
+    if last.topic_id != new.topic_id:
+        raise TopicChangedError(
+            f"topic {options.topic} was deleted and made again since batch {last.batch_number}, so its earlier changes "
+            "are gone: load the table again with icefloe reset", topic=options.topic, partitions=new.partitions,
+        )  # fmt: skip
+    if last.partitions != new.partitions:
+        raise TopicChangedError(
+            f"topic {options.topic} has {new.partitions} partitions, and had {last.partitions} in batch "
+            f"{last.batch_number}: keys would move, and their changes lose their order; load the table again with "
+            "icefloe reset, or deliver to another sink.topic", topic=options.topic, partitions=new.partitions,
+        )  # fmt: skip
+    if last.identity != new.identity:
+        raise TopicChangedError(
+            f"the key of topic {options.topic} is {', '.join(new.identity) or 'missing'}, and was "
+            f"{', '.join(last.identity) or 'missing'} in batch {last.batch_number}: keys would move, and their changes "
+            "lose their order; load the table again with icefloe reset",
+            topic=options.topic, partitions=new.partitions,
+        )  # fmt: skip
+
+
+def _fence_parts(clients: KafkaClients, options: KafkaOptions, state: TopicState) -> None:
+    """Ends the producers of all part numbers that were ever used. Later ones see the record of this batch."""
+    for number in sorted(state.parts):
+        with TransactionProducer(clients, options, part_role(number)):
+            pass
+
+
+def _write(producer: TransactionProducer, options: KafkaOptions, record: StartedBatch) -> None:
+    producer.commit_records(options.tokens, [(BATCH_KEY, dump_document(record))])
+
+
+def _open(
+    producer: TransactionProducer, options: KafkaOptions, batch: ProvenBatch, record: StartedBatch,
+    truncation: bytes | None,
+) -> None:  # fmt: skip
+    """Lets the parts begin; in the same transaction, each partition learns that a load begins again."""
+    producer.begin()
+    if truncation is not None:
+        for partition in range(record.partitions):
+            producer.send(options.topic, key=None, value=truncation, headers=[], partition=partition)
+    if options.transaction_topic is not None:
+        key, value = begin_mark(batch)
+        producer.send(options.transaction_topic, key=key, value=value, headers=[])
+    producer.send(options.tokens, key=BATCH_KEY.encode(), value=dump_document(record), headers=[])
+    producer.commit()

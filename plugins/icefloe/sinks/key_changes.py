@@ -1,0 +1,185 @@
+"""From the changes of a part to at most one operation for each key, for destinations that hold one entry per key."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from icefloe.changes.columns import CHANGE_COLUMNS, CHANGE_TYPE, COMMIT_TIMESTAMP, ChangeType
+from icefloe.changes.grouping import HashGroups, group_by_hash
+from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
+from icefloe.errors import TerminalError
+
+Duplicates: TypeAlias = Literal["fail", "keep_one"]
+
+_WEIGHTS: Final[Mapping[str, int]] = {
+    ChangeType.INSERT.name: 1,
+    ChangeType.UPDATE_AFTER.name: 1,
+    ChangeType.DELETE.name: -1,
+    ChangeType.UPDATE_BEFORE.name: -1,
+}
+_SHOWN_CHARACTERS: Final = 100
+
+
+class NullKeyError(TerminalError):
+    """A row has no value in an identifier column, so that it has no key."""
+
+    column: str
+
+
+class DuplicateKeyError(TerminalError):
+    """Two different rows of one key are there after a batch."""
+
+    identity: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyOperations:
+    """Operations on different keys.
+
+    Attributes:
+        rows: the table's columns, one row per operation. For a removed key, any row that it had.
+        is_live: for each row True if the key has this row now, False if the key is gone.
+        committed_at: for each row the time of the commit that made the change.
+    """
+
+    rows: pa.RecordBatch
+    is_live: NDArray[np.bool_]
+    committed_at: pa.Array
+
+
+def key_operations(
+    read: Callable[[], Iterator[pa.RecordBatch]], *, identity: Sequence[str], duplicates: Duplicates = "fail"
+) -> Iterator[KeyOperations]:
+    """One operation for each key whose row the changes of a part have changed.
+
+    The changes are read twice: once for their hashes, which decide, and once for the rows that remain. So the memory
+    is that of one batch and about 60 bytes for each change.
+
+    Args:
+        read: returns the changes from the first to the last: all changes of each key.
+        identity: dotted names of the identifier columns.
+        duplicates: the reaction to several rows of one key. ``keep_one`` keeps the row with the smallest hash.
+
+    Raises:
+        NullKeyError: a value of an identifier column is null.
+        DuplicateKeyError: a key has several rows, and ``duplicates`` is ``fail``.
+    """
+    decided = _decide(read, identity)
+    if duplicates == "fail" and len(decided.duplicated):
+        raise _duplicate(read, identity, int(decided.duplicated[0]))
+    first = 0
+    for changes in read():
+        # Positions ascend, so those of this batch are a slice of them.
+        start, stop = np.searchsorted(decided.positions, (first, first + changes.num_rows))
+        if start < stop:
+            positions = pa.array(decided.positions[start:stop] - first)
+            yield KeyOperations(
+                rows=_table_rows(changes).take(positions),
+                is_live=decided.is_live[start:stop],
+                committed_at=changes.column(COMMIT_TIMESTAMP).take(positions),
+            )
+        first += changes.num_rows
+
+
+def key_columns(rows: pa.RecordBatch, identity: Sequence[str]) -> list[pa.Array]:
+    """The identifier columns of rows. A column inside a struct that is null is null.
+
+    Raises:
+        NullKeyError: a value is null.
+    """
+    columns = []
+    for name in identity:
+        top, *inner = name.split(".") if name not in rows.schema.names else [name]
+        column = rows.column(top)
+        if inner:
+            column = pc.struct_field(column, inner)
+        if column.null_count:
+            raise NullKeyError(
+                f"identifier column {name} is null in a row, so the row has no key in the sink; choose identifier "
+                "columns that are never null, or leave such rows out by `filter`",
+                column=name,
+            )
+        columns.append(column)
+    return columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Decided:
+    """Positions of the rows that get an operation, ascending, one per key; whether each is live."""
+
+    positions: NDArray[np.int64]
+    is_live: NDArray[np.bool_]
+    duplicated: NDArray[np.int64]
+
+
+def _decide(read: Callable[[], Iterator[pa.RecordBatch]], identity: Sequence[str]) -> _Decided:
+    key_parts, row_parts, weight_parts = [], [], [np.zeros(0, np.int64)]
+    for changes in read():
+        key_parts.append(row_hashes(key_columns(changes, identity)))
+        row_parts.append(row_hashes(_table_rows(changes).columns))
+        weight_parts.append(_weights(changes))
+    keys, rows, weights = RowHashes.concat(key_parts), RowHashes.concat(row_parts), np.concatenate(weight_parts)
+    # Two groupings, one inside the other. Key k goes from row a to b and back, key m from c to d:
+    #   key     k   k   k   k   m   m
+    #   row     a   b   b   a   c   d
+    #   weight  -1  +1  -1  +1  -1  +1
+    #   sums    a 0, b 0            c -1, d +1     nothing for k, row d for m
+    groups = group_by_hash(rows)
+    sums = groups.sums(weights)
+    changed = np.flatnonzero(sums)
+    positions, sums = groups.order[groups.starts[changed]], sums[changed]
+    by_key = group_by_hash(keys.take(positions))
+    if not len(positions):
+        return _Decided(positions=positions, is_live=np.zeros(0, np.bool_), duplicated=positions)
+    chosen = _chosen_rows(by_key, rows.take(positions), sums)
+    live_rows = np.add.reduceat(np.maximum(sums, 0)[by_key.order], by_key.starts)
+    is_live = live_rows > 0
+    duplicated = np.sort(positions[chosen[live_rows > 1]])
+    ascending = np.argsort(positions[chosen])
+    return _Decided(positions=positions[chosen][ascending], is_live=is_live[ascending], duplicated=duplicated)
+
+
+def _chosen_rows(by_key: HashGroups, rows: RowHashes, sums: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For each key one of its rows: of live rows if it has some, and of those the one with the smallest hash."""
+    # The order of hashes is the same in every retry, on every machine, and however the part was cut.
+    group_of_row = np.empty(len(sums), np.int64)
+    group_of_row[by_key.order] = np.repeat(np.arange(len(by_key.starts)), np.diff(by_key.starts, append=len(sums)))
+    order = np.lexsort((rows.low, rows.high, sums <= 0, group_of_row))
+    return order[by_key.starts]
+
+
+def _weights(changes: pa.RecordBatch) -> NDArray[np.int64]:
+    known = pa.array(list(_WEIGHTS))
+    places = pc.index_in(changes.column(CHANGE_TYPE).cast(pa.string()), known)
+    return np.array(list(_WEIGHTS.values()), np.int64)[places.to_numpy(zero_copy_only=False)]
+
+
+def _table_rows(changes: pa.RecordBatch) -> pa.RecordBatch:
+    return changes.select([name for name in changes.schema.names if name not in CHANGE_COLUMNS])
+
+
+def _duplicate(
+    read: Callable[[], Iterator[pa.RecordBatch]], identity: Sequence[str], position: int
+) -> DuplicateKeyError:
+    first = 0
+    values: dict[str, str] = {}
+    for changes in read():
+        if position < first + changes.num_rows:
+            row = changes.slice(position - first, 1)
+            columns = key_columns(row, identity)
+            values = {
+                name: str(column[0].as_py())[:_SHOWN_CHARACTERS] for name, column in zip(identity, columns, strict=True)
+            }
+            break
+        first += changes.num_rows
+    shown = ", ".join(f"{name} {value}" for name, value in values.items())
+    return DuplicateKeyError(
+        f"several rows have the key {shown} after this batch, and the sink holds one row per key; correct the table or "
+        "identifier_columns, or write `duplicates: keep_one`",
+        identity=values,
+    )

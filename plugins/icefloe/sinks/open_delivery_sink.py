@@ -1,0 +1,66 @@
+"""From a pipeline's ``sink`` to a sink that delivers."""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.metadata import entry_points
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+
+from icefloe.errors import TerminalError
+from icefloe.pipeline.unbuilt_keys import SINKS_GROUP
+from icefloe.sinks.part_sink import DeliverySink
+from icefloe.storage.store import Store
+
+__all__ = ["open_delivery_sink"]
+
+_OURS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "kafka": "icefloe.sinks.kafka.kafka_sink:open_kafka_sink",
+        "opensearch": "icefloe.sinks.opensearch.opensearch_sink:open_opensearch_sink",
+    }
+)
+"""The factories of our own sinks by ``sink.type``, each as ``module:function``."""
+
+SinkFactory: TypeAlias = Callable[..., DeliverySink]
+"""Makes a sink: ``factory(options, *, connection, open_store)``; see `open_delivery_sink`."""
+
+
+class UnknownSinkError(TerminalError):
+    """No installed package has a sink of this type."""
+
+    sink_type: str
+
+
+def open_delivery_sink(
+    settings: Mapping[str, Any], *, connection: Mapping[str, Any], open_store: Callable[[str], Store]
+) -> DeliverySink:
+    """The sink that a pipeline describes. It is opened in each process that needs it, and closed there.
+
+    Args:
+        settings: the pipeline's ``sink`` as `SinkSettings` has it: ``type``, and the other keys in ``options``, with
+            ``${ENV}`` expanded.
+        connection: the Airflow connection of ``sink.conn_id``: ``conn_type``, ``host``, ``port``, ``schema``,
+            ``login``, ``password`` and ``extra``, a mapping. Empty: there is none.
+        open_store: opens a folder of the pipeline's storage, such as that of dead letters, by its URL.
+
+    Raises:
+        UnknownSinkError: no package that is installed here has such a sink.
+        TerminalError: the keys do not fit.
+    """
+    return _factory(settings["type"])(settings["options"], connection=connection, open_store=open_store)
+
+
+def _factory(sink_type: str) -> SinkFactory:
+    if sink_type in _OURS:
+        module, _, name = _OURS[sink_type].partition(":")
+        return getattr(import_module(module), name)
+    registered = {each.name: each for each in entry_points(group=SINKS_GROUP)}
+    if sink_type not in registered:
+        known = ", ".join(sorted({"files", *_OURS, *registered}))
+        raise UnknownSinkError(
+            f"sink.type is {sink_type!r}, but no package that is installed here has such a sink; expected one of "
+            f"{known}: correct it, or install the package wherever tasks run",
+            key="sink.type",
+            sink_type=sink_type,
+        )
+    return registered[sink_type].load()

@@ -1,0 +1,23 @@
+"""The opensearch sink: documents that follow a table's rows.
+
+Read in this order:
+
+- `opensearch_sink`: the sink, by the contract of part sinks
+- `opensearch_options`: the keys of a pipeline and its connection
+- `cluster`: requests to the cluster
+- `index_names`: names and versions
+- `claims`: the owner of an index, and the batch begun last
+- `indexes`: indexes made, shown behind the alias, and removed
+- `mapping`: fields of an index
+- `value_text`: the text of values
+- `row_documents`: documents of rows
+- `document_ids`: their ids
+- `operations`: the lines of bulk requests
+- `bulk`: bulk requests, sent until they are taken
+- `delivery`: one part
+- `letter_replay`: dead letters sent again
+- `read_back`: rows of documents
+- `deletions`: soft deletes removed for good
+"""
+
+__all__ = []

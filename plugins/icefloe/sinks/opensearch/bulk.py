@@ -1,0 +1,165 @@
+"""Bulk requests that a busy cluster can take: cut by bytes, slowed down and sent again."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from icefloe.sinks.opensearch.cluster import (
+    Answer,
+    Cluster,
+    IndexBlockedError,
+    IndexGoneError,
+    Pauses,
+    reason_of,
+)
+
+_LOG: Final = logging.getLogger(__name__)
+_SMALLEST_BYTES: Final = 64 * 2**10
+_PARAMS: Final = {
+    "require_alias": "true",
+    "filter_path": "errors,items.*.status,items.*.error.type,items.*.error.reason,items.*.error.caused_by.reason",
+}
+_NO_INDEX: Final = ("index_not_found_exception", "invalid_index_name_exception")
+
+
+@dataclass(slots=True, kw_only=True)
+class BulkResult:
+    """Outcome of the operations of one call; positions are those of its lines.
+
+    Attributes:
+        conflicts: the document has this version or a later one.
+        refused_for_good: the reason by position.
+    """
+
+    conflicts: list[int] = field(default_factory=list)
+    refused_for_good: dict[int, str] = field(default_factory=dict)
+
+
+class BulkSender:
+    """Sends the operations of one part.
+
+    Args:
+        cluster: to send to.
+        writer: alias of the index.
+        bulk_bytes: size of one request; smaller while the cluster is busy.
+
+    Attributes:
+        retries: requests that were sent again.
+        refused: operations that were refused for now, each time counted.
+        sent_bytes: of all requests.
+    """
+
+    def __init__(self, cluster: Cluster, writer: str, *, bulk_bytes: int) -> None:
+        self._cluster = cluster
+        self._writer = writer
+        self._most_bytes = self._bytes = bulk_bytes
+        self.retries = self.refused = self.sent_bytes = 0
+
+    def send(self, lines: pa.Array) -> BulkResult:
+        """Send all lines until each is done, in conflict, or refused for good.
+
+        Raises:
+            IndexBlockedError: the index takes no writes, or is closed.
+            IndexGoneError: the index is not there.
+            ClusterRefusedError: the request as a whole is refused.
+            ClusterSilentError: nothing was taken for as long as the patience allows.
+        """
+        result = BulkResult()
+        pending = np.arange(len(lines))
+        sizes = np.diff(_offsets(lines))
+        pauses = Pauses()
+        while len(pending):
+            count = max(int(np.searchsorted(np.cumsum(sizes[pending]), self._bytes, side="right")), 1)
+            chunk, rest = pending[:count], pending[count:]
+            body = _bytes_of(lines.take(pa.array(chunk)))
+            answer = self._cluster.send_lines(f"/{self._writer}/_bulk", body, _PARAMS)
+            self.sent_bytes += len(body)
+            again = self._sort(answer, chunk, result)
+            if len(again) < len(chunk):
+                pauses.end()
+            if len(again):
+                self.retries += 1
+                # A request too large is cut, which needs no wait.
+                if answer.status != 413 and not pauses.wait():
+                    raise self._cluster.silent(answer)
+            elif self._bytes < self._most_bytes:
+                self._bytes = min(2 * self._bytes, self._most_bytes)
+            pending = np.concatenate([again, rest])
+        return result
+
+    def _sort(self, answer: Answer, chunk: NDArray[np.int64], result: BulkResult) -> NDArray[np.int64]:
+        """Note what is final of a chunk; returns the positions to send again."""
+        if answer.is_success:
+            return self._sort_items(answer, chunk, result)
+        self._refuse_error(answer.error_type, answer.fault)
+        if answer.status == 413:
+            if len(chunk) == 1:
+                result.refused_for_good[int(chunk[0])] = "the document is larger than http.max_content_length"
+                return chunk[:0]
+            self._most_bytes = self._bytes = max(self._bytes // 2, 1)
+            return chunk
+        if not answer.is_passing:
+            raise self._cluster.refused(f"POST /{self._writer}/_bulk", answer)
+        if answer.status == 429:
+            self.refused += len(chunk)
+        _LOG.info("%s: a bulk request of %d operations is sent again: %s", self._writer, len(chunk), answer.fault)
+        self._slow_down()
+        return chunk
+
+    def _sort_items(self, answer: Answer, chunk: NDArray[np.int64], result: BulkResult) -> NDArray[np.int64]:
+        if answer.body.get("errors") is False:
+            return chunk[:0]
+        items = answer.body.get("items", ())
+        if len(items) != len(chunk):
+            # A proxy that cut the answer: the versions make it harmless to send everything again.
+            return chunk
+        again = []
+        for position, item in zip(chunk.tolist(), items, strict=True):
+            (outcome,) = item.values()
+            if "error" in outcome and self._is_passing(position, outcome, result):
+                again.append(position)
+        if again:
+            self.refused += len(again)
+            self._slow_down()
+        return np.array(again, np.int64)
+
+    def _is_passing(self, position: int, outcome: Mapping[str, Any], result: BulkResult) -> bool:
+        """Note an error of one operation that is final; True if it is to be sent again."""
+        status, error = outcome["status"], outcome["error"]
+        if status == 409:
+            result.conflicts.append(position)
+            return False
+        self._refuse_error(error["type"], reason_of(error))
+        if status == 429 or status >= 500:
+            return True
+        if status in (401, 403):
+            raise self._cluster.refused(
+                f"a write to {self._writer}", Answer(status=status, body={}, fault=reason_of(error))
+            )
+        result.refused_for_good[position] = reason_of(error)
+        return False
+
+    def _refuse_error(self, error_type: str, reason: str) -> None:
+        url = f"{self._cluster.url}/{self._writer}"
+        blocked = IndexBlockedError.of(url, error_type, reason)
+        if blocked is not None:
+            raise blocked
+        if error_type in _NO_INDEX:
+            raise IndexGoneError.of(self._cluster.url, self._writer)
+
+    def _slow_down(self) -> None:
+        self._bytes = max(self._bytes // 2, min(_SMALLEST_BYTES, self._most_bytes))
+
+
+def _offsets(lines: pa.Array) -> NDArray[np.int64]:
+    return np.frombuffer(lines.buffers()[1], np.int64)[lines.offset : lines.offset + len(lines) + 1]
+
+
+def _bytes_of(lines: pa.Array) -> bytes:
+    offsets = _offsets(lines)
+    return lines.buffers()[2].slice(int(offsets[0]), int(offsets[-1] - offsets[0])).to_pybytes()

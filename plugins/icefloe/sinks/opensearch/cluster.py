@@ -1,0 +1,300 @@
+"""Requests to a search cluster: the one place that knows the client library."""
+
+import base64
+import json
+import logging
+import os
+import ssl
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from random import uniform
+from typing import Any, Final, Self
+
+from icefloe.errors import TerminalError, TransientError, one_line
+from icefloe.patience import patience_seconds
+from icefloe.sinks.opensearch.opensearch_options import Access
+
+_LOG: Final = logging.getLogger(__name__)
+_JSON: Final = {"content-type": "application/json"}
+_LINES: Final = {"content-type": "application/x-ndjson"}
+_BLOCKED: Final = "cluster_block_exception"
+_CLOSED: Final = "index_closed_exception"
+_NO_INDEX: Final = "index_not_found_exception"
+ALREADY_THERE: Final = "resource_already_exists_exception"
+"""The cluster's name of the error of an index that is to be made and is there."""
+_FIRST_PAUSE_SECONDS: Final = 0.2
+_LONGEST_PAUSE_SECONDS: Final = 10.0
+_LONGEST_CALL_SECONDS: Final = 60.0
+
+
+class ClusterRefusedError(TerminalError):
+    """The cluster refuses a request: rights, or what it asks for."""
+
+    url: str
+    status: int
+
+
+class ClusterSilentError(TransientError):
+    """The cluster did not answer, or refused for now, for as long as the patience allows."""
+
+    url: str
+
+
+class IndexBlockedError(TransientError):
+    """The index is blocked or closed: waiting does not help, somebody must do something first."""
+
+    url: str
+
+    @classmethod
+    def of(cls, url: str, error_type: str, reason: str) -> Self | None:
+        """The error of an index, by the cluster's name of it and its reason; None if it is another error."""
+        if error_type == _CLOSED:
+            return cls(f"the index behind {url} is closed; open it with POST INDEX/_open, then run again", url=url)
+        if error_type != _BLOCKED:
+            return None
+        return cls(
+            f"{url} takes no writes ({reason}); free space on its disks, then remove the block if it stays "
+            "(index.blocks.read_only_allow_delete, index.blocks.write)",
+            url=url,
+        )
+
+
+class IndexGoneError(TerminalError):
+    """The index that a batch is written to was removed."""
+
+    url: str
+
+    @classmethod
+    def of(cls, url: str, name: str) -> Self:
+        """The error of an index, by its name or an alias."""
+        return cls(
+            f"the index behind {url}/{name} was removed while a batch was written to it; if no later load replaced it, "
+            "run `icefloe reset` for the pipeline, so that it loads the table again",
+            url=url,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """An answer of the cluster, or that none came.
+
+    Attributes:
+        status: the HTTP status; 0: no answer came.
+        body: the parsed document; empty if there is none.
+        fault: for people, if it is no success.
+    """
+
+    status: int
+    body: Mapping[str, Any]
+    fault: str = ""
+
+    @property
+    def is_success(self) -> bool:
+        """True for 2xx."""
+        return 200 <= self.status < 300
+
+    @property
+    def is_passing(self) -> bool:
+        """True if the same request may succeed soon: no answer, 429, and errors of the server or a proxy."""
+        return self.status in (0, 429, 500, 502, 503, 504)
+
+    @property
+    def error_type(self) -> str:
+        """The cluster's own name of the error; empty if it named none."""
+        error = self.body.get("error")
+        return str(error.get("type", "")) if isinstance(error, Mapping) else ""
+
+
+class Pauses:
+    """Growing pauses with jitter, until nothing has gone on for as long as the patience."""
+
+    def __init__(self, seconds: float | None = None) -> None:
+        self._seconds = patience_seconds(os.environ) if seconds is None else seconds
+        self.end()
+
+    def end(self) -> None:
+        """Something went on: begin with short pauses again."""
+        self._pause = _FIRST_PAUSE_SECONDS
+        self._deadline = time.monotonic() + self._seconds
+
+    def wait(self) -> bool:
+        """Wait for the next try; False if the patience is over."""
+        if time.monotonic() >= self._deadline:
+            return False
+        pause = uniform(0.5, 1.0) * self._pause  # noqa: S311 - jitter, no secret
+        time.sleep(min(pause, max(self._deadline - time.monotonic(), 0.0)))
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
+        return True
+
+
+class Cluster:
+    """A connection to a search cluster; several threads may use it.
+
+    Args:
+        access: how to reach it.
+    """
+
+    def __init__(self, access: Access) -> None:
+        self.url = access.url
+        self._timeout = min(patience_seconds(os.environ), _LONGEST_CALL_SECONDS)
+        self._client = _client(access)
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        params: Mapping[str, str] | None = None,
+        allowed: Collection[int] = (),
+    ) -> Answer:
+        """Send a request whose repetition does no harm, until an answer comes.
+
+        Args:
+            method: of HTTP.
+            path: begins with ``/``.
+            body: sent as JSON.
+            params: of the query.
+            allowed: statuses besides 2xx that are answers for the caller.
+
+        Raises:
+            ClusterRefusedError: another status that does not pass.
+            ClusterSilentError: the patience is over.
+        """
+        pauses = Pauses()
+        while True:
+            answer = self._send(method, path, None if body is None else json.dumps(body), params or {}, _JSON)
+            if answer.is_success or answer.status in allowed:
+                return answer
+            # Waiting would not help: the block stays until somebody frees space or opens the index.
+            blocked = IndexBlockedError.of(f"{self.url}/{path.split('/')[1]}", answer.error_type, answer.fault)
+            if blocked is not None:
+                raise blocked
+            if answer.error_type == _NO_INDEX:
+                raise IndexGoneError.of(self.url, path.split("/")[1])
+            if not answer.is_passing:
+                raise self.refused(f"{method} {path}", answer)
+            _LOG.info("%s: %s %s is sent again: %s", self.url, method, path, answer.fault)
+            if not pauses.wait():
+                raise self.silent(answer)
+
+    def send_lines(self, path: str, lines: bytes, params: Mapping[str, str]) -> Answer:
+        """Send a bulk request once, whatever comes."""
+        return self._send("POST", path, lines, params, _LINES)
+
+    def is_elasticsearch(self) -> bool:
+        """True if the cluster says that it is none of OpenSearch; one that tells nobody counts as OpenSearch."""
+        found = self.ask("GET", "/", allowed=(401, 403, 404)).body.get("version")
+        return isinstance(found, Mapping) and "number" in found and found.get("distribution") != "opensearch"
+
+    def refused(self, what: str, answer: Answer) -> ClusterRefusedError:
+        """The error of an answer that another try gets again."""
+        if answer.status in (401, 403):
+            sentence = (
+                f"{self.url} refuses {what} ({answer.status}: {answer.fault}); correct the credentials, or give the "
+                "user of the sink's connection the rights that docs/sinks/opensearch.md names"
+            )
+        else:
+            sentence = f"{self.url} cannot do {what} ({answer.status}: {answer.fault}); correct what it names"
+        return ClusterRefusedError(sentence, url=self.url, status=answer.status)
+
+    def silent(self, answer: Answer) -> ClusterSilentError:
+        """The error after the last try."""
+        return ClusterSilentError(
+            f"the search cluster {self.url} gave no good answer for too long ({answer.fault}); run again when it is "
+            "well, with a larger ICEFLOE_PATIENCE_SECONDS if it is only slow",
+            url=self.url,
+        )
+
+    def close(self) -> None:
+        """Give back the connections."""
+        self._client.close()
+
+    def _send(
+        self, method: str, path: str, body: str | bytes | None, params: Mapping[str, str], headers: Mapping[str, str]
+    ) -> Answer:
+        from opensearchpy.exceptions import SSLError, TransportError
+
+        try:
+            found = self._client.transport.perform_request(
+                method, path, params={**params, "request_timeout": self._timeout}, body=body, headers=dict(headers)
+            )
+        except SSLError as error:
+            raise TerminalError(
+                f"the search cluster {self.url} has a certificate that is not accepted ({one_line(error)}); name its "
+                "authority in ca_certs of the connection's extra, or renew the certificate",
+                url=self.url,
+            ) from None
+        except TransportError as error:
+            status = error.status_code if isinstance(error.status_code, int) else 0
+            body_found = error.info if isinstance(error.info, Mapping) else {}
+            return Answer(status=status, body=body_found, fault=_fault(status, body_found))
+        return Answer(status=200, body=found if isinstance(found, Mapping) else {})
+
+
+def reason_of(error: Mapping[str, Any]) -> str:
+    """The reason that a cluster gives for an error, with its cause."""
+    cause = error.get("caused_by")
+    further = f": {cause['reason']}" if isinstance(cause, Mapping) and cause.get("reason") else ""
+    return one_line(ValueError(f"{error.get('reason') or error.get('type')}{further}"))
+
+
+def _fault(status: int, body: Mapping[str, Any]) -> str:
+    described = body.get("error")
+    if isinstance(described, Mapping):
+        return reason_of(described)
+    return "no answer" if not status else f"status {status}"
+
+
+def _client(access: Access) -> Any:
+    try:
+        from opensearchpy import OpenSearch
+    except ModuleNotFoundError:
+        raise TerminalError(
+            "the opensearch sink needs the package opensearch-py, which is not installed here; install "
+            "icefloe[opensearch] wherever tasks run",
+        ) from None
+    options: dict[str, Any] = {"max_retries": 0, "pool_maxsize": 4}
+    if access.aws_region:
+        options["http_auth"] = _signer(access.aws_region, access.aws_service)
+    elif access.api_key:
+        options["headers"] = {"authorization": f"ApiKey {access.api_key}"}
+    elif access.user:
+        # The client itself writes Latin-1, in which clusters read another password, and fails at other letters.
+        credentials = f"{access.user}:{access.password or ''}".encode()
+        options["headers"] = {"authorization": f"Basic {base64.b64encode(credentials).decode()}"}
+    if access.url.startswith("https://"):
+        options["ssl_context"] = _tls(access.authority)
+    return OpenSearch(access.url, **options)
+
+
+def _signer(region: str, service: str) -> Any:
+    from botocore.session import Session
+    from opensearchpy import Urllib3AWSV4SignerAuth
+
+    credentials = Session().get_credentials()
+    if credentials is None:
+        raise TerminalError(
+            "the sink's connection has aws_region, but this machine has no AWS credentials to sign requests with; give "
+            "it a role, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+        )
+    return Urllib3AWSV4SignerAuth(credentials, region, service)
+
+
+# A sink is opened for each part, and reading all authorities of a machine takes 20 ms.
+@lru_cache(maxsize=8)
+def _tls(authority: str | None) -> ssl.SSLContext:
+    if not authority:
+        return ssl.create_default_context()
+    try:
+        text = authority if "-----BEGIN" in authority else Path(authority).read_text()
+        return ssl.create_default_context(cadata=text)
+    except (OSError, ValueError, ssl.SSLError):
+        raise TerminalError(
+            "ca_certs in the extra of the sink's connection is no certificate and no file with one; write the "
+            "path of a PEM file on this machine",
+            key="sink.conn_id",
+        ) from None

@@ -1,0 +1,90 @@
+"""Ids of documents: the values of the identifier columns, each after its length."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from icefloe.errors import TerminalError
+from icefloe.sinks.key_changes import key_columns
+from icefloe.sinks.opensearch.value_text import value_text
+
+_LONGEST_BYTES: Final = 512
+"""OpenSearch refuses the whole request for a longer id."""
+
+
+def document_ids(rows: pa.RecordBatch, identity: Sequence[str]) -> pa.Array:
+    """An id for each row, as large_string.
+
+    ``<bytes>:<text>`` for each identifier column, joined by commas; the number is that of the text's bytes in UTF-8.
+    An id of more than 512 bytes is ``sha256:`` and the hexadecimal SHA-256 of what it would be.
+
+    >>> document_ids(pa.record_batch({"id": [7, 81], "code": ["a", "é,"]}), ["id", "code"]).to_pylist()
+    ['1:7,1:a', '2:81,3:é,']
+
+    Raises:
+        NullKeyError: a value is null.
+    """
+    pieces = []
+    for column in key_columns(rows, identity):
+        text = value_text(column)
+        length = pc.binary_length(text.cast(pa.large_binary())).cast(pa.large_string())
+        pieces.append(pc.binary_join_element_wise(length, text, pa.scalar(":", pa.large_string())))
+    ids = pc.binary_join_element_wise(*pieces, pa.scalar(",", pa.large_string()))
+    sizes = pc.binary_length(ids.cast(pa.large_binary()))
+    is_long = pc.greater(sizes, _LONGEST_BYTES)
+    if not pc.any(is_long).as_py():
+        return ids
+    # One by one: a key this long is rare, and there is no kernel for SHA-256.
+    hashed = [_hashed(each) for each in ids.filter(is_long).to_pylist()]
+    return pc.replace_with_mask(ids, is_long, pa.array(hashed, pa.large_string()))
+
+
+def id_forms(schema: pa.Schema, identity: Sequence[str]) -> dict[str, str]:
+    """The form of each identifier column's text in ids. A batch whose forms differ needs another index.
+
+    Raises:
+        TerminalError: a list, map or struct cannot be in an id.
+    """
+    return {name: _form(name, _type_of(schema, name)) for name in identity}
+
+
+def _type_of(schema: pa.Schema, name: str) -> pa.DataType:
+    top, *inner = name.split(".") if name not in schema.names else [name]
+    found = schema.field(top).type
+    for each in inner:
+        found = found.field(each).type
+    return found
+
+
+def _form(name: str, kind: pa.DataType) -> str:
+    # Promotions that Iceberg allows and that leave the text as it is, such as int to long, leave the form as it is.
+    forms = (
+        (pa.types.is_integer, "integer"),
+        (pa.types.is_floating, "double"),
+        (pa.types.is_boolean, "boolean"),
+        (pa.types.is_date, "date"),
+        (pa.types.is_time, "time"),
+        (lambda each: pa.types.is_string(each) or pa.types.is_large_string(each), "string"),
+        (lambda each: isinstance(each, pa.UuidType), "uuid"),
+        (lambda each: pa.types.is_binary(each) or pa.types.is_large_binary(each), "base64"),
+        (pa.types.is_fixed_size_binary, "base64"),
+    )
+    for is_kind, form in forms:
+        if is_kind(kind):
+            return form
+    if pa.types.is_decimal(kind):
+        return f"decimal with {kind.scale} places"
+    if pa.types.is_timestamp(kind):
+        return f"timestamp[{kind.unit}]" + (" with zone" if kind.tz else "")
+    raise TerminalError(
+        f"identifier column {name} is of type {kind}, which cannot be in the id of a document; choose columns of "
+        "primitive types as identifier_columns",
+        column=name,
+    )
+
+
+def _hashed(document_id: str) -> str:
+    return f"sha256:{hashlib.sha256(document_id.encode()).hexdigest()}"

@@ -1,0 +1,230 @@
+"""The indexes behind one name: one for each load, shown when the load is whole, removed by the next."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+import pyarrow as pa
+
+from icefloe.errors import TerminalError
+from icefloe.sinks.opensearch.cluster import ALREADY_THERE, Cluster, ClusterRefusedError, IndexGoneError
+from icefloe.sinks.opensearch.document_ids import id_forms
+from icefloe.sinks.opensearch.index_names import IndexNames
+from icefloe.sinks.opensearch.mapping import field_mappings
+from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
+from icefloe.sinks.opensearch.row_documents import DELETED
+from icefloe.units import parse_seconds
+
+_LOG: Final = logging.getLogger(__name__)
+_META: Final = "icefloe"
+_GC_DELETES: Final = "24h"
+_LEAST_GC_SECONDS: Final = 3_600.0
+_NOT_DELETED: Final = {"bool": {"must_not": [{"term": {DELETED: True}}]}}
+
+
+class IndexMisfitError(TerminalError):
+    """An index does not fit what is to be written to it."""
+
+    url: str
+
+
+class Indexes:
+    """The indexes of one sink.
+
+    Args:
+        cluster: to ask.
+        settings: of the sink.
+    """
+
+    def __init__(self, cluster: Cluster, settings: OpenSearchSettings) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self.names = IndexNames(index=settings.index)
+        self._url = f"{cluster.url}/{settings.index}"
+
+    def own_index(self) -> Mapping[str, Any] | None:
+        """The index that a user made under the very name; None if the name is an alias or free."""
+        return self._find(self.names.index).get(self.names.index)
+
+    def refuse_foreign(self) -> None:
+        """Raise if the name belongs to what nobody claimed: an alias of other indexes, or an index with documents.
+
+        Raises:
+            IndexMisfitError: it does.
+        """
+        for name, index in self._find(self.names.index).items():
+            if _meta(index) is None and (name != self.names.index or self._count(name)):
+                raise IndexMisfitError(
+                    f"{self._url} holds documents that icefloe did not write (index {name}); choose another "
+                    "sink.index, or remove that index or alias",
+                    url=self._url,
+                )
+
+    def prepare(
+        self, target: str, *, is_new: bool, schema: pa.Schema, shown: Sequence[str], identity: Sequence[str]
+    ) -> None:
+        """Let an index know the columns of a batch.
+
+        Args:
+            target: name of the index.
+            is_new: True: it is made if it is missing.
+            schema: of the staged rows.
+            shown: columns of a document.
+            identity: dotted names of the identifier columns.
+
+        Raises:
+            IndexGoneError: it is missing.
+            IndexMisfitError: an existing index has other fields or other keys, or forgets deletions too soon.
+        """
+        forms = id_forms(schema, identity)
+        meta = {_META: {"version": 1, "index": self.names.index, "identity": forms}}
+        mapping = {"_meta": meta, "properties": field_mappings(schema, shown, identity)}
+        found = self._find(target).get(target)
+        if found is None:
+            if not is_new:
+                raise IndexGoneError.of(self._cluster.url, target)
+            if self._make(target, mapping):
+                return
+            found = self._find(target).get(target)
+            if found is None:
+                raise IndexGoneError.of(self._cluster.url, target)
+        self._refuse_misfit(target, found, forms)
+        if target == self.names.index:
+            # What the user has chosen for a field stays.
+            known = found["mappings"].get("properties", {})
+            added = {name: field for name, field in mapping["properties"].items() if name not in known}
+            mapping = {"_meta": {**found["mappings"].get("_meta", {}), **meta}, "properties": added}
+        self._add_fields(target, mapping)
+        if self.names.writer(target) not in found["aliases"]:
+            add = {"add": {"index": target, "alias": self.names.writer(target)}}
+            self._cluster.ask("POST", "/_aliases", {"actions": [add]})
+
+    def _make(self, target: str, mapping: Mapping[str, Any]) -> bool:
+        """Make an index; False if another try has just made it."""
+        body = {"settings": {"index": self._new_settings()}, "aliases": {self.names.writer(target): {}}}
+        # A template of the cluster may say otherwise, but documents have a source and no routing.
+        body["mappings"] = {
+            "dynamic": "strict",
+            "_source": {"enabled": True},
+            "_routing": {"required": False},
+            **mapping,
+        }
+        made = self._cluster.ask("PUT", f"/{target}", body, allowed=(400,))
+        if made.status != 400:
+            return True
+        if made.error_type == ALREADY_THERE:
+            return False
+        raise IndexMisfitError(
+            f"{self._url}: the cluster cannot make index {target} for the table's columns ({made.fault}); change what "
+            "it names, such as a template of the cluster, or leave columns out by `columns`",
+            url=self._url,
+        )
+
+    def show(self, target: str) -> None:
+        """Make the documents of an index visible, and the index the only one behind the name; remove older ones.
+
+        Searches see either the old index or the new one, since one call moves the name.
+
+        Raises:
+            IndexGoneError: the index is missing, or will be: the name belongs to the index of a later load.
+        """
+        self._cluster.ask("POST", f"/{target}/_refresh")
+        if target == self.names.index:
+            return
+        version = self.names.version_of(target) or 0
+        while {*(shown := self._find(self.names.index))} != {target}:
+            if any((self.names.version_of(name) or 0) > version for name in shown):
+                raise IndexGoneError.of(self._cluster.url, target)
+            others = [name for name in shown if name != target]
+            if any(_meta(index) is None for name, index in shown.items() if name != target):
+                _LOG.warning("%s: moving the name back from %s to %s, which has all changes", self._url, others, target)
+            self._move_name(others, target)
+        self._remove_older(version)
+
+    def _move_name(self, sources: Sequence[str], target: str) -> None:
+        alias = self.names.index
+        filtered = {"filter": _NOT_DELETED} if self._settings.deletes == "soft" else {}
+        actions: list[dict[str, Any]] = [{"add": {"index": target, "alias": alias, **filtered}}]
+        actions += [{"remove": {"index": name, "alias": alias, "must_exist": True}} for name in sources]
+        # 404: the name was moved meanwhile, by another process or by this very call, whose answer was lost.
+        self._cluster.ask("POST", "/_aliases", {"actions": actions}, allowed=(404,))
+
+    def forgets_after(self, target: str) -> timedelta | None:
+        """The time for which an index remembers deletions; None if it keeps them as marks.
+
+        Raises:
+            IndexGoneError: it is missing.
+        """
+        found = self._find(target).get(target)
+        if found is None:
+            raise IndexGoneError.of(self._cluster.url, target)
+        return None if self._settings.deletes == "soft" else timedelta(seconds=parse_seconds(_gc_deletes(found)))
+
+    def _remove_older(self, version: int) -> None:
+        for name, index in self._find(self.names.pattern).items():
+            found = self.names.version_of(name)
+            if found is not None and found < version and _meta(index) is not None:
+                _LOG.info("%s: removing index %s, which a later load replaces", self._url, name)
+                self._cluster.ask("DELETE", f"/{name}", allowed=(404,))
+
+    def _new_settings(self) -> dict[str, Any]:
+        chosen = {"number_of_shards": self._settings.shards, "number_of_replicas": self._settings.replicas}
+        return {
+            **{key: value for key, value in chosen.items() if value is not None},
+            # Nested objects of a wide table need more fields than the default of 1,000.
+            "mapping.total_fields.limit": 10_000,
+            **({"gc_deletes": _GC_DELETES} if self._settings.deletes == "hard" else {}),
+        }
+
+    def _refuse_misfit(self, target: str, found: Mapping[str, Any], identity: Mapping[str, str]) -> None:
+        meta = _meta(found)
+        if meta is None and self._count(target):
+            self.refuse_foreign()
+        if meta is not None and meta["identity"] != identity:
+            raise IndexMisfitError(
+                f"{self._url}: the documents of index {target} have ids of {_shown(meta['identity'])}, and this batch "
+                f"has {_shown(identity)}; run `icefloe reset` for the pipeline, which loads into a new index",
+                url=self._url,
+            )
+        if self._settings.deletes == "hard":
+            kept = _gc_deletes(found)
+            if parse_seconds(kept) < _LEAST_GC_SECONDS:
+                raise IndexMisfitError(
+                    f"{self._url}: index.gc_deletes of index {target} is {kept}, so a repeated write would bring back "
+                    "a row that was deleted longer ago; set it to 1h or more, or write `deletes: soft`",
+                    url=self._url,
+                )
+
+    def _add_fields(self, target: str, mapping: Mapping[str, Any]) -> None:
+        try:
+            self._cluster.ask("PUT", f"/{target}/_mapping", mapping)
+        except ClusterRefusedError as error:
+            if error.status != 400:
+                raise
+            raise IndexMisfitError(
+                f"the fields of index {target} do not fit the table's columns any more: {error}; run `icefloe reset` "
+                "for the pipeline, which loads into a new index",
+                url=self._url,
+            ) from None
+
+    def _find(self, name: str) -> Mapping[str, Any]:
+        """Indexes by name, with aliases, mappings and settings; of an alias, those behind it; none if it is free."""
+        found = self._cluster.ask("GET", f"/{name}", allowed=(404,))
+        return {} if found.status == 404 else found.body
+
+    def _count(self, name: str) -> int:
+        self._cluster.ask("POST", f"/{name}/_refresh")
+        return int(self._cluster.ask("GET", f"/{name}/_count").body["count"])
+
+
+def _meta(index: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    return index.get("mappings", {}).get("_meta", {}).get(_META)
+
+
+def _gc_deletes(index: Mapping[str, Any]) -> str:
+    return str(index["settings"]["index"].get("gc_deletes", "60s"))
+
+
+def _shown(identity: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} ({form})" for name, form in identity.items())

@@ -1,0 +1,83 @@
+"""The mapping of an index: from the types of columns to the types of fields."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from icefloe.errors import TerminalError
+from icefloe.sinks.opensearch.row_documents import DELETED, DELETED_AT
+
+_LONGEST_KEYWORD: Final = 8_191
+"""Characters: a term of more than 32,766 bytes makes Lucene refuse the document, and a character has up to 4."""
+_KEYWORD: Final = {"type": "keyword", "ignore_above": _LONGEST_KEYWORD}
+_RESERVED: Final = frozenset(
+    {DELETED, DELETED_AT, "_id", "_index", "_source", "_routing", "_version", "_seq_no", "_primary_term", "_size",
+     "_field_names", "_ignored", "_nested_path", "_type", "_doc_count", "_data_stream_timestamp", "_tier"}
+)  # fmt: skip
+
+
+def field_mappings(schema: pa.Schema, shown: Sequence[str], identity: Sequence[str]) -> dict[str, Any]:
+    """The ``properties`` of an index for these columns.
+
+    A type that Iceberg may promote is mapped as what it may become, so that a promotion needs no new index. Fields keep
+    a value that they cannot index, such as NaN, in the document and leave it out of searches.
+
+    Raises:
+        TerminalError: a column has a name that the cluster or the sink uses itself.
+    """
+    for name in shown:
+        if name in _RESERVED or any(map(_is_unusable, _names(schema.field(name)))):
+            raise TerminalError(
+                f"column {name} has a name that the opensearch sink cannot use for a field; rename the column, or "
+                "leave it out by `columns`",
+                column=name,
+            )
+    properties = {name: _of_type(schema.field(name).type, is_key=name in identity) for name in shown}
+    return {
+        **{name: mapping for name, mapping in properties.items() if mapping is not None},
+        DELETED: {"type": "boolean"},
+        DELETED_AT: {"type": "date", "format": "strict_date_optional_time_nanos"},
+    }
+
+
+def _names(field: pa.Field) -> Iterator[str]:
+    """The name of a field, and those of all fields inside."""
+    yield field.name
+    for number in range(field.type.num_fields):
+        yield from _names(field.type.field(number))
+
+
+def _is_unusable(name: str) -> bool:
+    """True if a part between dots is empty: a dot makes an object of a field. Dots at the end are left out."""
+    return not all(name.rstrip(".").split("."))
+
+
+def _of_type(kind: pa.DataType, *, is_key: bool = False) -> dict[str, Any] | None:
+    """The mapping of a type; None for one that has no values yet."""
+    if pa.types.is_struct(kind):
+        return {"properties": {field.name: mapping for field in kind if (mapping := _of_type(field.type)) is not None}}
+    if pa.types.is_map(kind):
+        members = {"key": _of_type(kind.key_type), "value": _of_type(kind.item_type)}
+        return {"properties": {name: mapping for name, mapping in members.items() if mapping is not None}}
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _of_type(kind.value_type)
+    if pa.types.is_null(kind):
+        return None
+    return _of_primitive(kind, is_key=is_key)
+
+
+def _of_primitive(kind: pa.DataType, *, is_key: bool) -> dict[str, Any]:
+    if pa.types.is_boolean(kind):
+        return {"type": "boolean"}
+    if pa.types.is_integer(kind):
+        return {"type": "long"}
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return {"type": "double", "ignore_malformed": True}
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return {"type": "date", "format": "strict_date_optional_time_nanos", "ignore_malformed": True}
+    if pa.types.is_time(kind) or isinstance(kind, pa.UuidType):
+        return dict(_KEYWORD)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return dict(_KEYWORD) if is_key else {"type": "text", "fields": {"keyword": dict(_KEYWORD)}}
+    return {"type": "binary"}

@@ -1,0 +1,169 @@
+"""The sink's keys of a pipeline and its Airflow connection, checked."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit, urlunsplit
+
+from icefloe.errors import TerminalError, UsageError
+from icefloe.redaction.hidden import hide
+from icefloe.sinks.dead_letters import DeadLetterSettings
+from icefloe.sinks.key_changes import Duplicates
+from icefloe.units import parse_bytes
+
+_BULK_BYTES: Final = 5 * 2**20
+_INDEX_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,199}")
+"""A cluster takes 255 bytes: there must be room for what stands after it in the names of indexes and aliases."""
+_KEYS: Final = frozenset(
+    {"url", "conn_id", "index", "deletes", "duplicates", "dead_letters", "bulk_bytes", "shards", "replicas"}
+)
+_EXTRA_KEYS: Final = frozenset({"api_key", "ca_certs", "use_ssl", "aws_region", "aws_service", "allow_http"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """Address and credentials of the cluster.
+
+    Attributes:
+        url: ``https://host:port``, with a path if it is behind a proxy; without user and password.
+        user: user name, if it asks for one.
+        password: of the user.
+        api_key: the ready value of an ``Authorization: ApiKey`` header.
+        authority: path or PEM text of a private certificate authority.
+        aws_region: region in which requests are signed (SigV4); None: they are not signed.
+        aws_service: ``es``, or ``aoss`` for a serverless collection.
+    """
+
+    url: str
+    user: str | None = None
+    password: str | None = None
+    api_key: str | None = None
+    authority: str | None = None
+    aws_region: str | None = None
+    aws_service: str = "es"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenSearchSettings:
+    """The keys of the sink.
+
+    Attributes:
+        access: how to reach the cluster.
+        index: the name that readers search: an alias that the sink makes, or an empty index of the user.
+        deletes: ``soft`` keeps a deleted document as a marker, ``hard`` deletes it.
+        duplicates: the reaction to several rows of one key after a batch.
+        dead_letters: None: the first document that is refused for good fails the batch.
+        bulk_bytes: size of one bulk request.
+        shards: of an index that the sink makes; None: the cluster's default.
+        replicas: of such an index; None: the cluster's default.
+    """
+
+    access: Access
+    index: str
+    deletes: Literal["soft", "hard"] = "soft"
+    duplicates: Duplicates = "fail"
+    dead_letters: DeadLetterSettings | None = None
+    bulk_bytes: int = _BULK_BYTES
+    shards: int | None = None
+    replicas: int | None = None
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any], connection: Mapping[str, Any]) -> "OpenSearchSettings":
+        """Check the keys of a pipeline's ``sink``; arguments as in `open_delivery_sink`.
+
+        Raises:
+            TerminalError: a key is missing, unknown or has a wrong value.
+        """
+        _refuse_unknown(options, _KEYS, "sink")
+        letters = options.get("dead_letters")
+        return cls(
+            access=_access(options, connection),
+            index=_index(options),
+            deletes=_one_of(options, "deletes", ("soft", "hard")),
+            duplicates=_one_of(options, "duplicates", ("fail", "keep_one")),
+            dead_letters=None if letters is None else DeadLetterSettings(**letters),
+            bulk_bytes=_bulk_bytes(options),
+            shards=options.get("shards"),
+            replicas=options.get("replicas"),
+        )
+
+
+def _access(options: Mapping[str, Any], connection: Mapping[str, Any]) -> Access:
+    extra = dict(connection.get("extra") or {})
+    hide({"password": connection.get("password"), **extra}, only_secrets=True)
+    _refuse_unknown(extra, _EXTRA_KEYS, "the extra of the connection of sink.conn_id")
+    url = options.get("url") or _connection_url(connection, is_encrypted=extra.get("use_ssl", True))
+    parsed = urlsplit(url)
+    if parsed.scheme not in ("http", "https") or not parsed.hostname:
+        raise UsageError(
+            "sink.url is not the URL of a search cluster; write one such as https://search.example:9200", key="sink.url"
+        )
+    if parsed.username or parsed.password:
+        raise UsageError("sink.url holds a user or a password; put them into an Airflow connection", key="sink.url")
+    is_secret = any(
+        (connection.get("login"), connection.get("password"), extra.get("api_key"), extra.get("aws_region"))
+    )
+    if parsed.scheme == "http" and is_secret and not extra.get("allow_http", False):
+        raise UsageError(
+            f"the search cluster {url} is not encrypted, so credentials and rows would cross the network readable: "
+            "use https://, or set allow_http to true in the extra of the connection of sink.conn_id",
+            key="sink.url",
+        )
+    return Access(
+        url=url.rstrip("/"),
+        user=connection.get("login") or None,
+        password=connection.get("password") or None,
+        api_key=extra.get("api_key"),
+        authority=extra.get("ca_certs"),
+        aws_region=extra.get("aws_region"),
+        aws_service=extra.get("aws_service", "es"),
+    )
+
+
+def _connection_url(connection: Mapping[str, Any], *, is_encrypted: bool) -> str:
+    if not connection.get("host"):
+        raise UsageError(
+            "sink names no search cluster; write `url`, or `conn_id` of an Airflow connection with a host", key="sink"
+        )
+    host = str(connection["host"])
+    url = host if "://" in host else f"{'https' if is_encrypted else 'http'}://{host}"
+    parsed = urlsplit(url)
+    if not connection.get("port") or ":" in parsed.netloc.rpartition("]")[2]:
+        return url
+    return urlunsplit(parsed._replace(netloc=f"{parsed.netloc}:{connection['port']}"))
+
+
+def _index(options: Mapping[str, Any]) -> str:
+    name = options.get("index")
+    if not isinstance(name, str) or not _INDEX_NAME.fullmatch(name):
+        raise UsageError(
+            f"sink.index is {name!r}, which is no name of an index; write up to 200 lower-case letters, digits, ., - "
+            "and _, beginning with a letter or a digit",
+            key="sink.index",
+        )
+    return name
+
+
+def _one_of(options: Mapping[str, Any], key: str, values: tuple[Any, ...]) -> Any:
+    value = options.get(key, values[0])
+    if value not in values:
+        raise UsageError(f"sink.{key} is {value!r}; write one of {', '.join(values)}", key=f"sink.{key}")
+    return value
+
+
+def _bulk_bytes(options: Mapping[str, Any]) -> int:
+    try:
+        return max(parse_bytes(options.get("bulk_bytes", _BULK_BYTES)), 1)
+    except ValueError as error:
+        raise TerminalError(f"sink.bulk_bytes: {error}", key="sink.bulk_bytes") from None
+
+
+def _refuse_unknown(given: Mapping[str, Any], known: frozenset[str], place: str) -> None:
+    unknown = sorted(given.keys() - known)
+    if unknown:
+        raise TerminalError(
+            f"{place} has the key {unknown[0]!r}, which the opensearch sink does not know; expected "
+            f"{', '.join(sorted(known))}",
+            key=f"sink.{unknown[0]}",
+        )

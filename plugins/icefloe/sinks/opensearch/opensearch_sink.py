@@ -1,0 +1,238 @@
+"""The opensearch sink: a document for each key, with the state of the table's rows."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from icefloe.errors import TerminalError
+from icefloe.sinks.dead_letters import DeadLetterFolder
+from icefloe.sinks.opensearch.claims import BegunBatch, Claims
+from icefloe.sinks.opensearch.cluster import Cluster, IndexGoneError
+from icefloe.sinks.opensearch.deletions import count_deletions, purge_deletions
+from icefloe.sinks.opensearch.delivery import PartDeliverer, superseded
+from icefloe.sinks.opensearch.index_names import version_of_batch
+from icefloe.sinks.opensearch.indexes import Indexes, IndexMisfitError
+from icefloe.sinks.opensearch.letter_replay import LetterReplay
+from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
+from icefloe.sinks.opensearch.read_back import read_documents
+from icefloe.sinks.part_sink import (
+    KeepsDeadLetters,
+    KeepsDeletions,
+    Origin,
+    PartDelivery,
+    PartSink,
+    ProvenBatch,
+    StagedPart,
+)
+from icefloe.storage.store import Store
+
+
+def open_opensearch_sink(
+    options: Mapping[str, Any], *, connection: Mapping[str, Any], open_store: Callable[[str], Store]
+) -> "OpenSearchSink":
+    """The sink that a pipeline describes; arguments as in `open_delivery_sink`."""
+    settings = OpenSearchSettings.of(options, connection)
+    letters = settings.dead_letters
+    folder = None if letters is None else DeadLetterFolder(open_store(letters.path), limit=letters.limit)
+    return OpenSearchSink(settings, letters=folder)
+
+
+class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters):
+    """Documents in an index behind an alias.
+
+    Every write names a version: the batch number, below the number of times that the index changed its owner. The
+    cluster refuses a version that is not greater, so a repeated write changes nothing, and neither does a late one.
+
+    Args:
+        settings: of the sink.
+        letters: the folder of dead letters, if there is one.
+    """
+
+    keyed: ClassVar[bool] = True
+
+    def __init__(self, settings: OpenSearchSettings, *, letters: DeadLetterFolder | None = None) -> None:
+        self._settings = settings
+        self._letters = letters
+        self._cluster = Cluster(settings.access)
+        self._indexes = Indexes(self._cluster, settings)
+        self._names = self._indexes.names
+        self._claims = Claims(self._cluster, self._names)
+
+    @property
+    def url(self) -> str:
+        """The index, for people and errors; without secrets."""
+        return f"{self._cluster.url}/{self._settings.index}"
+
+    def check(self) -> None:
+        """Make an empty index next to the others, write a document to it, and remove it."""
+        name = f"{self._names.index}-icefloe-probe"
+        self._cluster.ask("PUT", f"/{name}", {"settings": {"index": {"number_of_shards": 1}}}, allowed=(400,))
+        try:
+            self._cluster.ask("PUT", f"/{name}/_doc/probe", {})
+        finally:
+            self._cluster.ask("DELETE", f"/{name}", allowed=(404,))
+
+    def refuse_other_owner(self, origin: Origin) -> None:
+        """Read the claim; without one, look whether the name is free; see `DeliverySink`."""
+        found = self._claims.find()
+        if found is None:
+            self._indexes.refuse_foreign()
+        else:
+            self._claims.refuse_other(found, origin)
+
+    def claim(self, origin: Origin, *, takes_over: bool = False) -> None:
+        """Create the claim in the hidden index next to the documents; see `DeliverySink`."""
+        if self._claims.find() is None:
+            self._indexes.refuse_foreign()
+        self._claims.claim(origin, takes_over=takes_over)
+        if self._letters is not None:
+            self._letters.claim(origin, takes_over=takes_over)
+
+    def begin(self, batch: ProvenBatch) -> Mapping[str, Any]:
+        """Note that the batch begins, and prepare its index: a new one for a load, otherwise that of the batch before.
+
+        Returns:
+            ``index``: name of the index; ``writer``: alias to write to; ``version``: of all documents of the batch.
+
+        Raises:
+            SupersededError: a later batch has begun.
+            IndexMisfitError: the index does not fit the batch.
+        """
+        self._refuse_keyless(batch)
+        claim = self._claims.refuse_other(self._claims.find(), batch.origin)
+        version = version_of_batch(claim.generation, batch.batch_number)
+        before = self._claims.progress()
+        if before is None and batch.continues:
+            raise IndexMisfitError(
+                f"{self.url} knows nothing of pipeline {batch.origin.pipeline}, and batch {batch.batch_number} goes on "
+                "where others ended: this is another cluster, or its indexes were removed; correct sink.url, or run "
+                "`icefloe reset` for the pipeline, which loads the table",
+                url=self.url,
+            )
+        target = self._target(batch, version, before)
+        if before is not None and before.version > version:
+            if not batch.is_replay or not self._is_of_load(target, version):
+                raise superseded(self.url, batch)
+        elif not self._claims.begin(BegunBatch(version=version, target=target)):
+            raise superseded(self.url, batch)
+        begun = {"index": target, "writer": self._names.writer(target), "version": version}
+        with self._while_index_stays(batch, begun):
+            is_new = before is None or batch.begins_anew
+            self._indexes.prepare(
+                target, is_new=is_new, schema=batch.schema, shown=batch.shown, identity=batch.identity
+            )
+        return begun
+
+    def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:
+        """Write one document for each key of the part that changed; see `PartSink`."""
+        deliverer = PartDeliverer(
+            cluster=self._cluster, settings=self._settings, letters=self._letters, batch=batch, part=part,
+            target=begun["index"], writer=begun["writer"], version=begun["version"],
+        )  # fmt: skip
+        with self._while_index_stays(batch, begun):
+            return deliverer.deliver()
+
+    def finish(self, batch: ProvenBatch, begun: Mapping[str, Any], deliveries: Sequence[PartDelivery]) -> None:
+        """Refresh the index; after a load, let the name that readers search point to it, and remove the old one.
+
+        Raises:
+            SupersededError: a later batch has begun.
+            TooManyDeadLettersError: all parts together have more dead letters than the limit allows.
+        """
+        count = sum(each.dead_letters for each in deliveries)
+        if self._letters is not None and count:
+            self._letters.refuse_too_many(batch.batch_number, count, list(self._letters.letters(batch.batch_number)))
+        self._refuse_superseded(batch, begun)
+        if not batch.is_load or batch.ends_load:
+            with self._while_index_stays(batch, begun):
+                self._indexes.show(begun["index"])
+
+    def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
+        """Rows of all documents that are not marked as deleted, as of one moment; or those of some keys, as of now."""
+        return read_documents(self._cluster, self._names.index, schema, keys=keys)
+
+    def purge(self, *, before: datetime, dry_run: bool = False) -> int:
+        """Remove for good what was soft-deleted by commits before a time (aware); returns the number of documents.
+
+        A replay of batches from before that time would bring such rows back. A dry run only counts.
+        """
+        begun = self._claims.progress()
+        if begun is None:
+            return 0
+        if dry_run:
+            return count_deletions(self._cluster, begun.target, before=before)
+        writer = self._names.writer(begun.target)
+        return purge_deletions(self._cluster, begun.target, writer, before=before, bulk_bytes=self._settings.bulk_bytes)
+
+    def dead_letters(self) -> Mapping[int, int]:
+        """Count the lines of the folder's files."""
+        folder = self._letters
+        if folder is None:
+            return {}
+        return {number: sum(1 for _ in folder.letters(number)) for number in folder.batches()}
+
+    def replay_dead_letters(self, batch_number: int) -> Sequence[PartDelivery]:
+        """Send the letters of a batch to the index of the present load, by their own versions.
+
+        Letters from before that load are dropped, because the load has the state of their rows. With ``deletes: hard``
+        a letter that is older than ``index.gc_deletes`` stays: its row may have been deleted and forgotten since.
+        """
+        begun = self._claims.progress()
+        if self._letters is None or begun is None:
+            return []
+        replay = LetterReplay(
+            cluster=self._cluster, folder=self._letters, writer=self._names.writer(begun.target),
+            first_version=self._names.version_of(begun.target) or 0,
+            forgets_after=self._indexes.forgets_after(begun.target), bulk_bytes=self._settings.bulk_bytes,
+        )  # fmt: skip
+        return replay.replay(batch_number)
+
+    def close(self) -> None:
+        """Give back connections."""
+        self._cluster.close()
+
+    def _target(self, batch: ProvenBatch, version: int, before: BegunBatch | None) -> str:
+        own = self._indexes.own_index()
+        if own is not None:
+            if batch.begins_anew and before is not None and before.version != version:
+                raise IndexMisfitError(
+                    f"{self.url} is an index that you made, so a new load cannot replace it at once; remove it and let "
+                    "icefloe make one behind an alias of that name, or load into another sink.index",
+                    url=self.url,
+                )
+            return self._names.index
+        if before is None or batch.begins_anew:
+            return self._names.of_load(version)
+        return before.target
+
+    @contextmanager
+    def _while_index_stays(self, batch: ProvenBatch, begun: Mapping[str, Any]) -> Iterator[None]:
+        """Say of an index that is gone that a later load has removed it, if one has."""
+        try:
+            yield
+        except IndexGoneError:
+            self._refuse_superseded(batch, begun)
+            raise
+
+    def _is_of_load(self, target: str, version: int) -> bool:
+        """True if a batch is of the load whose index that is, or later."""
+        begun = self._names.version_of(target)
+        return begun is None or begun <= version
+
+    def _refuse_superseded(self, batch: ProvenBatch, begun: Mapping[str, Any]) -> None:
+        latest = self._claims.progress()
+        if latest is None or latest.version <= begun["version"]:
+            return
+        if not batch.is_replay or latest.target != begun["index"]:
+            raise superseded(self.url, batch)
+
+    def _refuse_keyless(self, batch: ProvenBatch) -> None:
+        if not batch.identity:
+            raise TerminalError(
+                f"{self.url} holds one document per key, and table {batch.origin.table} has no identifier columns; set "
+                "identifier_columns in the pipeline",
+                url=self.url,
+            )

@@ -1,0 +1,139 @@
+"""Rows read back from the documents of an index."""
+
+import base64
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import time
+from decimal import Decimal
+from typing import Any, Final
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+
+from icefloe.changes.columns import CHANGE_COLUMNS
+from icefloe.sinks.opensearch.cluster import Cluster
+from icefloe.sinks.opensearch.document_ids import document_ids
+from icefloe.sinks.opensearch.row_documents import DELETED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PointCalls:
+    """The requests of a point in time, which differ between OpenSearch and Elasticsearch.
+
+    Attributes:
+        path: to open it, after the index, and to close it.
+        name: of its id in the answer, and in the request that closes it.
+        order: the field that hits are sorted by; Elasticsearch may refuse to sort by ``_id``.
+    """
+
+    path: str
+    name: str
+    order: str
+
+
+_PAGE: Final = 1_000
+_KEEP_ALIVE: Final = "5m"
+_OPENSEARCH: Final = _PointCalls(path="/_search/point_in_time", name="pit_id", order="_id")
+_ELASTICSEARCH: Final = _PointCalls(path="/_pit", name="id", order="_shard_doc")
+_NOT_DELETED: Final = {"bool": {"must_not": [{"term": {DELETED: True}}]}}
+
+
+def read_documents(
+    cluster: Cluster, index: str, schema: pa.Schema, *, keys: pa.RecordBatch | None
+) -> Iterator[pa.RecordBatch]:
+    """The table's columns of a schema, one row per document that is not marked as deleted.
+
+    Args:
+        cluster: to ask.
+        index: name that readers search.
+        schema: with or without change columns.
+        keys: identifier columns of the only rows to be read; None: all rows, as of one moment.
+    """
+    wanted = pa.schema([field for field in schema if field.name not in CHANGE_COLUMNS])
+    for page in pages(cluster, index, _NOT_DELETED) if keys is None else _of_keys(cluster, index, keys):
+        sources = [each["_source"] for each in page if not each["_source"].get(DELETED)]
+        if sources:
+            yield rows_of_documents(sources, wanted)
+
+
+def pages(cluster: Cluster, index: str, query: Mapping[str, Any]) -> Iterator[Sequence[Mapping[str, Any]]]:
+    """The documents that a query finds, as of one moment, each with its ``_id``, ``_version`` and ``_source``."""
+    cluster.ask("POST", f"/{index}/_refresh")
+    calls = _ELASTICSEARCH if cluster.is_elasticsearch() else _OPENSEARCH
+    opened = cluster.ask("POST", f"/{index}{calls.path}", params={"keep_alive": _KEEP_ALIVE})
+    point = opened.body[calls.name]
+    try:
+        after: Sequence[Any] | None = None
+        while True:
+            body: dict[str, Any] = {
+                "size": _PAGE,
+                "pit": {"id": point, "keep_alive": _KEEP_ALIVE},
+                "sort": [{calls.order: "asc"}],
+                "track_total_hits": False,
+                "version": True,
+                "query": query,
+                **({} if after is None else {"search_after": after}),
+            }
+            hits = cluster.ask("POST", "/_search", body).body["hits"]["hits"]
+            if not hits:
+                return
+            yield hits
+            after = hits[-1]["sort"]
+    finally:
+        cluster.ask("DELETE", calls.path, {calls.name: point}, allowed=(404,))
+
+
+def _of_keys(cluster: Cluster, index: str, keys: pa.RecordBatch) -> Iterator[Sequence[Mapping[str, Any]]]:
+    ids = document_ids(keys, keys.schema.names).to_pylist()
+    for first in range(0, len(ids), _PAGE):
+        found = cluster.ask("POST", f"/{index}/_mget", {"ids": ids[first : first + _PAGE]}).body["docs"]
+        yield [each for each in found if each.get("found")]
+
+
+def rows_of_documents(sources: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    """Rows of these columns; a field that a document lacks is null."""
+    columns = []
+    for field in schema:
+        parse = _parser(field.type)
+        values = [_parsed(parse, source.get(field.name)) for source in sources]
+        columns.append(_array(values, field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
+    if isinstance(kind, pa.UuidType):
+        return pa.ExtensionArray.from_storage(kind, pa.array(values, kind.storage_type))
+    return pa.array(values, kind)
+
+
+def _parsed(parse: Callable[[Any], Any], value: Any) -> Any:
+    return None if value is None else parse(value)
+
+
+def _parser(kind: pa.DataType) -> Callable[[Any], Any]:
+    """From the JSON of a value to what Arrow takes for one of this type."""
+    if pa.types.is_struct(kind):
+        members = {field.name: _parser(field.type) for field in kind}
+        return lambda value: {name: _parsed(parse, value.get(name)) for name, parse in members.items()}
+    if pa.types.is_map(kind):
+        key, item = _parser(kind.key_type), _parser(kind.item_type)
+        return lambda value: [(key(each["key"]), _parsed(item, each.get("value"))) for each in value]
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        element = _parser(kind.value_type)
+        return lambda value: [_parsed(element, each) for each in value]
+    if pa.types.is_floating(kind):
+        return float
+    if pa.types.is_decimal(kind):
+        return Decimal
+    if isinstance(kind, pa.UuidType):
+        return lambda value: UUID(value).bytes
+    if pa.types.is_time(kind):
+        return time.fromisoformat
+    if pa.types.is_temporal(kind):
+        # NumPy reads years beyond 9999, which Iceberg has and Python's own types have not.
+        unit: Any = "D" if pa.types.is_date(kind) else kind.unit
+        return lambda value: int(np.datetime64(value.removesuffix("Z"), unit).astype(np.int64))
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return base64.b64decode
+    return lambda value: value

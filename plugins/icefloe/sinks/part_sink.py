@@ -1,0 +1,317 @@
+"""The contract of a sink outside of our files: it takes batches that are proven, and makes their changes arrive.
+
+A batch is staged as files first, as `icefloe.sinks.files` writes them, and its sums are proven. Only then is it
+delivered: `begin` once for each try, then every part, then `finish`. Each of these may be repeated at any time, by a
+retry, by a second worker, or by a zombie that wakes up after later batches. So they hold:
+
+- *Repeating*: a part that is there already is found there, and nothing is there twice.
+- *Fencing*: a call of a batch that is over changes nothing that a later batch has written. It returns, or raises
+  `SupersededError`.
+- *Honesty*: what the destination refused for good is an error, or is counted as a dead letter. It is never left out in
+  silence.
+
+A *part sink* takes one part at a time, in tasks of an engine or threads of one process. A *driver sink* takes all parts
+in one call in the driver.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, ClassVar, Literal
+
+import pyarrow as pa
+from pydantic import ConfigDict
+
+from icefloe.changes.columns import CHANGE_COLUMNS
+from icefloe.documents import STRICT
+from icefloe.errors import TerminalError
+from icefloe.pipeline.option_values import OutputOption
+
+__all__ = [
+    "DeliverySink",
+    "DriverSink",
+    "KeepsDeadLetters",
+    "KeepsDeletions",
+    "Origin",
+    "PartDelivery",
+    "PartSink",
+    "ProvenBatch",
+    "StagedPart",
+    "SupersededError",
+]
+
+
+class SupersededError(TerminalError):
+    """A batch that is no replay came too late: the destination holds a later one, which stays as it is."""
+
+    url: str
+    batch_number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Who delivers: a destination belongs to one origin at a time.
+
+    Attributes:
+        owner: the id of the checkpoint whose batches are delivered.
+        pipeline: name of the pipeline, for people.
+        table: name of the table, for people.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    owner: str
+    pipeline: str
+    table: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProvenBatch:
+    """A batch whose sums are proven, as every task of its delivery sees it.
+
+    Attributes:
+        origin: the checkpoint that it belongs to.
+        batch_number: number of the batch; numbers only grow within an origin, also after a reset or a reload.
+        after_snapshot_id: exclusive; None: the batch begins anew, with a load.
+        up_to_snapshot_id: inclusive.
+        begins_anew: True for the first batch of a pipeline, also after a reset or a reload: what the destination holds
+            of this origin is to be replaced.
+        is_load: True for every batch of a load, whose rows are a state of the table and no changes of it.
+        ends_load: True for the batch that completes what `begins_anew` began: the last batch of a load, or the first
+            batch of a pipeline that begins without one (``initial_load: from_earliest`` or ``from_now``).
+        continues: True if a batch was delivered to this destination since the pipeline began, so that the destination
+            must know of this origin.
+        is_replay: True if a batch that is committed is delivered once more. The destination may hold later batches:
+            what they wrote stays, and is counted as superseded. Otherwise it is an error.
+        steps: number of its steps.
+        rows: changes in all parts.
+        counts: changes by change type in lower case.
+        schema: of the staged rows: the change columns (`icefloe.changes.columns`), then the columns of the table.
+        identity: dotted names of the identifier columns; empty if the rows have none.
+        hidden: top-level columns of ``schema`` that are there for the identity only, because the pipeline does not
+            select them.
+        changes: the pipeline's ``changes``. The parts of an ``upsert`` have no UPDATE_BEFORE, those of ``append_only``
+            have nothing but INSERT; ``rows`` and ``counts`` are those of the staged batch.
+    """
+
+    origin: Origin
+    batch_number: int
+    after_snapshot_id: int | None
+    up_to_snapshot_id: int | None
+    begins_anew: bool = False
+    is_load: bool = False
+    ends_load: bool = False
+    continues: bool = False
+    is_replay: bool = False
+    steps: int = 0
+    rows: int
+    counts: Mapping[str, int]
+    schema: pa.Schema
+    identity: tuple[str, ...]
+    hidden: tuple[str, ...] = ()
+    changes: OutputOption = "each"
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Names of the table's columns that the destination is to show."""
+        return tuple(name for name in self.schema.names if name not in (*CHANGE_COLUMNS, *self.hidden))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedPart:
+    """A part of a proven batch. All changes of one key are in one part, in the order of their ordinals.
+
+    An insert-only batch is not shuffled: there a key that two files insert may be in two parts.
+
+    Attributes:
+        number: number of the part within the batch; not every number exists.
+        first_row: number of rows in the parts before it.
+        rows: changes in it.
+        size_bytes: size of its files.
+        read: returns the rows from the first to the last; each call reads them again.
+    """
+
+    number: int
+    first_row: int
+    rows: int
+    size_bytes: int
+    read: Callable[[], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartDelivery:
+    """The result of one part at the destination; recorded, so that a retry skips the part.
+
+    Attributes:
+        number: number of the part.
+        rows: changes that were read from it.
+        documents: documents written or deleted, or events sent, over all tries of this call.
+        repeated: of these, how many were there already, from an earlier try.
+        retries: requests that were sent again.
+        refused: documents that the destination refused for now, and took later.
+        dead_letters: documents that the destination refused for good, and that are in the dead-letter folder.
+        superseded: of a replay, documents that a later batch has written since, so that they were left alone.
+        bytes: bytes that were sent.
+        details: facts that the sink needs in `finish`; JSON values only.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    version: Literal[1] = 1
+    number: int
+    rows: int
+    documents: int
+    repeated: int = 0
+    retries: int = 0
+    refused: int = 0
+    dead_letters: int = 0
+    superseded: int = 0
+    bytes: int = 0
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+class DeliverySink(ABC):
+    """The part of the contract that part sinks and driver sinks share.
+
+    A sink is opened in every process that needs it, and closed there.
+
+    Attributes:
+        keyed: True if the destination holds one entry per identity, so that the pipeline needs identifier columns.
+            False if it holds the changes themselves.
+    """
+
+    keyed: ClassVar[bool]
+
+    @property
+    @abstractmethod
+    def url(self) -> str:
+        """The destination, for people and errors; without secrets."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Prove that the destination answers and may be written; leaves nothing behind.
+
+        Raises:
+            TerminalError: it cannot be written; the error says why.
+            TransientError: it did not answer.
+        """
+
+    @abstractmethod
+    def refuse_other_owner(self, origin: Origin) -> None:
+        """Raise if `claim` would, without changing anything.
+
+        Raises:
+            TerminalError: the destination is another origin's, or holds what nobody claimed.
+        """
+
+    @abstractmethod
+    def claim(self, origin: Origin, *, takes_over: bool = False) -> None:
+        """Make the destination an origin's own, before its first batch is opened; repeating it has no further effect.
+
+        Args:
+            origin: who delivers from now on.
+            takes_over: True if another origin's destination becomes this origin's. Its batches count as later ones
+                than any of the origin before.
+
+        Raises:
+            TerminalError: the destination is another origin's.
+        """
+
+    @abstractmethod
+    def begin(self, batch: ProvenBatch) -> Mapping[str, Any]:
+        """Prepare the destination for a batch, in the driver, before any of its parts; may be repeated at any time.
+
+        Returns:
+            Facts that every part needs, such as the name of the index behind an alias; JSON values only. The first try
+            records them, and all later tries and all parts get the recorded ones. So a part that wakes up late never
+            takes for its own what the alias names by then.
+
+        Raises:
+            SupersededError: the destination holds a later batch.
+            TerminalError: the batch does not fit: its columns, its identity, or another origin; or it continues
+                batches of which the destination knows nothing.
+        """
+
+    @abstractmethod
+    def finish(self, batch: ProvenBatch, begun: Mapping[str, Any], deliveries: Sequence[PartDelivery]) -> None:
+        """Make the batch visible as a whole, in the driver, after all its parts; may be repeated at any time.
+
+        Args:
+            batch: the batch.
+            begun: facts that `begin` returned, as they were recorded.
+            deliveries: of all parts, by number.
+        """
+
+    @abstractmethod
+    def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
+        """Rows or changes that the destination really holds.
+
+        A keyed sink gives the table's columns of ``schema``, one row per key. Another sink gives all columns of
+        ``schema``, one row per change, in the order of the changes of each key.
+
+        Args:
+            schema: as in `ProvenBatch`, without hidden columns that the destination does not hold.
+            keys: identifier columns of the only rows to be read; None: all rows.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give back connections. A closed sink is not used again."""
+
+
+class KeepsDeletions(DeliverySink):
+    """A sink that keeps marks of deleted rows, so that a late write cannot bring a row back."""
+
+    @abstractmethod
+    def purge(self, *, before: datetime, dry_run: bool = False) -> int:
+        """Remove the marks of rows that were deleted before a time (aware); returns how many. A dry run only counts."""
+
+
+class KeepsDeadLetters(DeliverySink):
+    """A sink with a folder of what its destination refused for good, from which it can be sent again."""
+
+    @abstractmethod
+    def dead_letters(self) -> Mapping[int, int]:
+        """Number of letters by batch; of a sink whose keys name no folder, none."""
+
+    @abstractmethod
+    def replay_dead_letters(self, batch_number: int) -> Sequence[PartDelivery]:
+        """Send the letters of a committed batch again, in the state that they had; may be repeated at any time.
+
+        What the destination takes, or has in a later state, leaves the folder. What it refuses again stays with the new
+        reason.
+
+        Returns:
+            A result for each part. ``rows`` counts the letters, ``dead_letters`` those that stay.
+
+        Raises:
+            TransientError: the destination did not answer.
+        """
+
+
+class PartSink(DeliverySink):
+    """A sink that takes one part at a time."""
+
+    @abstractmethod
+    def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:
+        """Deliver one part; may be repeated and may run in two places at once.
+
+        Args:
+            batch: the batch.
+            begun: facts that `begin` returned, as they were recorded.
+            part: the part.
+
+        Raises:
+            SupersededError: the destination holds a later batch, which stays as it is.
+            TerminalError: the destination refuses rows for good.
+            TransientError: the destination did not answer, or refused for longer than the patience allows.
+        """
+
+
+class DriverSink(DeliverySink):
+    """A sink that takes a whole batch in one call."""
+
+    @abstractmethod
+    def deliver_all(self, batch: ProvenBatch, begun: Mapping[str, Any], parts: Sequence[StagedPart]) -> PartDelivery:
+        """Deliver all parts as number 0; errors are those of `PartSink.deliver`."""

@@ -1,0 +1,118 @@
+"""Processes that die, lose a reply or wake up late, at every outward call of a delivery."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import product
+from typing import Any, Final
+
+import pytest
+
+from icefloe.errors import TransientError
+from icefloe.sinks.part_sink import SupersededError
+from icefloe.testing.arrival_cases import MIXED
+from icefloe.testing.outward_calls import Fault, OutwardCalls, ProcessEndedError
+from icefloe.testing.processes import DeliveringProcess, StoppedProcess
+from icefloe.testing.sink_under_test import SinkUnderTest, case, some_rows
+from icefloe.testing.staged_history import StagedBatch, StagedHistory
+
+_NEXT: Final = {0: None, 1: {"word": "next"}, 2: {"word": "next"}, 20: {"word": "next"}, 41: {"word": "next"}}
+"""Changes what the batches before it changed, and more."""
+
+
+def _load(history: StagedHistory) -> list[StagedBatch]:
+    return history.load(some_rows(9), batches=2)
+
+
+def _changes(history: StagedHistory) -> list[StagedBatch]:
+    return [history.change(MIXED, {0: {"word": "c"}, 7: None})]
+
+
+def _reload(history: StagedHistory) -> list[StagedBatch]:
+    return history.load(some_rows(5, word="z"), batches=2)
+
+
+SCENARIOS: Final[Mapping[str, Callable[[StagedHistory], list[StagedBatch]]]] = {
+    "load": _load,
+    "changes": _changes,
+    "reload": _reload,
+}
+"""The batches that are interrupted, by name."""
+
+
+class InterruptionCases(SinkUnderTest):
+    """Each case is walked over the outward calls of claim, begin, deliver and finish: they are counted first."""
+
+    @pytest.mark.parametrize("scenario", SCENARIOS)
+    @pytest.mark.parametrize("fault", [fault for fault in Fault if fault is not Fault.STOPPED])
+    def test_a_process_that_fails_at_any_call_is_followed_by_another(self, scenario: str, fault: Fault) -> None:
+        for place in self.places(self._count(scenario)):
+            # The next try may know which parts are delivered, or may not.
+            for knows in (True, False):
+                destination, history, batches = self._prepared(scenario)
+                calls = OutwardCalls(fault, place, lost_connection=self.lost_connection)
+                failed = DeliveringProcess(self.opener(destination), calls)
+                with case(f"{scenario}, {calls.where}"):
+                    self._fail(failed, batches, claims=scenario == "load")
+                with case(f"{scenario}, {calls.where}, delivered again{' from the first part' if not knows else ''}"):
+                    again = DeliveringProcess(self.opener(destination))
+                    again.deliveries.update(failed.deliveries if knows else {})
+                    again.run(*batches, claims=scenario == "load")
+                    self.require(destination, history)
+                    self.deliver(destination, history.change(_NEXT))
+                    self.require(destination, history)
+
+    @pytest.mark.parametrize("scenario", SCENARIOS)
+    @pytest.mark.parametrize("others", ["this batch", "the next batch too"])
+    def test_a_process_that_wakes_up_late_changes_nothing(self, scenario: str, others: str) -> None:
+        for place in self.places(self._count(scenario)):
+            destination, history, batches = self._prepared(scenario)
+            claims = scenario == "load"
+            late = StoppedProcess(self.opener(destination), place, partial(self._run, batches=batches, claims=claims))
+            is_stopped = late.is_stopped()
+            with case(f"{scenario}, {late.calls.where} while others deliver {others}"):
+                following = [history.change(_NEXT)] if others != "this batch" else []
+                error = late.passed_by(partial(self.deliver, destination, *batches, *following, claims=claims))
+                if error is not None and not isinstance(error, SupersededError | TransientError):
+                    raise error
+                self.require(destination, history)
+                self.deliver(destination, history.change({2: None, 60: {"word": "last"}}))
+                self.require(destination, history)
+            if not is_stopped:
+                break
+
+    def test_a_process_that_wakes_up_after_another_died_leaves_nothing_out(self) -> None:
+        calls = self._count("changes")
+        for place, other_place in product(self.places(calls), self.places(calls)):
+            destination, history, batches = self._prepared("changes")
+            late = StoppedProcess(self.opener(destination), place, partial(self._run, batches=batches, claims=False))
+            late.is_stopped()
+            killed = OutwardCalls(Fault.KILLED_BEFORE, other_place)
+            with case(f"changes, {late.calls.where} while another is {killed.where}"):
+                self._fail(DeliveringProcess(self.opener(destination), killed), batches, claims=False)
+                error = late.finish()
+                if error is not None and not isinstance(error, SupersededError | TransientError):
+                    raise error
+                # Where the late process reports success, nobody delivers its batch again.
+                self.deliver(destination, *batches)
+                self.require(destination, history)
+
+    def _prepared(self, scenario: str) -> tuple[Any, StagedHistory, list[StagedBatch]]:
+        history = StagedHistory()
+        destination = self.new_destination() if scenario == "load" else self.begun(history)
+        return destination, history, SCENARIOS[scenario](history)
+
+    def _count(self, scenario: str) -> int:
+        destination, _, batches = self._prepared(scenario)
+        process = DeliveringProcess(self.opener(destination))
+        process.run(*batches, claims=scenario == "load")
+        return len(process.calls.names)
+
+    def _run(self, process: DeliveringProcess, *, batches: list[StagedBatch], claims: bool) -> None:
+        process.run(*batches, claims=claims)
+
+    def _fail(self, process: DeliveringProcess, batches: list[StagedBatch], *, claims: bool) -> None:
+        """Run until the fault strikes; a sink may also get over a lost call by itself."""
+        try:
+            process.run(*batches, claims=claims)
+        except (ProcessEndedError, TransientError):
+            return

@@ -1,0 +1,214 @@
+"""A small table whose commits are proven batches, with the content that a destination must have after them."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from threading import Event
+from typing import Any, Final, Self, TypeAlias
+
+import pyarrow as pa
+
+from icefloe.changes.columns import (
+    BATCH,
+    CHANGE_ORDINAL,
+    CHANGE_TYPE,
+    COMMIT_SNAPSHOT_ID,
+    COMMIT_TIMESTAMP,
+    change_schema,
+)
+from icefloe.sinks.part_sink import Origin, ProvenBatch, StagedPart
+from icefloe.testing.not_conforming import NotConformingError
+
+Row: TypeAlias = Mapping[str, Any]
+"""Values of the table's columns by name."""
+
+Step: TypeAlias = Mapping[int, Row | None]
+"""A commit: the row of each ``id`` that it sets, without the ``id``; None: the row is deleted."""
+
+FLIGHTS: Final = pa.schema([("id", pa.int64()), ("word", pa.string()), ("number", pa.int32())])
+ORIGIN: Final = Origin(
+    owner="0b5d4f0e-1111-4a6e-9d5b-000000000001",
+    pipeline="flights_changes",
+    table="nyc.flights",
+)
+
+_PARTS: Final = 3
+_FIRST_SNAPSHOT_ID: Final = 2**60 + 1
+"""Above 2^53, so that a sink that keeps ids as floats is found."""
+_START: Final = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedBatch:
+    """A proven batch, as its checkpoint knows it.
+
+    Attributes:
+        batch: the batch.
+        parts: its parts, in the order in which they are delivered.
+        recorded: the facts that its first ``begin`` returned, as soon as there are any.
+        ended: set when the batch is over: no run of a pipeline begins it again.
+    """
+
+    batch: ProvenBatch
+    parts: tuple[StagedPart, ...]
+    recorded: list[Mapping[str, Any]] = field(default_factory=list)
+    ended: Event = field(default_factory=Event)
+
+    @property
+    def begun(self) -> Mapping[str, Any]:
+        """The facts that every part gets."""
+        return self.recorded[0]
+
+    def record(self, begun: Mapping[str, Any]) -> None:
+        """Record the facts of ``begin``; the first ones count."""
+        self.recorded.append(through_json(begun, "the answer of begin"))
+
+    def replayed(self) -> Self:
+        """The same batch, delivered once more on purpose."""
+        return replace(self, batch=replace(self.batch, is_replay=True))
+
+    def in_order(self, *places: int) -> Self:
+        """The same batch, with its parts in another order."""
+        return replace(self, parts=tuple(self.parts[place] for place in places))
+
+    def backwards(self) -> Self:
+        """The same batch, with its last part first."""
+        return replace(self, parts=self.parts[::-1])
+
+
+class StagedHistory:
+    """A table of the columns ``id``, ``word`` and ``number``; ``id`` is its identity.
+
+    Attributes:
+        origin: who delivers its batches.
+        schema: of the table, as the next batch has it.
+        rows: the rows of the table by ``id``, as they must be after all batches.
+        changes: all changes since the last load, each with all columns.
+        load_batch_number: number of the first batch of the last load.
+
+    Args:
+        origin: as above.
+        first_batch_number: number of the first batch.
+        identity: names of the identifier columns.
+        hidden: columns that are there for the identity only.
+    """
+
+    def __init__(
+        self,
+        *,
+        origin: Origin = ORIGIN,
+        first_batch_number: int = 0,
+        identity: tuple[str, ...] = ("id",),
+        hidden: tuple[str, ...] = (),
+    ) -> None:
+        self.origin = origin
+        self.schema = FLIGHTS
+        self.rows: dict[int, Row] = {}
+        self.changes: list[Row] = []
+        self.load_batch_number: int | None = None
+        self._next_number = first_batch_number
+        self._snapshots = 0
+        self.identity, self._hidden = identity, hidden
+
+    @property
+    def shown(self) -> pa.Schema:
+        """The table's columns that a destination is to show."""
+        return pa.schema([column for column in self.schema if column.name not in self._hidden])
+
+    def load(self, rows: Mapping[int, Row], *, batches: int = 1) -> list[StagedBatch]:
+        """Begin with a load of these rows, in so many batches; what was there before is to be replaced."""
+        self.rows, self.changes, self.load_batch_number = {}, [], self._next_number
+        shares = [{key: row for key, row in rows.items() if key % batches == share} for share in range(batches)]
+        return [self._batch([share], place=(number == 0, number == batches - 1)) for number, share in enumerate(shares)]
+
+    def change(self, *steps: Step) -> StagedBatch:
+        """The batch of these commits; without any it is empty."""
+        return self._batch(steps)
+
+    def evolve(self, schema: pa.Schema) -> None:
+        """Give the table other columns; a new column is null in the rows that are there."""
+        self.schema = schema
+        self.rows = {key: {**dict.fromkeys(schema.names), **row} for key, row in self.rows.items()}
+
+    def _batch(self, steps: Iterable[Step], *, place: tuple[bool, bool] | None = None) -> StagedBatch:
+        number, after = self._next_number, self._snapshots
+        self._next_number += 1
+        made = [change for ordinal, step in enumerate(steps) for change in self._apply(step, ordinal, number)]
+        self.changes += made
+        self._snapshots += 1
+        begins_anew, ends_load = place or (False, False)
+        batch = ProvenBatch(
+            origin=self.origin,
+            batch_number=number,
+            after_snapshot_id=None if begins_anew else _FIRST_SNAPSHOT_ID + after,
+            up_to_snapshot_id=_FIRST_SNAPSHOT_ID + self._snapshots,
+            begins_anew=begins_anew,
+            is_load=place is not None,
+            ends_load=ends_load,
+            rows=len(made),
+            counts=Counter(change[CHANGE_TYPE].lower() for change in made),
+            schema=change_schema(self.schema, with_batch=True),
+            identity=self.identity,
+            hidden=self._hidden,
+        )
+        return StagedBatch(batch=batch, parts=tuple(_parts(batch.schema, made)))
+
+    def _apply(self, step: Step, ordinal: int, number: int) -> Iterator[Row]:
+        for key, values in step.items():
+            old = self.rows.pop(key, None)
+            new = None if values is None else {**dict.fromkeys(self.schema.names), **values, "id": key}
+            if new is not None:
+                self.rows[key] = new
+            if old == new:
+                continue
+            kinds = ("UPDATE_BEFORE", "UPDATE_AFTER") if old and new else ("DELETE", "INSERT")
+            for kind, row in zip(kinds, (old, new), strict=True):
+                if row is not None:
+                    yield {
+                        BATCH: number,
+                        CHANGE_TYPE: kind,
+                        CHANGE_ORDINAL: ordinal,
+                        COMMIT_SNAPSHOT_ID: _FIRST_SNAPSHOT_ID + self._snapshots + 1,
+                        COMMIT_TIMESTAMP: _START + timedelta(seconds=self._snapshots, microseconds=ordinal + 1),
+                        **row,
+                    }
+
+
+def through_json(document: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A document as another process reads it.
+
+    Args:
+        document: values of JSON.
+        name: of the document, for people.
+
+    Raises:
+        NotConformingError: it is no JSON.
+    """
+    try:
+        read: dict[str, Any] = json.loads(json.dumps(dict(document)))
+    except (TypeError, ValueError) as error:
+        raise NotConformingError(f"{name} is {document}; expected values of JSON only") from error
+    return read
+
+
+def _parts(schema: pa.Schema, changes: Sequence[Row]) -> Iterator[StagedPart]:
+    """The parts of a batch: numbers 0, 2, 4, because not every number exists; an empty part is left out."""
+    first_row = 0
+    for number in range(_PARTS):
+        # A stable sort by key: changes of one key are next to each other, in the order of their ordinals.
+        rows = sorted(
+            (change for change in changes if change["id"] % _PARTS == number), key=lambda change: change["id"]
+        )
+        if rows:
+            # Two batches of rows, so that a sink that reads only the first one is found.
+            table = pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
+            read = partial(_read, table.to_batches(max_chunksize=(len(rows) + 1) // 2))
+            yield StagedPart(number=2 * number, first_row=first_row, rows=len(rows), size_bytes=table.nbytes, read=read)
+            first_row += len(rows)
+
+
+def _read(batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return iter(batches)

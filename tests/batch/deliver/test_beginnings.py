@@ -1,0 +1,83 @@
+"""The first batch of a pipeline says to its sink that it begins anew, and when the destination is complete."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from icefloe.sinks.part_sink import ProvenBatch
+from support.pipelines.workspace import Workspace, icefloe
+from support.sinks.document_folder import DocumentFolder
+from support.sinks.registered import registered_sinks
+
+CONTINUING: list[bool] = []
+"""Of each batch that began, whether the destination must know of its pipeline."""
+
+
+class Listener(DocumentFolder):
+    """A folder of documents that remembers how each batch began."""
+
+    def __init__(self, folder: Path, heard: list[tuple[int, bool, bool, bool]]) -> None:
+        super().__init__(folder)
+        self._heard, self._continuing = heard, CONTINUING
+
+    def begin(self, batch: ProvenBatch) -> Mapping[str, Any]:
+        self._heard.append((batch.batch_number, batch.begins_anew, batch.is_load, batch.ends_load))
+        self._continuing.append(batch.continues)
+        return super().begin(batch)
+
+
+@pytest.fixture
+def heard(tmp_path: Path) -> Iterator[list[tuple[int, bool, bool, bool]]]:
+    found: list[tuple[int, bool, bool, bool]] = []
+    CONTINUING.clear()
+    with registered_sinks(listener=lambda _: Listener(tmp_path / "documents", found)):
+        yield found
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({"initial_load": "full"}, [(0, True, True, True), (1, False, False, False)]),
+        ({"initial_load": "from_earliest"}, [(0, True, False, True), (1, False, False, False)]),
+        ({"initial_load": "from_now"}, [(0, True, False, True), (1, False, False, False)]),
+        (
+            {"initial_load": "full", "max_bytes_per_batch": 1},
+            [(0, True, True, False), (1, False, True, True), (2, False, False, False)],
+        ),
+    ],
+    ids=["load", "earliest", "now", "parts"],
+)
+def test_a_beginning_is_complete_with_its_last_batch(
+    keys: dict[str, Any], expected: list[tuple[int, ...]], tmp_path: Path, heard: list[tuple[int, ...]]
+) -> None:
+    table = Workspace.create(tmp_path)
+    pipeline = table.pipeline(sink={"type": "listener"}, engine="local", **keys)
+    table.append(1, 2)
+    table.append(3, 4)
+    for _ in expected[:-1]:
+        assert icefloe("run", pipeline).code == 0
+    table.append(5)
+    assert icefloe("run", pipeline).code == 0
+    assert heard == expected
+
+
+def test_a_batch_goes_on_where_others_ended_also_behind_one_that_delivered_nothing(
+    tmp_path: Path, heard: list[tuple[int, ...]]
+) -> None:
+    table = Workspace.create(tmp_path)
+    pipeline = table.pipeline(sink={"type": "listener"}, engine="local")
+    table.append(1)
+    first = table.table.refresh().metadata.current_snapshot_id
+
+    def moved(*command: object) -> None:
+        assert icefloe(command[0], pipeline, *command[1:], "--yes").code == 0
+        table.append(2)
+        assert icefloe("run", pipeline).code == 0
+
+    # A pipeline whose cursor was set before it delivered anything has shown nothing to its sink.
+    moved("set-cursor", "--snapshot-id", first)
+    moved("set-cursor", "--snapshot-id", first)
+    moved("reset")
+    assert CONTINUING == [False, True, False]

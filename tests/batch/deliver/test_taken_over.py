@@ -1,0 +1,56 @@
+"""A sink that another pipeline has taken over is taken back only by a load."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.pipelines.workspace import Outcome, Workspace, icefloe
+from support.sinks.registered import registered_sinks
+
+
+class Rival(Workspace):
+    """One of two pipelines that deliver to one index."""
+
+    def deliver(self, *arguments: str) -> Outcome:
+        return icefloe("run", self.pipeline(sink={"type": "index"}, engine="local"), *arguments)
+
+
+@pytest.fixture
+def rivals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Rival, Rival]]:
+    monkeypatch.setenv("ICEFLOE_OWNER", "here")
+    for name in ("ours", "theirs"):
+        (tmp_path / name).mkdir()
+    with registered_sinks():
+        yield Rival.create(tmp_path / "ours"), Rival.create(tmp_path / "theirs")
+
+
+def test_a_pipeline_that_goes_on_takes_no_sink_back(rivals: tuple[Rival, Rival]) -> None:
+    ours, theirs = rivals
+    ours.append(1, 2)
+    assert ours.deliver().code == 0
+    theirs.append(2, 3)
+    assert "another pipeline" in theirs.deliver().err
+    assert theirs.deliver("--take-over").code == 0
+    ours.append(4)
+    refused = ours.deliver("--take-over")
+    assert refused.code == 65
+    assert "memory://index no longer belongs to pipeline events, whose batch 1 would go on" in refused.err
+    assert icefloe("verify", theirs.folder / "events.yaml").code == 0
+    # The reset leaves the sink to the other pipeline; only the load after it takes it over.
+    assert icefloe("reset", ours.folder / "events.yaml", "--yes").code == 0
+    assert icefloe("verify", theirs.folder / "events.yaml").code == 0
+    assert ours.deliver("--take-over").code == 0
+    assert icefloe("verify", ours.folder / "events.yaml").code == 0
+
+
+def test_a_new_owner_goes_on_at_the_sink_of_its_checkpoint(
+    rivals: tuple[Rival, Rival], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, _ = rivals
+    ours.append(1, 2)
+    assert ours.deliver().code == 0
+    monkeypatch.setenv("ICEFLOE_OWNER", "there")
+    ours.append(3)
+    assert ours.deliver("--take-over").code == 0
+    assert icefloe("verify", ours.folder / "events.yaml").code == 0

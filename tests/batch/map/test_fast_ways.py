@@ -1,0 +1,125 @@
+from collections import Counter
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from batch.map.rewritten_pairs import Rewrite, expected_weights, reader, row_key, written_pair
+from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay, FastWayError, fast_ways
+from icefloe.batch.map import carryover as carryover_module
+from icefloe.batch.map import matched_files, updated_columns
+from icefloe.batch.map.carryover import CarryOver
+from icefloe.iceberg.files import identical_columns
+
+WAYS: list[tuple[FastWay, ...]] = [(), *((way,) for way in FastWay), tuple(FastWay)]
+SHARES = st.sampled_from([0.0, 0.03, 0.3])
+REWRITES = st.builds(
+    Rewrite,
+    seed=st.integers(0, 2**32),
+    rows=st.sampled_from([1, 5, 40, 150]),
+    keys=st.sampled_from([1, 20, 10_000]),
+    is_shuffled=st.booleans(),
+    changed=SHARES,
+    changed_column=st.sampled_from([None, 1, 2, 5]),
+    dropped=SHARES,
+    inserted=SHARES,
+    is_evolved=st.booleans(),
+    codec=st.sampled_from(["zstd", "snappy"]),
+    group_rows=st.sampled_from([(7, 7), (7, 50), (200, 200)]),
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_rows() -> Iterator[None]:
+    """Fast ways are taken however few rows there are, and however few bytes are equal."""
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr(updated_columns, "LEAST_UPDATED_ROWS", 0)
+        patches.setattr(identical_columns, "_LEAST_SHARE", 0.0)
+        patches.setattr(matched_files, "LEAST_MATCHED_ROWS", 0)
+        yield
+
+
+@settings(max_examples=25, deadline=None)
+@given(REWRITES)
+def test_every_fast_way_leaves_the_rows_that_counting_leaves(rewrite: Rewrite) -> None:
+    with TemporaryDirectory() as folder:
+        removed, added, before, after = written_pair(Path(folder), rewrite)
+        for ways in WAYS:
+            carryover = CarryOver([removed, added], reader(), memory_bytes=1 << 30, fast_ways=ways)
+            weights: Counter[Any] = Counter()
+            for rows in carryover.changed_rows():
+                for row, weight in zip(rows.batch.to_pylist(maps_as_pydicts=None), rows.weights.tolist(), strict=True):
+                    weights[row_key(tuple(row.values()))] += weight
+            assert {row: weight for row, weight in weights.items() if weight} == expected_weights(before, after), ways
+            carryover.tally.require({0: len(after) - len(before)}, what="the test")
+
+
+def test_files_of_few_rows_are_not_opened_once_more_to_match_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed, added, _, after = written_pair(tmp_path, Rewrite(seed=1, rows=200, keys=10_000, dropped=0.05))
+    monkeypatch.setattr(matched_files, "LEAST_MATCHED_ROWS", 2 * len(after) + 100)
+    monkeypatch.setattr(matched_files, "_telling_columns", lambda *_: pytest.fail("a file was opened"))
+    carryover = CarryOver([removed, added], reader(), memory_bytes=1 << 30, fast_ways=[FastWay.MATCHED])
+    assert sum(len(rows.weights) for rows in carryover.changed_rows()) > 0
+
+
+@pytest.mark.parametrize(
+    ("way", "rewrite"),
+    [
+        (FastWay.IDENTICAL, Rewrite(seed=1, rows=200, keys=10_000, changed=0.05, changed_column=2)),
+        (FastWay.IDENTICAL, Rewrite(seed=1, rows=200, keys=10_000, changed=1.0, changed_column=5)),
+        (FastWay.IDENTICAL, Rewrite(seed=1, rows=200, keys=10_000)),
+        (FastWay.ALIGNED, Rewrite(seed=1, rows=200, keys=10_000, changed=0.05)),
+        (FastWay.MATCHED, Rewrite(seed=1, rows=200, keys=10_000, dropped=0.05)),
+        (FastWay.MATCHED, Rewrite(seed=1, rows=200, keys=10_000, changed=0.05, is_shuffled=True)),
+    ],
+)
+def test_a_fast_way_that_fits_hashes_few_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: FastWay, rewrite: Rewrite
+) -> None:
+    removed, added, _, _ = written_pair(tmp_path, rewrite)
+    seen: list[int] = []
+    monkeypatch.setattr(carryover_module, "hash_file", lambda *_, **__: seen.append(1))
+    list(CarryOver([removed, added], reader(), memory_bytes=1 << 30, fast_ways=(way,)).changed_rows())
+    assert not seen
+
+
+def test_equal_columns_are_decoded_of_one_file_only(tmp_path: Path) -> None:
+    rewrite = Rewrite(seed=1, rows=2_000, keys=10_000, changed=0.0005, changed_column=2, group_rows=(500, 500))
+    removed, added, before, after = written_pair(tmp_path, rewrite)
+    decoded = {}
+    for ways in WAYS:
+        carryover = CarryOver([removed, added], reader(), memory_bytes=1 << 30, fast_ways=ways)
+        assert sum(len(rows.weights) for rows in carryover.changed_rows()) == len(expected_weights(before, after)) > 0
+        assert carryover.tally.rows_read == 4_000
+        decoded[ways] = carryover.decoded_bytes
+    # The changed column of both files, and the equal ones of one file.
+    assert decoded[(FastWay.IDENTICAL,)] < 0.6 * decoded[(FastWay.ALIGNED,)]
+
+
+@pytest.mark.parametrize("memory_bytes", [1 << 14, 1 << 16, 1 << 18])
+def test_little_memory_changes_nothing(tmp_path: Path, memory_bytes: int) -> None:
+    rewrite = Rewrite(seed=3, rows=1_000, keys=10_000, changed=0.1, dropped=0.1, is_shuffled=True)
+    removed, added, before, after = written_pair(tmp_path, rewrite)
+    found = CarryOver([removed, added], reader(), memory_bytes=memory_bytes).changed_rows()
+    assert sum(int(abs(rows.weights).sum()) for rows in found) == sum(
+        abs(weight) for weight in expected_weights(before, after).values()
+    )
+
+
+def test_the_environment_chooses_fast_ways() -> None:
+    def chosen(written: str) -> Collection[FastWay]:
+        return fast_ways({"ICEFLOE_FAST_WAYS": written})
+
+    assert chosen("all") == chosen("lineage, identical, aligned, matched") == COMPARING_WAYS
+    assert fast_ways({}, trusts_lineage=True) == tuple(FastWay)
+    assert fast_ways({"ICEFLOE_FAST_WAYS": "lineage"}, trusts_lineage=True) == (FastWay.LINEAGE,)
+    assert chosen("none") == ()
+    assert chosen("matched, aligned") == (FastWay.MATCHED, FastWay.ALIGNED)
+    with pytest.raises(FastWayError, match="names 'quick', which is no fast way: set it to all, none, or some of"):
+        chosen("aligned,quick")

@@ -1,0 +1,177 @@
+"""Files of batches that are staged on the way to a sink go when nobody needs them, and no other."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from icefloe.batch.context.folder_marker import MARKER
+from icefloe.batch.open.range_request import RangeRequest
+from icefloe.engines.run_batch import BatchRun, run_batch
+from support.pipelines.sweeping import aged, survey_of, swept
+from support.pipelines.workshop import Workshop
+from support.sinks.registered import registered_sinks
+
+
+@pytest.fixture
+def delivering(workshop: Workshop) -> Iterator[Workshop]:
+    """A pipeline whose batches 0 to 2 were delivered, so that batch 2 is staged."""
+    with registered_sinks():
+        workshop.set(sink={"type": "index", "server": "sweep"})
+        for number in range(3):
+            workshop.append([number])
+            deliver(workshop)
+        yield workshop
+
+
+def deliver(workshop: Workshop, request: RangeRequest | None = None) -> BatchRun:
+    return run_batch(workshop.session(), request, environ={})
+
+
+def staged(workshop: Workshop, number: int) -> Path:
+    return workshop.storage / f"staged/events/batch={number}"
+
+
+def stray(folder: Path, *, days: float = 0.0) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "part-00099.parquet"
+    path.write_bytes(b"of a zombie")
+    aged(path, days=days)
+    return path
+
+
+def test_only_what_no_manifest_names_goes(delivering: Workshop) -> None:
+    late, young, old = stray(staged(delivering, 2)), stray(staged(delivering, 1)), stray(staged(delivering, 0), days=2)
+    whole = set(staged(delivering, 2).iterdir()) - {late}
+    assert swept(delivering.storage) == 2
+    assert (late.exists(), young.exists(), old.exists()) == (False, True, False)
+    assert set(staged(delivering, 2).iterdir()) == whole
+    assert deliver(delivering).report is None
+
+
+def test_an_open_batch_stays_and_is_delivered(delivering: Workshop) -> None:
+    delivering.append([7])
+    delivering.open().run_route()
+    aged(delivering.storage, days=400)
+    before = set(staged(delivering, 3).iterdir())
+    survey_of(delivering.storage, older_than_seconds=0.0).delete()
+    assert set(staged(delivering, 3).iterdir()) == before != set()
+    report = deliver(delivering).report
+    assert report is not None
+    assert report.counts["insert"] == 1
+
+
+def test_a_dry_run_names_the_folder_and_trials_go_by_age(delivering: Workshop) -> None:
+    trial = delivering.storage / "staged/events/_probe-ab"
+    trial.write_bytes(b"")
+    assert survey_of(delivering.storage).leftovers == ()
+    aged(trial)
+    [leftover] = survey_of(delivering.storage).leftovers
+    assert (leftover.pipeline, leftover.place_url) == ("events", f"file://{delivering.storage}/staged/events")
+    assert trial.exists()
+
+
+def test_a_folder_of_another_checkpoint_is_left_alone(delivering: Workshop) -> None:
+    claim = delivering.storage / "staged/events/_icefloe.json"
+    claim.write_text(json.dumps({**json.loads(claim.read_text()), "owner": "0" * 32}))
+    path = stray(staged(delivering, 0), days=90)
+    survey = survey_of(delivering.storage)
+    assert any("staged/events is not claimed by the checkpoint" in note for note in survey.notes)
+    survey.delete()
+    assert path.exists()
+
+
+@pytest.mark.parametrize("is_set", [True, False])
+def test_a_changelog_is_found_by_the_marker_where_its_variable_is_set(
+    delivering: Workshop, monkeypatch: pytest.MonkeyPatch, is_set: bool
+) -> None:
+    monkeypatch.setenv("LOG", str(delivering.folder / "log"))
+    delivering.set(changelog={"path": "file://${LOG}"})
+    for number in (3, 4):
+        delivering.append([number])
+        deliver(delivering)
+    [marker] = (delivering.storage / "shuffle/events").glob(f"*/{MARKER}")
+    assert json.loads(marker.read_text())["changes_url"] == "file://${LOG}"
+    path = stray(delivering.folder / "log/batch=3")
+    survey = survey_of(delivering.storage, environ={"LOG": str(delivering.folder / "log")} if is_set else {})
+    survey.delete()
+    assert path.exists() is not is_set
+    assert bool(survey.notes) is not is_set
+    assert {each.name for each in (delivering.folder / "log").glob("batch=*")} == {"batch=3", "batch=4"}
+
+
+def test_the_changes_of_a_backfill_stay(delivering: Workshop) -> None:
+    deliver(delivering, RangeRequest(up_to_snapshot_id=delivering.head()))
+    [part] = delivering.storage.glob("staged/events/_backfills/*/batch=0/*.parquet")
+    path = stray(part.parent)
+    aged(part.parent, days=400)
+    swept(delivering.storage)
+    assert (part.exists(), path.exists()) == (True, False)
+
+
+@pytest.fixture
+def forgotten(delivering: Workshop) -> Workshop:
+    """A pipeline whose checkpoint is gone, and whose files are old; a backfill of it has ended."""
+    deliver(delivering, RangeRequest(up_to_snapshot_id=delivering.head()))
+    assert swept(delivering.storage) > 0
+    shutil.rmtree(delivering.storage / "checkpoints")
+    aged(delivering.storage)
+    return delivering
+
+
+def files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def test_batches_of_a_checkpoint_that_is_gone_go_when_somebody_says_that_it_is_forgotten(forgotten: Workshop) -> None:
+    before = files(forgotten.storage)
+    survey_of(forgotten.storage).delete()
+    assert files(forgotten.storage) == before
+    part = staged(forgotten, 2) / "part-00000.parquet"
+    aged(part, days=0)
+    assert swept(forgotten.storage, takes_forgotten=True) == 0, "the shuffle folder leads to what is staged"
+    aged(part)
+    assert swept(forgotten.storage, takes_forgotten=True) == len(before)
+    assert files(forgotten.storage) == []
+
+
+@pytest.mark.parametrize("moment", ["before the survey", "after it"])
+def test_batches_that_another_checkpoint_has_staged_there_since_stay(forgotten: Workshop, moment: str) -> None:
+    claim = forgotten.storage / "staged/events/_icefloe.json"
+    other = json.dumps({**json.loads(claim.read_text()), "owner": "0" * 32})
+    kept = set(files(forgotten.storage / "staged"))
+    if moment == "before the survey":
+        claim.write_text(other)
+        aged(claim)
+    survey = survey_of(forgotten.storage, takes_forgotten=True)
+    claim.write_text(other)
+    survey.delete()
+    assert set(files(forgotten.storage)) == kept
+
+
+def test_a_changelog_of_a_checkpoint_that_is_gone_stays_and_is_named(delivering: Workshop) -> None:
+    delivering.set(changelog={"path": f"file://{delivering.folder}/log"})
+    for number in (3, 4):
+        delivering.append([number])
+        deliver(delivering)
+    shutil.rmtree(delivering.storage / "checkpoints")
+    aged(delivering.folder)
+    kept = files(delivering.folder / "log")
+    survey = survey_of(delivering.storage, takes_forgotten=True)
+    changelog = f"the changelog file://{delivering.folder}/log of pipeline events stays"
+    assert any(changelog in each for each in survey.notes)
+    survey.delete()
+    assert (files(delivering.folder / "log"), files(delivering.storage)) == (kept, [])
+
+
+def test_a_backfill_that_is_forgotten_leaves_the_batches_of_its_pipeline(delivering: Workshop) -> None:
+    opened = delivering.open(RangeRequest(up_to_snapshot_id=delivering.head())).run_route()
+    [of_backfill] = (delivering.storage / "staged/events/_backfills").iterdir()
+    kept = set(files(delivering.storage / "staged")) - set(files(of_backfill))
+    shutil.rmtree(delivering.storage / f"checkpoints/events/backfills/{of_backfill.name}")
+    aged(delivering.storage)
+    assert swept(delivering.storage, takes_forgotten=True) > 0
+    assert set(files(delivering.storage / "staged")) == kept
+    assert files(opened.folder) == []

@@ -1,0 +1,262 @@
+"""`icefloe verify` compares what a sink really holds with the table."""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.pipelines.workspace import Outcome, Workspace, icefloe
+from support.sinks.memory_index import MemoryIndex, Stored
+from support.sinks.memory_log import MemoryLog
+from support.sinks.registered import INDICES, LOGS, registered_sinks
+
+
+class Lab(Workspace):
+    """A pipeline that delivers to a sink in memory."""
+
+    def deliver(self, sink: str, **keys: Any) -> None:
+        done = icefloe("run", self.pipeline(sink=self.sink(sink), engine="local", **keys))
+        assert (done.code, done.err) == (0, "")
+
+    def verify(self, sink: str, *arguments: str, **keys: Any) -> Outcome:
+        return icefloe("verify", self.pipeline(sink=self.sink(sink), engine="local", **keys), *arguments)
+
+    def sink(self, kind: str) -> Mapping[str, str]:
+        return {"type": kind} | ({"path": f"file://{self.folder}/reduced"} if kind == "files" else {})
+
+    def require_equal(self, sink: str, rows: int, **keys: Any) -> None:
+        found = self.verify(sink, "--json", **keys)
+        assert (found.code, found.err) == (0, "")
+        assert found.document["is_equal"] is True
+        assert (found.document["rows"], found.document["notes"]) == (rows, [])
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    with registered_sinks():
+        yield Lab.create(tmp_path)
+
+
+def three_batches(lab: Lab, sink: str, **keys: Any) -> None:
+    lab.append(1, 2, 3, 4, 6)
+    lab.deliver(sink, **keys)
+    lab.update(2, value=7.0)
+    lab.deliver(sink, **keys)
+    lab.delete(3, 6)
+    lab.append(5, 3)
+    lab.deliver(sink, **keys)
+
+
+@pytest.mark.parametrize("sink", ["index", "log"])
+def test_a_sink_that_got_every_change_is_equal(lab: Lab, sink: str) -> None:
+    assert "no batch is delivered yet" in lab.verify(sink).out
+    three_batches(lab, sink)
+    lab.require_equal(sink, rows=5)
+
+
+def test_rows_before_updates_that_are_not_delivered_are_not_missed(lab: Lab) -> None:
+    three_batches(lab, "log", changes="upsert")
+    lab.require_equal("log", rows=5, changes="upsert")
+
+
+@pytest.mark.parametrize("sink", ["index", "log"])
+def test_rows_of_left_out_commits_are_counted_without_identity(lab: Lab, sink: str) -> None:
+    keys = {"changes": "append_only", "on_removed_rows": "skip", "columns": ["value"]}
+    lab.append(1, 2, 3)
+    lab.deliver(sink, **keys)
+    lab.delete(3)
+    lab.deliver(sink, **keys)
+    found = lab.verify(sink, "--json", **keys)
+    assert (found.code, found.document["rows"]) == (0, 2)
+    assert found.document["notes"][0].startswith("1 rows differ, and on_removed_rows: skip left out commits")
+
+
+@pytest.mark.parametrize("sink", ["index", "log", "files"])
+def test_as_many_rows_may_differ_as_changes_were_left_out(lab: Lab, sink: str) -> None:
+    keys = {"changes": "append_only", "on_removed_rows": "skip"}
+    lab.append(1, 2, 3)
+    lab.deliver(sink, **keys)
+    lab.delete(3)
+    lab.update(2, value=7.0)
+    lab.append(4)
+    lab.deliver(sink, **keys)
+    found = lab.verify(sink, "--json", **keys)
+    assert (found.code, found.document["is_equal"]) == (0, True)
+    assert found.document["counts"] == {"extra": 1, "different": 1}
+    [note] = found.document["notes"]
+    assert note.startswith("2 keys differ, and on_removed_rows: skip left out commits with up to 4 changes")
+
+
+def test_more_rows_than_were_left_out_are_a_difference(lab: Lab) -> None:
+    keys = {"changes": "append_only", "on_removed_rows": "skip"}
+    lab.append(1, 2, 3)
+    lab.deliver("index", **keys)
+    lab.delete(3)
+    lab.deliver("index", **keys)
+    del live(INDICES[""])["[1]"]
+    found = lab.verify("index", "--json", **keys)
+    assert found.code == 65
+    assert found.document["keys"] == {"missing": ["id=1"], "extra": ["id=3"]}
+
+
+def live(server: MemoryIndex) -> dict[str, Stored]:
+    state = server.get("meta", "state").document
+    assert state is not None
+    return server._indices[state["live"]]
+
+
+def test_rows_that_differ_are_named(lab: Lab) -> None:
+    three_batches(lab, "index")
+    rows = live(INDICES[""])
+    del rows["[1]"]
+    rows["[2]"] = Stored(1, {**(rows["[2]"].document or {}), "value": 8.0})
+    rows["[77]"] = Stored(1, {**(rows["[2]"].document or {}), "id": 77})
+    found = lab.verify("index", "--json")
+    assert found.code == 65
+    assert found.document["counts"] == {"missing": 1, "extra": 1, "different": 1}
+    assert found.document["keys"] == {"missing": ["id=1"], "extra": ["id=77"], "different": ["id=2"]}
+    assert "1 keys of db.events at snapshot" in found.err
+    assert "are missing in memory://index: id=1" in found.err
+
+
+def test_only_the_first_keys_are_named(lab: Lab) -> None:
+    lab.append(*range(30))
+    lab.deliver("index")
+    live(INDICES[""]).clear()
+    found = lab.verify("index", "--json").document
+    assert (found["counts"], len(found["keys"]["missing"])) == ({"missing": 30}, 10)
+
+
+def test_a_sample_compares_rows_of_the_table(lab: Lab) -> None:
+    three_batches(lab, "index")
+    equal = lab.verify("index", "--sample", "3", "--json")
+    assert (equal.code, equal.document["rows"]) == (0, 3)
+    live(INDICES[""]).clear()
+    found = lab.verify("index", "--sample", "2", "--json")
+    assert (found.code, found.document["counts"]) == (65, {"missing": 2})
+
+
+def test_a_sample_of_files_is_refused(lab: Lab) -> None:
+    refused = icefloe("verify", lab.pipeline(), "--sample", "3")
+    assert refused.code == 2
+    assert "--sample" in refused.sentence
+
+
+def remove_a_change(log: MemoryLog) -> None:
+    place = next(
+        place for place, each in enumerate(log._messages) if each.topic == "changes" and each.value.get("id") == 5
+    )
+    del log._messages[place]
+
+
+def repeat_a_change(log: MemoryLog) -> None:
+    log._messages.append(next(each for each in log._messages if each.topic == "changes" and each.value.get("id") == 4))
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (remove_a_change, "1 keys of db.events at snapshot"),
+        (repeat_a_change, "memory://log holds 6 changes of batch 0, but 5 were delivered"),
+    ],
+)
+def test_a_log_with_other_changes_differs(lab: Lab, damage: Callable[[MemoryLog], None], sentence: str) -> None:
+    three_batches(lab, "log")
+    damage(LOGS[""])
+    found = lab.verify("log")
+    assert found.code == 65
+    assert sentence in found.err
+
+
+def test_a_log_that_forgot_its_first_batch_is_compared_by_the_keys_that_it_has(lab: Lab) -> None:
+    three_batches(lab, "log")
+    log = LOGS[""]
+    log._messages[:] = [each for each in log._messages if each.topic != "changes" or each.value.get("_batch") != 0]
+    found = lab.verify("log", "--json")
+    assert (found.code, found.err) == (0, "")
+    assert found.document["notes"] == [
+        "memory://log no longer holds 5 of the changes; of each key the last change was compared",
+        "2 keys of db.events have no change in memory://log, and were not compared",
+    ]
+
+
+def test_changes_from_before_a_reload_do_not_count(lab: Lab) -> None:
+    three_batches(lab, "log")
+    assert icefloe("reset", lab.pipeline(sink={"type": "log"}, engine="local"), "--yes").code == 0
+    lab.delete(1)
+    lab.deliver("log")
+    log = LOGS[""]
+    log._messages[:] = [each for each in log._messages if "truncate" not in (each.value if each.key == "" else {})]
+    lab.require_equal("log", rows=4)
+
+
+def test_a_pipeline_without_a_load_is_compared_by_the_keys_that_changed(lab: Lab) -> None:
+    lab.append(1, 2)
+    lab.deliver("index", initial_load="from_now")
+    lab.update(2, value=5.0)
+    lab.deliver("index", initial_load="from_now")
+    found = lab.verify("index", "--json", initial_load="from_now")
+    assert (found.code, found.document["counts"], found.document["rows"]) == (0, {}, 1)
+    assert found.document["notes"] == ["1 keys of db.events have no change in memory://index, and were not compared"]
+
+
+@pytest.mark.parametrize("sink", ["index", "log"])
+def test_rows_whose_identity_is_not_shown_are_counted(lab: Lab, sink: str) -> None:
+    three_batches(lab, sink, columns=["value"])
+    lab.require_equal(sink, rows=5, columns=["value"])
+    if sink == "index":
+        live(INDICES[""]).popitem()
+    else:
+        LOGS[""]._messages.pop(1)
+    found = lab.verify(sink, columns=["value"])
+    assert found.code == (65 if sink == "index" else 0)
+
+
+def test_batches_that_are_delivered_meanwhile_are_no_difference(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    three_batches(lab, "index")
+    reads = []
+    scan = MemoryIndex.scan
+
+    def scan_after_a_batch(server: MemoryIndex, index: str) -> Any:
+        if not reads:
+            reads.append(index)
+            lab.update(1, value=9.0)
+            lab.append(60)
+            lab.deliver("index")
+        return scan(server, index)
+
+    monkeypatch.setattr(MemoryIndex, "scan", scan_after_a_batch)
+    found = lab.verify("index", "--json")
+    assert (found.code, found.err) == (0, "")
+    assert reads
+
+
+def test_a_difference_stays_one_while_batches_are_delivered(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    three_batches(lab, "index")
+    scan = MemoryIndex.scan
+    reads = []
+
+    def scan_after_a_batch(server: MemoryIndex, index: str) -> Any:
+        if not reads:
+            reads.append(index)
+            lab.update(1, value=9.0)
+            lab.deliver("index")
+            del live(server)["[4]"]
+        return scan(server, index)
+
+    monkeypatch.setattr(MemoryIndex, "scan", scan_after_a_batch)
+    found = lab.verify("index", "--json")
+    assert (found.code, found.document["keys"]) == (65, {"missing": ["id=4"]})
+
+
+def test_rows_of_the_open_batch_are_no_difference(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    three_batches(lab, "index")
+    lab.update(1, value=9.0)
+    with monkeypatch.context() as patched:
+        patched.setattr("icefloe.engines.run_batch.commit_batch", lambda *_, **__: pytest.fail("killed"))
+        with pytest.raises(pytest.fail.Exception):
+            lab.deliver("index")
+    assert (live(INDICES[""])["[1]"].document or {})["value"] == 9.0
+    found = lab.verify("index", "--json")
+    assert (found.code, found.err) == (0, "")

@@ -1,0 +1,115 @@
+"""`icefloe trace` shows what became of one row."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.pipelines.workspace import Outcome, Workspace, icefloe
+from support.sinks.registered import registered_sinks
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Workspace]:
+    with registered_sinks():
+        yield Workspace.create(tmp_path)
+
+
+def run(lab: Workspace, **keys: Any) -> None:
+    done = icefloe("run", lab.pipeline(engine="local", **keys))
+    assert (done.code, done.err) == (0, "")
+
+
+def trace(lab: Workspace, *key: str, **keys: Any) -> Outcome:
+    return icefloe("trace", lab.pipeline(engine="local", **keys), *key, "--json")
+
+
+def three_batches(lab: Workspace, **keys: Any) -> None:
+    lab.append(1, 2, 3)
+    run(lab, **keys)
+    lab.update(2, value=7.0)
+    run(lab, **keys)
+    lab.delete(2, 3)
+    lab.append(2)
+    run(lab, **keys)
+
+
+def told(found: Outcome) -> list[tuple[int | None, str, float]]:
+    assert (found.code, found.err) == (0, "")
+    assert found.document["notes"] == []
+    return [(each["batch"], each["change_type"], each["row"]["value"]) for each in found.document["changes"]]
+
+
+CHANGES = [
+    (0, "INSERT", 1.0),
+    (1, "UPDATE_BEFORE", 1.0),
+    (1, "UPDATE_AFTER", 7.0),
+    (2, "DELETE", 7.0),
+    (2, "INSERT", 1.0),
+]
+
+
+@pytest.mark.parametrize("sink", [None, {"type": "index"}, {"type": "log"}], ids=str)
+def test_every_change_of_a_row_is_shown(lab: Workspace, sink: dict[str, str] | None) -> None:
+    keys = {} if sink is None else {"sink": sink}
+    three_batches(lab, **keys)
+    found = trace(lab, "id=2", **keys)
+    assert told(found) == CHANGES
+    document = found.document
+    assert document["table_rows"] == document["sink_rows"] == [{"id": 2, "value": 1.0, "word": "word 2"}]
+    assert {each["commit_snapshot_id"] for each in document["changes"][1:]} <= {
+        str(snapshot.snapshot_id) for snapshot in lab.table.metadata.snapshots
+    }
+    gone = trace(lab, "3", **keys).document
+    assert (gone["changes"][-1]["change_type"], gone["table_rows"], gone["sink_rows"]) == ("DELETE", [], [])
+
+
+def test_people_see_a_table(lab: Workspace) -> None:
+    three_batches(lab)
+    shown = icefloe("trace", lab.pipeline(engine="local"), "id=2").out
+    assert "UPDATE_AFTER" in shown
+    assert "in the sink" in shown
+
+
+def test_changes_whose_files_are_gone_are_computed_again(lab: Workspace) -> None:
+    three_batches(lab)
+    for folder in lab.output().glob("batch=*"):
+        shutil.rmtree(folder)
+    assert told(trace(lab, "id=2")) == CHANGES
+
+
+def test_a_commit_that_is_not_delivered_yet_is_pending(lab: Workspace) -> None:
+    three_batches(lab)
+    lab.update(1, value=4.0)
+    document = trace(lab, "id=1").document
+    assert [(each["change_type"], each["row"]["value"]) for each in document["pending"]] == [
+        ("UPDATE_BEFORE", 1.0),
+        ("UPDATE_AFTER", 4.0),
+    ]
+    assert (document["table_rows"][0]["value"], document["sink_rows"][0]["value"]) == (4.0, 1.0)
+
+
+def test_a_row_that_never_was_has_no_changes(lab: Workspace) -> None:
+    three_batches(lab)
+    assert "has no row with id=99" in icefloe("trace", lab.pipeline(engine="local"), "99").out
+
+
+@pytest.mark.parametrize(
+    ("key", "sentence"),
+    [
+        ("id=many", "id=many is no value of the type int64"),
+        ("word=a", "word=a is no value of the type int64"),
+    ],
+)
+def test_a_key_that_names_no_row_is_a_usage_error(lab: Workspace, key: str, sentence: str) -> None:
+    three_batches(lab)
+    refused = icefloe("trace", lab.pipeline(engine="local"), key)
+    assert refused.code == 2
+    assert sentence in refused.sentence
+
+
+def test_a_pipeline_without_a_batch_has_no_traces(lab: Workspace) -> None:
+    refused = icefloe("trace", lab.pipeline(engine="local"), "1")
+    assert (refused.code, "has no batch yet" in refused.sentence) == (2, True)

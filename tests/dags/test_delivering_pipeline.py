@@ -1,0 +1,79 @@
+"""A pipeline that delivers to a sink of another package, through Airflow."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from support.pipelines.lake import Lake, TaskStates
+from support.sinks.document_folder import DocumentFolder, refuses_once, registered
+
+pytestmark = pytest.mark.airflow
+RunDag = Callable[..., TaskStates]
+
+
+@pytest.fixture
+def delivering(lake: Lake) -> Iterator[Lake]:
+    with registered():
+        lake.write_pipeline("flights", sink={"type": "documents", "folder": f"{lake.folder}/documents"})
+        yield lake
+
+
+def documents(lake: Lake) -> dict[str, Any]:
+    found = DocumentFolder(lake.folder / "documents").documents()
+    return {key: row and row["carrier"] for key, row in found.items()}
+
+
+def result(run: TaskStates, task_id: str) -> Any:
+    """The value that a task of a run returned."""
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        query = session.query(XComModel).filter_by(run_id=run.run_id, task_id=task_id, key="return_value")
+        return query.one().value
+
+
+def test_batches_of_all_routes_are_delivered_and_quiet_runs_deliver_nothing(delivering: Lake, run_dag: RunDag) -> None:
+    delivering.append((1, "AA"), (2, "UA"))
+    assert run_dag("flights").in_state("skipped") == {"shuffle_write", "coalesce", "shuffle_read", "nothing_to_do"}
+    assert documents(delivering) == {"1": "AA", "2": "UA"}
+
+    delivering.replace_carrier(2, "DL")
+    shuffled = run_dag("flights")
+    assert shuffled.in_state("skipped") == {"insert_only", "nothing_to_do"}
+    assert documents(delivering) == {"1": "AA", "2": "DL"}
+    committed = result(shuffled, "commit")
+    assert committed["sink"] == "documents"
+    assert committed["sink_path"] == f"file://{delivering.folder}/storage/staged/flights"
+    assert committed["delivery"]["url"] == f"file://{delivering.folder}/documents"
+    assert committed["delivery"]["documents"] == 2
+    assert committed["delivery"]["lag_seconds"] > 0
+
+    quiet = run_dag("flights")
+    assert quiet.run_state == "success"
+    assert {"deliver", "commit", "cleanup"} <= quiet.in_state("skipped")
+
+
+def test_a_sink_that_fails_leaves_the_batch_open_and_the_next_run_delivers_it(
+    delivering: Lake, run_dag: RunDag
+) -> None:
+    delivering.append((1, "AA"))
+    refuses_once("finish")
+    failed = run_dag("flights")
+    assert (failed.by_task["deliver"], failed.by_task["commit"]) == ("failed", "upstream_failed")
+    status = json.loads((delivering.folder / "storage/checkpoints/flights/status.json").read_text())
+    assert (status["trouble"]["phase"], status["open_batch"]) == ("deliver", 0)
+    assert run_dag("flights").run_state == "success"
+    assert documents(delivering) == {"1": "AA"}
+
+
+def test_a_backfill_stays_staged(delivering: Lake, run_dag: RunDag) -> None:
+    snapshot_id = delivering.append((1, "AA"))
+    done = run_dag("flights__backfill", up_to_snapshot_id=str(snapshot_id))
+    assert (done.run_state, "deliver" in done.by_task) == ("success", False)
+    committed = result(done, "commit")
+    assert (committed["sink"], committed["delivery"]) == ("files", None)
+    assert committed["sink_path"].startswith(f"file://{delivering.folder}/storage/staged/flights/_backfills/")
+    assert not (delivering.folder / "documents").exists()

@@ -1,0 +1,69 @@
+"""The package of docs/write_a_sink.md: its sink is opened by its entry point, and passes its own tests."""
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from icefloe.pipeline.unbuilt_keys import SINKS_GROUP
+from icefloe.sinks.open_delivery_sink import open_delivery_sink
+from support.pages.blocks import ROOT
+from support.pages.claims import Kind, claimed
+from support.tiers import extended
+
+SINK, REGISTRATION, TESTS = claimed(Kind.SINK)
+CASES = "arrive or twice or is_over or taken_over or claim"
+"""What is cheap, and shows that the code of the page works; a release runs all of them."""
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """The folder into which the package is installed."""
+    for block in (SINK, TESTS):
+        name, _, _ = block.text.removeprefix('"""').partition(":")
+        (tmp_path / name).write_text(block.text)
+    points = tomllib.loads(REGISTRATION.text)["project"]["entry-points"][SINKS_GROUP]
+    information = tmp_path / "icefloe_sqlite-1.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: icefloe-sqlite\nVersion: 1\n")
+    lines = [f"[{SINKS_GROUP}]", *(f"{name} = {place}" for name, place in points.items())]
+    (information / "entry_points.txt").write_text("\n".join(lines))
+    return tmp_path
+
+
+def test_the_sink_is_opened_by_its_entry_point(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(package)
+    settings = {"type": "sqlite", "options": {"path": str(package / "flights.db")}}
+    sink = open_delivery_sink(settings, connection={}, open_store=lambda _: pytest.fail("it needs no store"))
+    sink.check()
+    assert sink.url == f"sqlite://{package}/flights.db"
+    sink.close()
+
+
+@pytest.mark.parametrize("cases", [CASES, extended("test")])
+def test_the_sink_passes_its_tests(package: Path, cases: str) -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-k",
+            cases,
+            "--basetemp",
+            package / "files",
+            ".",
+        ],
+        cwd=package,
+        env={**os.environ, "PYTHONPATH": f"{package}{os.pathsep}{ROOT / 'plugins'}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert " passed" in done.stdout

@@ -1,0 +1,76 @@
+"""Mutations of deliveries to any sink: records and beginnings; and of verify."""
+
+from typing import Final
+
+from mutations.mutation import Edit, Mutation
+
+__all__ = ["DELIVERIES"]
+
+_DELIVER: Final = ("tests/batch/deliver",)
+_VERIFY: Final = ("tests/batch/verify/test_verify_delivery.py",)
+
+DELIVERIES: Final = (
+    Mutation(
+        name="parts whose delivery is recorded are delivered again",
+        path="batch/deliver/deliver_batch.py",
+        before="missing = [number for number, delivery in zip(numbers, found, strict=True) if delivery is None]",
+        after="missing = list(numbers)",
+        further=(
+            Edit(
+                path="batch/deliver/deliver_part.py",
+                before="is_adopted = load_part_delivery(running.folder.store, number) is not None",
+                after="is_adopted = False",
+            ),
+        ),
+        suite=_DELIVER,
+    ),
+    Mutation(
+        name="a batch that is recorded as visible is delivered again",
+        path="batch/deliver/deliver_batch.py",
+        before="        if load_batch_delivery(store) is not None:\n            return\n",
+        after="",
+        suite=_DELIVER,
+    ),
+    Mutation(
+        name="a retry delivers by the facts of its own beginning",
+        path="batch/stage/delivery_records.py",
+        before='    return load_batch_document(BegunDelivery, store, begun_key(), what="the begun delivery").facts',
+        after="    return facts",
+        suite=("tests/batch/stage/test_delivery_records.py",),
+    ),
+    Mutation(
+        name="verify does not look for keys that a sink has in excess",
+        path="audit/keyed_rows.py",
+        before="(EXTRA, live.filter(pc.invert(is_known))),",
+        after="(EXTRA, live.slice(0, 0)),",
+        suite=_VERIFY,
+    ),
+    Mutation(
+        name="verify compares keys, not rows",
+        path="audit/keyed_rows.py",
+        before="is_right = pc.is_in(_pairs(live), _pairs(wanted))",
+        after="is_right = is_known",
+        suite=_VERIFY,
+    ),
+    Mutation(
+        name="verify takes the first change of a key in a log for the last",
+        path="audit/keyed_rows.py",
+        before='aggregate([("place", "max")])[_LAST]',
+        after='aggregate([("place", "min")])["place_min"]',
+        suite=_VERIFY,
+    ),
+    Mutation(
+        name="verify counts a second row of a key as right",
+        path="audit/keyed_rows.py",
+        before="doubled += 0 if is_log else len(there) - len(newest)",
+        after="doubled += 0",
+        suite=("tests/audit/test_keyed_rows.py",),
+    ),
+    Mutation(
+        name="verify believes what it read while batches went on",
+        path="batch/verify/verify_delivery.py",
+        before="        if not found.counts or not self._has_moved():\n            return found\n",
+        after="        if True:\n            return found\n",
+        suite=_VERIFY,
+    ),
+)

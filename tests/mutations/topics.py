@@ -1,0 +1,105 @@
+"""Mutations of the kafka sink: transactions, fences, claims, and topics that change; a real broker shows them."""
+
+from typing import Final
+
+from mutations.mutation import Edit, Mutation
+
+__all__ = ["TOPICS"]
+
+_SINK: Final = ("tests/servers/test_kafka_sink.py",)
+_BATCHES: Final = "sinks/kafka/topic_batches.py"
+_PART: Final = "sinks/kafka/part_delivery.py"
+
+TOPICS: Final = (
+    Mutation(
+        name="rows of a part that are in the topic are sent again",
+        path=_PART,
+        before="event_rows(self.part.read(), skip_rows=done.rows,",
+        after="event_rows(self.part.read(), skip_rows=0,",
+        suite=_SINK,
+    ),
+    Mutation(
+        name="a part that is in the topic as a whole is sent again",
+        path=_PART,
+        before='if (found.generation, found.batch_number) == (self.begun["generation"], self.batch.batch_number):',
+        after="if False:",
+        suite=_SINK,
+    ),
+    Mutation(
+        name="a part of a late batch is sent",
+        path=_PART,
+        before="        if self._is_superseded(state):\n            raise SupersededError(",
+        after="        if False:\n            raise SupersededError(",
+        further=(
+            Edit(
+                path=_BATCHES,
+                before="    if last is not None and _place(last) > _place(this):\n        raise",
+                after="    if False:\n        raise",
+            ),
+        ),
+        suite=_SINK,
+    ),
+    Mutation(
+        name="keys move to other partitions in the middle of a batch",
+        path=_PART,
+        before='        if partitions != self.begun["partitions"]:',
+        after="        if False:",
+        suite=_SINK,
+    ),
+    Mutation(
+        name="keys move to other partitions between two batches",
+        path=_BATCHES,
+        before="    if last.partitions != new.partitions:",
+        after="    if False:",
+        suite=_SINK,
+    ),
+    Mutation(
+        name="a topic that was made again is taken for the one before",
+        path=_BATCHES,
+        before="    if last.topic_id != new.topic_id:",
+        after="    if False:",
+        suite=_SINK,
+    ),
+    Mutation(
+        name="a load that begins again does not say so to its readers",
+        path=_BATCHES,
+        before="    if truncation is not None:",
+        after="    if False:",
+        suite=_SINK,
+    ),
+    Mutation(
+        name="changes of an earlier load are read back",
+        path=_BATCHES,
+        before="            new = replace(new, starts=tuple(end_offsets(clients, topic)))\n",
+        after="",
+        suite=_SINK,
+    ),
+    Mutation(
+        name="a deleted row stays in a compacted topic",
+        path=_PART,
+        before="return is_delete and key is not None and self.options.tombstones",
+        after="return False",
+        suite=_SINK,
+    ),
+    Mutation(
+        name="a topic with messages of somebody else is claimed",
+        path="sinks/kafka/topic_owner.py",
+        before="    elif is_filled:",
+        after="    elif False:",
+        suite=_SINK,
+    ),
+    Mutation(
+        name="a change larger than the topic takes is sent",
+        path="sinks/kafka/transaction.py",
+        before="        if size + _OVERHEAD_BYTES <= self._most_bytes:",
+        after="        if True:",
+        suite=_SINK,
+    ),
+    Mutation(
+        name="an update that is cut by a slice is two events",
+        path="sinks/kafka/event_rows.py",
+        before="            if kinds_of(kept)[-1] == ChangeType.UPDATE_BEFORE:",
+        after="            if False:",
+        suite=("tests/sinks/kafka/test_event_rows.py",),
+    ),
+)

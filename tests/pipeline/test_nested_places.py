@@ -1,0 +1,100 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from icefloe.pipeline.nested_places import NestedPlacesError, place_parts, refuse_nested_places
+from icefloe.pipeline.pipeline_file import load_pipeline
+
+
+def pipeline(folder: Path, **keys: Any):
+    document = {
+        "version": 1, "name": "flights", "catalog": "lake", "table": "nyc.flights", "storage": "s3://lake/icefloe",
+        "sink": {"type": "files", "path": keys.pop("path", "s3://lake/icefloe/changes")}, **keys,
+    }  # fmt: skip
+    path = folder / "flights.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return load_pipeline(path, environ={})
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {},
+        {"path": "s3://lake/icefloe/shuffled"},
+        {"path": "s3://lake/icefloe-changes"},
+        {"path": "s3://lake/nyc/flights_changes"},
+        {"path": "s3://other/icefloe/shuffle/x"},
+        {"checkpoint": "s3://lake/checkpoints"},
+        {"checkpoint": "dynamodb://icefloe"},
+        {"storage": "s3://lake", "path": "s3://lake/changes"},
+        {"storage": "file:///var/icefloe", "path": "file:///var/changes"},
+    ],
+    ids=str,
+)
+def test_places_side_by_side_are_right(tmp_path: Path, keys) -> None:
+    refuse_nested_places(pipeline(tmp_path, **keys), "s3://lake/nyc/flights")
+
+
+@pytest.mark.parametrize(
+    ("keys", "inner", "outer"),
+    [
+        ({"path": "s3://lake/icefloe/shuffle/flights/0"}, "sink.path", "the shuffle folder"),
+        ({"path": "s3://lake/icefloe/shuffle"}, "sink.path", "the shuffle folder"),
+        ({"path": "s3://lake//icefloe/shuffle/"}, "sink.path", "the shuffle folder"),
+        ({"path": "s3://lake/icefloe/shuf%66le/x"}, "sink.path", "the shuffle folder"),
+        ({"path": "s3://lake/icefloe/checkpoints/flights/x"}, "sink.path", "the checkpoint"),
+        ({"path": "s3://lake/icefloe"}, "the checkpoint", "sink.path"),
+        ({"path": "s3://lake"}, "the checkpoint", "sink.path"),
+        ({"checkpoint": "s3://lake/icefloe/shuffle/flights"}, "the checkpoint", "the shuffle folder"),
+        ({"checkpoint": "s3://lake/icefloe/changes/checkpoint"}, "the checkpoint", "sink.path"),
+        ({"path": "s3://lake/nyc/flights/changes"}, "sink.path", "the location of table nyc.flights"),
+        ({"path": "s3://lake/nyc"}, "the location of table nyc.flights", "sink.path"),
+        ({"storage": "s3://lake/nyc/flights/icefloe"}, "the checkpoint", "the location of table nyc.flights"),
+    ],
+    ids=str,
+)
+def test_a_place_inside_another_is_refused_with_both(tmp_path: Path, keys, inner: str, outer: str) -> None:
+    with pytest.raises(NestedPlacesError) as caught:
+        refuse_nested_places(pipeline(tmp_path, **keys), "s3a://lake/nyc/flights/")
+    assert caught.value.sentence.startswith(f"{inner}, ")
+    assert f" is inside {outer}, " in caught.value.sentence
+
+
+def test_a_symbolic_link_does_not_hide_that_a_place_is_inside_another(tmp_path: Path) -> None:
+    (tmp_path / "storage" / "shuffle").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "storage")
+    keys = {"storage": f"file://{tmp_path}/storage", "path": f"file://{tmp_path}/link/shuffle/x"}
+    with pytest.raises(NestedPlacesError, match=r"sink\.path"):
+        refuse_nested_places(pipeline(tmp_path, **keys))
+
+
+def test_a_table_whose_location_is_a_path_is_compared_too(tmp_path: Path) -> None:
+    keys = {"storage": f"file://{tmp_path}/storage", "path": f"file://{tmp_path}/warehouse/db.db/events/changes"}
+    with pytest.raises(NestedPlacesError, match="the location of table"):
+        refuse_nested_places(pipeline(tmp_path, **keys), f"{tmp_path}/warehouse/db.db/events")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("s3://b/a", "s3://b/a/"),
+        ("abfs://c@acc.dfs.core.windows.net/a", "wasbs://c@acc.blob.core.windows.net/a"),
+        ("gs://b/a/../c", "gcs://b/c"),
+        ("file:/a/b", "file:///a//b"),
+        ("file://LocalHost/a", "file:///a"),
+        ("memory://x/a", "MEMORY://x/a"),
+        ("abfs://c@Acc.dfs.Core.windows.net/a", "abfss://c@acc.dfs.core.windows.net/a"),
+        ("hdfs://Names:8020/a", "hdfs://names:8020/a"),
+    ],
+)
+def test_two_ways_to_write_one_place_are_one(one: str, other: str) -> None:
+    assert place_parts(one) == place_parts(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("s3://Lake/a", "s3://lake/a"), ("gs://b/A", "gs://b/a"), ("abfs://C@acc/a", "abfs://c@acc/a")]
+)
+def test_names_of_buckets_and_containers_count_with_their_case(one: str, other: str) -> None:
+    assert place_parts(one) != place_parts(other)

@@ -1,0 +1,94 @@
+"""An index of a test's own on the real search cluster, the sinks that deliver to it, and plain requests."""
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from icefloe.sinks.open_delivery_sink import open_delivery_sink
+from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
+from icefloe.storage.location import open_store
+from sinks.opensearch.batches import ORIGIN
+
+_NUMBERS: Iterator[int] = count()
+_BREAKER = "network.breaker.inflight_requests.limit"
+
+
+@dataclass(kw_only=True)
+class OpenSearchPlace:
+    """Opens sinks of one index; each is one more process as far as the cluster knows."""
+
+    url: str
+    index: str = field(default_factory=lambda: f"people{next(_NUMBERS)}")
+
+    def sink(self, **options: Any) -> OpenSearchSink:
+        given = {"url": self.url, "index": self.index, "shards": 1, "replicas": 0, **options}
+        connection = given.pop("connection", {})
+        sink = open_delivery_sink(
+            {"type": "opensearch", "options": given}, connection=connection, open_store=open_store
+        )
+        assert isinstance(sink, OpenSearchSink)
+        return sink
+
+    def claimed(self, **options: Any) -> OpenSearchSink:
+        sink = self.sink(**options)
+        sink.claim(ORIGIN)
+        return sink
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """The answer to a plain request."""
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"content-type": "application/json"}
+        request = urllib.request.Request(f"{self.url}/{path}", data=data, method=method, headers=headers)
+        with urllib.request.urlopen(request) as answer:
+            return json.load(answer)
+
+    def indexes(self) -> set[str]:
+        """Names of all indexes that belong to the name."""
+        return set(self.ask("GET", f"{self.index}*?expand_wildcards=all"))
+
+    def found(self) -> dict[str, dict[str, Any]]:
+        """The documents that a search finds, by id."""
+        self.ask("POST", f"{self.index}/_refresh")
+        hits = self.ask("GET", f"{self.index}/_search?size=1000")["hits"]["hits"]
+        return {hit["_id"]: hit["_source"] for hit in hits}
+
+    def versions(self, index: str) -> dict[str, int]:
+        """The version of each document of an index, also of marks of deletions."""
+        self.ask("POST", f"{index}/_refresh")
+        hits = self.ask("GET", f"{index}/_search?size=1000&version=true")["hits"]["hits"]
+        return {hit["_id"]: hit["_version"] for hit in hits}
+
+    def set(self, index: str, **settings: Any) -> None:
+        """Settings of an index, such as ``gc_deletes="1s"``; two underscores are a dot."""
+        self.ask(
+            "PUT", f"{index}/_settings", {f"index.{key.replace('__', '.')}": each for key, each in settings.items()}
+        )
+
+    def set_cluster(self, **settings: Any) -> None:
+        """Settings of the whole cluster; None is the default."""
+        self.ask(
+            "PUT", "_cluster/settings", {"transient": {key.replace("__", "."): each for key, each in settings.items()}}
+        )
+
+    @contextmanager
+    def broken_circuit(self) -> Iterator[None]:
+        """The cluster refuses every request with a body as a whole, as if it had no memory left (429)."""
+        self.ask("PUT", "_cluster/settings", {"transient": {_BREAKER: "1b"}})
+        try:
+            yield
+        finally:
+            self.mend_circuit()
+
+    def mend_circuit(self) -> None:
+        """Requests are taken again."""
+        self.ask("PUT", "_cluster/settings", {"transient": {_BREAKER: None}})
+
+    def remove(self) -> None:
+        """Remove every index of the name: a node takes a thousand."""
+        for name in self.indexes():
+            self.ask("DELETE", name)

@@ -1,0 +1,95 @@
+"""`icefloe verify` and `icefloe trace` over a real topic: foreign messages, retention and compaction."""
+
+import json
+from pathlib import Path
+from time import monotonic
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from support.pipelines.workspace import Workspace, icefloe
+from support.servers.kafka import Kafka
+from support.servers.kafka_reader import read_topic
+
+pytestmark = [pytest.mark.servers, pytest.mark.extended]
+
+COMPACTED = {
+    "cleanup.policy": "compact", "segment.ms": 100, "min.cleanable.dirty.ratio": 0.01, "delete.retention.ms": 100,
+    "max.compaction.lag.ms": 100,
+}  # fmt: skip
+
+
+def delivered(kafka: Kafka, folder: Path, topic: str, **keys: object) -> Path:
+    """A pipeline with three batches: rows 1, 2 and 3; row 2 changes and row 1 goes; row 5 comes."""
+    lab = Workspace.create(folder)
+    sink = {"type": "kafka", "bootstrap_servers": kafka.bootstrap_servers, "topic": topic, "partitions": 1, **keys}
+    pipeline = lab.pipeline(engine="local", sink=sink)
+    lab.append(1, 2, 3)
+    assert icefloe("run", pipeline).code == 0
+    lab.update(2, value=7.0)
+    lab.delete(1)
+    assert icefloe("run", pipeline).code == 0
+    lab.append(5)
+    assert icefloe("run", pipeline).code == 0
+    return pipeline
+
+
+def foreign_message(kafka: Kafka, topic: str) -> None:
+    """A message of another program, whose key is not even JSON."""
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    producer.produce(topic, b"{}", b"foreign")
+    assert producer.flush() == 0
+
+
+def verified(pipeline: Path, *options: str) -> str:
+    """The output of a verification that finds no fault."""
+    outcome = icefloe("verify", pipeline, *options)
+    assert outcome.code == 0, outcome.err
+    return outcome.out
+
+
+def traced(pipeline: Path) -> list[str]:
+    """The last lines that trace prints of row 2: the row in the table, and in the sink."""
+    outcome = icefloe("trace", pipeline, "id=2")
+    assert outcome.code == 0, outcome.err
+    return [line.partition("{")[2] for line in outcome.out.splitlines()[-2:]]
+
+
+def test_messages_of_other_programs_are_left_out(kafka: Kafka, tmp_path: Path) -> None:
+    pipeline = delivered(kafka, tmp_path, "read-foreign")
+    foreign_message(kafka, "read-foreign")
+    assert "holds exactly the 3 rows" in verified(pipeline)
+    assert "holds exactly the 2 rows" in verified(pipeline, "--sample", "2")
+    in_table, in_sink = traced(pipeline)
+    assert in_table == in_sink
+
+
+def test_changes_that_retention_has_deleted_are_counted(kafka: Kafka, tmp_path: Path) -> None:
+    pipeline = delivered(kafka, tmp_path, "read-retained")
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    # The load and the marks of its transactions.
+    for done in admin.delete_records([TopicPartition("read-retained", 0, 4)]).values():
+        done.result()
+    said = verified(pipeline)
+    assert "no longer holds 3 of the changes; of each key the last change was compared" in said
+    assert "1 keys of db.events have no change in" in said
+
+
+def test_a_compacted_topic_is_compared_by_the_last_change_of_each_key(kafka: Kafka, tmp_path: Path) -> None:
+    topic = "read-compacted"
+    pipeline = delivered(kafka, tmp_path, topic, topic_settings=COMPACTED)
+
+    def changes() -> list[bytes]:
+        messages = read_topic(kafka.bootstrap_servers, topic)
+        return [each.value for each in messages if each.headers.get("batch") and each.value is not None]
+
+    # The newest segment is never compacted, so messages must come until the cleaner has been there.
+    deadline = monotonic() + 120
+    while len(changes()) > 3:
+        assert monotonic() < deadline, "the broker compacts nothing"
+        foreign_message(kafka, topic)
+    assert sorted(json.loads(value)["after"]["id"] for value in changes()) == [2, 3, 5]
+    assert "no longer holds 3 of the changes" in verified(pipeline)
+    in_table, in_sink = traced(pipeline)
+    assert in_table == in_sink

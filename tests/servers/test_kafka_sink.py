@@ -1,0 +1,197 @@
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from icefloe.sinks.kafka.kafka_refusals import KafkaSilentError
+from icefloe.sinks.kafka.topic_batches import TopicChangedError
+from icefloe.sinks.kafka.topic_owner import TopicOwnedError
+from icefloe.sinks.kafka.transaction import TooLargeError
+from icefloe.sinks.part_sink import SupersededError
+from servers.kafka_place import KafkaPlace, deliver_all
+from sinks.kafka.staged_changes import FLIGHTS, Staged, inserts
+from support.servers.kafka import Kafka
+from support.servers.kafka_reader import read_topic
+
+pytestmark = pytest.mark.servers
+
+
+@pytest.fixture
+def place(kafka: Kafka) -> Iterator[KafkaPlace]:
+    place = KafkaPlace(kafka=kafka)
+    yield place
+    place.close()
+
+
+LOAD = Staged(number=0, parts=[[("INSERT", 1, "a"), ("INSERT", 2, "b")], [("INSERT", 3, "c")]]).load()
+CHANGES = Staged(
+    number=1, parts=[[("UPDATE_BEFORE", 1, "a"), ("UPDATE_AFTER", 1, "A"), ("DELETE", 2, "b"), ("INSERT", 4, "d")]]
+)
+
+
+def test_a_plain_reader_sees_each_change_once_in_the_order_of_its_key(place: KafkaPlace) -> None:
+    sink = place.sink(transaction_topic=f"{place.topic}-batches")
+    sink.check()
+    sink.claim(FLIGHTS)
+    deliver_all(sink, LOAD)
+    deliveries = deliver_all(sink, CHANGES)
+    assert [(each.rows, each.documents, each.repeated) for each in deliveries] == [(4, 3, 0)]
+    by_key = defaultdict(list)
+    for message in place.messages():
+        value = message.value and json.loads(message.value)
+        by_key[message.key].append(value and (value["op"], value["after"] and value["after"]["carrier"]))
+    assert by_key == {
+        b'{"id":1}': [("r", "a"), ("u", "A")],
+        b'{"id":2}': [("r", "b"), ("d", None), None],
+        b'{"id":3}': [("r", "c")],
+        b'{"id":4}': [("c", "d")],
+    }
+
+
+def test_all_changes_can_be_read_back_or_those_of_some_keys(place: KafkaPlace) -> None:
+    sink = place.sink()
+    sink.claim(FLIGHTS)
+    deliver_all(sink, LOAD)
+    deliver_all(sink, CHANGES)
+    found = pa.Table.from_batches(list(place.sink().read_back(CHANGES.schema)))
+    expected = pa.Table.from_batches([LOAD.rows_of(0), LOAD.rows_of(1), CHANGES.rows_of(0)])
+    order = [("id", "ascending"), ("_batch", "ascending"), ("_change_type", "descending")]
+    assert found.sort_by(order).equals(expected.sort_by(order))
+    some = pa.Table.from_batches(
+        list(sink.read_back(CHANGES.schema, keys=pa.RecordBatch.from_pydict({"id": pa.array([2], pa.int32())})))
+    )
+    assert some["_change_type"].to_pylist() == ["INSERT", "DELETE"]
+
+
+def test_a_part_that_is_delivered_again_is_found_there(place: KafkaPlace) -> None:
+    sink = place.sink()
+    sink.claim(FLIGHTS)
+    deliver_all(sink, LOAD)
+    [first, second] = deliver_all(place.sink(), LOAD)
+    assert (first.documents, first.repeated, first.bytes) == (2, 2, 0)
+    assert (second.documents, second.repeated) == (1, 1)
+    assert place.ids() == [1, 2, 3]
+
+
+def test_a_batch_behind_a_later_one_changes_nothing(place: KafkaPlace) -> None:
+    sink = place.sink()
+    sink.claim(FLIGHTS)
+    begun = sink.begin(LOAD.batch)
+    zombie = place.sink()
+    deliver_all(sink, LOAD)
+    deliver_all(sink, CHANGES)
+    events = place.events()
+    with pytest.raises(SupersededError, match="batch 0 came too late for topic"):
+        zombie.begin(LOAD.batch)
+    with pytest.raises(SupersededError, match="batch 0 came too late for topic"):
+        zombie.deliver(LOAD.batch, begun, LOAD.staged[0])
+    with pytest.raises(SupersededError, match="batch 0 came too late for topic"):
+        zombie.finish(LOAD.batch, begun, [])
+    assert place.events() == events
+
+
+def test_a_part_goes_on_behind_the_last_transaction_with_other_bounds(place: KafkaPlace) -> None:
+    sink = place.sink(transaction_rows=2)
+    staged = inserts(0, range(7))
+    sink.claim(FLIGHTS)
+    begun = sink.begin(staged.batch)
+    [part] = staged.staged
+    half = inserts(0, range(4)).staged[0]
+    sink.deliver(staged.batch, begun, half)
+    delivery = place.sink(transaction_rows=3).deliver(staged.batch, begun, part)
+    assert (delivery.documents, delivery.repeated) == (7, 4)
+    assert place.ids() == list(range(7))
+
+
+def test_a_load_that_begins_again_truncates_each_partition_first(place: KafkaPlace) -> None:
+    sink = place.sink(transaction_topic=f"{place.topic}-batches")
+    sink.claim(FLIGHTS)
+    deliver_all(sink, LOAD)
+    again = inserts(1, range(10, 20)).load()
+    deliver_all(sink, again)
+    by_partition = defaultdict(list)
+    for message in place.messages():
+        by_partition[message.partition].append(json.loads(message.value or b"")["op"])
+    assert sorted(by_partition) == [0, 1]
+    for operations in by_partition.values():
+        assert operations.count("t") == 1
+        assert set(operations[: operations.index("t")]) <= {"r"}
+    found = pa.Table.from_batches(list(sink.read_back(again.schema)))
+    assert sorted(found["id"].to_pylist()) == list(range(10, 20))
+    marks = [
+        json.loads(each.value or b"") for each in read_topic(place.kafka.bootstrap_servers, f"{place.topic}-batches")
+    ]
+    assert [(mark["status"], mark["id"], mark["event_count"]) for mark in marks] == [
+        ("BEGIN", "0", None), ("END", "0", 3), ("BEGIN", "1", None), ("END", "1", 10)
+    ]  # fmt: skip
+
+
+def test_plain_rows_cannot_be_loaded_again_into_their_topic(place: KafkaPlace) -> None:
+    sink = place.sink(envelope="plain")
+    sink.claim(FLIGHTS)
+    deliver_all(sink, LOAD)
+    with pytest.raises(TopicChangedError, match=r"give sink\.topic another name"):
+        sink.begin(inserts(1, range(3)).load().batch)
+
+
+@pytest.mark.parametrize("moment", ["between batches", "within a batch"])
+def test_a_topic_that_gets_partitions_is_an_error_until_it_is_loaded_again(place: KafkaPlace, moment: str) -> None:
+    sink = place.sink()
+    sink.claim(FLIGHTS)
+    deliver_all(sink, LOAD)
+    begun = sink.begin(CHANGES.batch)
+    place.add_partitions(3)
+    again = place.sink()
+    calls = {
+        "within a batch": lambda: sink.deliver(CHANGES.batch, begun, CHANGES.staged[0]),
+        "between batches": lambda: again.begin(CHANGES.batch),
+    }
+    with pytest.raises(TopicChangedError, match="3 partitions"):
+        calls[moment]()
+    assert place.ids() == [1, 2, 3]
+    deliver_all(place.sink(), inserts(2, range(5)).load())
+
+
+def test_a_topic_that_was_made_again_is_an_error(place: KafkaPlace) -> None:
+    sink = place.sink()
+    sink.claim(FLIGHTS)
+    deliver_all(sink, LOAD)
+    place.make_again()
+    with pytest.raises(TopicChangedError, match="was deleted and made again since batch 0"):
+        place.sink().begin(CHANGES.batch)
+
+
+def test_a_topic_that_is_deleted_within_a_batch_is_named(place: KafkaPlace) -> None:
+    sink = place.sink()
+    sink.claim(FLIGHTS)
+    begun = sink.begin(LOAD.batch)
+    place.delete()
+    with pytest.raises(TopicChangedError, match="is missing: it was deleted with the changes in it"):
+        sink.deliver(LOAD.batch, begun, LOAD.staged[0])
+
+
+def test_a_change_that_is_too_large_is_named_and_nothing_of_its_transaction_is_seen(place: KafkaPlace) -> None:
+    sink = place.sink(topic_settings={"max.message.bytes": 2000})
+    sink.claim(FLIGHTS)
+    staged = Staged(number=0, parts=[[("INSERT", 1, "a"), ("INSERT", 2, "b" * 3000)]])
+    begun = sink.begin(staged.batch)
+    with pytest.raises(TooLargeError, match=r'with the key \{"id":2\} is too large for topic .* which takes 2000'):
+        sink.deliver(staged.batch, begun, staged.staged[0])
+    assert place.ids() == []
+
+
+def test_an_unclaimed_topic_that_holds_messages_is_refused(place: KafkaPlace) -> None:
+    place.sink().claim(FLIGHTS)
+    deliver_all(place.sink(), LOAD)
+    other = place.sink(state_topic=f"{place.topic}-other")
+    with pytest.raises(TopicOwnedError, match="holds messages"):
+        other.claim(FLIGHTS)
+
+
+def test_brokers_that_do_not_answer_are_named(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ICEFLOE_PATIENCE_SECONDS", "1")
+    sink = KafkaPlace(kafka=kafka).sink(bootstrap_servers="127.0.0.1:1")
+    with pytest.raises(KafkaSilentError, match="see that its brokers run"):
+        sink.check()

@@ -1,0 +1,178 @@
+"""The opensearch sink on a real cluster."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from icefloe.errors import TerminalError
+from icefloe.sinks.opensearch.delivery import RefusedDocumentError
+from icefloe.sinks.opensearch.indexes import IndexMisfitError
+from icefloe.sinks.part_sink import SupersededError
+from servers.opensearch_place import OpenSearchPlace
+from sinks.opensearch.batches import change_rows, changes, part, proven, rows_of, run
+from support.servers.opensearch import OpenSearch
+
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(900)]
+
+WORDS = pa.schema([("id", pa.large_string()), ("name", pa.large_string())])
+POISON = "x" * 2**21
+
+
+@pytest.fixture
+def place(opensearch: OpenSearch) -> Iterator[OpenSearchPlace]:
+    place = OpenSearchPlace(url=opensearch.url)
+    yield place
+    place.remove()
+
+
+def test_rows_become_documents_that_follow_them(place: OpenSearchPlace) -> None:
+    sink = place.claimed()
+    run(sink, proven(0), part(changes(("+", 1, "Ada"), ("+", 2, "Bob"), ("+", 3, 'C"\\\n\u00e9'))))
+    run(sink, proven(1), part(changes(("<", 1, "Ada"), (">", 1, "Eva"), ("-", 2, "Bob"), ("+", 4, None))))
+    assert rows_of(sink) == [
+        {"id": 1, "name": "Eva"},
+        {"id": 3, "name": 'C"\\\n\u00e9'},
+        {"id": 4, "name": None},
+    ]
+    assert set(place.found()) == {"1:1", "1:3", "1:4"}
+
+
+def test_a_repeated_batch_changes_nothing_and_a_late_one_is_refused(place: OpenSearchPlace) -> None:
+    sink = place.claimed()
+    first, second = part(changes(("+", 1, "Ada"))), part(changes(("<", 1, "Ada"), (">", 1, "Eva"), ("+", 2, "Bob")))
+    run(sink, proven(0), first)
+    begun = sink.begin(proven(0))
+    run(sink, proven(1), second)
+    assert run(sink, proven(1), second)[0].repeated == 2
+    with pytest.raises(SupersededError):
+        sink.deliver(proven(0), begun, first)
+    assert [row["name"] for row in rows_of(sink)] == ["Eva", "Bob"]
+
+
+def test_readers_see_a_load_when_it_is_whole_and_the_old_index_goes(place: OpenSearchPlace) -> None:
+    sink = place.claimed()
+    run(sink, proven(0), part(changes(("+", 1, "old"))))
+    begin, end = proven(5, is_load=True, ends_load=False), proven(6, is_load=True, begins_anew=False)
+    run(sink, begin, part(changes(("+", 1, "new"))))
+    assert [row["name"] for row in rows_of(sink)] == ["old"]
+    run(sink, end, part(changes(("+", 2, "new"))))
+    assert [row["name"] for row in rows_of(sink)] == ["new", "new"]
+    assert place.indexes() == {f"{place.index}-5", f"{place.index}-icefloe"}
+
+
+def test_keys_of_every_kind_of_character_come_back(place: OpenSearchPlace) -> None:
+    keys = ["", "\x00", "\x01\x1f\x7f", "\n\r\t", "\u2028", "😀", "a/b?c#d%2F", "..", '"\\', " ", "a" * 508, "é" * 300]
+    rows = pa.RecordBatch.from_pylist([{"id": key, "name": key} for key in keys], schema=WORDS)
+    sink = place.claimed(deletes="hard")
+    run(sink, proven(0, WORDS), part(change_rows(["INSERT"] * len(keys), rows)))
+    assert [row["id"] for row in rows_of(sink, WORDS)] == sorted(keys)
+    assert len(rows_of(sink, WORDS, keys=rows.select(["id"]))) == len(keys)
+    run(sink, proven(1, WORDS), part(change_rows(["DELETE"] * len(keys), rows)))
+    assert rows_of(sink, WORDS) == []
+
+
+@pytest.mark.parametrize("deletes", ["soft", "hard"])
+def test_a_replay_that_comes_when_deletions_are_forgotten_is_refused_or_harmless(
+    place: OpenSearchPlace, deletes: str
+) -> None:
+    sink = place.claimed(deletes=deletes)
+    first = part(changes(("+", 1, "Ada"), ("+", 2, "Bob")))
+    run(sink, proven(0), first)
+    begun = sink.begin(proven(0))
+    run(sink, proven(1), part(changes(("-", 1, "Ada"))))
+    place.set(f"{place.index}-0", gc_deletes="0s" if deletes == "soft" else "1s")
+    # A deletion is forgotten at the refresh after its time.
+    place.ask("POST", f"{place.index}-0/_refresh")
+    if deletes == "soft":
+        with pytest.raises(SupersededError):
+            sink.deliver(proven(0), begun, first)
+        run(sink, proven(0, is_load=False, is_replay=True), first)
+    else:
+        with pytest.raises(IndexMisfitError, match=r"index\.gc_deletes of index people\d+-0 is 1s"):
+            run(sink, proven(0, is_load=False, is_replay=True), first)
+    assert [row["id"] for row in rows_of(sink)] == [2]
+
+
+def test_a_poisoned_document_fails_the_batch_or_becomes_a_dead_letter(place: OpenSearchPlace, tmp_path: Path) -> None:
+    place.ask("PUT", place.index, {"mappings": {"properties": {"name": {"type": "long"}}}})
+    rows = part(changes(("+", 1, "7"), ("+", 2, "seven"), ("+", 3, POISON)))
+    with pytest.raises(RefusedDocumentError, match=r"refuses document 1:2 for good \(failed to parse field \[name\]"):
+        run(place.claimed(), proven(0), rows)
+    [delivery] = run(place.claimed(dead_letters={"path": f"file://{tmp_path}"}), proven(0), rows)
+    assert (delivery.documents, delivery.dead_letters) == (1, 2)
+    letters = (tmp_path / "batch=0" / "part-00000.jsonl").read_text()
+    assert "For input string" in letters
+    assert "the document is larger than http.max_content_length" in letters
+    assert set(place.found()) == {"1:1"}
+
+
+def test_promoted_renamed_and_added_columns_need_no_new_index(place: OpenSearchPlace) -> None:
+    sink = place.claimed()
+    before = pa.schema([("id", pa.int32()), ("size", pa.float32())])
+    after = pa.schema([("id", pa.int64()), ("length", pa.float64()), ("more", pa.list_(pa.int64()))])
+    [old, new] = [
+        pa.RecordBatch.from_pylist(rows, schema=schema)
+        for rows, schema in [
+            ([{"id": 1, "size": 0.1}, {"id": 2, "size": 0.2}], before),
+            ([{"id": 2, "length": 1e300, "more": [2**62]}], after),
+        ]
+    ]
+    run(sink, proven(0, before), part(change_rows(["INSERT", "INSERT"], old)))
+    run(sink, proven(1, after), part(change_rows(["UPDATE_AFTER"], new)))
+    assert place.found() == {"1:1": {"id": 1, "size": 0.10000000149011612}, "1:2": new.to_pylist()[0]}
+    other = pa.schema([("id", pa.int64()), ("length", pa.large_string())])
+    with pytest.raises(IndexMisfitError, match=r"cannot be changed from type \[double\] to \[text\]"):
+        sink.begin(proven(2, other))
+
+
+def test_columns_that_no_index_can_have_are_refused_before_anything_is_sent(place: OpenSearchPlace) -> None:
+    sink = place.claimed()
+    for name in ("", ".", "a..b"):
+        with pytest.raises(TerminalError, match="has a name that the opensearch sink cannot use for a field"):
+            sink.begin(proven(0, pa.schema([("id", pa.int64()), (name, pa.int64())])))
+    with pytest.raises(IndexMisfitError, match=r"cannot make index people\d+-0 for the table's columns \(.*\[a\]"):
+        sink.begin(proven(0, pa.schema([("id", pa.int64()), ("a", pa.int64()), ("a.b", pa.int64())])))
+
+
+def test_a_template_of_the_cluster_does_not_change_how_documents_are_kept(place: OpenSearchPlace) -> None:
+    careless = {"_source": {"enabled": False}, "_routing": {"required": True}, "properties": {"id": {"type": "text"}}}
+    settings = {"index.gc_deletes": "1s", "number_of_shards": 3}
+    template = {"index_patterns": [f"{place.index}*"], "template": {"mappings": careless, "settings": settings}}
+    place.ask("PUT", f"_index_template/{place.index}", template)
+    try:
+        sink = place.claimed(deletes="hard")
+        run(sink, proven(0), part(changes(("+", 1, "Ada"), ("+", 2, "Bob"))))
+        assert run(sink, proven(0), part(changes(("+", 1, "Ada"), ("+", 2, "Bob"))))[0].repeated == 2
+        assert [row["id"] for row in rows_of(sink)] == [1, 2]
+    finally:
+        place.ask("DELETE", f"_index_template/{place.index}")
+
+
+def test_fields_that_an_ingest_pipeline_adds_make_no_conflict_of_a_retry(place: OpenSearchPlace) -> None:
+    place.ask("PUT", place.index, {"settings": {"gc_deletes": "1h"}})
+    sink, rows = place.claimed(), part(changes(("+", 1, "Ada")))
+    begun = sink.begin(proven(0))
+    document = {"id": 1, "name": "Ada", "name_embedding": [0.5, 1.5]}
+    place.ask("PUT", f"{place.index}/_doc/1:1?version=0&version_type=external", document)
+    assert sink.deliver(proven(0), begun, rows).repeated == 1
+
+
+def test_a_copy_that_takes_the_name_while_batches_go_on_loses_nothing(place: OpenSearchPlace) -> None:
+    sink = place.claimed()
+    run(sink, proven(0), part(changes(("+", 1, "Ada"), ("+", 2, "Bob"))))
+    begun = sink.begin(proven(1))
+    copy = f"{place.index}-copied"
+    place.ask("POST", "_reindex?refresh=true", {"source": {"index": place.index}, "dest": {"index": copy}})
+    delivery = sink.deliver(proven(1), begun, part(changes(("-", 1, "Ada"), ("+", 3, "Eva"))))
+    alias = {"alias": place.index}
+    moved = [{"remove": {**alias, "index": f"{place.index}-0"}}, {"add": {**alias, "index": copy}}]
+    place.ask("POST", "_aliases", {"actions": moved})
+    sink.finish(proven(1), begun, [delivery])
+    assert set(place.found()) == {"1:2", "1:3"}
+    assert set(place.ask("GET", place.index)) == {f"{place.index}-0"}
+    run(sink, proven(2), part(changes(("+", 4, "Max"))))
+    assert set(place.found()) == {"1:2", "1:3", "1:4"}
+    run(sink, proven(5, is_load=True), part(changes(("+", 9, "new"))))
+    assert place.indexes() == {f"{place.index}-5", copy, f"{place.index}-icefloe"}

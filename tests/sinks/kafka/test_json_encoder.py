@@ -1,0 +1,113 @@
+import json
+
+import pyarrow as pa
+import pytest
+
+from icefloe.sinks.kafka.event_rows import event_rows
+from icefloe.sinks.kafka.json_encoder import DebeziumJson, PlainJson
+from icefloe.sinks.kafka.json_texts import JsonForm
+from sinks.kafka.staged_changes import TABLE, Staged
+
+BATCH = Staged(
+    number=7,
+    parts=[[("UPDATE_BEFORE", 1, "a"), ("UPDATE_AFTER", 1, 'A"'), ("DELETE", 2, None), ("INSERT", 3, "c")]],
+)
+SOURCE = {
+    "version": "0.1.0", "connector": "icefloe", "name": "flights", "ts_ms": 1795316645678, "snapshot": "false",
+    "db": "nyc", "sequence": None, "ts_us": 1795316645678901, "ts_ns": 1795316645678901000, "table": "flights",
+    "snapshot_id": str(2**60 + 7), "batch": 7, "ordinal": 0,
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _noon(monkeypatch):
+    monkeypatch.setattr("icefloe.sinks.kafka.json_encoder.time_ns", lambda: 1_800_000_000_123_456_789)
+
+
+def debezium(staged):
+    encoder = DebeziumJson(staged.batch, JsonForm.DEBEZIUM, None)
+    [events] = event_rows([staged.rows_of(0)], rows_before=10)
+    return encoder.encode(events)
+
+
+def plain(staged):
+    [events] = event_rows([staged.rows_of(0)])
+    return PlainJson(staged.batch, JsonForm.READABLE, None).encode(events)
+
+
+def test_an_update_a_delete_and_an_insert_are_envelopes_of_debezium() -> None:
+    messages = debezium(BATCH)
+    assert messages.keys == [b'{"id":1}', b'{"id":2}', b'{"id":3}']
+    times = {"ts_ms": 1800000000123, "ts_us": 1800000000123456, "ts_ns": 1800000000123456789}
+    assert [json.loads(value) for value in messages.values] == [
+        {
+            "before": before, "after": after, "source": SOURCE, "op": op, **times,
+            "transaction": {"id": "7", "total_order": order, "data_collection_order": order},
+        }
+        for before, after, op, order in (
+            ({"id": 1, "carrier": "a"}, {"id": 1, "carrier": 'A"'}, "u", 12),
+            ({"id": 2, "carrier": None}, None, "d", 13),
+            (None, {"id": 3, "carrier": "c"}, "c", 14),
+        )
+    ]  # fmt: skip
+
+
+def test_rows_of_a_load_are_read_events() -> None:
+    load = Staged(number=7, parts=[[("INSERT", 1, "a")]]).load()
+    [value] = [json.loads(value) for value in debezium(load).values]
+    assert (value["op"], value["source"]["snapshot"]) == ("r", "true")
+
+
+def test_hidden_columns_are_in_the_key_only() -> None:
+    staged = Staged(number=7, parts=BATCH.parts, options={"hidden": ("id",)})
+    messages = debezium(staged)
+    assert messages.keys[2] == b'{"id":3}'
+    assert json.loads(messages.values[2])["after"] == {"carrier": "c"}
+
+
+def test_an_after_image_alone_is_an_update_without_a_before_image() -> None:
+    [value] = debezium(Staged(number=7, parts=[[("UPDATE_AFTER", 1, "b")]])).values
+    assert [json.loads(value)[name] for name in ("op", "before")] == ["u", None]
+
+
+def test_a_truncation_names_the_table_and_no_row() -> None:
+    value = json.loads(DebeziumJson(BATCH.batch, JsonForm.DEBEZIUM, None).truncation())
+    assert [value[name] for name in ("op", "before", "after", "transaction")] == ["t", None, None, None]
+    assert value["source"] == SOURCE | {
+        "ts_ms": 1800000000123, "ts_us": 1800000000123000, "ts_ns": 1800000000123000000, "snapshot_id": "2"
+    }  # fmt: skip
+
+
+def test_a_plain_delete_has_no_value_and_a_plain_update_is_the_row_after() -> None:
+    messages = plain(BATCH)
+    assert messages.keys == [b'{"id":1}', b'{"id":2}', b'{"id":3}']
+    change = {"_batch": 7, "_change_ordinal": 0, "_commit_snapshot_id": str(2**60 + 7)}
+    change["_commit_timestamp"] = "2026-11-22T03:04:05.678901Z"
+    assert [value and json.loads(value) for value in messages.values] == [
+        {**change, "_change_type": "UPDATE_AFTER", "id": 1, "carrier": 'A"'},
+        None,
+        {**change, "_change_type": "INSERT", "id": 3, "carrier": "c"},
+    ]
+
+
+def test_rows_without_identity_have_no_key_and_deletes_say_what_was_deleted() -> None:
+    messages = plain(Staged(number=7, parts=[[("DELETE", 2, None)]], options={"identity": ()}))
+    assert messages.keys == [None]
+    assert json.loads(messages.values[0])["_change_type"] == "DELETE"
+
+
+def test_a_widened_key_has_the_same_bytes() -> None:
+    narrow = pa.schema([pa.field("id", pa.int32()), pa.field("share", pa.float32()), TABLE.field("carrier")])
+    wide = pa.schema([pa.field("id", pa.int64()), pa.field("share", pa.float64()), TABLE.field("carrier")])
+    share = pa.scalar(0.1, pa.float32()).as_py()
+    rows = [[("INSERT", 1, share, "a")]]
+    staged = [
+        Staged(number=7, table=table, parts=rows, options={"identity": ("id", "share")}) for table in (narrow, wide)
+    ]
+    assert plain(staged[0]).keys == plain(staged[1]).keys
+
+
+def test_zero_and_minus_zero_are_one_key() -> None:
+    table = pa.schema([pa.field("id", pa.float64())])
+    messages = plain(Staged(number=7, table=table, parts=[[("INSERT", 0.0), ("INSERT", -0.0)]]))
+    assert messages.keys[0] == messages.keys[1]

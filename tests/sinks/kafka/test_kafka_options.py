@@ -1,0 +1,24 @@
+import pytest
+
+from icefloe.errors import TerminalError
+from icefloe.sinks.kafka.kafka_options import KafkaOptions
+
+
+@pytest.mark.parametrize(
+    "key", ["partitions", "replication_factor", "transaction_rows", "transaction_bytes", "transaction_seconds"]
+)
+@pytest.mark.parametrize("number", [0, -5])
+def test_numbers_below_one_are_refused(key: str, number: int) -> None:
+    with pytest.raises(TerminalError, match=f"sink.{key} is {number}: give a number above 0"):
+        KafkaOptions.of({"topic": "flights", key: number})
+
+
+@pytest.mark.parametrize(("topic", "key"), [("a b/ü", "topic"), ("x" * 245, "state_topic"), ("..", "topic")])
+def test_names_that_no_topic_can_have_are_refused(topic: str, key: str) -> None:
+    with pytest.raises(TerminalError, match=rf"sink\.{key} is .*, which is no name of a topic"):
+        KafkaOptions.of({"topic": topic})
+
+
+def test_a_folder_of_dead_letters_has_a_path() -> None:
+    with pytest.raises(TerminalError, match=r"sink\.dead_letters\.path does not fit a kafka sink"):
+        KafkaOptions.of({"topic": "flights", "dead_letters": {"limit": 1}})

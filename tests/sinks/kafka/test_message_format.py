@@ -1,0 +1,127 @@
+"""Messages of every envelope and format are read back as the changes that they were."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from icefloe.sinks.kafka.event_rows import event_rows
+from icefloe.sinks.kafka.kafka_clients import KafkaClients
+from icefloe.sinks.kafka.kafka_options import KafkaOptions
+from icefloe.sinks.kafka.message_format import MessageFormat
+from sinks.kafka.staged_changes import Staged
+from sinks.kafka.test_json_texts import GOLDEN
+
+TYPES = pa.schema(
+    [pa.field("id", pa.int32(), nullable=False), *(pa.field(f"c {n}", kind) for n, (kind, *_) in enumerate(GOLDEN))]
+)
+VALUES = [value for _, value, *_ in GOLDEN]
+ROWS = [
+    ("INSERT", 1, *VALUES),
+    ("UPDATE_BEFORE", 2, *VALUES),
+    ("UPDATE_AFTER", 2, *(None for _ in VALUES)),
+    ("DELETE", 3, *VALUES),
+]
+STAGED = Staged(number=7, table=TYPES, parts=[ROWS])
+FORMATS: dict[str, dict[str, Any]] = {
+    "json": {},
+    "json with schemas": {"json_schema": True},
+    "avro": {"format": "avro", "schema_registry": {"url": "mock://tests"}},
+}
+
+
+@dataclass
+class Sent:
+    """A message as a consumer gives it."""
+
+    sent_key: bytes | None
+    sent_value: bytes | None
+
+    def key(self):
+        return self.sent_key
+
+    def value(self):
+        return self.sent_value
+
+    def headers(self):
+        return [("batch", b"7"), ("snapshot_id", str(2**60 + 7).encode())]
+
+
+def format_of(**options):
+    checked = KafkaOptions.of({"topic": "flights", "bootstrap_servers": "broker:9092", **options})
+    return MessageFormat(options=checked, clients=KafkaClients.of(checked, {}))
+
+
+def sent_by(format_, staged):
+    [events] = event_rows([staged.rows_of(0)])
+    messages = format_.encoder(staged.batch).encode(events)
+    return [Sent(key, value) for key, value in zip(messages.keys, messages.values, strict=True)]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_all_types_come_back_from_debeziums_envelope(name) -> None:
+    format_ = format_of(**FORMATS[name])
+    assert format_.changes(STAGED.schema).rows(sent_by(format_, STAGED)).equals(STAGED.rows_of(0))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_plain_rows_come_back_without_images_of_what_is_gone(name) -> None:
+    format_ = format_of(envelope="plain", **FORMATS[name])
+    found = format_.changes(STAGED.schema).rows(sent_by(format_, STAGED))
+    expected = STAGED.rows_of(0)
+    assert found.slice(0, 2).equals(expected.take(pa.array([0, 2])))
+    assert found.select(["_batch", "_change_type", "_commit_snapshot_id", "id"]).to_pylist()[2] == {
+        "_batch": 7, "_change_type": "DELETE", "_commit_snapshot_id": 2**60 + 7, "id": 3
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_keys_are_found_by_their_rows(name) -> None:
+    format_ = format_of(**FORMATS[name])
+    wanted = format_.keys(pa.RecordBatch.from_pydict({"id": pa.array([2], pa.int32())}))
+    changes = format_.changes(STAGED.schema)
+    assert [changes.key(message) in wanted for message in sent_by(format_, STAGED)] == [False, True, False]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_messages_before_a_new_column_are_read_without_it(name) -> None:
+    before = Staged(number=7, parts=[[("INSERT", 1, "a")]])
+    after = pa.schema([*before.schema, pa.field("gate", pa.string())])
+    format_ = format_of(**FORMATS[name])
+    [row] = format_.changes(after).rows(sent_by(format_, before)).to_pylist()
+    assert (row["carrier"], row["gate"]) == ("a", None)
+
+
+def test_a_message_with_its_schema_is_as_kafka_connect_writes_it() -> None:
+    [message] = sent_by(format_of(json_schema=True), Staged(number=7, parts=[[("INSERT", 1, "a")]]))
+    key, value = json.loads(message.sent_key), json.loads(message.sent_value)
+    assert key == {
+        "schema": {
+            "type": "struct", "optional": False, "name": "flights.nyc.flights.Key",
+            "fields": [{"type": "int64", "optional": True, "field": "id"}],
+        },
+        "payload": {"id": 1},
+    }  # fmt: skip
+    fields = {field["field"]: field for field in value["schema"]["fields"]}
+    assert set(fields) == set(value["payload"])
+    assert value["schema"]["name"] == "flights.nyc.flights.Envelope"
+    assert fields["after"] == {
+        "type": "struct", "optional": True, "name": "flights.nyc.flights.Value", "field": "after",
+        "fields": [
+            {"type": "int64", "optional": False, "field": "id"},
+            {"type": "string", "optional": True, "field": "carrier"},
+        ],
+    }  # fmt: skip
+    assert {field["field"] for field in fields["source"]["fields"]} == set(value["payload"]["source"])
+
+
+def test_an_avro_message_names_its_schema_as_registries_want_it() -> None:
+    format_ = format_of(**FORMATS["avro"])
+    [message] = sent_by(format_, Staged(number=7, parts=[[("INSERT", 1, "a")]]))
+    assert message.sent_value[:1] == b"\x00"
+    number = int.from_bytes(message.sent_value[1:5], "big")
+    schema = json.loads(format_._registry._client.get_schema(number).schema_str)
+    assert (schema["type"], schema["name"]) == ("record", "flights.nyc.flights.Envelope")
+    assert format_._registry._client.get_subjects() == ["flights-key", "flights-value"]

@@ -1,0 +1,80 @@
+"""The opensearch sink passes the suite for sinks, over a cluster in memory."""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import count
+
+import pytest
+
+from icefloe.patience import PATIENCE_VARIABLE
+from icefloe.sinks.opensearch import cluster as cluster_module
+from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
+from icefloe.testing import DeliverySinkConformance, OutwardCalls
+from icefloe.testing.staged_history import Row
+from sinks.opensearch.sinks import sink_at
+from support.sinks.fake_cluster import FakeCluster, lost_connection
+from support.sinks.fake_elasticsearch import FakeElasticsearch
+from support.tiers import EVERY_PLACE
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PATIENCE_VARIABLE, "0.2")
+    monkeypatch.setattr(cluster_module, "_FIRST_PAUSE_SECONDS", 0.001)
+
+
+class SinkOverMemory(DeliverySinkConformance):
+    deletes = "soft"
+    step = 1
+
+    def new_destination(self) -> FakeCluster:
+        return FakeCluster()
+
+    def open_sink(self, destination: FakeCluster, calls: OutwardCalls) -> OpenSearchSink:
+        return sink_at(destination, calls, deletes=self.deletes)
+
+    def foreign_write(self, destination: FakeCluster, number: int) -> bool:
+        name = max(each for each in destination.indexes if each != "people-icefloe")
+        document = f'{{"id":{700 + number}}}'.encode()
+        destination.perform_request("PUT", f"/{name}/_doc/1:{700 + number}", body=document)
+        return True
+
+    def poison_row(self, _key: int) -> Row | None:
+        return {"word": "x" * 2**21}
+
+    @contextmanager
+    def refusing(self, destination: FakeCluster, times: int | None) -> Iterator[bool]:
+        numbers = count()
+        destination.refusal = lambda _: 429 if times is None or next(numbers) < times else None
+        yield True
+        destination.refusal = lambda _: None
+
+    def places(self, calls: int) -> Iterable[int]:
+        return range(calls) if os.environ.get(EVERY_PLACE) else range(calls % self.step, calls, self.step)
+
+    def lost_connection(self) -> Exception:
+        return lost_connection()
+
+
+class TestSoftDeletes(SinkOverMemory):
+    step = 7
+
+
+@pytest.mark.extended
+class TestEveryPlace(SinkOverMemory):
+    pass
+
+
+@pytest.mark.extended
+class TestElasticsearch(SinkOverMemory):
+    step = 7
+
+    def new_destination(self) -> FakeCluster:
+        return FakeElasticsearch()
+
+
+@pytest.mark.extended
+class TestHardDeletes(SinkOverMemory):
+    deletes = "hard"
+    step = 3

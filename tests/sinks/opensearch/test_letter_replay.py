@@ -1,0 +1,113 @@
+"""Dead letters are sent again: what the cluster takes leaves the folder, and nothing newer is overwritten."""
+
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from icefloe.patience import PATIENCE_VARIABLE
+from icefloe.sinks.opensearch import cluster as cluster_module
+from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
+from icefloe.testing import OutwardCalls
+from icefloe.testing.outward_calls import Fault, ProcessEndedError
+from sinks.opensearch.batches import changes, part, proven, rows_of, run
+from sinks.opensearch.sinks import claimed, sink_at
+from support.sinks.fake_cluster import FakeCluster
+
+PEOPLE = [("+", key, f"name {key}") for key in range(10)]
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PATIENCE_VARIABLE, "0.3")
+    monkeypatch.setattr(cluster_module, "_FIRST_PAUSE_SECONDS", 0.001)
+
+
+def poison(cluster: FakeCluster, *ids: str) -> None:
+    cluster.item_refusal = lambda action, _: (400, "mapper_parsing") if action["_id"] in ids else None
+
+
+def poisoned(folder: Path, **options: Any) -> tuple[FakeCluster, OpenSearchSink]:
+    """Batch 0 without the documents 3 and 7, which are letters; afterwards the cluster takes them."""
+    cluster = FakeCluster()
+    poison(cluster, "1:3", "1:7")
+    sink = claimed(cluster, dead_letters={"path": f"file://{folder}"}, **options)
+    run(sink, proven(0), part(changes(*PEOPLE[:5])), part(changes(*PEOPLE[5:]), number=1))
+    poison(cluster)
+    return cluster, sink
+
+
+def names(sink: OpenSearchSink) -> dict[int, str]:
+    return {row["id"]: row["name"] for row in rows_of(sink)}
+
+
+def test_letters_that_are_taken_leave_the_folder_and_others_stay_with_their_new_reason(tmp_path: Path) -> None:
+    cluster, sink = poisoned(tmp_path)
+    assert sink.dead_letters() == {0: 2}
+    cluster.item_refusal = lambda action, _: (400, "too_long") if action["_id"] == "1:7" else None
+    found = sink.replay_dead_letters(0)
+    assert [(each.rows, each.documents, each.dead_letters) for each in found] == [(1, 1, 0), (1, 0, 1)]
+    assert {*names(sink)} == {*range(10)} - {7}
+    [path] = tmp_path.rglob("*.jsonl")
+    letter = json.loads(path.read_text())
+    assert (letter["id"], letter["version"], letter["operation"]) == ("1:7", 0, "index")
+    poison(cluster)
+    sink.replay_dead_letters(0)
+    assert (sink.dead_letters(), names(sink)) == ({}, {key: name for _, key, name in PEOPLE})
+    assert sink.replay_dead_letters(0) == []
+
+
+def test_a_row_that_changed_or_went_since_stays_as_it_is(tmp_path: Path) -> None:
+    _, sink = poisoned(tmp_path)
+    run(sink, proven(1), part(changes((">", 3, "newer"), ("-", 7, "name 7"))))
+    found = sink.replay_dead_letters(0)
+    assert [(each.documents, each.superseded, each.dead_letters) for each in found] == [(0, 1, 0), (0, 1, 0)]
+    assert names(sink)[3] == "newer"
+    assert 7 not in names(sink)
+    assert sink.dead_letters() == {}
+
+
+def test_letters_from_before_a_load_are_dropped_because_the_load_has_all_rows(tmp_path: Path) -> None:
+    _, sink = poisoned(tmp_path)
+    run(sink, proven(5, is_load=True), part(changes(("+", 1, "only"))))
+    assert [each.superseded for each in sink.replay_dead_letters(0)] == [1, 1]
+    assert (names(sink), sink.dead_letters()) == ({1: "only"}, {})
+
+
+@pytest.mark.parametrize("fault", [Fault.KILLED_BEFORE, Fault.KILLED_AFTER])
+def test_a_replay_that_is_killed_at_any_request_is_completed_by_the_next(tmp_path: Path, fault: Fault) -> None:
+    place, is_struck = 0, True
+    while is_struck:
+        cluster, sink = poisoned(tmp_path / str(place))
+        calls = OutwardCalls(fault, place)
+        killed = sink_at(cluster, calls, dead_letters={"path": f"file://{tmp_path}/{place}"})
+        with contextlib.suppress(ProcessEndedError):
+            killed.replay_dead_letters(0)
+        is_struck = calls.is_struck
+        sink.replay_dead_letters(0)
+        assert (len(names(sink)), sink.dead_letters()) == (10, {})
+        place += 1
+    assert place > 3
+
+
+def test_a_letter_that_was_sent_but_stayed_in_the_folder_is_there_already(tmp_path: Path) -> None:
+    _, sink = poisoned(tmp_path)
+    kept = {path: path.read_text() for path in tmp_path.rglob("*.jsonl")}
+    sink.replay_dead_letters(0)
+    for path, text in kept.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    assert [(each.documents, each.repeated) for each in sink.replay_dead_letters(0)] == [(1, 1), (1, 1)]
+    assert sink.dead_letters() == {}
+
+
+def test_hard_deletes_keep_a_letter_whose_deletion_may_be_forgotten(tmp_path: Path) -> None:
+    cluster, sink = poisoned(tmp_path, deletes="hard")
+    for path in tmp_path.rglob("*.jsonl"):
+        letter = json.loads(path.read_text())
+        path.write_text(json.dumps({**letter, "refused_at": "2026-01-01T00:00:00+00:00"}) + "\n")
+    assert [(each.documents, each.dead_letters) for each in sink.replay_dead_letters(0)] == [(0, 1), (0, 1)]
+    assert sink.dead_letters() == {0: 2}
+    assert len(cluster.documents("people")) == 8

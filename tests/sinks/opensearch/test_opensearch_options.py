@@ -1,0 +1,47 @@
+from typing import Any
+
+import pytest
+
+from icefloe.errors import UsageError
+from icefloe.sinks.opensearch.opensearch_sink import open_opensearch_sink
+
+
+@pytest.mark.parametrize(
+    ("connection", "url"),
+    [
+        ({"host": "search.example", "port": 9200}, "https://search.example:9200"),
+        ({"host": "search.example"}, "https://search.example"),
+        ({"host": "search.example", "port": 9200, "extra": {"use_ssl": False}}, "http://search.example:9200"),
+        ({"host": "http://search.example", "port": 9200}, "http://search.example:9200"),
+        ({"host": "https://search.example/below", "port": 9200}, "https://search.example:9200/below"),
+        ({"host": "https://search.example:443", "port": 9200}, "https://search.example:443"),
+        ({"host": "http://[::1]", "port": 9200}, "http://[::1]:9200"),
+    ],
+)
+def test_the_address_is_that_of_the_connection_with_its_port(connection: dict[str, Any], url: str) -> None:
+    sink = open_opensearch_sink({"index": "people"}, connection=connection, open_store=lambda _: pytest.fail("unused"))
+    assert sink.url == f"{url}/people"
+
+
+@pytest.mark.parametrize(
+    "name", ["", "-a", "_a", "+a", ".", "..", ".a", "A", "é", "a b", "a,b", "a/b", "a" * 201, None]
+)
+def test_a_name_that_no_cluster_takes_is_refused(name: str | None) -> None:
+    with pytest.raises(UsageError, match=r"sink\.index is .*, which is no name of an index"):
+        open_opensearch_sink(
+            {"url": "http://search", "index": name}, connection={}, open_store=lambda _: pytest.fail("x")
+        )
+
+
+@pytest.mark.parametrize("secret", [{"login": "ada", "password": "pw"}, {"extra": {"api_key": "key"}}])
+def test_credentials_cross_plain_http_only_if_the_connection_allows_it(secret: dict[str, Any]) -> None:
+    connection = {"host": "http://search.example", "port": 9200, **secret}
+
+    def opened(connection: dict[str, Any]) -> str:
+        return open_opensearch_sink({"index": "people"}, connection=connection, open_store=lambda _: None).url  # type: ignore[arg-type, return-value]
+
+    with pytest.raises(UsageError, match=r"http://search\.example:9200 is not encrypted, so credentials and rows"):
+        opened(connection)
+    allowed = {**connection, "extra": {**secret.get("extra", {}), "allow_http": True}}
+    assert opened(allowed) == "http://search.example:9200/people"
+    assert opened({**connection, "host": "https://search.example"}) == "https://search.example:9200/people"

@@ -1,0 +1,161 @@
+"""Documents and ids of rows of every type, pinned: readers and retries depend on each character."""
+
+import json
+import re
+from contextlib import nullcontext
+from datetime import date, datetime, time
+from decimal import Decimal
+from uuid import UUID
+
+import pyarrow as pa
+import pytest
+
+from icefloe.errors import TerminalError
+from icefloe.sinks.key_changes import NullKeyError
+from icefloe.sinks.opensearch.document_ids import document_ids, id_forms
+from icefloe.sinks.opensearch.mapping import field_mappings
+from icefloe.sinks.opensearch.operations import bulk_lines
+from icefloe.sinks.opensearch.read_back import rows_of_documents
+from icefloe.sinks.opensearch.row_documents import deletion_markers, documents
+
+TEXTS = pa.large_list(pa.field("element", pa.large_string()))
+SCHEMA = pa.schema(
+    [
+        ("flag", pa.bool_()), ("int", pa.int32()), ("long", pa.int64()), ("float", pa.float32()),
+        ("double", pa.float64()), ("decimal", pa.decimal128(38, 4)), ("date", pa.date32()), ("time", pa.time64("us")),
+        ("moment", pa.timestamp("us")), ("instant", pa.timestamp("us", "UTC")), ("text", pa.large_string()),
+        ("bytes", pa.large_binary()), ("fixed", pa.binary(2)), ("uuid", pa.uuid()), ("list", TEXTS),
+        ("map", pa.map_(pa.large_string(), pa.int64())),
+        ("struct", pa.struct([("a", pa.int32()), ("b", TEXTS), ("unknown", pa.null())])), ("unknown", pa.null()),
+    ]
+)  # fmt: skip
+ROW = {
+    "flag": True, "int": -7, "long": 2**53 + 1, "float": 0.5, "double": 1e100, "decimal": Decimal("12.3400"),
+    "date": date(2026, 1, 31), "time": time(10, 0, 0, 1), "moment": datetime(2026, 1, 31, 10),
+    "instant": datetime.fromisoformat("2026-01-31T10:00:00.000001+00:00"), "text": 'a "b" \\ \n \u0001 é \u2028 😀',
+    "bytes": b"\x00\xff", "fixed": b"ab", "uuid": UUID(int=5), "list": ["x", None, '"'], "map": [("k", 1), ("l", None)],
+    "struct": {"a": None, "b": [], "unknown": None}, "unknown": None,
+}  # fmt: skip
+
+
+def batch(*rows: dict[str, object], schema: pa.Schema = SCHEMA) -> pa.RecordBatch:
+    columns = []
+    for field in schema:
+        values = [row.get(field.name) for row in rows]
+        if isinstance(field.type, pa.UuidType):
+            stored = pa.array([each.bytes if isinstance(each, UUID) else None for each in values], pa.binary(16))
+            columns.append(pa.ExtensionArray.from_storage(field.type, stored))
+        else:
+            columns.append(pa.array(values, field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def test_a_row_of_every_type_is_this_document() -> None:
+    [found] = documents(batch(ROW), SCHEMA.names).to_pylist()
+    assert json.loads(found) == {
+        "flag": True, "int": -7, "long": 2**53 + 1, "float": 0.5, "double": 1e100, "decimal": "12.3400",
+        "date": "2026-01-31", "time": "10:00:00.000001", "moment": "2026-01-31T10:00:00.000000",
+        "instant": "2026-01-31T10:00:00.000001Z", "text": ROW["text"], "bytes": "AP8=", "fixed": "YWI=",
+        "uuid": "00000000-0000-0000-0000-000000000005", "list": ["x", None, '"'],
+        "map": [{"key": "k", "value": 1}, {"key": "l", "value": None}], "struct": {"a": None, "b": []},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("start", [0, 1, 2])
+def test_rows_come_back_from_their_documents(start: int) -> None:
+    rows = batch(ROW, {}, {"list": [], "map": [], "text": "", "double": float("inf"), "float": 0.1}).slice(start)
+    found = [json.loads(each) for each in documents(rows, SCHEMA.names).to_pylist()]
+    assert rows_of_documents(found, SCHEMA).to_pylist() == rows.to_pylist()
+
+
+def test_years_of_five_digits_come_back() -> None:
+    schema = pa.schema([("date", pa.date32()), ("instant", pa.timestamp("us", "UTC"))])
+    rows = pa.record_batch(
+        [pa.array([4_000_000, -800_000], schema[0].type), pa.array([4 * 10**17, -(10**17)], schema[1].type)], schema
+    )
+    found = [json.loads(each) for each in documents(rows, schema.names).to_pylist()]
+    assert found[0] == {"date": "12921-08-18", "instant": "14645-06-30T15:06:40.000000Z"}
+    assert rows_of_documents(found, schema).equals(rows)
+
+
+def test_a_float_that_is_no_number_is_text() -> None:
+    values = pa.record_batch({"x": pa.array([float("nan"), float("-inf"), -0.0, None])})
+    assert documents(values, ["x"]).to_pylist() == ['{"x":"NaN"}', '{"x":"-Infinity"}', '{"x":0}', '{"x":null}']
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.int32(), pa.decimal128(9, 2)], ids=str)
+def test_a_promotion_leaves_documents_and_ids_as_they_are(kind: pa.DataType) -> None:
+    wider = {pa.float32(): pa.float64(), pa.int32(): pa.int64()}.get(kind, pa.decimal128(38, 2))
+    narrow = pa.record_batch({"x": pa.array([1, 7], kind)})
+    if kind == pa.float32():
+        narrow = pa.record_batch({"x": pa.array([0.1, 1e-30], kind)})
+    widened = pa.record_batch({"x": narrow.column("x").cast(wider)})
+    assert documents(narrow, ["x"]).to_pylist() == documents(widened, ["x"]).to_pylist()
+    assert document_ids(narrow, ["x"]).to_pylist() == document_ids(widened, ["x"]).to_pylist()
+    assert id_forms(narrow.schema, ["x"]) == id_forms(widened.schema, ["x"])
+    assert field_mappings(narrow.schema, ["x"], []) == field_mappings(widened.schema, ["x"], [])
+
+
+def test_ids_are_these() -> None:
+    keys = [name for name in SCHEMA.names if name not in {"list", "map", "struct", "unknown", "text"}]
+    assert document_ids(batch(ROW), keys).to_pylist() == [
+        (
+            "4:true,2:-7,16:9007199254740993,3:0.5,6:1e+100,7:12.3400,10:2026-01-31,15:10:00:00.000001,"
+            "26:2026-01-31T10:00:00.000000,27:2026-01-31T10:00:00.000001Z,4:AP8=,4:YWI=,"
+            "36:00000000-0000-0000-0000-000000000005"
+        )
+    ]
+
+
+def test_a_key_of_control_characters_makes_lines_of_json() -> None:
+    ids = pa.array(['a"\\\x00\n', "b"], pa.large_string())
+    index, delete = bulk_lines(ids, pa.array(["{}", None], pa.large_string()), 7).to_pylist()
+    action, document, _ = index.split("\n")
+    assert json.loads(action) == {"index": {"_id": 'a"\\\x00\n', "version": 7, "version_type": "external"}}
+    assert document == "{}"
+    assert json.loads(delete) == {"delete": {"_id": "b", "version": 7, "version_type": "external_gte"}}
+
+
+def test_different_keys_have_different_ids() -> None:
+    keys = [("a", "b"), ("a,1:b", ""), ("", "a,1:b"), ("a,", "b"), ("é", "b"), ("e", "b"), ("", "")]
+    table = pa.record_batch({"x": [key[0] for key in keys], "y": [key[1] for key in keys]})
+    assert len(set(document_ids(table, ["x", "y"]).to_pylist())) == len(keys)
+
+
+def test_an_id_of_more_than_512_bytes_is_a_hash() -> None:
+    table = pa.record_batch({"x": ["a" * 508, "a" * 509, "é" * 254, "é" * 255]})
+    found = document_ids(table, ["x"]).to_pylist()
+    assert [len(each.encode()) for each in found] == [512, 71, 512, 71]
+    assert found[1] == "sha256:180a6c396302e57ef7d7ea9e4d66d17c864741fe114e9b8afc64fd5b046476a8"
+
+
+def test_a_null_has_no_id() -> None:
+    with pytest.raises(NullKeyError):
+        document_ids(pa.record_batch({"x": [1, None]}), ["x"])
+
+
+@pytest.mark.parametrize("name", ["list", "map", "struct"])
+def test_a_nested_value_is_no_key(name: str) -> None:
+    with pytest.raises(TerminalError, match=f"identifier column {name} is of type"):
+        id_forms(SCHEMA, [name])
+
+
+def test_a_deletion_keeps_the_key_the_mark_and_the_time() -> None:
+    rows = pa.record_batch({"place": [{"id": 1, "at": {"x": "a"}}], "n": [2], "name": ["Ada"]})
+    moment = pa.array([1_700_000_000_000_000], pa.timestamp("us", "UTC"))
+    assert deletion_markers(rows, moment, ["place.id", "n", "place.at.x"]).to_pylist() == [
+        '{"place":{"id":1,"at":{"x":"a"}},"n":2,"_deleted":true,"_deleted_at":"2023-11-14T22:13:20.000000Z"}'
+    ]
+
+
+@pytest.mark.parametrize("name", ["_deleted", "_id", "_source", "", ".", ".a", "a..b"])
+def test_a_column_with_a_name_that_no_field_can_have_is_refused(name: str) -> None:
+    with pytest.raises(TerminalError, match=f"column {re.escape(name)} has a name that the opensearch sink cannot use"):
+        field_mappings(pa.schema([(name, pa.int32())]), [name], [])
+
+
+def test_a_name_inside_a_column_can_be_any_that_a_field_has() -> None:
+    for name, is_usable in {"_id": True, "a.b": True, "a.": True, "": False, ".a": False}.items():
+        schema = pa.schema([("list", pa.list_(pa.struct([(name, pa.int32())])))])
+        with nullcontext() if is_usable else pytest.raises(TerminalError, match="column list has a name"):
+            field_mappings(schema, ["list"], [])

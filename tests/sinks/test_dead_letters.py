@@ -1,0 +1,38 @@
+"""The folder of dead letters."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from icefloe.sinks.claim import PathClaimedError
+from icefloe.sinks.dead_letters import DeadLetter, DeadLetterFolder
+from icefloe.sinks.part_sink import Origin
+from icefloe.storage.location import open_store
+
+OURS = Origin(owner="a", pipeline="flights", table="nyc.flights")
+THEIRS = replace(OURS, owner="b", pipeline="others")
+LETTER = DeadLetter(id="1", version=7, operation="delete", document=None, reason="too long")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> DeadLetterFolder:
+    return DeadLetterFolder(open_store(f"file://{tmp_path}/dead"), limit=10)
+
+
+def test_a_folder_belongs_to_one_pipeline(folder: DeadLetterFolder) -> None:
+    folder.claim(OURS)
+    folder.put(0, 0, [LETTER])
+    folder.claim(OURS)
+    with pytest.raises(PathClaimedError, match=r"of pipeline others; .* a sink\.dead_letters\.path of its own$"):
+        folder.claim(THEIRS)
+    assert list(folder.letters(0)) == [LETTER]
+
+
+def test_a_folder_is_taken_over_with_its_sink(folder: DeadLetterFolder) -> None:
+    folder.claim(OURS)
+    folder.claim(THEIRS, takes_over=True)
+    folder.claim(THEIRS)
+    with pytest.raises(PathClaimedError, match="not to checkpoint a"):
+        folder.claim(OURS)
+    assert folder.batches() == []

@@ -1,0 +1,81 @@
+"""A proxy with TLS before a server: it lets a request pass only if its headers are right."""
+
+import http.client
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import TypeAlias
+
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+__all__ = ["Guard", "guarded_proxy", "signed_by"]
+
+Guard: TypeAlias = Callable[[str, str, Mapping[str, str], bytes], bool]
+"""True if a request may pass: method, path with its query, headers in lower case, and body."""
+
+
+@contextmanager
+def guarded_proxy(port: int, guard: Guard, tls: ssl.SSLContext) -> Iterator[str]:
+    """The URL of a proxy before a server on this machine; requests that the guard refuses get a 401."""
+
+    class Proxied(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _pass_on(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length") or 0))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            if not guard(self.command, self.path, headers, body):
+                self._answer(401, b"Unauthorized", "text/plain")
+                return
+            server = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            kept = {name: headers[name] for name in ("content-type",) if name in headers}
+            server.request(self.command, self.path, body, kept)
+            answer = server.getresponse()
+            self._answer(answer.status, answer.read(), answer.getheader("content-type") or "application/json")
+            server.close()
+
+        def _answer(self, status: int, body: bytes, kind: str) -> None:
+            self.send_response(status)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _pass_on  # noqa: N815 - the names of http.server
+
+        def log_message(self, *_: object) -> None:
+            """Tests read no log of it."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Proxied)
+    server.daemon_threads = True
+    server.socket = tls.wrap_socket(server.socket, server_side=True)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"https://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def signed_by(access_key: str, secret_key: str, region: str, service: str) -> Guard:
+    """Passes requests with the signature (SigV4) that botocore computes of the same request."""
+
+    def is_signed(method: str, path: str, headers: Mapping[str, str], body: bytes) -> bool:
+        _, _, fields = headers.get("authorization", "").partition(" ")
+        given = dict(field.strip().split("=", 1) for field in fields.split(",") if "=" in field)
+        if "SignedHeaders" not in given:
+            return False
+        names = given["SignedHeaders"].split(";")
+        request = AWSRequest(method, f"https://{headers['host']}{path}", {name: headers[name] for name in names}, body)
+        request.context["timestamp"] = headers["x-amz-date"]
+        signer = SigV4Auth(Credentials(access_key, secret_key), service, region)
+        signature = signer.signature(signer.string_to_sign(request, signer.canonical_request(request)), request)
+        return given["Signature"] == signature and f"/{region}/{service}/" in given["Credential"]
+
+    return is_signed

@@ -1,0 +1,105 @@
+"""A sink of its own: one JSON document per key in a folder, as simple as a keyed sink can be."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from icefloe.errors import TerminalError, TransientError
+from icefloe.sinks.part_sink import Origin, PartDelivery, PartSink, ProvenBatch, StagedPart
+from support.sinks.registered import registered_sinks
+
+BROKEN: dict[str, Callable[[], None]] = {}
+"""What a test lets happen in a call of the sink, by the name of the call."""
+
+
+class DocumentFolder(PartSink):
+    """Documents carry the batch that wrote them; deleted rows stay as documents without a row."""
+
+    keyed = True
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @property
+    def url(self) -> str:
+        return self._folder.as_uri()
+
+    def check(self) -> None:
+        _happens("check")
+
+    def refuse_other_owner(self, origin: Origin) -> None:
+        owner = self._folder / "owner.json"
+        if owner.exists() and json.loads(owner.read_text()) != origin.owner:
+            raise TerminalError(f"{self.url} is another's")
+
+    def claim(self, origin: Origin, *, takes_over: bool = False) -> None:
+        _happens("claim")
+        if not takes_over:
+            self.refuse_other_owner(origin)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        (self._folder / "owner.json").write_text(json.dumps(origin.owner))
+
+    def begin(self, batch: ProvenBatch) -> Mapping[str, Any]:
+        _happens("begin")
+        return {"begun_by": batch.origin.pipeline}
+
+    def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:
+        _happens("deliver")
+        assert begun == {"begun_by": batch.origin.pipeline}
+        rows = [row for found in part.read() for row in found.to_pylist()]
+        for row in rows:
+            self._write(batch, row)
+        _happens("delivered")
+        return PartDelivery(number=part.number, rows=len(rows), documents=len(rows), bytes=part.size_bytes)
+
+    def finish(self, batch: ProvenBatch, begun: Mapping[str, Any], deliveries: Sequence[PartDelivery]) -> None:
+        assert begun == {"begun_by": batch.origin.pipeline}
+        _happens("finish")
+        (self._folder / f"finished-{batch.batch_number}").write_text(str(sum(each.rows for each in deliveries)))
+
+    def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
+        assert keys is None
+        yield pa.RecordBatch.from_pylist([row for row in self.documents().values() if row], schema=schema)
+
+    def close(self) -> None:
+        _happens("close")
+
+    def documents(self) -> dict[str, dict[str, Any] | None]:
+        files = sorted(self._folder.glob("doc-*.json"))
+        return {file.stem.removeprefix("doc-"): json.loads(file.read_text())["row"] for file in files}
+
+    def _write(self, batch: ProvenBatch, row: dict[str, Any]) -> None:
+        key = "-".join(str(row[name]) for name in batch.identity)
+        file = self._folder / f"doc-{key}.json"
+        if file.exists() and json.loads(file.read_text())["batch"] > batch.batch_number:
+            return
+        is_gone = row["_change_type"] in ("DELETE", "UPDATE_BEFORE")
+        shown = None if is_gone else {name: row[name] for name in batch.shown}
+        file.write_text(json.dumps({"batch": batch.batch_number, "row": shown}, default=str))
+
+
+@contextmanager
+def registered() -> Iterator[None]:
+    """Registers the sink as ``documents``; takes back what tests let happen."""
+    with registered_sinks(documents=lambda options: DocumentFolder(Path(options["folder"]))):
+        yield
+    BROKEN.clear()
+
+
+def _happens(call: str) -> None:
+    if call in BROKEN:
+        BROKEN[call]()
+
+
+def refuses_once(call: str) -> None:
+    """Lets a call fail the first time."""
+
+    def fail() -> None:
+        del BROKEN[call]
+        raise TransientError(f"{call} got no answer")
+
+    BROKEN[call] = fail

@@ -1,0 +1,289 @@
+"""A search cluster in memory that answers as OpenSearch 3.3 does to the requests of the opensearch sink.
+
+It stands in for the client's transport. tests/servers/test_opensearch.py shows that the real one answers alike.
+"""
+
+import copy
+import fnmatch
+import json
+import re
+from collections.abc import Callable, Mapping
+from threading import RLock
+from types import MappingProxyType
+from typing import Any, Final
+
+from opensearchpy.exceptions import ConnectionError as LostConnectionError
+from opensearchpy.exceptions import NotFoundError, TransportError
+
+from support.sinks.fake_index import Document, Index
+
+__all__ = ["FakeCluster", "lost_connection"]
+
+PAGE: Final = 2
+"""Hits of a search at most, so that every test of it turns pages."""
+
+
+def lost_connection() -> Exception:
+    """The error of the client when a connection breaks."""
+    return LostConnectionError("N/A", "the connection broke", OSError())
+
+
+class FakeCluster:
+    """Indexes, aliases and documents.
+
+    Attributes:
+        indexes: by name.
+        refusal: called with each bulk request; returns the status with which it is refused as a whole, or None.
+        item_refusal: called with each operation of a bulk request; returns its status and the error's type, or None.
+        most_bytes: size of a request at most.
+        requests: method and path of each request.
+        version: of itself, as it tells.
+    """
+
+    version: Mapping[str, str] = MappingProxyType({"number": "3.3.0", "distribution": "opensearch"})
+
+    def __init__(self) -> None:
+        self.indexes: dict[str, Index] = {}
+        self.refusal: Callable[[bytes], int | None] = lambda _: None
+        self.item_refusal: Callable[[dict[str, Any], Any], tuple[int, str] | None] = lambda _, __: None
+        self.most_bytes = 2**20
+        self.requests: list[str] = []
+        self._number = 0
+        self._points: dict[str, list[tuple[str, Document]]] = {}
+        self._lock = RLock()
+
+    def perform_request(
+        self,
+        method: str,
+        url: str,
+        params: Mapping[str, str] | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,  # noqa: ARG002 - as the transport has it
+    ) -> Any:
+        with self._lock:
+            self.requests.append(f"{method} {url}")
+            data = body if isinstance(body, bytes) else (body or "").encode()
+            if len(data) > self.most_bytes:
+                raise _error(413, "", "")
+            for verb, pattern, answer in _ROUTES:
+                found = re.fullmatch(pattern, url)
+                if verb == method and found:
+                    return copy.deepcopy(answer(self, *found.groups(), data, dict(params or {})))
+            raise AssertionError(f"no such request: {method} {url}")
+
+    def close(self) -> None:
+        """Closing the client leaves the cluster as it is."""
+
+    def documents(self, name: str) -> dict[str, dict[str, Any]]:
+        """Documents behind a name, without deleted ones."""
+        return {
+            key: each.source for index in self._behind(name).values() for key, each in index.documents.items()
+            if each.source is not None
+        }  # fmt: skip
+
+    def _describe(self, _data: bytes, _params: Any) -> Any:
+        return {"version": dict(self.version)}
+
+    def _get(self, name: str, _data: bytes, _params: Any) -> Any:
+        found = self._behind(name)
+        if not found and "*" not in name:
+            raise _missing(name)
+        return {
+            key: {"aliases": each.aliases, "mappings": each.mappings, "settings": {"index": each.settings}}
+            for key, each in found.items()
+        }
+
+    def _create(self, name: str, data: bytes, _params: Any) -> Any:
+        if name != name.lower():
+            raise _error(400, "invalid_index_name_exception", "must be lowercase")
+        if name in self.indexes or any(name in each.aliases for each in self.indexes.values()):
+            raise _error(400, "resource_already_exists_exception", "already exists")
+        wanted = json.loads(data or b"{}")
+        settings = wanted.get("settings", {})
+        self.indexes[name] = Index(
+            mappings=wanted.get("mappings", {}),
+            settings=settings.get("index", settings),
+            aliases=wanted.get("aliases", {}),
+        )
+        return {"acknowledged": True}
+
+    def _delete(self, name: str, _data: bytes, _params: Any) -> Any:
+        if name not in self.indexes:
+            raise _missing(name)
+        del self.indexes[name]
+        return {"acknowledged": True}
+
+    def _put_mapping(self, name: str, data: bytes, _params: Any) -> Any:
+        index = self._one(name)
+        wanted = json.loads(data)
+        known = index.mappings.setdefault("properties", {})
+        for key, each in wanted.get("properties", {}).items():
+            if key in known and known[key].get("type") != each.get("type"):
+                raise _error(400, "illegal_argument_exception", f"mapper [{key}] cannot be changed")
+        known.update(wanted.get("properties", {}))
+        index.mappings["_meta"] = wanted.get("_meta", index.mappings.get("_meta"))
+        return {"acknowledged": True}
+
+    def _move_aliases(self, data: bytes, _params: Any) -> Any:
+        actions = [next(iter(each.items())) for each in json.loads(data)["actions"]]
+        for verb, each in actions:
+            if each["index"] not in self.indexes:
+                raise _missing(each["index"])
+            if verb == "remove" and each["alias"] not in self.indexes[each["index"]].aliases:
+                raise _error(404, "aliases_not_found_exception", "aliases missing")
+        for verb, each in actions:
+            aliases = self.indexes[each["index"]].aliases
+            if verb == "add":
+                aliases[each["alias"]] = {"filter": each["filter"]} if "filter" in each else {}
+            else:
+                del aliases[each["alias"]]
+        return {"acknowledged": True}
+
+    def _refresh(self, name: str, _data: bytes, _params: Any) -> Any:
+        self._one(name)
+        return {}
+
+    def _count(self, name: str, _data: bytes, _params: Any) -> Any:
+        return {"count": len(self.documents(name))}
+
+    def _put_document(self, name: str, action: str, key: str, data: bytes, params: dict[str, str]) -> Any:
+        index = self._written(name, is_alias_required=False)
+        stored = index.documents.get(key)
+        if action == "_create" and stored is not None and stored.source is not None:
+            raise _conflict(key)
+        if "if_seq_no" in params and (stored is None or str(stored.number) != params["if_seq_no"]):
+            raise _conflict(key)
+        version = int(params["version"]) if "version" in params else (stored.version + 1 if stored else 1)
+        if "version" in params and stored is not None and stored.version > version:
+            raise _conflict(key)
+        self._store(index, key, version, json.loads(data))
+        return {"_version": version}
+
+    def _get_document(self, name: str, key: str, _data: bytes, _params: Any) -> Any:
+        found = self._described(key, self._one(name).documents.get(key))
+        if not found["found"]:
+            raise NotFoundError(404, "", found)
+        return found
+
+    def _get_documents(self, name: str, data: bytes, _params: Any) -> Any:
+        documents = self._one(name).documents
+        return {"docs": [self._described(key, documents.get(key)) for key in json.loads(data)["ids"]]}
+
+    def _described(self, key: str, stored: Document | None) -> dict[str, Any]:
+        if stored is None or stored.source is None:
+            return {"_id": key, "found": False}
+        return {
+            "_id": key, "found": True, "_version": stored.version, "_seq_no": stored.number, "_primary_term": 1,
+            "_source": stored.source,
+        }  # fmt: skip
+
+    def _bulk(self, name: str, data: bytes, _params: dict[str, str]) -> Any:
+        status = self.refusal(data)
+        if status is not None:
+            raise _error(status, "rejected_execution_exception", "rejected")
+        lines = [json.loads(line) for line in data.decode().split("\n") if line]
+        items = []
+        while lines:
+            [(verb, action)] = lines.pop(0).items()
+            document = lines.pop(0) if verb == "index" else None
+            items.append({verb: self._operate(name, verb, action, document)})
+        return {"errors": any("error" in each for item in items for each in item.values()), "items": items}
+
+    def _operate(self, name: str, verb: str, action: dict[str, Any], document: Any) -> dict[str, Any]:
+        refused = self.item_refusal(action, document)
+        if refused is not None:
+            return {"status": refused[0], "error": {"type": refused[1], "reason": "refused"}}
+        try:
+            index = self._written(name, is_alias_required=verb == "index")
+        except TransportError as error:
+            info: Any = error.info
+            return {"status": error.status_code, "error": info["error"]}
+        stored = index.documents.get(action["_id"])
+        if stored is not None and stored.version >= action["version"] + (action["version_type"] == "external_gte"):
+            return {"status": 409, "error": {"type": "version_conflict_engine_exception", "reason": "conflict"}}
+        is_new = stored is None or stored.source is None
+        self._store(index, action["_id"], action["version"], document)
+        return {"status": 404 if verb == "delete" and is_new else 201 if is_new else 200}
+
+    def _store(self, index: Index, key: str, version: int, source: Any) -> None:
+        self._number += 1
+        index.documents[key] = Document(version, self._number, source)
+
+    def _open_point(self, name: str, _data: bytes, _params: Any) -> Any:
+        self._number += 1
+        self._points[f"point{self._number}"] = sorted(self._one(name).documents.items())
+        return {"pit_id": f"point{self._number}"}
+
+    def _search(self, data: bytes, _params: Any) -> Any:
+        wanted = json.loads(data)
+        after = wanted.get("search_after", [""])[0]
+        filters = wanted["query"]["bool"].get("filter", [])
+        is_deleted = {"term": {"_deleted": True}} in filters
+        before = next((each["range"]["_deleted_at"]["lt"] for each in filters if "range" in each), "")
+        hits = [
+            {"_id": key, "_version": each.version, "_source": each.source, "sort": [key]}
+            for key, each in self._points[wanted["pit"]["id"]]
+            if key > after
+            and each.source is not None
+            and bool(each.source.get("_deleted")) is is_deleted
+            and (not before or each.source["_deleted_at"] < before)
+        ]
+        return {"hits": {"hits": hits[: min(wanted["size"], PAGE)]}}
+
+    def _close_point(self, data: bytes, _params: Any) -> Any:
+        del self._points[json.loads(data)["pit_id"]]
+        return {}
+
+    def _behind(self, name: str) -> dict[str, Index]:
+        if "*" in name:
+            shown = {key: each for key, each in self.indexes.items() if not each.settings.get("hidden")}
+            return {key: each for key, each in shown.items() if fnmatch.fnmatch(key, name)}
+        return {key: each for key, each in self.indexes.items() if key == name or name in each.aliases}
+
+    def _one(self, name: str) -> Index:
+        found = list(self._behind(name).values())
+        if not found:
+            raise _missing(name)
+        [index] = found
+        return index
+
+    def _written(self, name: str, *, is_alias_required: bool) -> Index:
+        if self._behind(name):
+            return self._one(name)
+        if is_alias_required:
+            raise _missing(name)
+        # A delete makes a missing index even if an alias is required.
+        self._create(name, b"{}", {})
+        return self.indexes[name]
+
+
+def _error(status: int, kind: str, reason: str) -> TransportError:
+    return TransportError(status, kind, {"error": {"type": kind, "reason": reason}, "status": status} if kind else "")
+
+
+def _missing(name: str) -> TransportError:
+    return _error(404, "index_not_found_exception", f"no such index [{name}]")
+
+
+def _conflict(key: str) -> TransportError:
+    return _error(409, "version_conflict_engine_exception", f"[{key}]: version conflict")
+
+
+_NAME: Final = r"/([^/_][^/]*)"
+_ROUTES: Final[tuple[tuple[str, str, Callable[..., Any]], ...]] = (
+    ("GET", "/", FakeCluster._describe),
+    ("GET", _NAME, FakeCluster._get),
+    ("PUT", _NAME, FakeCluster._create),
+    ("DELETE", _NAME, FakeCluster._delete),
+    ("PUT", f"{_NAME}/_mapping", FakeCluster._put_mapping),
+    ("POST", "/_aliases", FakeCluster._move_aliases),
+    ("POST", f"{_NAME}/_refresh", FakeCluster._refresh),
+    ("GET", f"{_NAME}/_count", FakeCluster._count),
+    ("PUT", f"{_NAME}/(_doc|_create)/(.+)", FakeCluster._put_document),
+    ("GET", f"{_NAME}/_doc/(.+)", FakeCluster._get_document),
+    ("POST", f"{_NAME}/_mget", FakeCluster._get_documents),
+    ("POST", f"{_NAME}/_bulk", FakeCluster._bulk),
+    ("POST", f"{_NAME}/_search/point_in_time", FakeCluster._open_point),
+    ("POST", "/_search", FakeCluster._search),
+    ("DELETE", "/_search/point_in_time", FakeCluster._close_point),
+)

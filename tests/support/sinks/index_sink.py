@@ -1,0 +1,129 @@
+"""A keyed sink over `MemoryIndex`: external versions, a new index for each load, and a state that is compared and set.
+
+The version of a document is ``generation << 32 | batch``: a take-over raises the generation. All parts write to the
+index that `begin` named, so a late one finds that index gone, or documents of its own version.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from icefloe.errors import TerminalError, TransientError
+from icefloe.sinks.part_sink import Origin, PartDelivery, PartSink, ProvenBatch, StagedPart, SupersededError
+from support.sinks.memory_index import BusyError, ConflictError, Document, MemoryIndex, MissingIndexError
+from support.sinks.rows_of_keys import final_rows, refuse_other, selected
+
+__all__ = ["IndexSink"]
+
+_TRIES = 3
+
+
+class IndexSink(PartSink):
+    keyed: ClassVar[bool] = True
+
+    def __init__(self, index: MemoryIndex) -> None:
+        self._index = index
+
+    @property
+    def url(self) -> str:
+        return "memory://index"
+
+    def check(self) -> None:
+        self._ask(self._index.index_names)
+
+    def refuse_other_owner(self, origin: Origin) -> None:
+        refuse_other(self._state()[1], origin)
+
+    def claim(self, origin: Origin, *, takes_over: bool = False) -> None:
+        while True:
+            version, state = self._state()
+            if state.get("owner") == origin.owner:
+                return
+            if not takes_over:
+                refuse_other(state, origin)
+            generation = state.get("generation", 0) + 1
+            if self._set_state(version, {**state, "owner": origin.owner, "generation": generation, "loading": None}):
+                return
+
+    def begin(self, batch: ProvenBatch) -> Mapping[str, Any]:
+        if not batch.identity:
+            raise TerminalError("this index needs an identity")
+        while True:
+            version, state = self._state()
+            refuse_other(state, batch.origin)
+            mine = state["generation"] << 32 | batch.batch_number
+            if state.get("done", 0) > mine and batch.is_replay:
+                return {"index": state["live"], "version": mine}
+            if state.get("done", 0) > mine:
+                raise SupersededError("a later batch is there", url=self.url, batch_number=batch.batch_number)
+            index, wanted = f"rows-{mine:020}", dict(state)
+            if state.get("done") == mine:
+                index = state["loading"] or state["live"]
+            elif batch.begins_anew:
+                wanted["loading"] = index
+            elif batch.is_load:
+                index = state["loading"] or state["live"]
+            else:
+                wanted["live"] = index = state.get("live") or index
+            self._ask(self._index.create_index, index)
+            if self._set_state(version, wanted):
+                return {"index": index, "version": mine}
+
+    def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:
+        rows = final_rows(batch, [part])
+        operations = [(key, begun["version"], row) for key, row in rows.items()]
+        try:
+            outcomes = self._ask(self._index.bulk, begun["index"], operations)
+        except MissingIndexError as error:
+            raise SupersededError("its index is gone", url=self.url, batch_number=batch.batch_number) from error
+        return PartDelivery(
+            number=part.number,
+            rows=part.rows,
+            documents=len(operations),
+            repeated=outcomes.count("same"),
+            superseded=outcomes.count("newer"),
+            dead_letters=outcomes.count("rejected"),
+        )
+
+    def finish(self, batch: ProvenBatch, begun: Mapping[str, Any], _: Sequence[PartDelivery]) -> None:
+        while True:
+            version, state = self._state()
+            if state.get("done", 0) >= begun["version"]:
+                break
+            live = {"live": begun["index"], "loading": None} if batch.ends_load else {}
+            if self._set_state(version, {**state, **live, "done": begun["version"]}):
+                break
+        for name in self._ask(self._index.index_names):
+            if batch.ends_load and name.startswith("rows-") and name < begun["index"]:
+                self._ask(self._index.delete_index, name)
+
+    def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
+        live = self._state()[1].get("live")
+        yield selected(self._ask(self._index.scan, live) if live else [], schema, keys)
+
+    def close(self) -> None:
+        pass
+
+    def _state(self) -> tuple[int, dict[str, Any]]:
+        """The claim and the indices of this destination, with their version."""
+        stored = self._ask(self._index.get, "meta", "state")
+        return stored.version, dict(stored.document)
+
+    def _set_state(self, version: int, state: Document) -> bool:
+        """False if the state is another one by now."""
+        try:
+            self._ask(self._index.replace, "meta", "state", state, if_version=version)
+        except ConflictError:
+            return False
+        return True
+
+    def _ask(self, call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        for _ in range(_TRIES):
+            try:
+                return call(*arguments, **named)
+            except BusyError:
+                continue
+            except ConnectionError as error:
+                raise TransientError("the index did not answer") from error
+        raise TransientError("the index is busy")

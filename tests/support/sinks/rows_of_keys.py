@@ -1,0 +1,45 @@
+"""The parts that the sinks in memory share."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from icefloe.errors import TerminalError
+from icefloe.sinks.part_sink import Origin, ProvenBatch, StagedPart
+
+__all__ = ["TakenError", "final_rows", "key_of", "refuse_other", "selected"]
+
+
+class TakenError(TerminalError):
+    """Somebody else claimed the destination."""
+
+
+def refuse_other(claim: Mapping[str, Any], origin: Origin) -> None:
+    """Raises if somebody else claimed the destination."""
+    if claim.get("owner", origin.owner) != origin.owner:
+        raise TakenError("the destination is another pipeline's")
+
+
+def final_rows(batch: ProvenBatch, parts: Sequence[StagedPart]) -> dict[str, Mapping[str, Any] | None]:
+    """The last row of each key that the parts change; None if it is deleted."""
+    found: dict[str, Mapping[str, Any] | None] = {}
+    for row in (row for part in parts for changes in part.read() for row in changes.to_pylist()):
+        if row["_change_type"] == "DELETE":
+            found[key_of(batch, row)] = None
+        elif row["_change_type"] != "UPDATE_BEFORE":
+            found[key_of(batch, row)] = {name: row[name] for name in batch.shown}
+    return found
+
+
+def key_of(batch: ProvenBatch, row: Mapping[str, Any]) -> str:
+    return repr([row[name] for name in batch.identity])
+
+
+def selected(rows: Iterable[Mapping[str, Any]], schema: pa.Schema, keys: pa.RecordBatch | None) -> pa.RecordBatch:
+    """Rows in a schema, only those of some keys."""
+    found = [dict(row) for row in rows]
+    if keys is not None:
+        wanted = keys.to_pylist()
+        found = [row for row in found if {name: row.get(name) for name in keys.schema.names} in wanted]
+    return pa.RecordBatch.from_pylist(found, schema=schema)

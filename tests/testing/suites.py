@@ -1,0 +1,76 @@
+"""The suite over the sinks in memory."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from icefloe.testing import DeliverySinkConformance, OutwardCalls
+from support.sinks.index_sink import IndexSink
+from support.sinks.log_sink import LogSink
+from support.sinks.memory_index import POISON, MemoryIndex
+from support.sinks.memory_log import MemoryLog, Message
+from support.sinks.table_sink import Head, MemoryTable, TableSink
+
+__all__ = ["IndexSuite", "LogSuite", "TableSuite"]
+
+
+class IndexSuite(DeliverySinkConformance):
+    sink: type[Any] = IndexSink
+
+    def new_destination(self) -> MemoryIndex:
+        return MemoryIndex()
+
+    def open_sink(self, destination: Any, calls: OutwardCalls) -> Any:
+        return self.sink(calls.watch(destination))
+
+    def foreign_write(self, destination: MemoryIndex, number: int) -> bool:
+        live = destination.get("meta", "state").document
+        assert live is not None
+        destination.bulk(live["live"], [(f"foreign-{number}", 1, {"word": "foreign"})])
+        return True
+
+    def poison_row(self, key: int) -> dict[str, Any]:
+        return {"word": POISON, "number": key}
+
+    @contextmanager
+    def refusing(self, destination: Any, times: int | None) -> Iterator[bool]:
+        destination.refusals = times
+        yield True
+        destination.refusals = 0
+
+
+class LogSuite(DeliverySinkConformance):
+    sink: type[Any] = LogSink
+
+    def new_destination(self) -> MemoryLog:
+        return MemoryLog()
+
+    def open_sink(self, destination: Any, calls: OutwardCalls) -> Any:
+        return self.sink(calls.watch(destination))
+
+    def foreign_write(self, destination: MemoryLog, number: int) -> bool:
+        epoch = destination.init_transactions("foreign")
+        destination.commit("foreign", epoch, [Message("changes", f"foreign-{number}", {"word": "foreign"})])
+        return True
+
+    @contextmanager
+    def refusing(self, destination: Any, times: int | None) -> Iterator[bool]:
+        destination.refusals = times
+        yield True
+        destination.refusals = 0
+
+
+class TableSuite(DeliverySinkConformance):
+    sink: type[Any] = TableSink
+
+    def new_destination(self) -> MemoryTable:
+        return MemoryTable()
+
+    def open_sink(self, destination: Any, calls: OutwardCalls) -> Any:
+        return self.sink(calls.watch(destination))
+
+    def foreign_write(self, destination: MemoryTable, number: int) -> bool:
+        head = destination.load()
+        rows = {**head.rows, f"foreign-{number}": {"word": "foreign"}}
+        destination.commit(Head(head.number + 1, rows, head.properties))
+        return True
