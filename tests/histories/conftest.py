@@ -1,7 +1,17 @@
+from collections.abc import Iterator
+
 import pytest
 
 from histories.trial import Laboratory
 from support.spark.spark_lab import SparkLab
+from support.tables.small_rewrites import fast_ways_of_small_files
+
+
+@pytest.fixture(scope="module", autouse=True)
+def every_fast_way() -> Iterator[None]:
+    """Tables of histories are small, and no way to find changes is to be left out for that."""
+    with fast_ways_of_small_files():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,7 @@ from histories.generator import WRITERS, generate
 from histories.history import History
 from histories.trial import Laboratory, Tally
 from support.spark.spark_lab import SparkLab
+from support.tables.small_rewrites import fast_ways_of_small_files
 
 __all__ = ["main", "replay_command"]
 
@@ -39,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     warnings.simplefilter("ignore")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="icefloe-soak-")))
+        stack.enter_context(fast_ways_of_small_files())
         laboratory = Laboratory(folder, lambda: _started(folder, stack))
         failures = 0
         for history in _reported(_histories(options), laboratory.tally):

@@ -23,7 +23,6 @@ from histories.pyiceberg_bench import PyIcebergBench
 from histories.shrinking import shrink
 from histories.sql_operations import SQL_OPERATIONS
 from histories.table_changes import TABLE_CHANGES
-from icefloe.batch.map import matched_files, updated_columns
 from support.spark.spark_lab import SparkLab
 
 __all__ = ["Laboratory", "Tally"]
@@ -73,8 +72,6 @@ class Laboratory:
         properties = {"uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}/warehouse"}
         self._catalog = SqlCatalog("histories", **properties)
         self._catalog.create_namespace_if_not_exists("db")
-        # Tables of histories are small, and no way to find changes is to be left out for that.
-        matched_files.LEAST_MATCHED_ROWS = updated_columns.LEAST_UPDATED_ROWS = 0
 
     def try_out(self, history: History, *, thorough: bool = False) -> None:
         """Apply a history to a new table and hold icefloe to it.

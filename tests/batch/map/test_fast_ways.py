@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from batch.map.rewritten_pairs import Rewrite, expected_weights, reader, row_key, written_pair
 from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay, FastWayError, fast_ways
 from icefloe.batch.map import carryover as carryover_module
-from icefloe.batch.map import matched_files, updated_columns
+from icefloe.batch.map import matched_files
 from icefloe.batch.map.carryover import CarryOver
-from icefloe.iceberg.files import identical_columns
+from support.tables.small_rewrites import fast_ways_of_small_files
 
 WAYS: list[tuple[FastWay, ...]] = [(), *((way,) for way in FastWay), tuple(FastWay)]
 SHARES = st.sampled_from([0.0, 0.03, 0.3])
@@ -35,11 +35,7 @@ REWRITES = st.builds(
 
 @pytest.fixture(scope="module", autouse=True)
 def few_rows() -> Iterator[None]:
-    """Fast ways are taken however few rows there are, and however few bytes are equal."""
-    with pytest.MonkeyPatch.context() as patches:
-        patches.setattr(updated_columns, "LEAST_UPDATED_ROWS", 0)
-        patches.setattr(identical_columns, "_LEAST_SHARE", 0.0)
-        patches.setattr(matched_files, "LEAST_MATCHED_ROWS", 0)
+    with fast_ways_of_small_files():
         yield
 
 
