@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
+from demo.servers.free_port import free_port
 from demo.servers.jars import Jar, class_path
-from demo.servers.server_process import ServerProcess, ServerUnavailableError, answers, free_port
+from demo.servers.server_process import ServerProcess, ServerUnavailableError, answers
 from make.java_home import candidates, specification, specified
 
 __all__ = ["JARS", "NODE", "OpenSearch", "find_recent_java"]

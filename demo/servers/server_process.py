@@ -1,7 +1,6 @@
 """One server that the demo or a test starts: its process, its output and the condition by which it is ready."""
 
 import pwd
-import socket
 import subprocess
 import time
 import urllib.error
@@ -11,7 +10,7 @@ from pathlib import Path
 from signal import SIGTERM, Signals
 from typing import Any, Final
 
-__all__ = ["CACHE", "ServerDiedError", "ServerProcess", "ServerUnavailableError", "answers", "as_user", "free_port"]
+__all__ = ["CACHE", "ServerDiedError", "ServerProcess", "ServerUnavailableError", "answers", "as_user"]
 
 CACHE: Final = Path(__file__).parents[2] / ".cache"
 _STOP_SECONDS: Final = 15
@@ -116,13 +115,6 @@ def as_user(name: str | None) -> dict[str, Any]:
         return {}
     found = pwd.getpwnam(name)
     return {"user": found.pw_uid, "group": found.pw_gid, "extra_groups": []}
-
-
-def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on now."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 def answers(url: str, status: int) -> Callable[[], bool]:

@@ -1,9 +1,9 @@
 import json
-import socket
 from http.server import BaseHTTPRequestHandler
 
 import pytest
 
+from demo.servers.free_port import free_port
 from make.audit import main
 from make.locks import LOCKS, ROOT, pins
 from support.fakes.answering_server import Answer, answering_server
@@ -47,10 +47,8 @@ def test_a_database_that_cannot_be_asked_is_reported_in_one_line(
         monkeypatch.setenv("OSV_URL", url)
         assert main() == 2
     assert_one_line(capsys, url)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        monkeypatch.setenv("OSV_URL", url := f"http://127.0.0.1:{free.getsockname()[1]}")
-        assert main() == 2
+    monkeypatch.setenv("OSV_URL", url := f"http://127.0.0.1:{free_port()}")
+    assert main() == 2
     assert_one_line(capsys, url)
 
 

@@ -1,7 +1,6 @@
 """Airflow's API server alone, on a home that is there already: enough to look at past runs and the page."""
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -10,6 +9,8 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
+
+from demo.servers.free_port import free_port
 
 __all__ = ["ApiServer"]
 
@@ -24,9 +25,7 @@ class ApiServer:
 
     def __init__(self, folder: Path, variables: Mapping[str, str]) -> None:
         self._output = folder / "api-server.out"
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
+        self._port = free_port()
         kept = {
             key: value for key, value in os.environ.items() if not key.startswith(("AIRFLOW", "_AIRFLOW", "PYTHON"))
         }

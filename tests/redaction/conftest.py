@@ -1,10 +1,10 @@
-import socket
 from collections.abc import Iterator
 from datetime import timedelta as duration
 from pathlib import Path
 
 import pytest
 
+from demo.servers.free_port import free_port
 from icefloe.storage import clients
 from redaction.echo_server import echo_server
 from support.pipelines.workspace import Workspace
@@ -18,9 +18,7 @@ def server() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def closed_host() -> str:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{free.getsockname()[1]}"
+    return f"127.0.0.1:{free_port()}"
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from demo.servers.jars import java_program
-from demo.servers.server_process import ServerDiedError, ServerProcess, ServerUnavailableError, answers, free_port
+from demo.servers.server_process import ServerDiedError, ServerProcess, ServerUnavailableError
 from support.servers import postgresql as postgresql_module
 from support.servers import versitygw as versitygw_module
 from support.servers.postgresql import Postgresql
@@ -42,10 +42,6 @@ def test_a_server_is_ended_by_its_pid_and_a_dead_one_is_reported(tmp_path: Path)
     server.stop()
     with pytest.raises(ServerDiedError, match="patient ended with 0"):
         server.refuse_dead()
-
-
-def test_nobody_answers_at_a_free_port() -> None:
-    assert not answers(f"http://127.0.0.1:{free_port()}/", 200)()
 
 
 def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from demo.servers.free_port import free_port
 from icefloe.checkpoint.record_keys import offset_key, report_key
 from icefloe.documents import dump_document
 from icefloe.orchestration.page.document_cache import Found
@@ -84,9 +85,7 @@ def test_a_connection_that_is_not_there_is_a_sentence(pipeline: Pipeline, monkey
 def test_a_store_that_does_not_answer_is_a_sentence_and_no_wait(
     pipeline: Pipeline, connect: Callable[..., None], silent_port: int, kind: str
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        dead_port = free.getsockname()[1]
-    connect(endpoint=f"http://127.0.0.1:{silent_port if kind == 'silent' else dead_port}")
+    connect(endpoint=f"http://127.0.0.1:{silent_port if kind == 'silent' else free_port()}")
     reader = CheckpointReader(deadline_seconds=0.5, fresh_seconds=3_600)
 
     def ask() -> Any:

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from pyiceberg.catalog.sql import SqlCatalog
 
-from demo.servers.server_process import free_port
+from demo.servers.free_port import free_port
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
 from icefloe.engines.run_batch import run_batch

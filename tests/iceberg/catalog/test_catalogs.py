@@ -1,4 +1,3 @@
-import socket
 import threading
 from pathlib import Path
 
@@ -8,6 +7,7 @@ from pyiceberg.exceptions import NoSuchTableError, NotInstalledError
 from pyiceberg.table import Table
 from pyiceberg.typedef import Identifier
 
+from demo.servers.free_port import free_port
 from icefloe.errors import TerminalError, TransientError
 from icefloe.iceberg.catalog.catalog_errors import catalog_errors
 from icefloe.iceberg.catalog.catalogs import UnknownCatalogError, UnknownTableError, load_catalog, load_table
@@ -97,11 +97,8 @@ def test_a_file_that_is_no_database_is_terminal(tmp_path: Path) -> None:
 
 
 def test_a_refused_connection_is_transient() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     with pytest.raises(TransientError, match="catalog 'default' does not answer: cannot open it"):
-        load_table({"type": "rest", "uri": f"http://127.0.0.1:{port}"}, "db.t")
+        load_table({"type": "rest", "uri": f"http://127.0.0.1:{free_port()}"}, "db.t")
 
 
 STUCK = threading.Event()

@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from typing import Any, Self
 
 import psutil
 
+from demo.servers.free_port import free_port
 from support.servers.airflow_database import copy_airflow_database
 
 __all__ = ["Daemons", "wait_until"]
@@ -38,9 +38,7 @@ class Daemons:
     def __init__(self, home: Path, *, plugins: Path, variables: dict[str, str], is_warm: bool = False) -> None:
         self._home = home
         self._is_warm = is_warm
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
+        self._port = free_port()
         self._environment = {**_without_airflow(os.environ), **self._settings(plugins), **variables}
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._sessions: set[int] = set()

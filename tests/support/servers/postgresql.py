@@ -12,7 +12,8 @@ from pathlib import Path
 from signal import SIGINT
 from typing import Final, Self
 
-from demo.servers.server_process import ServerProcess, as_user, free_port
+from demo.servers.free_port import free_port
+from demo.servers.server_process import ServerProcess, as_user
 from support.servers.wheel import wheel_folder
 
 __all__ = ["Postgresql", "find_programs", "give_to", "server_user"]

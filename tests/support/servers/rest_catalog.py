@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
+from demo.servers.free_port import free_port
 from demo.servers.jars import Jar, class_path, java_program
-from demo.servers.server_process import ServerProcess, answers, free_port
+from demo.servers.server_process import ServerProcess, answers
 from support.servers.versitygw import REGION, Versitygw
 
 __all__ = ["RestCatalog"]

@@ -18,8 +18,8 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from demo.servers.free_port import free_port
 from demo.servers.kafka import Kafka
-from demo.servers.server_process import free_port
 from support.servers.private_authority import PrivateAuthority
 
 __all__ = ["CLIENT", "USER", "Right", "SecuredKafka"]

@@ -15,8 +15,9 @@ from typing import Any, Final, Self
 
 import pyspark
 
+from demo.servers.free_port import free_port
 from demo.servers.jars import java_program
-from demo.servers.server_process import ServerProcess, answers, free_port
+from demo.servers.server_process import ServerProcess, answers
 
 __all__ = ["SparkCluster", "SparkWorker"]
 

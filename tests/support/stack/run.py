@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from demo.servers.server_process import ServerUnavailableError, free_port
+from demo.servers.free_port import free_port
+from demo.servers.server_process import ServerUnavailableError
 from make.make_env import make_env
 from support.stack.compose_file import load_compose
 from support.stack.reader_program import FileRefusedError

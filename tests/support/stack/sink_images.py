@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from demo.servers import kafka, opensearch
+from demo.servers.free_port import free_port
 from demo.servers.jars import class_path, java_program
-from demo.servers.server_process import free_port
 from support.stack.image import SYSTEM_PATH, Image
 from support.stack.service import Service
 
