@@ -24,6 +24,7 @@ ROWS: Final = (
         path="batch/rows/row_set.py",
         before="return RowSet(positions=_difference(one, two), is_all_but=True)",
         after="return RowSet(positions=one, is_all_but=True)",
+        suite=("tests/batch/rows/test_row_set.py",),
     ),
     Mutation(
         name="all rows but some are just those",
@@ -36,6 +37,7 @@ ROWS: Final = (
         path="batch/rows/file_effects.py",
         before="Effect(change_ordinal=ordinal, weight=everywhere - less, rows=RowSet(positions=rows))",
         after="Effect(change_ordinal=ordinal, weight=-less, rows=RowSet(positions=rows))",
+        suite=("tests/batch/rows/test_file_effects.py",),
     ),
     Mutation(
         name="a step pairs updates by row ids that one of its files does not have",
@@ -121,6 +123,7 @@ ROWS: Final = (
         path="batch/map/matched_files.py",
         before="differs |= mask",
         after="pass",
+        suite=("tests/batch/map/test_matched_files.py",),
     ),
     Mutation(
         name="a dictionary is no part of a column's bytes",

@@ -55,6 +55,16 @@ def test_each_row_has_the_weights_of_the_terms_in_which_it_is_live(terms: list[t
     assert found.rows_touched() == len({position for _, position in weights})
 
 
+def test_a_row_that_only_one_of_two_terms_deletes_has_the_weight_of_the_other() -> None:
+    # A file that is added twice, once with a delete file in force on row 0.
+    weights = {
+        position: effect.weight
+        for effect in file_rows(work([(0, 1, 0), (0, 1, 1)]), deleted_by).effects
+        for position in effect.rows.among(np.arange(ROWS)).tolist()
+    }
+    assert weights == {0: 1, 1: 2, 2: 2, 3: 2, 4: 2, 5: 2}
+
+
 def test_delete_files_are_read_only_where_a_term_names_them() -> None:
     asked: list[list[int]] = []
 
