@@ -13,29 +13,51 @@ _SUITE: Final = tuple(
 _CONFORMANCE: Final = "tests/sinks/opensearch/test_conformance.py::TestSoftDeletes"
 _EMPTY: Final = ("tests/servers/test_opensearch_pipelines.py",)
 _LATE: Final = ("tests/sinks/opensearch/test_late_batches.py",)
+_FOREIGN: Final = ("tests/sinks/opensearch/test_foreign_writes.py",)
 _KEYS: Final = ("tests/sinks/test_key_changes.py",)
 
 SEARCH_INDEX: Final = (
     Mutation(
         name="a document of our own version with another content counts as repeated",
-        path="sinks/opensearch/delivery.py",
+        path="sinks/opensearch/conflicts.py",
         before='if document is not None and _is_content(json.loads(document), found["_source"]):',
         after="if document is not None:",
         suite=_SUITE,
     ),
     Mutation(
         name="a conflict that is gone when it is looked at is not sent again",
-        path="sinks/opensearch/delivery.py",
+        path="sinks/opensearch/conflicts.py",
         before='            return "again"',
         after='            return "repeated"',
         suite=_LATE,
     ),
     Mutation(
         name="a live batch goes on over documents of a later batch",
-        path="sinks/opensearch/delivery.py",
-        before="        raise superseded(self._url, self.batch)\n\n    @property",
+        path="sinks/opensearch/conflicts.py",
+        before="        raise superseded(self.url, self.batch)\n\n    @property",
         after='        return "superseded"\n\n    @property',
         suite=_LATE,
+    ),
+    Mutation(
+        name="a document that another program wrote counts as another row of the key",
+        path="sinks/opensearch/conflicts.py",
+        before='if self._has_keys_in_one_part or DELETED in found["_source"]:',
+        after="if False:",
+        suite=_FOREIGN,
+    ),
+    Mutation(
+        name="a document that another program wrote counts as one of a later batch",
+        path="sinks/opensearch/conflicts.py",
+        before="if latest is not None and (latest <= self.version if version is None else latest < version):",
+        after="if False:",
+        suite=_FOREIGN,
+    ),
+    Mutation(
+        name="documents that other programs wrote are not counted when an index is read back",
+        path="sinks/opensearch/read_back.py",
+        before='versions.update(each["_version"] for each in page)',
+        after="pass",
+        suite=_FOREIGN,
     ),
     Mutation(
         name="versions of an index do not grow when it changes its owner",

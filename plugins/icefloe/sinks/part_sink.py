@@ -37,6 +37,7 @@ __all__ = [
     "PartDelivery",
     "PartSink",
     "ProvenBatch",
+    "SeesForeignWrites",
     "StagedPart",
     "SupersededError",
 ]
@@ -288,6 +289,14 @@ class KeepsDeadLetters(DeliverySink):
         Raises:
             TransientError: the destination did not answer.
         """
+
+
+class SeesForeignWrites(DeliverySink):
+    """A sink that recognizes entries of other programs, if they can keep its next batches from writing."""
+
+    @abstractmethod
+    def foreign_writes(self) -> int:
+        """Number of such entries among those of the last `read_back`, once it is read to its end."""
 
 
 class PartSink(DeliverySink):

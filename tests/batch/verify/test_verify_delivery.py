@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from sinks.opensearch.sinks import sink_at
 from support.pipelines.workspace import Outcome, Workspace, icefloe
+from support.sinks.fake_cluster import FakeCluster
 from support.sinks.memory_index import MemoryIndex, Stored
 from support.sinks.memory_log import MemoryLog
 from support.sinks.registered import INDICES, LOGS, registered_sinks
@@ -179,6 +181,28 @@ def test_a_log_that_forgot_its_first_batch_is_compared_by_the_keys_that_it_has(l
         "memory://log no longer holds 5 of the changes; of each key the last change was compared",
         "2 keys of db.events have no change in memory://log, and were not compared",
     ]
+
+
+def test_documents_that_another_program_wrote_are_noted_until_a_load_replaces_them(tmp_path: Path) -> None:
+    cluster = FakeCluster()
+    with registered_sinks(search=lambda _: sink_at(cluster)):
+        lab = Lab.create(tmp_path)
+        lab.append(1, 2, 3)
+        lab.deliver("search")
+        lab.require_equal("search", rows=3)
+        cluster.update_by_query("people")
+        for arguments in ([], ["--sample", "2"]):
+            found = lab.verify("search", "--json", *arguments)
+            assert (found.code, found.document["is_equal"]) == (0, True)
+            assert "people have a later version than its last batch: another program" in found.document["notes"][-1]
+        lab.update(2, value=7.0)
+        pipeline = lab.pipeline(sink=lab.sink("search"), engine="local")
+        failed = icefloe("run", pipeline)
+        assert failed.code == 65
+        assert "another program wrote or deleted document 1:2" in failed.sentence
+        assert icefloe("reset", pipeline, "--yes").code == 0
+        lab.deliver("search")
+        lab.require_equal("search", rows=3)
 
 
 def test_changes_from_before_a_reload_do_not_count(lab: Lab) -> None:

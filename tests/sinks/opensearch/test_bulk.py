@@ -12,7 +12,8 @@ from icefloe.sinks.dead_letters import TooManyDeadLettersError
 from icefloe.sinks.key_changes import KeyOperations
 from icefloe.sinks.opensearch import cluster as cluster_module
 from icefloe.sinks.opensearch.cluster import ClusterRefusedError, ClusterSilentError, IndexBlockedError
-from icefloe.sinks.opensearch.delivery import ConflictingRowsError, RefusedDocumentError
+from icefloe.sinks.opensearch.conflicts import ConflictingRowsError, ForeignWriteError
+from icefloe.sinks.opensearch.delivery import RefusedDocumentError
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
 from icefloe.sinks.opensearch.operations import BulkOperations, bulk_operations
 from icefloe.sinks.part_sink import PartDelivery
@@ -209,7 +210,7 @@ def test_dead_letters_are_kept_and_counted_and_a_retry_replaces_them(tmp_path) -
     assert len(rows_of(sink)) == 50
 
 
-@pytest.mark.parametrize(("added", "verdict"), [({"more": 1}, "repeated"), ({"_deleted": True}, "another row")])
+@pytest.mark.parametrize(("added", "verdict"), [({"more": 1}, "repeated"), ({"_deleted": True}, "of another program")])
 def test_a_document_with_our_version_is_ours_if_a_pipeline_added_a_field(added: dict[str, Any], verdict: str) -> None:
     sink = claimed(cluster := FakeCluster())
     begun = sink.begin(proven(0))
@@ -218,7 +219,7 @@ def test_a_document_with_our_version_is_ours_if_a_pipeline_added_a_field(added: 
     if verdict == "repeated":
         assert sink.deliver(proven(0), begun, rows).repeated == 1
     else:
-        with pytest.raises(ConflictingRowsError):
+        with pytest.raises(ForeignWriteError):
             sink.deliver(proven(0), begun, rows)
 
 

@@ -81,6 +81,20 @@ class FakeCluster:
             if each.source is not None
         }  # fmt: skip
 
+    def update_by_query(self, name: str, *, times: int = 1) -> None:
+        """Write every document again as it is, as another program does by ``_update_by_query``: versions grow by 1."""
+        for _ in range(times):
+            for index in self._behind(name).values():
+                for key, each in index.documents.items():
+                    if each.source is not None:
+                        self._store(index, key, each.version + 1, each.source)
+
+    def delete_by_query(self, name: str) -> None:
+        """Delete every document, as another program does by ``_delete_by_query``; versions grow by 1."""
+        for index in self._behind(name).values():
+            for key, each in index.documents.items():
+                self._store(index, key, each.version + 1, None)
+
     def _describe(self, _data: bytes, _params: Any) -> Any:
         return {"version": dict(self.version)}
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from icefloe.audit.keyed_rows import DIFFERENT, EXTRA, MISSING, KeyDifferences
 from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.checkpoint.records import CommitRecord
-from icefloe.sinks.part_sink import DeliverySink, KeepsDeadLetters
+from icefloe.sinks.part_sink import DeliverySink, KeepsDeadLetters, SeesForeignWrites
 
 _SHOWN: Final = 10
 _KINDS: Final = {MISSING: "missing in", EXTRA: "only in", DIFFERENT: "different in"}
@@ -101,6 +101,18 @@ def dead_letters_note(sink: DeliverySink) -> tuple[str, ...]:
     note = (
         f"{sink.url} refused {letters:,} documents that are in the folder of dead letters: their keys are missing or "
         "have an older state; `icefloe deliver NAME --dead-letters` sends them again"
+    )
+    return (note,)
+
+
+def foreign_writes_note(sink: DeliverySink) -> tuple[str, ...]:
+    """A note that another program wrote to the sink; call it right after all rows were read back."""
+    count = sink.foreign_writes() if isinstance(sink, SeesForeignWrites) else 0
+    if not count:
+        return ()
+    note = (
+        f"{count:,} documents of {sink.url} have a later version than its last batch: another program wrote them, for "
+        "example by _update_by_query, and the next batch may fail to write them; `icefloe reset NAME` loads a new index"
     )
     return (note,)
 

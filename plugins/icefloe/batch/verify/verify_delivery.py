@@ -18,6 +18,7 @@ from icefloe.batch.verify.delivery_findings import (
     DeliveryFindings,
     Retention,
     dead_letters_note,
+    foreign_writes_note,
     key_findings,
     left_out_note,
 )
@@ -100,19 +101,24 @@ class _Comparison:
                 self._rows.of_sink(held, rows=state.record_count),
                 is_log=not self._sink.keyed,
             )
+        notes = foreign_writes_note(self._sink)
         retention = self._retention()
         # If the first batch is not there as a whole, the last change of a key may be gone too.
         first = Retention.of(self._batches[:1], self._rows.retained)
         needs_all = self._has_load and (self._sink.keyed or not first.lost)
-        return self._findings(self._settled(found), state.record_count, needs_all=needs_all, retention=retention)
+        return self._findings(
+            self._settled(found), state.record_count, needs_all=needs_all, retention=retention, notes=notes
+        )
 
     def of_sample(self, count: int) -> DeliveryFindings:
         """So many rows of the table."""
         chosen = self._rows.smallest(self._state(self._snapshot_id), count, random.getrandbits(_SALT_BITS))
-        found = self._settled(self._differences(chosen, [self._snapshot_id]))
-        note = "a sample does not see rows that are only in the sink"
+        found = self._differences(chosen, [self._snapshot_id])
+        notes = ("a sample does not see rows that are only in the sink", *foreign_writes_note(self._sink))
         needs_all = self._has_load and self._sink.keyed
-        return self._findings(found, len(chosen), needs_all=needs_all, retention=Retention(), notes=(note,))
+        return self._findings(
+            self._settled(found), len(chosen), needs_all=needs_all, retention=Retention(), notes=notes
+        )
 
     def without_keys(self) -> DeliveryFindings:
         """Rows that do not show their identity: how many differ."""

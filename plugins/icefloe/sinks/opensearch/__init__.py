@@ -14,6 +14,7 @@ Read in this order:
 - `document_ids`: their ids
 - `operations`: the lines of bulk requests
 - `bulk`: bulk requests, sent until they are taken
+- `conflicts`: the reason why a document refused a write
 - `delivery`: one part
 - `letter_replay`: dead letters sent again
 - `read_back`: rows of documents

@@ -1,10 +1,10 @@
-"""The delivery of one part: its operations sent, its conflicts judged, its dead letters kept."""
+"""The delivery of one part: its operations sent, its conflicts passed to a judge, its dead letters kept."""
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -13,24 +13,15 @@ from icefloe.sinks.dead_letters import DeadLetter, DeadLetterFolder
 from icefloe.sinks.key_changes import key_operations
 from icefloe.sinks.opensearch.bulk import BulkSender
 from icefloe.sinks.opensearch.cluster import Cluster
+from icefloe.sinks.opensearch.conflicts import ConflictJudge
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
 from icefloe.sinks.opensearch.operations import BulkOperations, bulk_operations
-from icefloe.sinks.opensearch.row_documents import DELETED
-from icefloe.sinks.part_sink import PartDelivery, ProvenBatch, StagedPart, SupersededError
+from icefloe.sinks.part_sink import PartDelivery, ProvenBatch, StagedPart
 from icefloe.sinks.row_groups import row_slices
 
-_LOOKED_UP: Final = 500
-"""Documents in one request that looks at conflicts."""
 _MOST_ROWS: Final = 20_000
 _MOST_BYTES: Final = 8 * 2**20
 """Rows whose documents are made at a time: their texts, lines and copies of them take ten times as much."""
-
-
-class ConflictingRowsError(TerminalError):
-    """Two rows of one key were written by one batch, from different parts."""
-
-    url: str
-    id: str
 
 
 class RefusedDocumentError(TerminalError):
@@ -53,6 +44,7 @@ class PartDeliverer:
         target: name of the index.
         writer: its alias.
         version: of all documents of the batch.
+        judge: finds the reasons of conflicts.
     """
 
     cluster: Cluster
@@ -63,6 +55,7 @@ class PartDeliverer:
     target: str
     writer: str
     version: int
+    judge: ConflictJudge
 
     def deliver(self) -> PartDelivery:
         """Send everything; errors are those of `PartSink.deliver`."""
@@ -110,7 +103,7 @@ class PartDeliverer:
             for place, reason in sorted(result.refused_for_good.items()):
                 self._refuse(operations, positions[place], reason, letters)
             # A conflict whose reason is gone when it is looked at is sent again.
-            positions = self._judge(operations, [positions[place] for place in sorted(result.conflicts)], counts)
+            positions = self.judge.judge(operations, [positions[place] for place in sorted(result.conflicts)], counts)
 
     def _refuse(self, operations: BulkOperations, position: int, reason: str, letters: list[DeadLetter]) -> None:
         document_id, document = operations.ids[position].as_py(), operations.documents[position].as_py()
@@ -132,67 +125,6 @@ class PartDeliverer:
         )
         self.letters.refuse_too_many(self.batch.batch_number, len(letters), letters)
 
-    def _judge(self, operations: BulkOperations, positions: list[int], counts: Counter[str]) -> list[int]:
-        """Look at the documents in conflict; returns the positions to send again."""
-        again = []
-        for first in range(0, len(positions), _LOOKED_UP):
-            chunk = positions[first : first + _LOOKED_UP]
-            ids = [operations.ids[position].as_py() for position in chunk]
-            stored = self.cluster.ask("POST", f"/{self.writer}/_mget", {"ids": ids}).body["docs"]
-            for position, found in zip(chunk, stored, strict=True):
-                verdict = self._verdict(operations.documents[position].as_py(), found)
-                counts[verdict] += 1
-                if verdict == "again":
-                    again.append(position)
-        return again
-
-    def _verdict(self, document: str | None, found: dict[str, Any]) -> str:
-        """The reason of a conflict.
-
-        ============================  ==============================================================
-        the cluster has               it is
-        ============================  ==============================================================
-        our version, our content      an earlier try of this part: ``repeated``
-        our version, other content    another row of the key in another part: ``duplicates``
-        a later version               a later batch: ``superseded``
-        no document                   a later batch deleted it, and the cluster remembers: ``superseded``
-        an earlier version            no conflict any more: ``again``
-        ============================  ==============================================================
-        """
-        if found.get("found") and found["_version"] < self.version:
-            return "again"
-        if found.get("found") and found["_version"] == self.version:
-            if document is not None and _is_content(json.loads(document), found["_source"]):
-                return "repeated"
-            if self.settings.duplicates == "keep_one":
-                return "duplicates"
-            raise ConflictingRowsError(
-                f"{self._url}: several rows have the key of document {found['_id']} after batch "
-                f"{self.batch.batch_number}, and the index holds one; correct the table or identifier_columns, or "
-                "write `duplicates: keep_one`",
-                url=self._url,
-                id=found["_id"],
-            )
-        if self.batch.is_replay:
-            return "superseded"
-        raise superseded(self._url, self.batch)
-
     @property
     def _url(self) -> str:
         return f"{self.cluster.url}/{self.settings.index}"
-
-
-def _is_content(document: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
-    """True if these fields are stored; an ingest pipeline of the cluster may have added others."""
-    own = {name: value for name, value in stored.items() if name in document}
-    return own == document and (DELETED in stored) == (DELETED in document)
-
-
-def superseded(url: str, batch: ProvenBatch) -> SupersededError:
-    """The error of a batch that came too late."""
-    return SupersededError(
-        f"{url} holds a later batch than batch {batch.batch_number}, which was stopped for a while; nothing is to be "
-        "done, the later batch stays",
-        url=url,
-        batch_number=batch.batch_number,
-    )

@@ -1,5 +1,6 @@
 """The opensearch sink: a document for each key, with the state of the table's rows."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -11,8 +12,9 @@ from icefloe.errors import TerminalError
 from icefloe.sinks.dead_letters import DeadLetterFolder
 from icefloe.sinks.opensearch.claims import BegunBatch, Claims
 from icefloe.sinks.opensearch.cluster import Cluster, IndexGoneError
+from icefloe.sinks.opensearch.conflicts import ConflictJudge, superseded
 from icefloe.sinks.opensearch.deletions import count_deletions, purge_deletions
-from icefloe.sinks.opensearch.delivery import PartDeliverer, superseded
+from icefloe.sinks.opensearch.delivery import PartDeliverer
 from icefloe.sinks.opensearch.index_names import version_of_batch
 from icefloe.sinks.opensearch.indexes import Indexes, IndexMisfitError
 from icefloe.sinks.opensearch.letter_replay import LetterReplay
@@ -25,6 +27,7 @@ from icefloe.sinks.part_sink import (
     PartDelivery,
     PartSink,
     ProvenBatch,
+    SeesForeignWrites,
     StagedPart,
 )
 from icefloe.storage.store import Store
@@ -40,7 +43,7 @@ def open_opensearch_sink(
     return OpenSearchSink(settings, letters=folder)
 
 
-class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters):
+class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrites):
     """Documents in an index behind an alias.
 
     Every write names a version: the batch number, below the number of times that the index changed its owner. The
@@ -60,6 +63,7 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters):
         self._indexes = Indexes(self._cluster, settings)
         self._names = self._indexes.names
         self._claims = Claims(self._cluster, self._names)
+        self._read_versions = Counter[int]()
 
     @property
     def url(self) -> str:
@@ -128,9 +132,14 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters):
 
     def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:
         """Write one document for each key of the part that changed; see `PartSink`."""
+        writer, version = begun["writer"], begun["version"]
+        judge = ConflictJudge(
+            cluster=self._cluster, url=self.url, writer=writer, batch=batch, version=version,
+            keeps_one=self._settings.duplicates == "keep_one", latest=self._latest_version,
+        )  # fmt: skip
         deliverer = PartDeliverer(
             cluster=self._cluster, settings=self._settings, letters=self._letters, batch=batch, part=part,
-            target=begun["index"], writer=begun["writer"], version=begun["version"],
+            target=begun["index"], writer=writer, version=version, judge=judge,
         )  # fmt: skip
         with self._while_index_stays(batch, begun):
             return deliverer.deliver()
@@ -152,7 +161,14 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters):
 
     def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
         """Rows of all documents that are not marked as deleted, as of one moment; or those of some keys, as of now."""
-        return read_documents(self._cluster, self._names.index, schema, keys=keys)
+        self._read_versions.clear()
+        return read_documents(self._cluster, self._names.index, schema, keys=keys, versions=self._read_versions)
+
+    def foreign_writes(self) -> int:
+        """Documents that were read with a version after the batch that began last: no batch wrote these."""
+        # Asked after the documents were read: a batch notes that it begins before it writes.
+        latest = self._latest_version()
+        return 0 if latest is None else sum(count for version, count in self._read_versions.items() if version > latest)
 
     def purge(self, *, before: datetime, dry_run: bool = False) -> int:
         """Remove for good what was soft-deleted by commits before a time (aware); returns the number of documents.
@@ -193,6 +209,10 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters):
     def close(self) -> None:
         """Give back connections."""
         self._cluster.close()
+
+    def _latest_version(self) -> int | None:
+        begun = self._claims.progress()
+        return None if begun is None else begun.version
 
     def _target(self, batch: ProvenBatch, version: int, before: BegunBatch | None) -> str:
         own = self._indexes.own_index()

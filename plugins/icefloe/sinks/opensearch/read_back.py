@@ -1,6 +1,7 @@
 """Rows read back from the documents of an index."""
 
 import base64
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import time
@@ -40,7 +41,7 @@ _NOT_DELETED: Final = {"bool": {"must_not": [{"term": {DELETED: True}}]}}
 
 
 def read_documents(
-    cluster: Cluster, index: str, schema: pa.Schema, *, keys: pa.RecordBatch | None
+    cluster: Cluster, index: str, schema: pa.Schema, *, keys: pa.RecordBatch | None, versions: Counter[int]
 ) -> Iterator[pa.RecordBatch]:
     """The table's columns of a schema, one row per document that is not marked as deleted.
 
@@ -49,9 +50,11 @@ def read_documents(
         index: name that readers search.
         schema: with or without change columns.
         keys: identifier columns of the only rows to be read; None: all rows, as of one moment.
+        versions: counts the versions of the documents that are read.
     """
     wanted = pa.schema([field for field in schema if field.name not in CHANGE_COLUMNS])
     for page in pages(cluster, index, _NOT_DELETED) if keys is None else _of_keys(cluster, index, keys):
+        versions.update(each["_version"] for each in page)
         sources = [each["_source"] for each in page if not each["_source"].get(DELETED)]
         if sources:
             yield rows_of_documents(sources, wanted)

@@ -1,0 +1,144 @@
+"""The reason for which the cluster refused a version: an earlier try, another row, a later batch, another program."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from icefloe.errors import TerminalError
+from icefloe.sinks.opensearch.cluster import Cluster
+from icefloe.sinks.opensearch.operations import BulkOperations
+from icefloe.sinks.opensearch.row_documents import DELETED
+from icefloe.sinks.part_sink import ProvenBatch, SupersededError
+
+_LOOKED_UP: Final = 500
+"""Documents in one request that looks at conflicts."""
+
+
+class ConflictingRowsError(TerminalError):
+    """Two rows of one key were written by one batch, from different parts."""
+
+    url: str
+    id: str
+
+
+class ForeignWriteError(TerminalError):
+    """Another program raised the version of a document, so that the batch cannot write it."""
+
+    url: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConflictJudge:
+    """Looks at the documents that refused a write of one batch.
+
+    Attributes:
+        cluster: to ask.
+        url: of the index, for errors.
+        writer: its alias.
+        batch: whose writes were refused.
+        version: of all documents of the batch.
+        keeps_one: True if of several rows of one key one is kept.
+        latest: asks for the version of the batch that began last; None if the index does not know.
+    """
+
+    cluster: Cluster
+    url: str
+    writer: str
+    batch: ProvenBatch
+    version: int
+    keeps_one: bool
+    latest: Callable[[], int | None]
+
+    def judge(self, operations: BulkOperations, positions: list[int], counts: Counter[str]) -> list[int]:
+        """Look at the documents in conflict and count the reasons; returns the positions to send again.
+
+        Raises:
+            ConflictingRowsError: several rows of the table have one key.
+            ForeignWriteError: another program wrote a document.
+            SupersededError: a later batch wrote one, and this is no replay.
+        """
+        again = []
+        for first in range(0, len(positions), _LOOKED_UP):
+            chunk = positions[first : first + _LOOKED_UP]
+            ids = [operations.ids[position].as_py() for position in chunk]
+            stored = self.cluster.ask("POST", f"/{self.writer}/_mget", {"ids": ids}).body["docs"]
+            for position, found in zip(chunk, stored, strict=True):
+                verdict = self._verdict(operations.documents[position].as_py(), found)
+                counts[verdict] += 1
+                if verdict == "again":
+                    again.append(position)
+        return again
+
+    def _verdict(self, document: str | None, found: Mapping[str, Any]) -> str:
+        """The reason of a conflict.
+
+        ================================  ==============================================================
+        the cluster has                   it is
+        ================================  ==============================================================
+        an earlier version                no conflict any more: ``again``
+        our version, our content          an earlier try of this part: ``repeated``
+        our version, other content        another row of the key in another part: ``duplicates``;
+                                          an error if the batch cannot have written that
+        a version after the last batch    no batch wrote it: an error
+        a later version                   a later batch: ``superseded``
+        no document                       a later batch deleted it, and the cluster remembers:
+                                          ``superseded``; an error if there is no later batch
+        ================================  ==============================================================
+        """
+        version = found["_version"] if found.get("found") else None
+        if version is not None and version < self.version:
+            return "again"
+        if version == self.version:
+            if document is not None and _is_content(json.loads(document), found["_source"]):
+                return "repeated"
+            if self._has_keys_in_one_part or DELETED in found["_source"]:
+                raise self._foreign(found["_id"])
+            if self.keeps_one:
+                return "duplicates"
+            raise ConflictingRowsError(
+                f"{self.url}: several rows have the key of document {found['_id']} after batch "
+                f"{self.batch.batch_number}, and the index holds one; correct the table or identifier_columns, or "
+                "write `duplicates: keep_one`",
+                url=self.url,
+                id=found["_id"],
+            )
+        # Asked after the document was read: a batch notes that it begins before it writes.
+        latest = self.latest()
+        if latest is not None and (latest <= self.version if version is None else latest < version):
+            raise self._foreign(found["_id"])
+        if self.batch.is_replay:
+            return "superseded"
+        raise superseded(self.url, self.batch)
+
+    @property
+    def _has_keys_in_one_part(self) -> bool:
+        """True if the batch was shuffled by key, so that it wrote each document once. Others have inserts only."""
+        return any(rows for change_type, rows in self.batch.counts.items() if change_type != "insert")
+
+    def _foreign(self, document_id: str) -> ForeignWriteError:
+        return ForeignWriteError(
+            f"{self.url}: another program wrote or deleted document {document_id} and raised its version, so batch "
+            f"{self.batch.batch_number} cannot write it; stop that program (_update_by_query is one), then run "
+            "`icefloe reset` for the pipeline, which loads a new index",
+            url=self.url,
+            id=document_id,
+        )
+
+
+def _is_content(document: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
+    """True if these fields are stored; an ingest pipeline of the cluster may have added others."""
+    own = {name: value for name, value in stored.items() if name in document}
+    return own == document and (DELETED in stored) == (DELETED in document)
+
+
+def superseded(url: str, batch: ProvenBatch) -> SupersededError:
+    """The error of a batch that came too late."""
+    return SupersededError(
+        f"{url} holds a later batch than batch {batch.batch_number}, which was stopped for a while; nothing is to be "
+        "done, the later batch stays",
+        url=url,
+        batch_number=batch.batch_number,
+    )
