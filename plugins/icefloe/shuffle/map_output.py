@@ -99,6 +99,7 @@ class MapOutputWriter:
         self._runs: list[SpilledRun] = []
         self._statistics = PartitionStatistics.empty()
         self._new_statistics: list[PartitionStatistics] = []
+        self._new_entries = 0
         self._forget_buffered()
 
     def __enter__(self) -> Self:
@@ -179,11 +180,12 @@ class MapOutputWriter:
 
     def _add_statistics(self, statistics: PartitionStatistics) -> None:
         self._new_statistics.append(statistics)
+        self._new_entries += len(statistics)
         # Once there are as many new entries as merged ones: so each entry is merged a few times, not once for each
         # chunk.
-        if sum(map(len, self._new_statistics)) > max(_ENTRIES_MERGED_AT, len(self._statistics)):
+        if self._new_entries > max(_ENTRIES_MERGED_AT, len(self._statistics)):
             self._statistics = PartitionStatistics.merged([self._statistics, *self._new_statistics])
-            self._new_statistics = []
+            self._new_statistics, self._new_entries = [], 0
 
     def _put_data(self, key: str) -> tuple[BlockFile, StoredFile]:
         if not self._runs:

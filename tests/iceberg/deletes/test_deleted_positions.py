@@ -68,7 +68,7 @@ def test_a_delete_of_another_data_file_deletes_nothing(tmp_path: Path) -> None:
         one,
         two,
     )
-    assert positions.of(one, [0, 1, 2]) == {0: BitMap64(), 1: BitMap64(), 2: BitMap64()}
+    assert positions.of(one, [0, 1, 2]) == {0: BitMap64(), 1: BitMap64()}
 
 
 def test_a_position_delete_file_is_read_once_for_all_data_files_of_the_task(tmp_path: Path) -> None:

@@ -102,7 +102,8 @@ def test_the_same_rows_are_deleted_whatever_fits_into_memory(
     file = data(folder, rows, row_group_size=7)
     delete_files = {number: deletes(folder, number, each, ID, NAME) for number, each in enumerate(keys)}
     reader = equality(delete_files, schemas((1, 2)), memory_bytes=memory_bytes)
-    expected = {number: [place for place, row in enumerate(rows) if row in each] for number, each in enumerate(keys)}
+    deleted = {number: [place for place, row in enumerate(rows) if row in each] for number, each in enumerate(keys)}
+    expected = {number: places for number, places in deleted.items() if places}
     for _ in range(2):
         assert positions(reader.of(file, list(delete_files))) == expected
 
@@ -171,9 +172,9 @@ def test_a_column_that_a_file_lacks_is_its_default_its_partitions_value_or_null(
         return positions(equality({0: null, 1: five}, by_ids).of(data_file, [0, 1]))
 
     facts = {name: getattr(file, name) for name in ("path", "file_format", "spec_id", "record_count")}
-    assert deleted(file) == {0: [0, 1], 1: []}
-    assert deleted(file, initial_default=5) == {0: [], 1: [0, 1]}
-    assert deleted(DataFile(**facts, file_size_bytes=1, constants={"2": 5})) == {0: [], 1: [0, 1]}
+    assert deleted(file) == {0: [0, 1]}
+    assert deleted(file, initial_default=5) == {1: [0, 1]}
+    assert deleted(DataFile(**facts, file_size_bytes=1, constants={"2": 5})) == {1: [0, 1]}
 
 
 def test_keys_inside_structs_are_compared_without_their_neighbours(tmp_path: Path) -> None:

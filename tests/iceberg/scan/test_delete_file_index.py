@@ -7,7 +7,7 @@ from pyiceberg.types import LongType
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile, FileContent
 from icefloe.iceberg.manifests.manifest_entries import DataEntry, DeleteEntry, EntryStatus, Partition
-from icefloe.iceberg.scan.delete_file_index import DeleteFileIndex
+from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteFileIndex
 from icefloe.iceberg.scan.key_bounds import KeyTypes
 
 HERE: Partition = (1, ("2020-01-01",))
@@ -146,3 +146,14 @@ def test_equality_deletes_whose_keys_a_data_file_cannot_hold_do_not_reach_it() -
     ]
     assert reaching(data, *entries, key_types={7: LongType()}) == ["5", "12", "19"]
     assert len(reaching(data, *entries)) == 5
+
+
+def test_each_state_has_its_own_delete_files_in_force_in_whatever_order_states_are_asked_for() -> None:
+    index = DeleteFileIndex({})
+    old, new = (data_entry(f"s3://b/{name}.parquet", number) for name, number in (("old", 1), ("new", 8)))
+    entries = [delete_entry(path=f"s3://b/d{number}", sequence_number=number) for number in range(2, 12)]
+    numbers = [index.numbers([entry]) for entry in entries]
+    states = [NO_DELETES.union(*numbers[:count]) for count in range(11)] + numbers
+    for state in (*states, *reversed(states), *states[::3]):
+        assert index.in_force(old, state) == state
+        assert index.in_force(new, state) == state & NO_DELETES.union(*numbers[6:])

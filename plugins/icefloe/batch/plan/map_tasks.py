@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, zip_longest
+from operator import attrgetter
 from typing import Any, Final
 
 from icefloe.iceberg.delete_file import DeleteFile
@@ -58,21 +59,18 @@ class PlannedFile:
         """True if a step adds the file. Delete files that change on a file that stays add next to nothing."""
         return any(sum(term.weight for term in terms) > 0 for terms in self._terms_by_ordinal())
 
-    def _terms_by_ordinal(self) -> Iterable[list[Term]]:
-        by_ordinal: dict[int, list[Term]] = {}
-        for term in self.task.terms:
-            by_ordinal.setdefault(term.change_ordinal, []).append(term)
-        return by_ordinal.values()
+    def _terms_by_ordinal(self) -> Iterator[list[Term]]:
+        for _, terms in groupby(self.task.terms, key=attrgetter("change_ordinal")):
+            yield list(terms)
 
     def _most_rows_touched(self) -> int:
         """Most rows touched: all or, if only delete files of this file alone change, the rows that they delete."""
         changed = NO_DELETES
         for terms in self._terms_by_ordinal():
-            if sum(term.weight for term in terms):
+            fresh = _differing([term.delete_files for term in terms]) - changed
+            if sum(term.weight for term in terms) or not all(self._is_own(number) for number in fresh):
                 return self.task.data_file.record_count
-            changed |= _differing([term.delete_files for term in terms])
-        if not all(self._is_own(number) for number in changed):
-            return self.task.data_file.record_count
+            changed |= fresh
         return sum(self.delete_files[number].record_count for number in changed)
 
     def _is_own(self, number: int) -> bool:

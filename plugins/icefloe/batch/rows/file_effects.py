@@ -1,12 +1,12 @@
 """The rows of a data file that a batch touches, and the effect of each step on them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from pyroaring import BitMap64
 
-from icefloe.batch.plan_document import FileWork, MapTask
+from icefloe.batch.plan_document import DeleteState, FileWork, MapTask
 from icefloe.batch.rows.row_set import RowSet
 from icefloe.batch.rows.weighted_rows import Effect
 from icefloe.iceberg.data_file import DataFile
@@ -76,38 +76,77 @@ def file_rows(work: FileWork, deleted_by: Callable[[Iterable[int]], Mapping[int,
 
     Args:
         work: the file.
-        deleted_by: returns the positions of this file that each of some delete files of the map task deletes.
+        deleted_by: returns the positions of this file that each of some delete files of the map task deletes; delete
+            files that delete none may be missing.
     """
-    sets = work.delete_sets()
-    used = sorted(frozenset[int]().union(*(sets[state] for _, _, state in work.terms)))
-    deleted = deleted_by(used) if used else {}
-    by_ordinal: dict[int, list[tuple[int, BitMap64]]] = {}
-    gone = _gone_by_state(work, sets, deleted)
-    for ordinal, weight, state in work.terms:
-        by_ordinal.setdefault(ordinal, []).append((weight, gone[state]))
-    return FileRows(
-        data_file=work.data_file,
-        effects=tuple(
-            effect
-            for ordinal, terms in by_ordinal.items()
-            for effect in _effects(ordinal, terms, work.data_file.record_count)
-        ),
-    )
+    named = {state for _, _, state in work.terms}
+    used = _delete_files_of(work.delete_states, named)
+    gone = _gone_by_state(work.delete_states, named, deleted_by(used) if used else {})
+    effects = []
+    for ordinal, terms in _differing_terms(work, gone).items():
+        effects += _effects(ordinal, terms, work.data_file.record_count)
+    return FileRows(data_file=work.data_file, effects=tuple(effects))
+
+
+def _delete_files_of(states: Sequence[DeleteState], named: Collection[int]) -> list[int]:
+    """The delete files of the delete states that a term names, ascending."""
+    # Sets are not made for each state: a hundred steps that each add a delete file would list 5,000 of them.
+    used, unnamed = set[int](), set[int]()
+    for state, change in enumerate(states, 1):
+        unnamed.difference_update(change.dropped)
+        unnamed.update(change.added)
+        if state in named:
+            used |= unnamed
+            unnamed.clear()
+    return sorted(used)
 
 
 def _gone_by_state(
-    work: FileWork, sets: Sequence[frozenset[int]], deleted: Mapping[int, BitMap64]
-) -> Mapping[int, BitMap64]:
-    """The positions that are deleted in each delete state that a term names."""
-    gone: dict[int, BitMap64] = {0: BitMap64()}
-    named = {state for _, _, state in work.terms}
-    for state in sorted(named - {0}):
-        before, now = sets[state - 1], sets[state]
+    states: Sequence[DeleteState], named: Collection[int], deleted: Mapping[int, BitMap64]
+) -> dict[int, BitMap64]:
+    """The positions that are deleted in each delete state that a term names; the same bitmap if they are the same.
+
+    Args:
+        states: of the file.
+        named: the states to find.
+        deleted: positions of each delete file; those of no position may be missing.
+    """
+    last = BitMap64()
+    gone = {0: last}
+    live, fresh = set[int](), set[int]()
+    is_shrinking = False
+    for state, change in enumerate(states, 1):
+        # Most delete files delete nothing of most data files.
+        dropped, added = live.intersection(change.dropped), deleted.keys() & change.added
+        live = (live - dropped) | added
+        is_shrinking, fresh = is_shrinking or bool(dropped), fresh | added
+        if state not in named:
+            continue
         # Most steps only add delete files. Then the bitmap before is extended, not joined again from all delete files.
-        is_growing = state - 1 in gone and before <= now
-        fresh = (deleted[place] for place in (now - before if is_growing else now))
-        gone[state] = BitMap64.union(gone[state - 1] if is_growing else BitMap64(), *fresh)
+        if is_shrinking:
+            last = BitMap64.union(BitMap64(), *(deleted[place] for place in live))
+        elif fresh:
+            last = BitMap64.union(last, *(deleted[place] for place in fresh))
+        gone[state] = last
+        is_shrinking, fresh = False, set[int]()
     return gone
+
+
+def _differing_terms(work: FileWork, gone: Mapping[int, BitMap64]) -> dict[int, list[tuple[int, BitMap64]]]:
+    """The terms of each step as (weight, deleted positions), without those that cancel."""
+    # Of a hundred steps that add a delete file each, a small data file has rows that a few of them delete.
+    weights: dict[tuple[int, int], int] = {}
+    bitmaps: dict[int, BitMap64] = {}
+    for ordinal, weight, state in work.terms:
+        bitmap = gone[state]
+        key = ordinal, id(bitmap)
+        bitmaps[key[1]] = bitmap
+        weights[key] = weights.get(key, 0) + weight
+    terms: dict[int, list[tuple[int, BitMap64]]] = {}
+    for (ordinal, bitmap_id), weight in weights.items():
+        if weight:
+            terms.setdefault(ordinal, []).append((weight, bitmaps[bitmap_id]))
+    return terms
 
 
 def _effects(ordinal: int, terms: Sequence[tuple[int, BitMap64]], num_rows: int) -> list[Effect]:

@@ -83,7 +83,8 @@ class DeletedPositions:
             delete_ids: of delete files.
 
         Returns:
-            A bitmap for each id, perhaps an empty one. Bitmaps may be shared: change none.
+            A bitmap for each id; an equality delete file that deletes nothing may be missing. Bitmaps may be shared:
+            change none.
 
         Raises:
             ValueError: the data file is not one of the task.

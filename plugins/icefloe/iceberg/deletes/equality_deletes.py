@@ -70,7 +70,7 @@ class EqualityDeletes:
         self._kept: OrderedDict[_KeyGroup, HashIndex] = OrderedDict()
 
     def of(self, data_file: DataFile, delete_ids: Collection[int]) -> dict[int, BitMap64]:
-        """Positions that each of these delete files deletes from the data file.
+        """Positions that each of these delete files deletes from the data file; those that delete none are left out.
 
         The caller checks that a delete file applies to the data file at all.
 
@@ -82,8 +82,9 @@ class EqualityDeletes:
             TerminalError: a file is damaged or may not be read.
             TransientError: the storage did not answer.
         """
-        found = {delete_id: BitMap64() for delete_id in delete_ids}
-        groups = [group for group in self._groups if not found.keys().isdisjoint(group.delete_ids)]
+        asked = frozenset(delete_ids)
+        found: dict[int, BitMap64] = {}
+        groups = [group for group in self._groups if not asked.isdisjoint(group.delete_ids)] if asked else []
         # Groups in memory first, before reading others drives them out.
         for group in sorted(groups, key=lambda group: group not in self._kept):
             index = self._index(group)
@@ -91,7 +92,7 @@ class EqualityDeletes:
                 # A group holds delete files that are not in force on this data file, too: their matches are dropped one
                 # call below.
                 for rows, numbers in index.matches(hashes):
-                    _add_positions(found, rows + first, numbers)
+                    _add_positions(found, asked, rows + first, numbers)
         return found
 
     def _index(self, group: _KeyGroup) -> HashIndex:
@@ -150,14 +151,16 @@ def _runs_of_at_most(limit: int, numbers: Sequence[int], counts: Sequence[int]) 
         yield run
 
 
-def _add_positions(found: dict[int, BitMap64], positions: NDArray[np.int64], numbers: NDArray[np.int32]) -> None:
+def _add_positions(
+    found: dict[int, BitMap64], asked: Collection[int], positions: NDArray[np.int64], numbers: NDArray[np.int32]
+) -> None:
     order = np.argsort(numbers, kind="stable")
     numbers, positions = numbers[order], positions[order]
     starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
     for start, stop in pairwise(starts):
-        bitmap = found.get(int(numbers[start]))
-        if bitmap is not None:
-            bitmap.update(positions[start:stop])
+        number = int(numbers[start])
+        if number in asked:
+            found.setdefault(number, BitMap64()).update(positions[start:stop])
 
 
 def key_hashes(keys: pa.RecordBatch) -> RowHashes:

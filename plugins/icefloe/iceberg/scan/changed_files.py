@@ -105,6 +105,7 @@ class StepFiles:
         after = self._live_deletes(snapshot_id)
         # Not from its parent, which may have expired.
         before = removed | (after - added)
+        changed = added | removed
         for entry in own:
             # A DELETED entry is the manifest's own whatever its id: PyIceberg up to 0.11.1 wrote the id of the adding
             # snapshot.
@@ -112,8 +113,8 @@ class StepFiles:
                 yield self._term(entry, -1, before)
             elif entry.status is EntryStatus.ADDED and entry.snapshot_id == snapshot_id:
                 yield self._term(entry, 1, after)
-        for entry in self._reached_entries(self._manifests[snapshot_id]) if added or removed else ():
-            if not _is_own(entry, snapshot_id) and self._deletes.in_force(entry, added | removed):
+        for entry in self._reached_entries(self._manifests[snapshot_id]) if changed else ():
+            if not _is_own(entry, snapshot_id) and self._deletes.in_force(entry, changed):
                 yield self._term(entry, -1, before)
                 yield self._term(entry, 1, after)
 
@@ -217,9 +218,10 @@ def _net(terms: Iterable[FileTerm]) -> list[FileTerm]:
     # What cancels here is never read: a file that one step adds and removes again, or that a rollback brings back.
     by_key: dict[tuple[str, DeleteNumbers], FileTerm] = {}
     for term in terms:
-        earlier = by_key.get(term.key)
+        key = term.key
+        earlier = by_key.get(key)
         if earlier is not None:
             entry = earlier.entry if earlier.entry.data_file.first_row_id is not None else term.entry
             term = replace(term, entry=entry, weight=earlier.weight + term.weight)
-        by_key[term.key] = term
+        by_key[key] = term
     return [term for term in by_key.values() if term.weight]

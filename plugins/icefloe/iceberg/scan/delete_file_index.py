@@ -22,6 +22,8 @@ __all__ = ["NO_DELETES", "DeleteNumbers"]
 DeleteNumbers = FrozenBitMap
 """Some of the delete files of a batch, by the numbers that `DeleteFileIndex` gave them."""
 NO_DELETES: Final = FrozenBitMap()
+_STATES_AT_ONCE: Final = 4
+"""The states that a commit is compared with: before and after it, and the delete files that it changes."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,6 +57,7 @@ class DeleteFileIndex:
         self._deleted_keys: dict[int, Sequence[ColumnRange]] = {}
         self._reaches: dict[tuple[str, int], _Reach] = {}
         self._shared: dict[DeleteNumbers, DeleteNumbers] = {}
+        self._found: dict[DeleteNumbers, dict[DeleteNumbers, DeleteNumbers]] = {}
 
     def __getitem__(self, number: int) -> DeleteFile:
         """A delete file by its number."""
@@ -78,12 +81,25 @@ class DeleteFileIndex:
         #   state   live delete files   in force on a
         #   5       0 1                 0
         #   6       0 1 2 3             0 2 3
-        found = self._reach(data) & state
+        reach = self._reach(data)
+        known = self._found.get(state)
+        if known is None:
+            # Of a few states at a time: with deletion vectors, each data file has a reach of its own.
+            while len(self._found) >= _STATES_AT_ONCE:
+                del self._found[next(iter(self._found))]
+            known = self._found[state] = {}
+        # A delete file of keys may reach thousands of data files; they share one object in each state.
+        found = known.get(reach)
+        if found is None:
+            found = known[reach] = self._in_force(reach, state)
+        return found
+
+    def _in_force(self, reach: DeleteNumbers, state: DeleteNumbers) -> DeleteNumbers:
+        found = reach & state
         if not found:
             return NO_DELETES
         if found.intersect(self._vectors):
             found -= self._position_delete_files
-        # Many data files have the same set: one object for all of them.
         return self._shared.setdefault(found, found)
 
     def _number(self, entry: DeleteEntry) -> int:
@@ -127,7 +143,8 @@ class DeleteFileIndex:
                 if self._can_remove_rows(number, data, reach)
             ]
             if fresh:
-                reach.numbers |= FrozenBitMap(fresh)
+                numbers = reach.numbers | FrozenBitMap(fresh)
+                reach.numbers = self._shared.setdefault(numbers, numbers)
             reach.seen = known
         return reach.numbers
 

@@ -144,6 +144,8 @@ def scan_tasks(
     """
     entries: dict[str, DataEntry] = {}
     terms: dict[str, list[Term]] = {}
+    # Thousands of data files may have equal terms: they share them.
+    shared: dict[tuple[int, int, DeleteNumbers], Term] = {}
     for ordinal, of_step in terms_by_ordinal:
         for term in of_step:
             path = term.entry.data_file.path
@@ -151,7 +153,10 @@ def scan_tasks(
             # In the manifests of snapshots from before row lineage the same file has no row ids; any later entry has.
             if known is None or known.data_file.first_row_id is None:
                 entries[path] = term.entry
-            planned = Term(change_ordinal=ordinal, weight=term.weight, delete_files=term.delete_files)
+            key = ordinal, term.weight, term.delete_files
+            planned = shared.get(key)
+            if planned is None:
+                planned = shared[key] = Term(change_ordinal=ordinal, weight=term.weight, delete_files=term.delete_files)
             terms.setdefault(path, []).append(planned)
     return tuple(
         ScanTask(
@@ -170,6 +175,8 @@ def _by_first_row_id(
     file: DataFile, terms: Sequence[Term], row_ids: Mapping[int, FirstRowIds]
 ) -> Iterable[tuple[int | None, Sequence[Term]]]:
     """Terms of one file that have the same row ids; terms that may have any row ids are added to the first."""
+    if not row_ids:
+        return [(file.first_row_id, terms)]
     own = {
         term.change_ordinal: row_ids[term.change_ordinal].get(file.path)
         for term in terms
