@@ -56,16 +56,23 @@ class MadeUpTable:
         self._snapshots: list[dict[str, Any]] = []
         (folder / "metadata").mkdir(parents=True)
 
-    def append(self, files: Sequence[DataFile], *, files_per_manifest: int = 10_000) -> None:
-        """A snapshot that adds data files or delete files, but not both."""
+    def append(self, files: Sequence[DataFile], *, files_per_manifest: int = 10_000, is_listed: bool = True) -> None:
+        """A snapshot that adds data files or delete files, but not both.
+
+        Args:
+            files: files that it adds.
+            files_per_manifest: the most files in a manifest.
+            is_listed: False: the snapshot's own manifest list is not written, as nothing reads it.
+        """
         number = len(self._snapshots) + 1
         for start in range(0, len(files), files_per_manifest):
             self._manifests.insert(0, self._manifest(files[start : start + files_per_manifest], number, start))
         manifest_list = self._place(f"list-{number}.avro")
         parent = _FIRST_SNAPSHOT + number - 1 if number > 1 else None
         output = self._io.new_output(manifest_list)
-        with write_manifest_list(2, output, _FIRST_SNAPSHOT + number, parent, number, "deflate") as manifests:
-            manifests.add_manifests(self._manifests)
+        if is_listed:
+            with write_manifest_list(2, output, _FIRST_SNAPSHOT + number, parent, number, "deflate") as manifests:
+                manifests.add_manifests(self._manifests)
         # In the list they have their sequence number; so does the next list.
         for manifest in self._manifests:
             if manifest.sequence_number < 0:
@@ -121,9 +128,7 @@ class MadeUpTable:
         with kind(UNPARTITIONED_PARTITION_SPEC, SCHEMA, output, snapshot_id, "deflate") as writer:
             for file in files:
                 writer.add(
-                    ManifestEntry.from_args(
-                        status=ManifestEntryStatus.ADDED, snapshot_id=snapshot_id, data_file=file
-                    )
+                    ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=snapshot_id, data_file=file)
                 )
         return writer.to_manifest_file()
 
