@@ -159,8 +159,8 @@ DELETES: Final = (
     Mutation(
         name="an equality delete finds rows at their place in the batch, not in the file",
         path="iceberg/deletes/equality_deletes.py",
-        before="_add_positions(found, rows + first, numbers)",
-        after="_add_positions(found, rows, numbers)",
+        before="_add_positions(found, asked, rows + first, numbers)",
+        after="_add_positions(found, asked, rows, numbers)",
         suite=("tests/iceberg/deletes/test_equality_deletes.py",),
     ),
 )
