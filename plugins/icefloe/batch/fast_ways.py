@@ -24,8 +24,8 @@ class FastWay(StrEnum):
     Attributes:
         LINEAGE: compares row ids and last updated sequence numbers, and no values; only if the pipeline trusts them.
         IDENTICAL: decodes only the columns whose bytes differ in two files with equal row groups.
-        ALIGNED: compares rows at equal positions of two files of equal length.
-        MATCHED: compares likely pairs of rows, which a few columns tell apart.
+        ALIGNED: compares rows at equal positions of two files.
+        MATCHED: compares likely pairs of rows in the same order, which a few columns tell apart.
     """
 
     LINEAGE = "lineage"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from icefloe.changes.row_hash.row_hashes import row_hashes
 
-__all__ = ["aligned_batches", "differing_rows", "differing_values"]
+__all__ = ["aligned_batches", "differing_rows"]
 
 _COMPARABLE: Final = (
     pa.types.is_boolean,
@@ -62,13 +62,13 @@ def differing_rows(removed: pa.RecordBatch, added: pa.RecordBatch) -> NDArray[np
     """
     differs = np.zeros(removed.num_rows, np.bool_)
     for one, other in zip(removed.columns, added.columns, strict=True):
-        different = differing_values(one, other)
+        different = _differing_values(one, other)
         if different is not None:
             differs |= different
     return np.flatnonzero(differs)
 
 
-def differing_values(one: pa.Array, other: pa.Array) -> NDArray[np.bool_] | None:
+def _differing_values(one: pa.Array, other: pa.Array) -> NDArray[np.bool_] | None:
     """Mask of the places at which two columns of one length differ, as in `differing_rows`; None: nowhere."""
     if pa.types.is_dictionary(one.type) or pa.types.is_dictionary(other.type):
         one, other = _comparable_codes(one, other)

@@ -1,4 +1,4 @@
-"""Matching: which rows of two files may be equal, whatever their order, found by digests of a few columns.
+"""Matching: which rows of two batches may be equal although rows are gone or new, found by digests of a few columns.
 
 A digest never says that rows are equal. It proposes pairs, and whoever asks compares each pair in all columns. Rows
 that were not proposed, or are not equal, are left to be hashed and consolidated: a bad digest only costs time.
@@ -16,7 +16,7 @@ from icefloe.changes.row_hash.canonical import fixed_width_words, is_fixed_width
 from icefloe.changes.row_hash.mixing import GAMMA, K1
 from icefloe.changes.row_hash.row_hashes import row_hashes
 
-__all__ = ["MOST_MATCHED_ROWS", "Digests", "digests_of", "likely_pairs", "telling_columns"]
+__all__ = ["digests_of", "pairs_in_order", "telling_columns"]
 
 Positions = NDArray[np.int64]
 Digests = NDArray[np.uint64]
@@ -25,8 +25,10 @@ Digests = NDArray[np.uint64]
 _TELLING_SHARE: Final = 0.999
 """Columns whose digests differ in such a share of a sample tell nearly all rows apart."""
 _USELESS_SHARE: Final = 0.5
-MOST_MATCHED_ROWS: Final = 1 << 26
-"""A digest and a position share a word: with more rows, digests would be too short to tell rows apart."""
+_MOST_CANDIDATES: Final = 16
+"""Columns of a kind that are looked at; to look at hundreds would cost more than to hash the rows."""
+_MOST_ROUNDS: Final = 8
+"""If crossing pairs are left after so many rounds, the rows have another order."""
 _GAMMA, _K1, _S32 = np.uint64(GAMMA), np.uint64(K1), np.uint64(32)
 _NULL: Final = np.uint64(0xD1B54A32D192ED03)
 
@@ -35,28 +37,36 @@ def telling_columns(rows: pa.RecordBatch) -> list[int]:
     """Columns that tell nearly all rows apart, and one more; numbers are preferred, as they are cheap.
 
     Args:
-        rows: some thousand rows of a file.
+        rows: some hundred rows of a file.
 
     Returns:
-        The places of the columns, the most telling one first; none if even all columns hardly tell rows apart.
+        The places of the columns, the most telling one first. None if even many columns hardly tell rows apart, or if
+        most columns are needed: hashing them all is cheaper then.
 
-    >>> telling_columns(pa.record_batch({"a": [1, 1, 1, 2], "b": [4, 5, 6, 7], "c": list("wxyz")}))
+    >>> telling_columns(pa.record_batch({"a": [1, 1, 1, 2], "b": [4, 5, 6, 7], "c": list("wxyz"), "d": [1, 1, 1, 1]}))
     [1, 0]
     """
-    digests = {place: digests_of([column]) for place, column in enumerate(rows.columns)}
     numbers = [place for place, column in enumerate(rows.columns) if _is_cheap(column.type)]
-    texts = [place for place in digests if place not in numbers]
+    texts = [place for place, column in enumerate(rows.columns) if not _is_cheap(column.type)]
     chosen: list[int] = []
     seen = np.zeros(rows.num_rows, np.uint64)
-    for candidates in (numbers, texts):
+    for candidates in (numbers[:_MOST_CANDIDATES], texts[:_MOST_CANDIDATES]):
+        if chosen and _tells(seen):
+            break
+        digests = {place: digests_of([rows.column(place)]) for place in candidates}
         for place in sorted(candidates, key=lambda place: -_distinct(digests[place])):
-            is_telling = _distinct(seen) >= _TELLING_SHARE * len(seen)
             # One more column than the sample asks for: it cannot show values that repeat once in a million rows.
-            if is_telling and (len(chosen) > 1 or candidates is texts):
-                return chosen
+            if _tells(seen) and (len(chosen) > 1 or place in texts):
+                break
             chosen.append(place)
             seen = _mixed(seen, digests[place])
-    return chosen if _distinct(seen) > _USELESS_SHARE * len(seen) else []
+    if 2 * len(chosen) > max(rows.num_columns, 2) or _distinct(seen) <= _USELESS_SHARE * len(seen):
+        return []
+    return chosen
+
+
+def _tells(digests: Digests) -> bool:
+    return _distinct(digests) >= _TELLING_SHARE * len(digests)
 
 
 def _is_cheap(kind: pa.DataType) -> bool:
@@ -95,27 +105,39 @@ def _mixed(digests: Digests, words: Digests) -> Digests:
     return mixed
 
 
-def likely_pairs(removed: Digests, added: Digests) -> NDArray[np.int32]:
-    """For each added row the position of a removed row with the same digest, -1 if there is none left.
+def pairs_in_order(removed: Digests, added: Digests) -> tuple[Positions, Positions]:
+    """Positions of removed rows, and of added rows with the same digests, both ascending.
 
-    A removed row is the partner of one added row at most. Needs about 40 bytes per row.
+    Each row is in one pair at most. Pairs that cross others are dropped, so few or none are left if the order was lost.
+    Needs about 60 bytes per row, and fewer than 2^26 rows: a digest and a position share a word.
 
-    >>> likely_pairs(*(np.array(words, np.uint64) << np.uint64(32) for words in ([7, 8, 8, 9], [8, 9, 5, 9])))
-    array([ 1,  3, -1, -1], dtype=int32)
+    >>> shifted = (np.array(words, np.uint64) << np.uint64(32) for words in ([7, 8, 8, 9], [5, 7, 8, 6, 9]))
+    >>> [positions.tolist() for positions in pairs_in_order(*shifted)]
+    [[0, 1, 3], [1, 2, 4]]
     """
     # Numbers are sorted several times faster than positions by number, so a word holds both:
     #     digest (upper bits) | place (lower bits), removed rows before added rows
-    rows = len(removed) + len(added)
-    bits = np.uint64(rows.bit_length())
+    bits = np.uint64((len(removed) + len(added)).bit_length())
     keys = np.concatenate((removed, added))
     keys >>= bits
     keys <<= bits
-    keys |= np.arange(rows, dtype=np.uint64)
+    keys |= np.arange(len(keys), dtype=np.uint64)
     keys.sort()
     one, other = _neighbours(keys, bits, len(removed))
-    partners = np.full(len(added), -1, np.int32)
+    partners = np.full(len(added), -1, np.int64)
     partners[other - len(removed)] = one
-    return partners
+    other = np.flatnonzero(partners >= 0)
+    one = partners[other]
+    for _ in range(_MOST_ROUNDS):
+        crosses = one[1:] <= one[:-1]
+        if not crosses.any():
+            return one, other
+        # Either row of two that cross may be the one that moved.
+        is_kept = np.ones(len(one), np.bool_)
+        is_kept[1:] &= ~crosses
+        is_kept[:-1] &= ~crosses
+        one, other = one[is_kept], other[is_kept]
+    return one[:0], other[:0]
 
 
 def _neighbours(keys: Digests, bits: np.uint64, num_removed: int) -> tuple[Positions, Positions]:

@@ -60,6 +60,7 @@ class Rewrite:
         changed_column: place of the one column that changes; None: another one in each row.
         dropped: share of the rows that are removed.
         inserted: share of rows that are new.
+        cut: share of the rows that are removed in one piece, from a random place on.
         is_evolved: True if the first file has an older schema: a narrower type, and another name.
         codec: of the second file.
         group_rows: rows of a row group, of each file.
@@ -73,6 +74,7 @@ class Rewrite:
     changed_column: int | None = None
     dropped: float = 0.0
     inserted: float = 0.0
+    cut: float = 0.0
     is_evolved: bool = False
     codec: str = "zstd"
     group_rows: tuple[int, int] = (7, 7)
@@ -86,6 +88,9 @@ def written_pair(folder: Path, rewrite: Rewrite) -> tuple[FileRows, FileRows, li
         _changed(row, random, rewrite.changed_column) if random.random() < rewrite.changed else row for row in before
     ]
     after = [row for row in after if random.random() >= rewrite.dropped]
+    if rewrite.cut:
+        start = random.randrange(len(after) + 1)
+        del after[start : start + round(rewrite.cut * rewrite.rows)]
     for _ in range(round(rewrite.inserted * rewrite.rows)):
         after.insert(random.randint(0, len(after)), _row(random, rewrite.keys))
     if rewrite.is_shuffled:

@@ -106,7 +106,7 @@ def test_alignment_gives_up_when_the_row_order_was_lost_and_the_result_is_the_sa
     weights = handed_on(carryover)
     assert weights == expected(workshop, batch)
     assert len(weights) == 2
-    assert set(reader.whole.values()) == {2}
+    assert set(reader.whole.values()) == {1 if memory_bytes else 2}
     assert bool(reader.by_position) == (memory_bytes == 0)
 
 

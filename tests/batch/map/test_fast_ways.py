@@ -2,17 +2,19 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batch.map.rewritten_pairs import Rewrite, expected_weights, reader, row_key, written_pair
 from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay, FastWayError, fast_ways
-from icefloe.batch.map import carryover as carryover_module
-from icefloe.batch.map import matched_files
+from icefloe.batch.map import left_rows, ordered_rows, updated_columns
 from icefloe.batch.map.carryover import CarryOver
+from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
+from icefloe.iceberg.files.reader import BATCH_ROWS, read_data_file
 from support.tables.small_rewrites import fast_ways_of_small_files
 
 WAYS: list[tuple[FastWay, ...]] = [(), *((way,) for way in FastWay), tuple(FastWay)]
@@ -27,6 +29,7 @@ REWRITES = st.builds(
     changed_column=st.sampled_from([None, 1, 2, 5]),
     dropped=SHARES,
     inserted=SHARES,
+    cut=SHARES,
     is_evolved=st.booleans(),
     codec=st.sampled_from(["zstd", "snappy"]),
     group_rows=st.sampled_from([(7, 7), (7, 50), (200, 200)]),
@@ -40,9 +43,14 @@ def few_rows() -> Iterator[None]:
 
 
 @settings(max_examples=25, deadline=None)
-@given(REWRITES)
-def test_every_fast_way_leaves_the_rows_that_counting_leaves(rewrite: Rewrite) -> None:
-    with TemporaryDirectory() as folder:
+@given(REWRITES, st.sampled_from([5, 16, BATCH_ROWS]))
+def test_every_fast_way_leaves_the_rows_that_counting_leaves(rewrite: Rewrite, batch_rows: int) -> None:
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patches:
+        patches.setitem(cast("Any", read_data_file).__kwdefaults__, "batch_rows", batch_rows)
+        if batch_rows < BATCH_ROWS:
+            # Samples of a few rows, so that files have many windows.
+            patches.setattr(ordered_rows, "_SAMPLE_ROWS", 8)
+            patches.setattr(ordered_rows, "_PROBE_ROWS", 4)
         removed, added, before, after = written_pair(Path(folder), rewrite)
         for ways in WAYS:
             carryover = CarryOver([removed, added], reader(), memory_bytes=1 << 30, fast_ways=ways)
@@ -54,16 +62,6 @@ def test_every_fast_way_leaves_the_rows_that_counting_leaves(rewrite: Rewrite) -
             carryover.tally.require({0: len(after) - len(before)}, what="the test")
 
 
-def test_files_of_few_rows_are_not_opened_once_more_to_match_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    removed, added, _, after = written_pair(tmp_path, Rewrite(seed=1, rows=200, keys=10_000, dropped=0.05))
-    monkeypatch.setattr(matched_files, "LEAST_MATCHED_ROWS", 2 * len(after) + 100)
-    monkeypatch.setattr(matched_files, "_telling_columns", lambda *_: pytest.fail("a file was opened"))
-    carryover = CarryOver([removed, added], reader(), memory_bytes=1 << 30, fast_ways=[FastWay.MATCHED])
-    assert sum(len(rows.weights) for rows in carryover.changed_rows()) > 0
-
-
 @pytest.mark.parametrize(
     ("way", "rewrite"),
     [
@@ -72,17 +70,39 @@ def test_files_of_few_rows_are_not_opened_once_more_to_match_them(
         (FastWay.IDENTICAL, Rewrite(seed=1, rows=200, keys=10_000)),
         (FastWay.ALIGNED, Rewrite(seed=1, rows=200, keys=10_000, changed=0.05)),
         (FastWay.MATCHED, Rewrite(seed=1, rows=200, keys=10_000, dropped=0.05)),
-        (FastWay.MATCHED, Rewrite(seed=1, rows=200, keys=10_000, changed=0.05, is_shuffled=True)),
+        (FastWay.MATCHED, Rewrite(seed=1, rows=200, keys=10_000, inserted=0.05, dropped=0.05)),
+        (FastWay.MATCHED, Rewrite(seed=1, rows=200, keys=10_000, changed=0.05)),
     ],
 )
 def test_a_fast_way_that_fits_hashes_few_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: FastWay, rewrite: Rewrite
 ) -> None:
     removed, added, _, _ = written_pair(tmp_path, rewrite)
-    seen: list[int] = []
-    monkeypatch.setattr(carryover_module, "hash_file", lambda *_, **__: seen.append(1))
-    list(CarryOver([removed, added], reader(), memory_bytes=1 << 30, fast_ways=(way,)).changed_rows())
-    assert not seen
+    hashed = 0
+
+    def counted(batch: pa.RecordBatch) -> RowHashes:
+        nonlocal hashed
+        hashed += batch.num_rows
+        return row_hashes_of_batch(batch)
+
+    for module in (left_rows, updated_columns):
+        monkeypatch.setattr(module, "row_hashes_of_batch", counted)
+    carryover = CarryOver([removed, added], reader(), memory_bytes=1 << 30, fast_ways=(way,))
+    list(carryover.changed_rows())
+    assert carryover.files_by_way == {way: 2, "hashed": 0}
+    assert hashed < 200 or rewrite.changed == 1.0
+
+
+@pytest.mark.parametrize("rewrite", [Rewrite(seed=1, rows=200, keys=10_000, is_shuffled=True)])
+def test_files_that_no_way_fits_are_decoded_once(tmp_path: Path, rewrite: Rewrite) -> None:
+    removed, added, _, _ = written_pair(tmp_path, rewrite)
+    decoded = {}
+    for ways in ((), tuple(FastWay)):
+        carryover = CarryOver([removed, added], reader(), memory_bytes=1 << 30, fast_ways=ways)
+        assert not [*carryover.changed_rows()]
+        assert carryover.files_by_way["hashed"] == 2
+        decoded[ways] = carryover.decoded_bytes
+    assert decoded[tuple(FastWay)] == decoded[()]
 
 
 def test_equal_columns_are_decoded_of_one_file_only(tmp_path: Path) -> None:

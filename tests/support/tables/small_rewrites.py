@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from icefloe.batch.map import matched_files, updated_columns
+from icefloe.batch.map import ordered_rows, updated_columns
 from icefloe.iceberg.files import identical_columns
 
 __all__ = ["fast_ways_of_small_files"]
@@ -14,7 +14,7 @@ __all__ = ["fast_ways_of_small_files"]
 def fast_ways_of_small_files() -> Iterator[None]:
     """Every fast way is taken in this block, however few rows there are, and however few bytes are equal."""
     with (
-        patch.object(matched_files, "LEAST_MATCHED_ROWS", 0),
+        patch.object(ordered_rows, "LEAST_MATCHED_ROWS", 0),
         patch.object(updated_columns, "LEAST_UPDATED_ROWS", 0),
         patch.object(identical_columns, "_LEAST_SHARE", 0.0),
     ):

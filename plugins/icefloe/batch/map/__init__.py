@@ -11,9 +11,11 @@ Read in this order:
 - `carryover`: the rows of a group of files that really changed
 - `updated_columns`: files rewritten in place whose columns are equal, but for some
 - `trusted_lineage`: files whose row ids and sequence numbers tell which rows were copied
-- `rewritten_files`: files rewritten in place, compared position by position
-- `matched_files`: files whose rows moved, compared pair by pair
-- `hashed_rows`: rows that the fast ways leave, with their hashes
+- `rewritten_files`: pairs of files of which one probably is a rewrite of the other
+- `ordered_rows`: equal rows of such a pair that are in the same order
+- `file_window`: one of the files as it is read
+- `left_rows`: rows that the fast ways leave, hashed as they are read
+- `hashed_rows`: such rows with their hashes, and the memory for them
 - `read_tally`: rows read, checked against the plan
 """
 

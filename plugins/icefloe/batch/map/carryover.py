@@ -1,14 +1,14 @@
 """Carry-over, cancelled before the shuffle: the rows of a group of files that really changed."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay
-from icefloe.batch.map.hashed_rows import HashedRows, MemoryBudget, hash_file
+from icefloe.batch.map.hashed_rows import BYTES_PER_HASHED_ROW, HashedRows, MemoryBudget
 from icefloe.batch.map.read_tally import FileTally, ReadTally
 from icefloe.batch.rows.file_effects import FileRows
 from icefloe.batch.rows.row_reader import TableRowReader
@@ -18,8 +18,6 @@ from icefloe.changes.consolidate import surviving_rows
 from icefloe.changes.hash_slice import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 
-_BYTES_PER_HASHED_ROW: Final = 64
-"""A position, a row hash, a copy of it next to the hashes of the other files, and memory to compare them."""
 _MIN_SLICE_ROWS: Final = 1 << 16
 
 
@@ -28,9 +26,9 @@ class CarryOver:
 
     If the pipeline trusts row lineage, its two columns tell which rows differ, and nothing else is decoded of the rest.
     Otherwise, a removed file and an added file of equal length are first compared position by position, without columns
-    whose bytes are equal. If the writer kept the row order, that cancels nearly every row without a hash. If it did
-    not, or the lengths differ, likely pairs of rows are found by a few columns and compared. The rows that differ are
-    hashed and consolidated. So are all touched rows of the other files that meet rows of the opposite sign. Surviving
+    whose bytes are equal. If rows are gone or new, partners are found by a few columns and compared. If the writer kept
+    the row order, that cancels nearly every row without a hash. The rows that differ are hashed and consolidated. So
+    are all rows of files whose order was lost, and of other files that meet rows of the opposite sign. Surviving
     rows are taken from memory or read again by position. Files that meet no rows of the opposite sign are passed on. If
     the hashes alone would not fit into memory, the files are read once for each slice of the hashes.
 
@@ -87,20 +85,21 @@ class CarryOver:
         self.tally.add_file(tally)
 
     def _consolidated(self, files: Sequence[FileRows], contended: frozenset[int]) -> Iterator[WeightedRows]:
+        # Loaded here, because a task whose files only add rows does not need it.
+        from icefloe.batch.map.left_rows import hash_file
+
         budget = MemoryBudget(self._memory_bytes)
         # A row may also have moved to another file, so rows that differ by position are compared with those of all
         # files:
         #   removed   a: 1 2 3 4 (aligned: 3)    b: 9 5 (every row)
         #   added     a': 1 2 9 4 (aligned: 9)
         #   left      -3 and -5: row 9 moved from b to a'
-        compared: list[HashedRows] = []
-        for way in FastWay:
-            compared += self._compared(way, _others(files, compared), budget)
+        compared = self._compared_by_any_way(files, budget)
         rest = _others(files, compared)
         self.files_by_way["hashed"] += len(rest)
         rows = sum(file.rows_touched() for file in rest)
-        slice_rows = max(_MIN_SLICE_ROWS, budget.free_bytes // _BYTES_PER_HASHED_ROW)
-        budget.take(min(budget.free_bytes, rows * _BYTES_PER_HASHED_ROW))
+        slice_rows = max(_MIN_SLICE_ROWS, budget.free_bytes // BYTES_PER_HASHED_ROW)
+        budget.take(min(budget.free_bytes, rows * BYTES_PER_HASHED_ROW))
         for hash_slice in HashSlice.slices(-(-rows // slice_rows)):
             hashed_rows = [each.within(hash_slice) for each in compared]
             hashed_rows += [hash_file(file, self._reader, budget=budget, hash_slice=hash_slice) for file in rest]
@@ -111,35 +110,41 @@ class CarryOver:
             while hashed_rows:
                 yield from hashed_rows.pop(0).rows(effects.pop(0), self._reader)
 
-    def _compared(self, way: FastWay, files: Sequence[FileRows], budget: MemoryBudget) -> list[HashedRows]:
-        """The rows that a fast way leaves of the files that it fits."""
-        if way not in self._fast_ways:
-            return []
-        sides_of, compare = _comparison(way)
-        found = (compare(*sides, self._reader, budget=budget) for sides in sides_of(files))
-        left = [hashed_rows for each in found if each is not None for hashed_rows in each]
-        self.files_by_way[way] += len(left)
-        return left
+    def _compared_by_any_way(self, files: Sequence[FileRows], budget: MemoryBudget) -> list[HashedRows]:
+        """The rows that are left of the files that fast ways fit."""
+        compared: list[HashedRows] = []
+        for way in (FastWay.LINEAGE, FastWay.IDENTICAL):
+            if way in self._fast_ways:
+                found = list(_compared_by(way, _others(files, compared), self._reader, budget))
+                self.files_by_way[way] += len(found)
+                compared += found
+        ways = {FastWay.ALIGNED, FastWay.MATCHED}.intersection(self._fast_ways)
+        if ways:
+            # Loaded here, because a task whose files only add rows does not need it.
+            from icefloe.batch.map.rewritten_files import compare_rewritten
+
+            others = _others(files, compared)
+            for taken, *pair in compare_rewritten(others, self._reader, ways=ways, budget=budget):
+                self.files_by_way[taken or "hashed"] += len(pair)
+                compared += pair
+        return compared
 
 
-def _comparison(way: FastWay) -> tuple[Callable[..., Iterator[Any]], Callable[..., Any]]:
-    """The functions by which a fast way puts removed and added files together and compares them."""
-    # Loaded here, because a task whose files only add rows needs none of them.
+def _compared_by(
+    way: FastWay, files: Sequence[FileRows], reader: TableRowReader, budget: MemoryBudget
+) -> Iterator[HashedRows]:
+    """The rows that a way leaves of the files that it fits, which needs only part of their columns."""
     if way is FastWay.LINEAGE:
         from icefloe.batch.map.trusted_lineage import files_with_lineage, rows_by_lineage
 
-        return files_with_lineage, rows_by_lineage
-    if way is FastWay.MATCHED:
-        from icefloe.batch.map.matched_files import match, matchable_pairs
-
-        return matchable_pairs, match
-    from icefloe.batch.map.rewritten_files import align, alignable_pairs
-
-    if way is FastWay.ALIGNED:
-        return alignable_pairs, align
+        for sides in files_with_lineage(files):
+            yield from rows_by_lineage(*sides, reader, budget=budget) or ()
+        return
+    from icefloe.batch.map.rewritten_files import alignable_pairs
     from icefloe.batch.map.updated_columns import compare_updated
 
-    return alignable_pairs, compare_updated
+    for pair in alignable_pairs(files):
+        yield from compare_updated(*pair, reader, budget=budget) or ()
 
 
 def _others(files: Sequence[FileRows], done: Sequence[HashedRows]) -> list[FileRows]:

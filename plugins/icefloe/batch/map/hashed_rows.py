@@ -4,18 +4,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
-from typing import Self
+from typing import Final, Self
 
 import numpy as np
 import pyarrow as pa
 
 from icefloe.batch.map.read_tally import FileTally
-from icefloe.batch.rows.file_effects import FileRows
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.row_set import Positions, RowSet
 from icefloe.batch.rows.weighted_rows import Effect, WeightedRows
 from icefloe.changes.hash_slice import HashSlice
-from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
+from icefloe.changes.row_hash.row_hashes import RowHashes
+
+BYTES_PER_HASHED_ROW: Final = 64
+"""A position, a row hash, a copy of it next to the hashes of the other files, and memory to compare them."""
 
 
 class MemoryBudget:
@@ -39,6 +41,10 @@ class MemoryBudget:
             return False
         self._free_bytes -= size_bytes
         return True
+
+    def give_back(self, size_bytes: int) -> None:
+        """Gives back bytes that were taken."""
+        self._free_bytes += size_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,45 +98,6 @@ class HashedRows:
         for batch, stop, (first, last) in zip(self.kept, stops, pairwise(bounds), strict=True):
             if last > first:
                 yield reader.plain(batch.take(pa.array(wanted[first:last] - (stop - batch.num_rows))))
-
-
-def hash_file(file: FileRows, reader: TableRowReader, *, budget: MemoryBudget, hash_slice: HashSlice) -> HashedRows:
-    """Every touched row of a file with its hash, or only the rows whose hashes are in a slice.
-
-    Args:
-        file: with its effects.
-        reader: reads the file.
-        budget: its free bytes decide whether the rows are kept; rows of a slice are never kept.
-        hash_slice: slice of the hashes.
-    """
-    tally = FileTally(file)
-    hashes: list[RowHashes] = []
-    places: list[Positions] = [np.zeros(0, np.int64)]
-    kept: list[pa.RecordBatch] | None = [] if hash_slice.is_whole else None
-    kept_bytes = 0
-    for rows in reader.read(file):
-        tally.add(rows)
-        hashed = row_hashes_of_batch(rows.batch)
-        in_slice = hash_slice.positions(hashed)
-        hashes.append(hashed if hash_slice.is_whole else hashed.take(in_slice))
-        places.append(rows.positions if hash_slice.is_whole else rows.positions[in_slice])
-        if kept is not None:
-            kept.append(rows.batch)
-            kept_bytes += rows.batch.nbytes
-            # Hashes stay in any case. Rows that do not fit are read again, but only those that survive, by their
-            # positions.
-            if kept_bytes > budget.free_bytes:
-                kept = None
-    if kept is not None:
-        budget.take(kept_bytes)
-    in_file = np.concatenate(places)
-    return HashedRows(
-        tally=tally,
-        effects=seen_from(file.effects, in_file),
-        hashes=RowHashes.concat(hashes),
-        kept=kept,
-        places=in_file if kept is None else None,
-    )
 
 
 def seen_from(effects: Sequence[Effect], positions: Positions) -> list[Effect]:

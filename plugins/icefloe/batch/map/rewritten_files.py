@@ -1,19 +1,21 @@
-"""Files rewritten in place, compared position by position. Nearly every row cancels without a hash."""
+"""Pairs of files of which one probably is a rewrite of the other, and the rows that differ between them.
 
-from collections.abc import Iterator, Sequence
+Each file is read once, whatever its rows turn out to be.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-import pyarrow as pa
-
-from icefloe.batch.map.hashed_rows import HashedRows, MemoryBudget
+from icefloe.batch.fast_ways import FastWay
+from icefloe.batch.map.file_window import FileWindow
+from icefloe.batch.map.hashed_rows import BYTES_PER_HASHED_ROW, HashedRows, MemoryBudget
+from icefloe.batch.map.ordered_rows import cancel_in_order
 from icefloe.batch.map.read_tally import FileTally
 from icefloe.batch.rows.file_effects import FileRows
 from icefloe.batch.rows.row_reader import TableRowReader
-from icefloe.changes.alignment import aligned_batches, differing_rows
-from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 
-_ALIGNED_SHARE: Final = 0.25
-"""Above this share of differing rows the row order was not kept, and hashing is cheaper."""
+_MOST_LOST_PAIRS: Final = 2
+"""After so many pairs that had to be read in vain, the others are probably like them."""
 
 
 def alignable_pairs(files: Sequence[FileRows]) -> Iterator[tuple[FileRows, FileRows]]:
@@ -38,51 +40,63 @@ def _likeness(file: FileRows) -> tuple[int, int]:
     return file.effects[0].change_ordinal, file.data_file.record_count
 
 
-def align(
-    removed: FileRows, added: FileRows, reader: TableRowReader, *, budget: MemoryBudget
-) -> tuple[HashedRows, HashedRows] | None:
-    """The rows of two files that differ by position, kept in memory.
+def rewritten_pairs(files: Sequence[FileRows]) -> Iterator[tuple[FileRows, FileRows]]:
+    """Alignable pairs, then pairs of the other whole files of a step if it removed as many of them as it added."""
+    paired: set[tuple[str, int | None]] = set()
+    for pair in alignable_pairs(files):
+        paired.update(file.key for file in pair)
+        yield pair
+    by_ordinal: dict[int, tuple[list[FileRows], list[FileRows]]] = {}
+    for file in files:
+        for side, weight in enumerate((-1, 1)):
+            if is_whole(file, weight) and file.key not in paired:
+                by_ordinal.setdefault(file.effects[0].change_ordinal, ([], []))[side].append(file)
+    for removed, added in by_ordinal.values():
+        # The plan has files in the order of their bounds, so the first removed file became the first added file.
+        if len(removed) == len(added):
+            yield from zip(removed, added, strict=True)
+
+
+def compare_rewritten(
+    files: Sequence[FileRows], reader: TableRowReader, *, ways: Collection[FastWay], budget: MemoryBudget
+) -> Iterator[tuple[FastWay | None, HashedRows, HashedRows]]:
+    """The rows that are left of pairs of files if rows cancel that are equal and in the same order.
 
     Args:
-        removed: one file.
-        added: another file with as many rows.
+        files: files of a map task.
         reader: reads the files.
-        budget: memory for the rows that differ.
+        ways: ways that may be taken.
+        budget: memory for hashes and for the rows that are left.
 
-    Returns:
-        The hashed rows of each file; None if the row order was not kept, or memory is short.
+    Yields:
+        The way that cancelled rows of a pair, and the hashed rows of each file. If no way fits, the way is None and all
+        rows are left. If memory is too short for all their hashes, such a pair is left out.
     """
-    tallies = FileTally(removed), FileTally(added)
-    sides = [_counted(tally, reader) for tally in tallies]
-    kept: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = ([], [])
-    rows_seen = rows_kept = kept_bytes = 0
-    for pair in aligned_batches(*sides):
-        differing = differing_rows(*pair)
-        rows_seen += pair[0].num_rows
-        rows_kept += len(differing)
-        # After every batch: a writer that lost the order shows it in the first one. To go on would decode both files
-        # twice.
-        if rows_kept > _ALIGNED_SHARE * rows_seen:
-            return None
-        for batch, side in zip(pair, kept, strict=True):
-            side.append(reader.plain(batch.take(pa.array(differing))))
-            kept_bytes += side[-1].nbytes
-        if kept_bytes > budget.free_bytes:
-            return None
-    budget.take(kept_bytes)
-    first, second = (
-        HashedRows(
-            tally=tally,
-            effects=tally.file.effects,
-            hashes=RowHashes.concat([row_hashes_of_batch(batch) for batch in side]),
-            kept=side,
-        )
-        for tally, side in zip(tallies, kept, strict=True)
-    )
-    return first, second
-
-
-def _counted(tally: FileTally, reader: TableRowReader) -> Iterator[pa.RecordBatch]:
-    for rows in reader.read(tally.file):
-        tally.add(rows)
-        yield rows.batch
+    pairs = [pair for pair in rewritten_pairs(files) if ways]
+    rows = sum(file.data_file.record_count for pair in pairs for file in pair)
+    # With memory for all hashes, the rows of a pair that no way fits are hashed at once, and no file is read twice.
+    # Without, such files are read for each slice of the hashes anyway.
+    is_ample = 2 * rows * BYTES_PER_HASHED_ROW <= budget.free_bytes
+    if is_ample:
+        budget.take(rows * BYTES_PER_HASHED_ROW)
+    lost_pairs = 0
+    for pair in pairs:
+        if not is_ample and lost_pairs >= _MOST_LOST_PAIRS:
+            return
+        pair_rows = sum(file.data_file.record_count for file in pair)
+        most_rows = pair_rows if is_ample else budget.free_bytes // BYTES_PER_HASHED_ROW
+        sides = [FileWindow(FileTally(file), reader, budget, most_left_rows=most_rows) for file in pair]
+        way = cancel_in_order(*sides, ways=ways)
+        lefts = [side.left for side in sides]
+        if (is_ample or way is not None) and all(side.leave_rest() for side in sides):
+            left_rows = sum(left.num_rows for left in lefts)
+            if is_ample:
+                budget.give_back((pair_rows - left_rows) * BYTES_PER_HASHED_ROW)
+            else:
+                budget.take(min(budget.free_bytes, left_rows * BYTES_PER_HASHED_ROW))
+            first, second = (left.hashed_rows() for left in lefts)
+            yield way, first, second
+        else:
+            lost_pairs += 1
+            for left in lefts:
+                left.forget()

@@ -1,0 +1,96 @@
+"""CPU seconds of map tasks that find no fast way, or only part of one, next to the same tasks without fast ways.
+
+``PYTHONPATH=tests python -m benchmarks.adverse_inputs``, with ``--rows 1000000`` for larger files, ``--rows-of nulls``
+for some kinds of rows, ``--change deleted`` for some changes, ``--json FILE`` for the numbers. A ratio is the CPU with
+all ways divided by the CPU with none: 1.3 is the most that trying may cost. One core is used.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import count, product
+from math import inf
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from pyiceberg.table import Table
+from rich.console import Console
+from rich.table import Table as Grid
+
+from benchmarks.adverse_tables import CHANGES, ROWS, adverse_table
+from benchmarks.kernel import cpu_of
+from benchmarks.map_task import map_task_inputs, run_map_task
+from benchmarks.run import use_one_core
+from icefloe.batch.fast_ways import FastWay
+
+_REPETITIONS: Final = 4
+_WAYS: Final = {"none": (), "all": tuple(FastWay)}
+_ATTEMPTS: Final = count()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """CPU seconds of a map task, the least of several repetitions."""
+
+    rows: str
+    change: str
+    none_seconds: float
+    all_seconds: float
+
+    @property
+    def ratio(self) -> float:
+        """Above 1, trying fast ways cost more than it saved."""
+        return self.all_seconds / self.none_seconds
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description="CPU of map tasks with all fast ways, next to none")
+    parser.add_argument("--rows", type=int, default=200_000, help="rows of a table")
+    parser.add_argument("--rows-of", action="append", choices=list(ROWS), help="kind of rows; again for more")
+    parser.add_argument("--change", action="append", choices=list(CHANGES), help="a change; again for more")
+    parser.add_argument("--json", type=Path, help="file for the numbers")
+    options = parser.parse_args(arguments)
+    use_one_core()
+    figures = [
+        measured(kind, change, options.rows)
+        for kind, change in product(options.rows_of or ROWS, options.change or CHANGES)
+    ]
+    Console().print(as_grid(figures), highlight=False)
+    if options.json is not None:
+        numbers = [{**asdict(each), "ratio": round(each.ratio, 3)} for each in figures]
+        options.json.write_text(json.dumps(numbers, indent=2) + "\n")
+    return 0
+
+
+def measured(kind: str, change: str, rows: int) -> Figures:
+    """The figures of one kind of rows with one change. Both choices of ways take turns."""
+    with TemporaryDirectory() as folder:
+        table = adverse_table(Path(folder) / "table", kind, change, rows)
+        run(table, ())
+        least = dict.fromkeys(_WAYS, inf)
+        for _ in range(_REPETITIONS):
+            for name, ways in _WAYS.items():
+                least[name] = min(least[name], run(table, ways))
+    return Figures(rows=kind, change=change, none_seconds=least["none"], all_seconds=least["all"])
+
+
+def run(table: Table, ways: tuple[FastWay, ...]) -> float:
+    """CPU seconds of the one map task over the table's change."""
+    inputs = map_task_inputs(table, next(_ATTEMPTS), ways)
+    seconds, _ = cpu_of(partial(run_map_task, inputs))
+    return seconds
+
+
+def as_grid(figures: Sequence[Figures]) -> Grid:
+    grid = Grid("rows", "change", "no way, CPU s", "all ways, CPU s", "all / none")
+    for each in sorted(figures, key=lambda each: -each.ratio):
+        grid.add_row(each.rows, each.change, f"{each.none_seconds:.3f}", f"{each.all_seconds:.3f}", f"{each.ratio:.2f}")
+    return grid
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,59 @@
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from batch.map.rewritten_pairs import Rewrite, expected_weights, reader, row_key, written_pair
+from icefloe.batch.fast_ways import FastWay
+from icefloe.batch.map import ordered_rows
+from icefloe.batch.map.file_window import FileWindow
+from icefloe.batch.map.hashed_rows import MemoryBudget
+from icefloe.batch.map.ordered_rows import cancel_in_order
+from icefloe.batch.map.read_tally import FileTally
+from support.tables.small_rewrites import fast_ways_of_small_files
+
+
+@pytest.mark.parametrize("dropped", [0.0, 0.05])
+def test_rows_of_likely_pairs_that_differ_in_some_column_are_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dropped: float
+) -> None:
+    # The column that changes does not tell rows apart, so the pairs are found without it.
+    monkeypatch.setattr(ordered_rows, "telling_columns", lambda _: [0])
+    rewrite = Rewrite(
+        seed=3, rows=200, keys=10_000, changed=0.03, changed_column=2, dropped=dropped, group_rows=(200, 200)
+    )
+    removed, added, before, after = written_pair(tmp_path, rewrite)
+    budget = MemoryBudget(1 << 30)
+    windows = [FileWindow(FileTally(file), reader(), budget, most_left_rows=1_000) for file in (removed, added)]
+    with fast_ways_of_small_files():
+        assert cancel_in_order(*windows, ways=(FastWay.MATCHED,)) is FastWay.MATCHED
+    assert all(window.leave_rest() for window in windows)
+    weights: Counter[Any] = Counter()
+    for window, weight in zip(windows, (-1, 1), strict=True):
+        left = window.left.hashed_rows()
+        assert len(left.hashes) < len(before) / 2
+        for batch in left.kept or []:
+            for row in batch.to_pylist(maps_as_pydicts=None):
+                weights[row_key(tuple(row.values()))] += weight
+    expected = expected_weights(before, after)
+    assert {row: weight for row, weight in weights.items() if weight} == expected
+    assert len(expected) > 5
+
+
+def test_rows_that_are_left_do_not_keep_the_batches_that_they_were_read_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ordered_rows, "telling_columns", lambda _: [0, 2])
+    rewrite = Rewrite(seed=5, rows=2_000, keys=10_000, dropped=0.02, group_rows=(2_000, 2_000))
+    removed, added, before, _ = written_pair(tmp_path, rewrite)
+    budget = MemoryBudget(1 << 30)
+    windows = [FileWindow(FileTally(file), reader(), budget, most_left_rows=4_000) for file in (removed, added)]
+    with fast_ways_of_small_files():
+        assert cancel_in_order(*windows, ways=(FastWay.MATCHED,)) is FastWay.MATCHED
+    assert all(window.leave_rest() for window in windows)
+    left = [window.left.hashed_rows() for window in windows]
+    assert 0 < sum(len(each.hashes) for each in left) < len(before) / 2
+    kept = [batch for each in left for batch in each.kept or []]
+    # Buffers of slices are counted whole.
+    assert sum(batch.get_total_buffer_size() for batch in kept) < 2 * sum(batch.nbytes for batch in kept) + 10_000
