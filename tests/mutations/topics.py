@@ -40,6 +40,13 @@ TOPICS: Final = (
         suite=_SINK,
     ),
     Mutation(
+        name="parts of a batch that never ended may write after the next one has begun",
+        path=_BATCHES,
+        before="            _fence_parts(clients, options, log.look() or state)\n",
+        after="",
+        suite=("tests/servers/test_kafka_zombies.py::test_a_batch_after_one_that_never_ended_keeps_its_processes_out",),
+    ),
+    Mutation(
         name="keys move to other partitions in the middle of a batch",
         path=_PART,
         before='        if partitions != self.begun["partitions"]:',

@@ -1,18 +1,24 @@
-"""The suite for sinks of other packages, over the real broker."""
+"""The suite for sinks of other packages, over the real broker.
+
+With ``ICEFLOE_EVERY_PLACE=1`` each walk over the outward calls is cut into tests that share nothing: every test has its
+own topics, its own folder of dead letters, and its own timeout.
+"""
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from random import Random
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
 
 from icefloe.sinks.dead_letters import DeadLetterFolder
 from icefloe.sinks.kafka.kafka_sink import KafkaSink
 from icefloe.storage.location import open_store
 from icefloe.testing import DeliverySinkConformance, OutwardCalls
+from icefloe.testing.interruption_cases import InterruptionCases
 from servers.kafka_place import NUMBERS
 from servers.watched_kafka import MOST_BYTES, watched_sink
 from support.servers.kafka import Kafka
@@ -20,15 +26,34 @@ from support.tiers import EVERY_PLACE
 
 pytestmark = [pytest.mark.servers, pytest.mark.extended, pytest.mark.timeout(1800)]
 
+PARTS = 12 if os.environ.get(EVERY_PLACE) else 1
+"""Tests that walk the calls of one case: each strikes every twelfth call."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if PARTS > 1 and hasattr(InterruptionCases, metafunc.function.__name__):
+        parts = range(PARTS)
+        metafunc.parametrize("_part", parts, indirect=True, ids=[f"part-{part}-of-{PARTS}" for part in parts])
+
 
 class TestKafkaSink(DeliverySinkConformance):
     @pytest.fixture(autouse=True)
-    def _broker(self, kafka: Kafka, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    def _part(self, request: pytest.FixtureRequest) -> None:
+        self.part: int | None = getattr(request, "param", None)
+
+    @pytest.fixture(autouse=True)
+    def _broker(self, kafka: Kafka, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
         self.kafka, self.case = kafka, request.node.name
         self.folder = tmp_path
+        self.topics: list[str] = []
+        yield
+        if self.topics:
+            # A walk makes hundreds of topics, which would slow the broker down for the tests after it.
+            AdminClient({"bootstrap.servers": kafka.bootstrap_servers}).delete_topics(self.topics)
 
     def new_destination(self) -> str:
-        return f"conformance-{next(NUMBERS)}"
+        self.topics.append(f"conformance-{next(NUMBERS)}")
+        return self.topics[-1]
 
     def open_sink(self, destination: str, calls: OutwardCalls) -> KafkaSink:
         # A folder of letters belongs to one pipeline, as a topic does: destinations must not share one.
@@ -51,5 +76,5 @@ class TestKafkaSink(DeliverySinkConformance):
         """A random call by the name of the case. Each call takes two seconds; test_kafka_kills.py strikes more."""
         if not os.environ.get(EVERY_PLACE):
             return [Random(self.case).randrange(calls)]
-        # This case takes pairs of calls: all of them would take hours.
-        return range(0, calls, 6 if "after_another_died" in self.case else 1)
+        # A case of pairs of calls takes the pairs of each part: all pairs would take hours.
+        return range(calls) if self.part is None else range(self.part, calls, PARTS)
