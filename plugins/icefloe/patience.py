@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Final, Self, TypeVar
 
-from icefloe.errors import TerminalError
+from icefloe.errors import TerminalError, thread_starts
 
 __all__ = ["PATIENCE_VARIABLE", "Patience", "answer_within", "brief_seconds", "has_given_up", "patience_seconds"]
 
@@ -131,6 +131,7 @@ def answer_within(seconds: float, call: Callable[[], Answer], *, place: str = ""
 
     Raises:
         TimeoutError: the call did not end in time, or was not made.
+        MemoryError: the system refused the thread.
     """
     answer: Future[Answer] = Future()
     context = copy_context()
@@ -147,7 +148,8 @@ def answer_within(seconds: float, call: Callable[[], Answer], *, place: str = ""
             if place in _unanswered:
                 _unanswered[place].calls.discard(answer)
 
-    threading.Thread(target=run, name=_THREAD_NAME, daemon=True).start()
+    with thread_starts():
+        threading.Thread(target=run, name=_THREAD_NAME, daemon=True).start()
     done, _ = wait([answer], timeout=seconds)
     if not done:
         _give_up(answer, place)

@@ -124,3 +124,12 @@ def test_a_store_that_does_not_answer_is_not_taken_for_damage(store):
     faulty = FaultyStore(store, Fault(operation="get_ranges", nth=3))
     with pytest.raises(TransientError, match="because the test said so"):
         list(read_parquet(faulty, "part"))
+
+
+def test_a_thread_that_arrow_cannot_start_is_no_damage(store, monkeypatch):
+    def fail(*_, **__):
+        raise pa.ArrowException("Unknown error: Failed to launch worker thread: Resource temporarily unavailable")
+
+    monkeypatch.setattr(pq, "ParquetFile", fail)
+    with pytest.raises(MemoryError, match="Failed to launch worker thread"):
+        list(read_parquet(store, "part"))

@@ -7,6 +7,7 @@ from threading import Event
 from typing import TypeVar
 
 from icefloe.batch.open.cores import local_cores
+from icefloe.errors import thread_starts
 
 __all__ = ["LocalEngine"]
 
@@ -46,8 +47,9 @@ class LocalEngine:
             return [result]
 
         with ThreadPoolExecutor(self._threads, thread_name_prefix="icefloe") as pool:
-            futures = [pool.submit(run, number) for number in numbers]
             try:
+                with thread_starts():
+                    futures = [pool.submit(run, number) for number in numbers]
                 return [result for future in futures for result in future.result()]
             finally:
                 # The pool waits for all that was submitted. After Ctrl-C, tasks that have not begun must end at once.

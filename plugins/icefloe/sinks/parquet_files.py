@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from icefloe.errors import TerminalError
+from icefloe.errors import TerminalError, one_line
 from icefloe.sinks.row_groups import GROUP_ROWS
 from icefloe.storage.keys import join_url
 from icefloe.storage.local_folders import on_local_disk
@@ -42,6 +42,7 @@ def read_parquet(store: Store, key: str) -> Iterator[pa.RecordBatch]:
         KeyMissingError: there is no such file.
         TerminalError: it is not a whole Parquet file, or a page does not match its checksum.
         TransientError: the store did not answer.
+        MemoryError: there was no memory, or no thread for Arrow.
     """
     with _readable(store, key):
         file = pq.ParquetFile(_StoredFile(store, key), pre_buffer=True, page_checksum_verification=True)
@@ -62,6 +63,9 @@ def _readable(store: Store, key: str) -> Iterator[None]:
     except MemoryError:
         raise  # Arrow's own is an ArrowException too, and says nothing of the file
     except (pa.ArrowException, OSError) as cause:
+        if type(cause) is pa.ArrowException:
+            # Of 20,000 damages none gave this type: it is Arrow's "unknown error", for a thread that it cannot start.
+            raise MemoryError(one_line(cause)) from cause
         url = join_url(store.url, key)
         raise TerminalError(
             f"{url} is damaged: it cannot be read as Parquet; restore it, or deliver its batch again", url=url

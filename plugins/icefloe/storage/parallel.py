@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
+from icefloe.errors import thread_starts
+
 __all__ = ["map_parallel"]
 
 Item = TypeVar("Item")
@@ -26,9 +28,18 @@ def map_parallel(
 
     >>> map_parallel(str, range(3))
     ['0', '1', '2']
+
+    Raises:
+        MemoryError: the system refused a thread.
     """
     work = list(items)
     if at_once < 2 or len(work) < 2:
         return [call(item) for item in work]
     with ThreadPoolExecutor(min(at_once, len(work)), thread_name_prefix=name) as pool:
-        return list(pool.map(call, work))
+        with thread_starts():
+            calls = [pool.submit(call, item) for item in work]
+        try:
+            return [each.result() for each in calls]
+        finally:
+            for each in calls:
+                each.cancel()

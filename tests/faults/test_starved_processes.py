@@ -1,0 +1,49 @@
+"""A process that gets no more memory in the middle of a phase ends with a sentence, and the next run is exact."""
+
+from pathlib import Path
+
+import pytest
+
+from faults.scenarios import SCENARIOS, Place, recorded_states
+from faults.struck_process import starved_run
+from support.pipelines.replay import table_rows
+from support.sinks.document_folder import DocumentFolder, registered
+from support.tables.table_states import TableStates
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+FREE_BYTES = 16 << 20
+"""Enough for small things, and too little for the stacks of more threads."""
+
+
+@pytest.fixture(scope="module")
+def states(tmp_path_factory: pytest.TempPathFactory) -> TableStates:
+    return recorded_states(tmp_path_factory.mktemp("starved"))
+
+
+@pytest.mark.parametrize("where", ["/plan", "/results/"])
+def test_a_run_that_gets_no_more_memory_goes_on_when_there_is_some(
+    where: str, tmp_path: Path, states: TableStates
+) -> None:
+    place = SCENARIOS["changes"].place(tmp_path / "place", states)
+    require_starved(place, where)
+    place.require_exact()
+
+
+def test_a_delivery_that_gets_no_more_memory_goes_on_when_there_is_some(tmp_path: Path, states: TableStates) -> None:
+    documents = tmp_path / "documents"
+    with registered():
+        place = SCENARIOS["load"].place(tmp_path / "place", states)
+        place.write_pipelines(sink={"type": "documents", "folder": str(documents)})
+        require_starved(place, "/deliveries/")
+        assert place.deliver(place.pipelines[0])
+    held = [row for row in DocumentFolder(documents).documents().values() if row]
+    assert sorted(tuple(row.values()) for row in held) == sorted(table_rows(place.shown.table(), place.columns))
+    place.require_clean()
+
+
+def require_starved(place: Place, where: str) -> None:
+    """The run ends by a sentence that says what is missing."""
+    done = starved_run(place.pipelines[0], where=where, free_bytes=FREE_BYTES)
+    assert done.code == 75, done.err
+    assert "has no memory left (" in done.err.splitlines()[-1]
