@@ -15,7 +15,8 @@ import pytest
 
 from faults.scenarios import SCENARIOS, Place, Stores, recorded_states
 from support.missing import missing, require_program
-from support.pipelines.workspace import ROOT, Outcome
+from support.pipelines.workspace import ROOT, Outcome, icefloe
+from support.sinks.document_folder import registered
 from support.tables.table_states import TableStates
 from support.tiers import extended
 
@@ -108,3 +109,20 @@ def test_a_batch_that_fills_its_disk_goes_on_when_there_is_room(
     assert "No space left on device; try again, and check this machine's disk" in full.err.splitlines()[-1]
     leave_room(disk, None)
     place.require_exact()
+
+
+def test_a_comparison_that_fills_its_disk_says_so_and_leaves_nothing(
+    tmp_path: Path, states: TableStates, disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(disk))
+    with registered():
+        place = SCENARIOS["load"].place(tmp_path / "place", states)
+        place.write_pipelines(sink={"type": "documents", "folder": str(tmp_path / "documents")})
+        place.deliver_all()
+        leave_room(disk, resource.getpagesize())
+        full = icefloe("verify", place.pipelines[0])
+        assert full.code == 75, full
+        assert "No space left on device; free space there, or set SPARK_LOCAL_DIRS" in full.err
+        assert list(disk.iterdir()) == []
+        leave_room(disk, None)
+        assert icefloe("verify", place.pipelines[0]).code == 0
