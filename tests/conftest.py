@@ -63,6 +63,20 @@ def _nothing_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hidden, "_HIDDEN", hidden._Hidden())
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_is_left_behind() -> Iterator[None]:
+    """Fails at the last test of a file that leaves the process other than it was.
+
+    The files that share a process differ from run to run, so another file would fail, and now and then only.
+    """
+    from support.process_state import ProcessState
+
+    before = ProcessState()
+    yield
+    left = ProcessState().left_since(before)
+    assert not left, f"this file leaves behind: {', '.join(left)}; change it by monkeypatch, which takes it back"
+
+
 @pytest.fixture(scope="session")
 def spark_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkLab]:
     """The one Spark session of a run, and the catalog that Spark and PyIceberg share."""
