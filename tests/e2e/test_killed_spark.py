@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,6 +30,7 @@ from icefloe.pipeline.pipeline_file import load_pipeline
 pytestmark = pytest.mark.spark
 
 FILES = 30
+TASKS = FILES + 1  # the changed rows are in a file of their own
 RUN = """
 import os, sys
 from icefloe.batch.credentials import Credentials
@@ -71,7 +74,7 @@ def pipeline(tmp_path: Path, table: Table) -> Path:
                 "initial_load": "from_now",
                 "storage": f"file://{tmp_path}/storage",
                 "shuffle": {"map_task_bytes": 1},
-                "spark": {"conf": {"spark.master": "local[1]", "spark.ui.enabled": "false"}},
+                "spark": {"conf": {"spark.master": "local[2]", "spark.ui.enabled": "false"}},
                 "sink": {"type": "files", "path": f"file://{tmp_path}/changes"},
             }
         )
@@ -82,10 +85,12 @@ def pipeline(tmp_path: Path, table: Table) -> Path:
 def test_the_rerun_of_a_killed_driver_redoes_only_what_is_missing(tmp_path: Path, table: Table, pipeline: Path) -> None:
     run_batch(session_of(pipeline), environ=os.environ)
     after = table.metadata.current_snapshot_id
+    rewritten = Path(next(iter(table.scan().plan_files())).file.file_path.removeprefix("file://"))
     table.overwrite(pa.table({"id": range(0, 100 * FILES, 50), "v": [1] * (2 * FILES)}), "id = 0 or v = 0 and id >= 0")
 
-    kept = run_until_a_map_output_is_committed(pipeline, tmp_path / "storage" / "shuffle" / "killed")
-    assert 0 < len(kept) < FILES
+    with withheld(rewritten):
+        kept = run_until_a_map_output_is_committed(pipeline, tmp_path / "storage" / "shuffle" / "killed")
+    assert 0 < len(kept) < TASKS
 
     session = session_of(pipeline)
     prepared = open_and_plan(session)
@@ -100,15 +105,27 @@ def test_the_rerun_of_a_killed_driver_redoes_only_what_is_missing(tmp_path: Path
     assert delivered(tmp_path / "changes" / "batch=1") == counted(expected)
 
 
+@contextmanager
+def withheld(file: Path) -> Iterator[None]:
+    """Puts a pipe in place of a file: the task that opens it waits until it is killed, so its phase cannot end."""
+    kept = file.rename(file.with_suffix(".kept"))
+    os.mkfifo(file)
+    try:
+        yield
+    finally:
+        file.unlink()
+        kept.rename(file)
+
+
 def run_until_a_map_output_is_committed(pipeline: Path, folder: Path) -> dict[Path, bytes]:
-    """Starts a run and kills it, its JVM and its workers at the first commit record; the records it left."""
+    """Starts a run and kills it, its JVM and its workers at a commit record; the records it left."""
     with subprocess.Popen(
         [sys.executable, "-c", RUN, str(pipeline)], start_new_session=True, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)),
     ) as run:  # fmt: skip
         while not records(folder):
             assert run.poll() is None, ((run.stdout and run.stdout.read()) or b"").decode()
-            time.sleep(0.002)
+            time.sleep(0.1)
         os.killpg(run.pid, signal.SIGKILL)
     return records(folder)
 
