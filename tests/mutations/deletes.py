@@ -119,6 +119,27 @@ DELETES: Final = (
         suite=("tests/batch/rows/test_file_effects.py",),
     ),
     Mutation(
+        name="rows of a small data file are taken from the first file that they are gathered with",
+        path="batch/map/gathered_rows.py",
+        before="self._picks.append(picked + self._num_rows)",
+        after="self._picks.append(picked)",
+        suite=("tests/batch/map/test_gathered_rows.py",),
+    ),
+    Mutation(
+        name="gathered rows that are not enough for a batch are lost",
+        path="batch/map/carryover.py",
+        before="        yield from gathered.taken()\n        if waiting:",
+        after="        if waiting:",
+        suite=("tests/batch/map/test_carryover.py",),
+    ),
+    Mutation(
+        name="a data file is out of reach of delete files that come after it was asked for",
+        path="iceberg/scan/delete_file_index.py",
+        before="if reach.seen < known:",
+        after="if not reach.seen:",
+        suite=("tests/iceberg/scan/test_delete_file_index.py",),
+    ),
+    Mutation(
         name="data files whose terms differ in their delete files alone get the same ones",
         path="batch/plan/task_document.py",
         before="key = tuple(map(id, task.terms))",

@@ -157,3 +157,15 @@ def test_each_state_has_its_own_delete_files_in_force_in_whatever_order_states_a
     for state in (*states, *reversed(states), *states[::3]):
         assert index.in_force(old, state) == state
         assert index.in_force(new, state) == state & NO_DELETES.union(*numbers[6:])
+
+
+@pytest.mark.parametrize("first", [4, 6], ids=["not reached", "reached"])
+def test_a_delete_file_that_comes_later_reaches_a_data_file_that_was_asked_for_before(first: int) -> None:
+    index = DeleteFileIndex({})
+    data = data_entry(sequence_number=5)
+    early = index.numbers([delete_entry(path="s3://b/early", sequence_number=first)])
+    reached = early if first > 5 else NO_DELETES
+    assert index.in_force(data, early) == reached
+    late = index.numbers([delete_entry(path="s3://b/late", sequence_number=7)])
+    assert index.in_force(data, early | late) == reached | late
+    assert index.in_force(data, early) == reached

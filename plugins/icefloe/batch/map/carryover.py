@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from icefloe.batch.rows.weighted_rows import Effect, WeightedRows
 from icefloe.changes.consolidate import surviving_rows
 from icefloe.changes.hash_slice import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
+
+if TYPE_CHECKING:
+    from icefloe.batch.map.gathered_rows import GatheredRows
 
 _MIN_SLICE_ROWS: Final = 1 << 16
 
@@ -68,20 +71,31 @@ class CarryOver:
         """The rows whose weights do not cancel, file by file."""
         contended = contended_ordinals(self._files)
         waiting: list[FileRows] = []
+        # Loaded here, because importing a map task stays cheap.
+        from icefloe.batch.map.gathered_rows import GatheredRows
+
+        gathered = GatheredRows()
         for file in self._files:
             if any(effect.change_ordinal in contended for effect in file.effects):
                 waiting.append(file)
             else:
-                yield from self._every_row(file)
+                yield from self._every_row(file, gathered)
+        yield from gathered.taken()
         if waiting:
             yield from self._consolidated(waiting, contended)
 
-    def _every_row(self, file: FileRows) -> Iterator[WeightedRows]:
+    def _every_row(self, file: FileRows, gathered: "GatheredRows") -> Iterator[WeightedRows]:
+        """The rows of a file, or all rows that were gathered once they are enough."""
         tally = FileTally(file)
         for rows in self._reader.read(file):
             tally.add(rows)
-            plain, hashes = self._reader.plain(rows.batch), row_hashes_of_batch(rows.batch)
-            yield WeightedRows.of(plain, hashes, rows.positions, file.effects)
+            plain = self._reader.plain(rows.batch)
+            if gathered.is_small(plain):
+                gathered.add(plain, rows.positions, file.effects)
+                if gathered.is_full:
+                    yield from gathered.taken()
+            else:
+                yield WeightedRows.of(plain, row_hashes_of_batch(rows.batch), rows.positions, file.effects)
         self.tally.add_file(tally)
 
     def _consolidated(self, files: Sequence[FileRows], contended: frozenset[int]) -> Iterator[WeightedRows]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from threading import Lock
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.delete_file import DeleteFile
@@ -56,6 +57,7 @@ class StepFiles:
         self._reached: dict[tuple[str, int | None], list[DataEntry]] = {}
         self._deletes = DeleteFileIndex(reader.key_types)
         self._live_in: dict[str, DeleteNumbers] = {}
+        self._lock = Lock()
         self._changed = NO_DELETES.union(*(self._changed_deletes(step) for step in steps))
         self._reach = ManifestPruning(self._deletes.entries(self._changed), reader.partition_types)
         self.warnings: list[str] = []
@@ -161,13 +163,16 @@ class StepFiles:
         wanted = [manifest for manifest in _live_data(manifests) if self._reach.includes(manifest)]
         unread = [manifest for manifest in wanted if _content(manifest) not in self._reached]
         for manifest, entries in zip(unread, map_parallel(self._reached_of, unread), strict=True):
-            live = (entry for entry in entries if entry.status is not EntryStatus.DELETED)
-            self._reached[_content(manifest)] = [e for e in live if self._deletes.in_force(e, self._changed)]
+            self._reached[_content(manifest)] = entries
         for manifest in wanted:
             yield from self._reached[_content(manifest)]
 
     def _reached_of(self, manifest: ManifestFile) -> list[DataEntry]:
-        return self._reader.data_entries(manifest, self._reach.paths(manifest.spec_id))
+        entries = self._reader.data_entries(manifest, self._reach.paths(manifest.spec_id))
+        live = (entry for entry in entries if entry.status is not EntryStatus.DELETED)
+        # Here, not behind the last manifest: a table of 100,000 files has as many entries, and a delete reaches few.
+        with self._lock:
+            return [entry for entry in live if self._deletes.in_force(entry, self._changed)]
 
     def _changed_deletes(self, step: Step) -> DeleteNumbers:
         """The delete files that a step adds or removes."""

@@ -131,7 +131,7 @@ class DeleteFileIndex:
         key = data.data_file.path, data.data_file.sequence_number
         reach = self._reaches.get(key)
         if reach is None:
-            reach = self._reaches[key] = _Reach()
+            reach = _Reach()
         # States are looked at one after another and may bring delete files that no earlier one had. Numbers ascend in
         # each list, so a bisection finds those that this data file was not compared with.
         if reach.seen < known:
@@ -145,6 +145,8 @@ class DeleteFileIndex:
             if fresh:
                 numbers = reach.numbers | FrozenBitMap(fresh)
                 reach.numbers = self._shared.setdefault(numbers, numbers)
+                # Data files that nothing reaches are most of a table, and are seldom asked for again.
+                self._reaches[key] = reach
             reach.seen = known
         return reach.numbers
 
