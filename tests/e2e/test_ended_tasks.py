@@ -12,7 +12,6 @@ from typing import Any
 import psutil
 import pytest
 
-from icefloe.engines.spark.worker_daemon import MODULE
 from icefloe.pipeline.pipeline_file import load_pipeline
 from support.pipelines.lake import Lake
 from support.pipelines.leftovers import left_in_shuffle
@@ -74,8 +73,7 @@ def hanging_job(daemons: Daemons) -> list[psutil.Process]:
 
     def found() -> list[psutil.Process] | None:
         named = [(process, words(process)) for process in daemons.processes()]
-        # The submitting processes name it too, as a setting.
-        workers = [process for process, said in named if f"-m {MODULE}" in said]
+        workers = [process for process, said in named if "pyspark.daemon" in said]
         # The first is their parent, which forks them.
         return (
             [process for process, said in named if "plan.json" in said or process in workers] if workers[1:] else None

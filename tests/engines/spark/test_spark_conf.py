@@ -7,7 +7,7 @@ import yaml
 
 from icefloe.batch.open.cores import executor_cores
 from icefloe.engines.spark.master import SparkMaster
-from icefloe.engines.spark.spark_conf import daemon_settings, driver_environment, spark_conf
+from icefloe.engines.spark.spark_conf import driver_environment, spark_conf
 from icefloe.errors import TerminalError
 from icefloe.pipeline.pipeline_file import load_pipeline
 from support.pipelines.workspace import Workspace
@@ -49,24 +49,6 @@ def test_a_limit_on_address_space_is_refused() -> None:
 def test_only_a_local_master_gets_the_settings_of_one_machine() -> None:
     assert conf({}, LOCAL)["spark.ui.enabled"] == "false"
     assert "spark.ui.enabled" not in conf({})
-
-
-def daemon(configured: dict[str, str], master: SparkMaster = LOCAL, **environ: str) -> dict[str, str]:
-    return daemon_settings(configured, master=master, py_files=Path("/submit/icefloe.zip"), environ=environ)
-
-
-def test_a_local_master_forks_its_workers_from_a_daemon_with_the_library() -> None:
-    found = daemon({"spark.ui.enabled": "true"})
-    assert found["spark.python.daemon.module"] == "icefloe.engines.spark.worker_daemon"
-    assert found["spark.executorEnv.PYTHONPATH"] == "/submit/icefloe.zip"
-    assert daemon({}, CLUSTER) == {}
-
-
-@pytest.mark.parametrize("key", ["spark.python.daemon.module", "spark.executorEnv.PYTHONPATH"])
-def test_a_daemon_and_a_path_that_people_chose_are_kept(key: str, tmp_path: Path) -> None:
-    assert daemon({key: "theirs"}) == {}
-    (tmp_path / "spark-defaults.conf").write_text(f"{key} theirs\n")
-    assert daemon({}, SPARK_CONF_DIR=str(tmp_path)) == {}
 
 
 def test_the_driver_runs_this_interpreter_and_finds_its_spark_submit_first() -> None:

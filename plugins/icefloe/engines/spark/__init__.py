@@ -9,7 +9,6 @@ Read in this order:
 - `engine`: one Spark task per map task or reduce range
 - `master`: which Spark a connection names
 - `spark_conf`: memory and environment that Spark cannot know
-- `worker_daemon`: imports the modules of a task once for all workers of a machine
 - `rpc`: authentication and encryption between driver and executors
 - `java`: the Java that spark-submit will find
 - `package_zip`: the library as one file

@@ -8,7 +8,7 @@ from typing import Final, Self
 
 from icefloe.engines.spark.master import SparkMaster, refuse_local_storage
 from icefloe.engines.spark.package_zip import build_package_zip
-from icefloe.engines.spark.spark_conf import daemon_settings, driver_environment, refuse_missing_archives, spark_conf
+from icefloe.engines.spark.spark_conf import driver_environment, refuse_missing_archives, spark_conf
 from icefloe.engines.spark.submitter import submitter_variables
 from icefloe.errors import TerminalError
 from icefloe.pipeline.model import Pipeline
@@ -65,7 +65,6 @@ class SparkApplication:
         refuse_missing_archives(pipeline.spark.conf)
         attempt = uuid.uuid4().hex
         added = {**credentials, **submitter_variables(), ATTEMPT_VARIABLE: attempt}
-        py_files = build_package_zip(folder)
         conf = spark_conf(
             pipeline.spark.conf,
             master=master,
@@ -76,8 +75,8 @@ class SparkApplication:
         return cls(
             path=SPARK_JOBS / f"{phase}.py",
             name=f"icefloe {pipeline.name} {phase}",
-            py_files=py_files,
-            conf={**conf, **daemon_settings(pipeline.spark.conf, master=master, py_files=py_files, environ=environ)},
+            py_files=build_package_zip(folder),
+            conf=conf,
             environment=driver_environment(environ, added, master=master),
             attempt=attempt,
         )

@@ -6,16 +6,13 @@ from pathlib import Path
 from typing import Final
 
 from icefloe.engines.spark.master import SparkMaster
-from icefloe.engines.spark.rpc import machine_defaults, rpc_settings
-from icefloe.engines.spark.worker_daemon import MODULE
+from icefloe.engines.spark.rpc import rpc_settings
 from icefloe.errors import TerminalError
 
 _HEAP: Final = "1g"
 _BESIDE_ARROW_BYTES: Final = 512 << 20
 _MIB: Final = 1 << 20
 _QUICK_START: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-_DAEMON: Final = "spark.python.daemon.module"
-_PYTHON_PATH: Final = "spark.executorEnv.PYTHONPATH"
 
 
 def spark_conf(
@@ -61,26 +58,6 @@ def spark_conf(
     if master.is_local:
         conf |= {"spark.ui.enabled": "false", "spark.driver.extraJavaOptions": _QUICK_START}
     return {**conf, **{key: str(value) for key, value in configured.items()}}
-
-
-def daemon_settings(
-    configured: Mapping[str, str], *, master: SparkMaster, py_files: Path, environ: Mapping[str, str]
-) -> dict[str, str]:
-    """The settings that import the modules of a task once for all Python workers of this machine.
-
-    Empty for other masters, whose workers get the library with their first task only, and if the pipeline or the
-    machine's ``spark-defaults.conf`` chose a daemon or the path of the workers.
-
-    Args:
-        configured: the pipeline's ``spark.conf``.
-        master: runs the job.
-        py_files: the library, zipped.
-        environ: of spark-submit.
-    """
-    chosen = {**machine_defaults(environ), **configured}
-    if not master.is_local or not chosen.keys().isdisjoint((_DAEMON, _PYTHON_PATH)):
-        return {}
-    return {_DAEMON: MODULE, _PYTHON_PATH: str(py_files)}
 
 
 def refuse_missing_archives(configured: Mapping[str, str]) -> None:
