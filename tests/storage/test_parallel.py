@@ -36,10 +36,12 @@ def test_a_thread_that_the_system_refuses_is_a_lack_of_memory(
 
 
 def test_an_error_of_a_call_stays_what_it_is_and_calls_that_have_not_begun_are_not_made() -> None:
-    made = []
+    made, never = [], threading.Event()
 
     def fail(number: int) -> None:
         made.append(number)
+        # Later calls take long enough for the caller to see the first error before all of them are made.
+        never.wait(0.05 if number else 0)
         raise RuntimeError(f"call {number}")
 
     with pytest.raises(RuntimeError, match="call 0"):
