@@ -1,4 +1,4 @@
-"""Tasks of real daemons that halt right after they created a document, until a test lets them go on or kills them.
+"""Tasks of real daemons that halt right after they wrote a document, until a test lets them go on or kills them.
 
 The test asks for a place by a pattern, and the first task that comes there halts. The DAG file of the daemons arms each
 process that it is read in:
@@ -34,7 +34,7 @@ class Halts:
     folder: Path
 
     def at(self, pattern: str) -> None:
-        """Halts the first task that creates a document whose URL matches a shell pattern."""
+        """Halts the first task that writes a document whose URL matches a shell pattern."""
         unfinished = self.folder / "asked.new"
         unfinished.write_text(pattern)
         unfinished.rename(self.folder / "asked")
@@ -74,3 +74,4 @@ def halt_tasks(folder: Path) -> None:
         return watched
 
     ObjectStore.create = watch(ObjectStore.create)  # type: ignore[method-assign]
+    ObjectStore.put = watch(ObjectStore.put)  # type: ignore[method-assign]
