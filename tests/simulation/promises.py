@@ -229,8 +229,10 @@ class Promises:
         attempt = _ATTEMPT.fullmatch(name)
         if attempt is not None:
             folder = change.key.removesuffix(name)
-            record = self.places.document(f"{folder}{attempt[1]}.{attempt[2]}")
-            if record is None or record["attempt"] != attempt[3]:
+            commit = f"{folder}{attempt[1]}.{attempt[2]}"
+            record = self.places.document(commit)
+            # Nobody reads the files of a void generation, so the attempt that made it takes them with it.
+            if record is None or record["attempt"] != attempt[3] or f"{commit}.void" in self.places.objects:
                 return
         if name.startswith("results/") and change.after is None and self.damaged:
             return

@@ -189,7 +189,23 @@ def test_only_the_attempt_that_counts_needs_its_files(objects: Objects) -> None:
         objects[f"{FOLDER}/0.0.{attempt}.data"] = b"rows"
     see(objects, f"{FOLDER}/0.0.{'b' * 32}.data", None)
     with pytest.raises(BrokenPromiseError, match="of an open batch"):
-        see(objects, f"{FOLDER}/0.0.{'a' * 32}.data", None)
+        see(dict(objects), f"{FOLDER}/0.0.{'a' * 32}.data", None)
+    objects[f"{FOLDER}/0.0.void"] = b"{}"
+    see(objects, f"{FOLDER}/0.0.{'a' * 32}.data", None)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_listing_of_the_past_does_not_show_what_a_disk_has_lost(seed: int) -> None:
+    world = World(scheduler=Scheduler(Decisions()), random=Random(seed))
+    for key in ("changes/batch=1/part-00000.parquet", "changes/batch=1/part-00001.parquet"):
+        world.write(key, b"rows", by="first")
+    for number in range(20):  # later than a listing can be
+        world.write(f"storage/{number}", b"", by="first")
+    world.write("changes/batch=1/part-00001.parquet", None, by="first")
+    world.do_damage()
+    shown = [world.past_sizes() for _ in range(50)]
+    assert not any(sizes.get("changes/batch=1/part-00000.parquet") == len(b"rows") for sizes in shown)
+    assert any("changes/batch=1/part-00001.parquet" in sizes for sizes in shown)
 
 
 def test_a_manifest_and_what_it_names_stay(objects: Objects) -> None:

@@ -139,11 +139,17 @@ class World:
         return True
 
     def past_sizes(self) -> dict[str, int]:
-        """Sizes by key as a listing of some operations ago showed them."""
+        """Sizes by key as a listing of some operations ago showed them.
+
+        It shows late what was written and deleted. What a disk has lost it does not bring back: nobody could notice.
+        """
         for watcher in self.watchers:
             watcher.misled()
         known = dict(self.objects)
+        lost = {change.key for change in self._past if change.by == "damage"}
         for change in reversed(self._past[-self.random.randint(1, 20) :]):
+            if change.key in lost:
+                continue
             if change.before is None:
                 known.pop(change.key, None)
             else:
