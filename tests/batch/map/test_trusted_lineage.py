@@ -26,6 +26,7 @@ from icefloe.batch.rows.weighted_rows import Effect
 from icefloe.checkpoint.identity import Identity
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.schemas.table_schema import TableSchema
+from support.tables.small_rewrites import fast_ways_of_small_files
 from support.tables.written_tables import local_io, with_id
 
 SCHEMA = TableSchema.of(Schema(NestedField(1, "key", LongType()), NestedField(2, "word", StringType())))
@@ -168,6 +169,16 @@ def test_a_sequence_number_is_trusted_against_the_values(tmp_path: Path) -> None
     files = pair(tmp_path, [Row(key=key) for key in range(10)], after)
     assert left(files) == Counter()
     assert left(files, ways=()) == Counter({(4, "a"): -1, (4, "b"): 1})
+
+
+def test_identical_columns_are_looked_for_before_row_ids_are_trusted(tmp_path: Path) -> None:
+    # This writer left the other column as it was, and it hides a change by the old sequence number.
+    after = [replace(row, word="b") if row.key == 4 else row for row in copies(10)]
+    files = pair(tmp_path, [Row(key=key) for key in range(10)], after)
+    with fast_ways_of_small_files():
+        carryover = CarryOver(files, reader(), memory_bytes=AMPLE, fast_ways=tuple(FastWay))
+        assert sum(len(rows.weights) for rows in carryover.changed_rows()) == 2
+    assert carryover.files_by_way == {"identical": 2, "lineage": 0, "hashed": 0}
 
 
 @pytest.mark.parametrize("case", ["no row ids", "doubled row ids", "few copies"])
