@@ -74,6 +74,11 @@ class ServerProcess:
         """Of the process that was started last."""
         return self._started().pid
 
+    @property
+    def exit_code(self) -> int | None:
+        """Of the process that was started last; None: it runs."""
+        return self._started().poll()
+
     def refuse_dead(self) -> None:
         """Fails a test whose server is gone, before it takes the consequences for a fault of icefloe.
 

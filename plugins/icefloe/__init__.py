@@ -12,6 +12,7 @@ The house from the top; a room imports only rooms below it (docs/architecture.md
 - `sinks`: destinations of changes
 - `checkpoint`: which batches were opened and which are done
 - `shuffle`: files between the two phases
+- `node`: map outputs on the disks of the machines that made them
 - `iceberg`: tables, from a catalog's name to rows
 - `changes`: the change model on Arrow
 - `storage`: bytes under keys, on disks and object stores

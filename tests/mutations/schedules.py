@@ -47,7 +47,7 @@ SCHEDULES: Final = (
     _seen(
         "damaged map outputs are not voided",
         "batch/reduce/repair.py",
-        before="folder.map_outputs.void(damage.map_id, damage.generation, damage.reason)",
+        before="folder.map_outputs.void(map_id, generation, damage.reason)",
         after="pass",
     ),
     _seen(

@@ -41,6 +41,7 @@ class RunSettings:
         filter: expression for the rows that count; None: all rows count.
         allowed_locations: locations that may hold files of the table, in addition to its own places.
         memory_bytes: memory of one task.
+        keeps_outputs: True if map outputs stay on the machines that make them, if these are nodes.
         on_summary_mismatch: action of a commit if the snapshot summaries say otherwise.
         fast_ways: fast ways that map tasks may take.
         verify_sample: share of the map tasks that compare every row as well, from 0 to 1.
@@ -59,6 +60,7 @@ class RunSettings:
     filter: str | None = field(default=None, repr=False)
     allowed_locations: tuple[str, ...] = ()
     memory_bytes: int = ShuffleSettings().memory_bytes
+    keeps_outputs: bool = False
     on_summary_mismatch: SummaryMismatchOption = "fail"
     fast_ways: tuple[FastWay, ...] = COMPARING_WAYS
     verify_sample: float = 0.0
@@ -85,6 +87,7 @@ class RunSettings:
             filter=pipeline.filter,
             allowed_locations=tuple(pipeline.allowed_locations or ()),
             memory_bytes=pipeline.shuffle.memory_bytes,
+            keeps_outputs=pipeline.shuffle.transfer == "nodes",
             on_summary_mismatch=pipeline.on_summary_mismatch,
             fast_ways=fast_ways(os.environ, trusts_lineage=pipeline.row_lineage == "trust"),
             verify_sample=pipeline.verify_sample,

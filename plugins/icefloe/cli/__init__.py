@@ -20,6 +20,7 @@ Read in this order:
 - `deliver`: delivers committed batches once more
 - `purge`: removes the marks of deleted rows
 - `sweep`: deletes what dead runs left
+- `node`: serves the map outputs of this machine
 - `abandon`: gives up an open batch
 - `unpin`: lets the pinned snapshots of a pipeline go
 - `set_cursor`: moves the cursor

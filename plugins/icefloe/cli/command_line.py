@@ -140,6 +140,10 @@ def _command(name: str) -> Callable[[Namespace, Screen], int]:
             from icefloe.cli.unpin import unpin
 
             return unpin
+        case "node":
+            from icefloe.cli.node import node
+
+            return node
         case "sweep":
             from icefloe.cli.sweep import sweep
 

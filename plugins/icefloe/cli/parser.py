@@ -1,6 +1,7 @@
 """The arguments of every command."""
 
 from argparse import ArgumentParser, RawDescriptionHelpFormatter, _SubParsersAction
+from pathlib import Path
 from typing import Final, TypeAlias
 
 from icefloe.cli.shared_options import (
@@ -46,6 +47,7 @@ def make_parser() -> ArgumentParser:
     _add_deliver(commands)
     _add_purge(commands)
     _add_sweep(commands)
+    _add_node(commands)
     _add_abandon(commands)
     _add_unpin(commands)
     _add_set_cursor(commands)
@@ -187,6 +189,26 @@ def _add_sweep(commands: Commands) -> None:
     )
     add_json(sweep)
     add_verbose(sweep)
+
+
+def _add_node(commands: Commands) -> None:
+    node = commands.add_parser(
+        "node",
+        help="serve the map outputs of this machine",
+        description="Serves the folder of this machine to the tasks of pipelines with `transfer: nodes`, until it is "
+        "stopped. Renewed certificates are used at once.",
+        epilog=f"example:\n  icefloe node --config /etc/icefloe/node.yaml\n\n{_EXIT_CODES}",
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    node.add_argument("--config", type=Path, metavar="FILE", required=True, help="the configuration of this machine")
+    action = node.add_mutually_exclusive_group()
+    action.add_argument(
+        "--drain",
+        action="store_true",
+        help="let tasks write nothing new here, and print the number of files that batches still need",
+    )
+    action.add_argument("--refill", action="store_true", help="let tasks write here again")
+    add_verbose(node)
 
 
 def _add_deliver(commands: Commands) -> None:

@@ -30,6 +30,7 @@ from icefloe.engines.spark.rpc import open_rpc_advice
 from icefloe.iceberg.catalog.catalogs import UnknownTableError, load_catalog
 from icefloe.iceberg.history.history import UnknownBranchError, head
 from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.node.machine import Machine
 from icefloe.patience import patience_seconds
 from icefloe.pipeline.error_lines import with_lines
 from icefloe.pipeline.model import Pipeline, SinkSettings
@@ -68,6 +69,8 @@ def validate(arguments: Namespace, screen: Screen) -> int:
 def _check_places(pipeline: Pipeline, credentials: Credentials, checks: Checklist) -> LocalPhases | PhasesBySize | None:
     """Checks engine, storage and sink; returns the runner of the phases, or None if the engine cannot be used."""
     runner = checks.run("engine", lambda: _usable(phase_runner(pipeline, os.environ)), partial(_engine_text, pipeline))
+    if pipeline.shuffle.transfer == "nodes":
+        checks.run("node", lambda: Machine().check(), str)
     for url in filter(None, (pipeline.storage, pipeline.checkpoint)):
         checks.run("storage", partial(_probe, url, credentials), str)
     sink = pipeline.sink

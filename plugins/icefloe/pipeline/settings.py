@@ -18,15 +18,17 @@ _DURATIONS: Final = ("retry_delay", "max_retry_delay", "execution_timeout")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShuffleSettings:
-    """The sizes of the shuffle.
+    """The way and the sizes of the shuffle.
 
     Attributes:
+        transfer: ``store``: map outputs are in the storage; ``nodes``: on the machines that made them.
         partitions: the number of reduce partitions, or ``auto``.
         target_size_bytes: the compressed size of one reduce range.
         map_task_bytes: the file size that one map task reads.
         memory_bytes: the memory of one task.
     """
 
+    transfer: Literal["store", "nodes"] = "store"
     partitions: int | Literal["auto"] = "auto"
     target_size_bytes: int = 64 * 2**20
     map_task_bytes: int = 256 * 2**20
@@ -35,8 +37,10 @@ class ShuffleSettings:
     @classmethod
     def of(cls, written: Mapping[str, Any]) -> Self:
         """The settings of a checked mapping."""
-        sizes = {key: read_size(value) for key, value in written.items() if key != "partitions"}
-        return cls(partitions=_whole(written.get("partitions", "auto")), **sizes)
+        sizes = {key: read_size(value) for key, value in written.items() if key not in ("partitions", "transfer")}
+        return cls(
+            transfer=written.get("transfer", "store"), partitions=_whole(written.get("partitions", "auto")), **sizes
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

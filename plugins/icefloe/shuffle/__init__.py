@@ -32,6 +32,7 @@ Read in this order:
 - `collected_blocks`: the blocks of all map outputs, by reduce partition
 - `extents_file`: extents as bytes
 - `stored_extents`: the extents of all ranges in the store
+- `node_outputs`: the blocks that are at nodes
 - `fetch`: reads and checks the bytes of a range
 - `ordinal_sums`: sums by change ordinal
 """

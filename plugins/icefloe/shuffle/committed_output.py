@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from icefloe.node.node_key import is_node_key
 from icefloe.shuffle.index_file import CorruptIndexError, decode_index
 from icefloe.shuffle.map_output_record import CorruptMapOutputError, MapOutputRecord, StoredFile, schema_fingerprint
 from icefloe.shuffle.statistics_file import CorruptStatisticsError, PartitionStatistics, decode_statistics
@@ -53,8 +54,9 @@ def read_committed_output(
     if (record.num_partitions, record.schema_fingerprint) != (num_partitions, schema_fingerprint(schema)):
         raise _corrupt(record, "it was written for another number of partitions or another schema")
     # Only the size of the data file: each block has a checksum, which is compared when the block is fetched. Reading it
-    # here would read everything twice.
-    found_bytes = store.size(record.data.key)
+    # here would read everything twice. A node is not asked at all: whoever fetches from it asks it for sizes too, and
+    # then all engines make again what it lost, not this process alone.
+    found_bytes = record.data.size_bytes if is_node_key(record.data.key) else store.size(record.data.key)
     if found_bytes is None:
         raise _corrupt(record, f"{record.data.key} is gone")
     if found_bytes != record.data.size_bytes:

@@ -21,7 +21,7 @@ class ShuffledFile(NamedTuple):
     """The data file of a map output.
 
     Attributes:
-        data_key: key of the data file.
+        data_key: key of the data file, in the store or at a node.
         data_size_bytes: size of the whole data file; another size in the store means damage.
         largest_block_bytes: size of the largest block of the map output, uncompressed; nothing larger is allocated for
             a block.

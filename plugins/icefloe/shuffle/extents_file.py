@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icefloe.errors import TerminalError, TransientError
+from icefloe.node.node_key import is_node_key
 from icefloe.shuffle.extents import BLOCK, RangeExtents, ShuffledFile
 from icefloe.shuffle.ordinal_sums import OrdinalSums
 
@@ -21,6 +22,8 @@ __all__ = ["CorruptExtentsError"]
 
 _MAGIC: Final = b"IFEX"
 _VERSION: Final = 2
+_WITH_NODES: Final = 3
+"""The version if a data file is at a node: the same bytes, which releases before that cannot follow."""
 _HEADER: Final = struct.Struct(">4sIIIII")
 """With its checksum the same in every version, so that a newer version is not taken for damage."""
 _CRC32: Final = struct.Struct(">I")
@@ -99,7 +102,8 @@ def encode_head(head: ExtentsHead) -> bytes:
         _FILE,
     )
     names = b"".join([*keys, head.sections_key.encode()])
-    header = _HEADER.pack(_MAGIC, _VERSION, len(head.ranges), len(files), len(names), len(head.sections_key.encode()))
+    version = _WITH_NODES if any(is_node_key(file.data_key) for file in head.files) else _VERSION
+    header = _HEADER.pack(_MAGIC, version, len(head.ranges), len(files), len(names), len(head.sections_key.encode()))
     body = head.ranges.tobytes() + files.tobytes() + names
     return b"".join([header, _CRC32.pack(zlib.crc32(header)), body, _CRC32.pack(zlib.crc32(body))])
 
@@ -115,10 +119,10 @@ def decode_head(data: bytes) -> tuple[ExtentsHead, int]:
     if len(data) < ranges_at or zlib.crc32(data[: _HEADER.size]) != _CRC32.unpack_from(data, _HEADER.size)[0]:
         raise _corrupt("their header does not match its checksum")
     magic, version, ranges, files, names_bytes, sections_key_bytes = _HEADER.unpack_from(data)
-    if (magic, version) != (_MAGIC, _VERSION):
+    if magic != _MAGIC or version not in (_VERSION, _WITH_NODES):
         raise TerminalError(
-            f"extents of version {version} cannot be read by this release, which knows version {_VERSION}; another "
-            "release wrote them"
+            f"extents of version {version} cannot be read by this release, which knows version {_VERSION} and "
+            f"{_WITH_NODES}; another release wrote them"
         )
     files_at = ranges_at + ranges * _RANGE.itemsize
     names_at = files_at + files * _FILE.itemsize

@@ -1,8 +1,10 @@
-"""Fetching: a reduce range's blocks by ranged reads, proven whole before they are decoded."""
+"""Fetching: a reduce range's blocks by ranged reads, proven whole before they are decoded.
+
+The store is asked once for each map output, a node once for all its map outputs.
+"""
 
 import zlib
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,9 +12,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.errors import IcefloeError
+from icefloe.node.machine import Machine
 from icefloe.shuffle.blocks import CorruptBlockError, decode_block
 from icefloe.shuffle.extents import RangeExtents, ShuffledFile
 from icefloe.shuffle.map_output_record import CorruptMapOutputError
+from icefloe.shuffle.node_outputs import node_of, read_from_node, whole_damage
 from icefloe.storage.parallel import map_parallel
 from icefloe.storage.store import Store
 
@@ -53,7 +57,12 @@ def plan_fetch(extents: RangeExtents, *, max_fetch_bytes: int) -> Iterator[NDArr
 
 
 def fetch_blocks(
-    store: Store, extents: RangeExtents, schema: pa.Schema, *, max_fetch_bytes: int
+    store: Store,
+    extents: RangeExtents,
+    schema: pa.Schema,
+    *,
+    max_fetch_bytes: int,
+    machine: Machine | None = None,
 ) -> Iterator[FetchedBlock]:
     """The blocks of a range: all of its first reduce partition, in the order of the extents, then of the next.
 
@@ -62,20 +71,35 @@ def fetch_blocks(
         extents: extents to read.
         schema: schema of the rows in the blocks (`block_schema`).
         max_fetch_bytes: compressed bytes held at once; a single block may exceed it.
+        machine: reads the map outputs that are at nodes; None: as the environment of this process says.
 
     Raises:
         CorruptMapOutputError: names the map output to void; the blocks yielded before were proven whole.
         TransientError: the store did not answer.
     """
+    machine = machine or Machine()
+
+    def fetched(runs: Sequence[_Run]) -> list[memoryview]:
+        if node_of(runs[0].file):
+            return read_from_node(machine, extents.files, [(run.file, run.start, run.stop) for run in runs])
+        return [_read(store, run) for run in runs]
+
     for window in plan_fetch(extents, max_fetch_bytes=max_fetch_bytes):
-        runs = _runs(extents, window)
-        fetched = map_parallel(partial(_read, store), runs, at_once=store.requests_at_once)
-        of_output = {run.output: (run, data) for run, data in zip(runs, fetched, strict=True)}
+        requests = _requests(_runs(extents, window))
+        answers = map_parallel(fetched, requests, at_once=store.requests_at_once)
+        of_output = {
+            run.output: (run, data)
+            for runs, answer in zip(requests, answers, strict=True)
+            for run, data in zip(runs, answer, strict=True)
+        }
         # One partition of all map outputs before the next, so that a reader can finish a partition and forget its rows.
         for output, reduce_id, crc32, offset, length, rows in extents.blocks[window].tolist():
             run, data = of_output[output]
             block = data[offset - run.start : offset - run.start + length]
-            batches = _decode(block, run.file, reduce_id, schema, crc32=crc32, rows=rows)
+            try:
+                batches = _decode(block, run.file, reduce_id, schema, crc32=crc32, rows=rows)
+            except CorruptMapOutputError as damage:
+                raise whole_damage(damage, extents.files, run.file) from damage
             yield FetchedBlock(reduce_id, run.file.map_id, batches)
 
 
@@ -87,6 +111,16 @@ def _runs(extents: RangeExtents, window: NDArray[np.int64]) -> list[_Run]:
     stops = blocks["offset"][last] + blocks["length"][last]
     found = zip(blocks["output"][first].tolist(), blocks["offset"][first].tolist(), stops.tolist(), strict=True)
     return [_Run(output, extents.files[output], start, stop) for output, start, stop in found]
+
+
+def _requests(runs: Sequence[_Run]) -> list[list[_Run]]:
+    """The bytes of a window by request: one for each map output in the store, one for each node."""
+    requests = [[run] for run in runs if not node_of(run.file)]
+    of_node: dict[str, list[_Run]] = {}
+    for run in runs:
+        if address := node_of(run.file):
+            of_node.setdefault(address, []).append(run)
+    return [*requests, *of_node.values()]
 
 
 def _read(store: Store, run: _Run) -> memoryview:

@@ -19,6 +19,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
+from icefloe.node.machine import BatchPlace
+from icefloe.node.node_key import is_node_key
 from icefloe.shuffle.block_file import BlockFile, BlockFileWriter, SpilledRun, merge_runs, write_rows
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.index_file import encode_index
@@ -66,6 +68,7 @@ class MapOutputWriter:
         schema: the table's columns.
         num_partitions: reduce partitions.
         memory_bytes: bytes that the writer may hold; rows past a third of it are spilled.
+        place: place on this machine for the data file; None, or if it is full: the data file goes to the store.
         spill_folders: local folders for spills, used in turn; default: the machine's temporary folder.
 
     Raises:
@@ -82,6 +85,7 @@ class MapOutputWriter:
         schema: pa.Schema,
         num_partitions: int,
         memory_bytes: int,
+        place: BatchPlace | None = None,
         spill_folders: Sequence[Path] = (),
     ) -> None:
         self._store = store
@@ -90,6 +94,7 @@ class MapOutputWriter:
         self._attempt = attempt
         self._schema = block_schema(schema)
         self._num_partitions = num_partitions
+        self._place = place
         # A third, because rows are there twice while the buffered batches become one, and then once more as compressed
         # blocks or in the order of their partitions.
         self._buffer_bytes = min(memory_bytes // 3, _LARGEST_BUFFER_BYTES)
@@ -154,6 +159,7 @@ class MapOutputWriter:
         index = self._put(f"{stem}.index", encode_index(block_file.offsets))
         ordinals = statistics.sums(0, self._num_partitions)
         record = MapOutputRecord(
+            version=2 if is_node_key(data.key) else 1,
             map_id=self._map_id,
             generation=self._generation,
             attempt=self._attempt,
@@ -176,6 +182,8 @@ class MapOutputWriter:
         # Another attempt was faster. The names of our files hold our attempt, so nothing refers to them.
         if winner.attempt != self._attempt:
             self._store.delete(f"{stem}.{name}" for name in ("data", "index", "statistics"))
+            if self._place is not None:
+                self._place.delete(f"{stem}.data")
         return winner
 
     def _add_statistics(self, statistics: PartitionStatistics) -> None:
@@ -191,7 +199,7 @@ class MapOutputWriter:
         if not self._runs:
             memory = io.BytesIO()
             block_file = self._write_buffered(memory, is_spill=False)
-            self._store.put(key, memory.getvalue())
+            key = self._stored(key, memory.getvalue())
         else:
             self._spill()
             path = self._next_folder() / "output.blocks"
@@ -199,8 +207,15 @@ class MapOutputWriter:
                 writer = BlockFileWriter(file, self._num_partitions)
                 merge_runs(writer, self._runs)
                 block_file = writer.finish()
-            self._store.put(key, path)
+            key = self._stored(key, path)
         return block_file, StoredFile(key=key, size_bytes=block_file.size_bytes, crc32=block_file.crc32)
+
+    def _stored(self, name: str, data: bytes | Path) -> str:
+        """Stores the data file on this machine or in the store; returns its key."""
+        key = None if self._place is None else self._place.put(name, data)
+        if key is None:
+            self._store.put(name, data)
+        return key or name
 
     def _put(self, key: str, data: bytes) -> StoredFile:
         self._store.put(key, data)

@@ -24,6 +24,11 @@ class CorruptMapOutputError(TransientError):
     generation: int
     reason: str
 
+    @property
+    def outputs(self) -> tuple[tuple[int, int], ...]:
+        """The map outputs to void: each a map id and a generation."""
+        return ((self.map_id, self.generation),)
+
     @classmethod
     def of(cls, map_id: int, generation: int, reason: str) -> "CorruptMapOutputError":
         """The error of one generation of one map output."""
@@ -35,7 +40,11 @@ class CorruptMapOutputError(TransientError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFile:
-    """A file of a map output, as its attempt wrote it."""
+    """A file of a map output, as its attempt wrote it.
+
+    Attributes:
+        key: key in the store or, for a data file, at a node (`icefloe.node.node_key`).
+    """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
@@ -49,6 +58,7 @@ class MapOutputRecord:
     """The output and the figures of one map task. This document makes its files count.
 
     Attributes:
+        version: 2 if the data file is at a node, which releases before that cannot read; otherwise 1.
         attempt: unique name of the attempt, part of its files' names.
         data: blocks; this and the next two are None for a task of the insert-only route, which shuffles nothing.
         index: offsets of the blocks.
@@ -70,7 +80,7 @@ class MapOutputRecord:
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
-    version: Literal[1] = 1
+    version: Literal[1, 2] = 1
     map_id: int
     generation: int
     attempt: str

@@ -29,6 +29,8 @@ class Kind(Enum):
     REQUESTS = "what the benchmark of requests prints: held to what it prints"
     SPARK_DEFAULTS = "Spark's own settings: checked against the real cluster and the compose file"
     SINK = "a package with a sink: installed, opened, and held to its own tests"
+    NODE = "the configuration of a node: read by the node itself"
+    NODE_SERVICE = "a service that runs a node: its command is read by the command line, and its keys are known ones"
     FORMULA = "a definition of the row hash: computed, and held to the reference in plain Python"
 
 
@@ -70,6 +72,12 @@ CLAIMS: Final = (
         kind=Kind.SINK,
         begins=r"\"\"\"(test_)?icefloe_sqlite\.py: |\[project\.entry-points",
         page="docs/write_a_sink.md",
+    ),
+    Claim(kind=Kind.NODE, begins=r"# node\.yaml\n", page="docs/node_shuffle.md"),
+    Claim(
+        kind=Kind.NODE_SERVICE,
+        begins=r"# .*\.service\n|services:\n|apiVersion: apps/v1\n",
+        page="docs/node_shuffle.md",
     ),
     Claim(kind=Kind.FORMULA, begins=r"\w+(\(.*\))? +=|\w+\(.*\):", page="docs/formats.md"),
 )

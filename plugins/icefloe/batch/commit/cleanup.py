@@ -1,15 +1,26 @@
 """Cleanup: the files that a committed batch passed between its phases are deleted."""
 
+import json
 import logging
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import timedelta
+from typing import Final
 
 from icefloe.batch.batch_keys import PLAN
 from icefloe.batch.context.references import BatchReference
 from icefloe.errors import TerminalError
+from icefloe.node.machine import Machine
+from icefloe.node.node_key import is_node_key, split_node_key
+from icefloe.storage.parallel import map_parallel
+from icefloe.storage.store import Store
 
 __all__ = ["clean_up_finished"]
 
 logger = logging.getLogger(__name__)
+
+_RECORD: Final = re.compile(r"[0-9]+/[0-9]+\.[0-9]+")
 
 
 def clean_up_finished(reference: BatchReference) -> int:
@@ -38,6 +49,8 @@ def clean_up_finished(reference: BatchReference) -> int:
     keys = [key for key in listed if _is_up_to(number, key)]
     over = sorted({str(number), *(key.partition("/")[0] for key in keys)})
     plans = [f"{batch}/{PLAN}" for batch in over]
+    if reference.settings.keeps_outputs:
+        _delete_at_nodes(batches, keys)
     batches.delete(key for key in keys if key not in plans)
     unfinished = sum(batches.remove_unfinished(batch, is_over=True) for batch in over)
     batches.delete(plans)
@@ -58,6 +71,27 @@ def _delete_staged(reference: BatchReference) -> int:
     deleted = folder.delete_before(reference.batch_number, age=timedelta(seconds=settings.keep_staged))
     logger.info("deleted %d objects of staged batches before batch %d", deleted, reference.batch_number)
     return deleted
+
+
+def _delete_at_nodes(batches: Store, keys: Sequence[str]) -> None:
+    """Deletes the files that the nodes of some batches have, as far as these answer: what stays there expires."""
+    records = map_parallel(batches.find, filter(_RECORD.fullmatch, keys), at_once=batches.requests_at_once)
+    places = {place for record in records if record is not None for place in _node_places(record)}
+    machine = Machine()
+    try:
+        for address, batch in sorted(places):
+            machine.delete_batch(address, batch)
+    except TerminalError as error:
+        logger.warning("nodes keep the files of this batch until they expire: %s", error.sentence)
+
+
+def _node_places(record: bytes) -> Iterator[tuple[str, str]]:
+    """The node that a commit record names, and the folder of the batch there; nothing if it names none."""
+    with suppress(ValueError, TypeError, KeyError):  # a damaged record is of no batch that is open
+        key = str(json.loads(record)["data"]["key"])
+        if is_node_key(key):
+            address, path = split_node_key(key)
+            yield address, path.rpartition("/")[0]
 
 
 def _is_up_to(number: int, key: str) -> bool:

@@ -1,6 +1,6 @@
 """The folder of a batch: its plan, and the files that its tasks pass to one another."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
@@ -12,6 +12,7 @@ from icefloe.batch.rows.shuffled_form import ShuffledForm
 from icefloe.documents import TornDocumentError, digest_of, load_document
 from icefloe.errors import TerminalError
 from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.node.machine import BatchPlace, Machine
 from icefloe.shuffle.map_output_log import MapOutputLog
 from icefloe.storage.store import KeyMissingError, Store
 
@@ -44,6 +45,7 @@ class BatchFolder:
         filter_text: filter of the plan with ``${ENV}`` expanded; None: all rows count.
         fast_ways: fast ways that map tasks may take.
         verify_sample: share of the map tasks that compare every row as well, from 0 to 1.
+        machine: this machine, which keeps map outputs if the pipeline says so, and reads those of other machines.
     """
 
     plan: Plan
@@ -52,6 +54,7 @@ class BatchFolder:
     filter_text: str | None
     fast_ways: tuple[FastWay, ...] = COMPARING_WAYS
     verify_sample: float = 0.0
+    machine: Machine = field(default_factory=Machine)
 
     # Kept: a task asks for it several times, and it is made from the JSON of the table's schema.
     @cached_property
@@ -76,6 +79,13 @@ class BatchFolder:
     def map_outputs(self) -> MapOutputLog:
         """The commit records of the map tasks."""
         return MapOutputLog(self.store)
+
+    def place_for(self, generation: int) -> BatchPlace | None:
+        """The place on this machine for a map output; None: it goes to the store, with all outputs of old batches."""
+        plan = self.plan
+        if plan.checkpoint_id is None:
+            return None
+        return self.machine.place_of(f"{plan.checkpoint_id}/{plan.batch_number}", generation=generation)
 
     def map_task(self, map_id: int) -> MapTask:
         """The document of one map task.

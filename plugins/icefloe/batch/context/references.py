@@ -19,6 +19,7 @@ from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.table_access import TableAccess
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import TerminalError
+from icefloe.node.machine import Machine
 from icefloe.sinks.part_sink import DeliverySink
 from icefloe.sinks.sink import Sink
 from icefloe.storage.requests import Requests
@@ -55,6 +56,7 @@ class BatchReference:
                 filter_text=settings.filter,
                 fast_ways=settings.fast_ways,
                 verify_sample=settings.verify_sample,
+                machine=Machine(keeps_outputs=settings.keeps_outputs),
             ),
             written=store,
             checkpoint=Checkpoint(self._open_store(settings.checkpoint_url, requests)),

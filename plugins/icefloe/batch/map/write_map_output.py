@@ -52,6 +52,7 @@ def write_map_output(inputs: MapInputs, map_id: int, *, attempt: str | None = No
         schema=folder.shuffled_form.schema,
         num_partitions=plan.num_partitions,
         memory_bytes=memory_bytes,
+        place=folder.place_for(state.generation),
         spill_folders=local_folders(os.environ),
     ) as writer:
         rows_handed_on = _hand_on(folder, carryover, writer, sums)

@@ -122,8 +122,10 @@ def _cancelled(rows: IdentityMoves) -> IdentityMoves:
 def _rows(folder: BatchFolder, extents: RangeExtents) -> Iterator[IdentityMoves]:
     """The rows of a range, consolidated by row and identity, piece by piece."""
     shuffled = folder.shuffled_form
-    pieces = RangeRows(folder.store, extents, shuffled=shuffled, memory_bytes=folder.memory_bytes).pieces()
-    for piece in pieces:
+    fetched = RangeRows(
+        folder.store, extents, shuffled=shuffled, memory_bytes=folder.memory_bytes, machine=folder.machine
+    )
+    for piece in fetched.pieces():
         rows, weights, ordinals = BlockRows.of(piece)
         if folder.plan.is_net:
             ordinals = np.zeros_like(ordinals)

@@ -12,6 +12,7 @@ from icefloe.batch.rows.row_bound import RowBound
 from icefloe.batch.rows.shuffled_form import ShuffledForm
 from icefloe.changes.hash_slice import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes
+from icefloe.node.machine import Machine
 from icefloe.shuffle.blocks import BlockRows, block_schema
 from icefloe.shuffle.extents import RangeExtents
 from icefloe.shuffle.fetch import FetchedBlock, fetch_blocks
@@ -35,6 +36,7 @@ class RangeRows:
         extents: extents to fetch.
         shuffled: the form of shuffled rows.
         memory_bytes: memory of the task; an eighth of it is for bytes fetched, a quarter for a piece.
+        machine: reads the map outputs that are at nodes.
     """
 
     def __init__(
@@ -44,8 +46,10 @@ class RangeRows:
         *,
         shuffled: ShuffledForm,
         memory_bytes: int,
+        machine: Machine | None = None,
     ) -> None:
         self._store = store
+        self._machine = machine
         self._extents = extents
         self._schema = block_schema(shuffled.schema)
         self._shuffled = shuffled
@@ -102,7 +106,9 @@ class RangeRows:
         return batch.take(pa.array(in_slice))
 
     def _blocks(self, extents: RangeExtents) -> Iterator[FetchedBlock]:
-        return fetch_blocks(self._store, extents, self._schema, max_fetch_bytes=self._fetch_bytes)
+        return fetch_blocks(
+            self._store, extents, self._schema, max_fetch_bytes=self._fetch_bytes, machine=self._machine
+        )
 
 
 class _SeenHashes:

@@ -87,7 +87,7 @@ def range_changes(folder: BatchFolder, extents: RangeExtents, delivery: Delivery
     cancelled = load_identity_moves(folder, extents.range_id) if folder.shape.is_identity_carried else None
     if cancelled is not None:
         expected.add_rows(cancelled.row_hashes, cancelled.change_ordinals, cancelled.weights)
-    rows = RangeRows(folder.store, extents, shuffled=shuffled, memory_bytes=folder.memory_bytes)
+    rows = RangeRows(folder.store, extents, shuffled=shuffled, memory_bytes=folder.memory_bytes, machine=folder.machine)
     by_partition = None if cancelled is None else cancelled.by_partition(folder.plan.num_partitions)
     changes = _RangeChanges(folder.plan, shuffled, by_partition)
     for piece in rows.pieces():

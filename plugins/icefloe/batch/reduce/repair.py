@@ -113,7 +113,7 @@ def until_readable(
             continue
         if not damaged:
             return epoch
-        redo(sorted({damage.map_id for damage in damaged}))
+        redo(sorted({map_id for damage in damaged for map_id, _ in damage.outputs}))
         trouble, epoch = damaged[0], None
     raise _unreliable_store(folder) from trouble
 
@@ -132,7 +132,8 @@ def _epoch(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) -> int:
 def void_damaged(folder: BatchFolder, damaged: Sequence[CorruptMapOutputError]) -> None:
     """Voids damaged map outputs, so that their next generation may commit."""
     for damage in damaged:
-        folder.map_outputs.void(damage.map_id, damage.generation, damage.reason)
+        for map_id, generation in damage.outputs:
+            folder.map_outputs.void(map_id, generation, damage.reason)
 
 
 def _unreliable_store(folder: BatchFolder) -> UnreliableStoreError:

@@ -1,0 +1,120 @@
+"""The nodes as a task of this machine sees them: where it writes its map output, and how it reads those of others."""
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from icefloe.node.node_key import node_key
+
+if TYPE_CHECKING:
+    from icefloe.node.messages import Piece, PieceFault
+    from icefloe.node.node_client import NodeClients
+    from icefloe.node.node_config import NodeConfig
+    from icefloe.node.node_folder import NodeFolder
+
+__all__ = ["BatchPlace", "Machine"]
+
+
+class BatchPlace:
+    """The place of a batch's map outputs on this machine.
+
+    Args:
+        folder: folder of the machine.
+        address: address at which readers find it.
+        batch: ``<checkpoint id>/<number>``.
+    """
+
+    def __init__(self, folder: "NodeFolder", address: str, batch: str) -> None:
+        self._folder = folder
+        self._address = address
+        self._batch = batch
+
+    def put(self, name: str, data: bytes | Path) -> str | None:
+        """Writes a data file and returns its key; None if this machine cannot keep it."""
+        path = f"{self._batch}/{name}"
+        return node_key(self._address, path) if self._folder.put(path, data) else None
+
+    def delete(self, name: str) -> None:
+        """Deletes a data file that no commit record names."""
+        self._folder.delete(f"{self._batch}/{name}")
+
+
+class Machine:
+    """This machine among the nodes. It reads its configuration, and loads what nodes need, when it first needs them.
+
+    Args:
+        environ: environment of this process, which names the configuration.
+        keeps_outputs: True if map outputs stay on the machines that made them.
+    """
+
+    def __init__(self, environ: Mapping[str, str] | None = None, *, keeps_outputs: bool = False) -> None:
+        self._environ = os.environ if environ is None else environ
+        self._keeps_outputs = keeps_outputs
+
+    @cached_property
+    def config(self) -> "NodeConfig":
+        """The configuration.
+
+        Raises:
+            NodeConfigError: there is none, or it is wrong.
+        """
+        from icefloe.node.node_config import configured_node
+
+        return configured_node(self._environ)
+
+    @cached_property
+    def _folder(self) -> "NodeFolder | None":
+        """The folder of this machine; None: it keeps nothing."""
+        from icefloe.node.node_folder import NodeFolder
+
+        return None if self.config.folder is None else NodeFolder(self.config.folder)
+
+    def check(self) -> str:
+        """Reads the configuration and the certificates; returns a sentence about this machine.
+
+        Raises:
+            NodeConfigError: there is no configuration, or it or a certificate cannot be read.
+        """
+        self.config.pem()
+        if self.config.address is None:
+            return "this machine only reads from nodes"
+        return f"map outputs of this machine are at {self.config.address}"
+
+    def place_of(self, batch: str, *, generation: int) -> BatchPlace | None:
+        """The place for the output of a map task; None: it goes to the store.
+
+        An output that is made again goes to the store. So a node that loses outputs costs each of them one more task
+        and no more, whatever its state.
+
+        Args:
+            batch: ``<checkpoint id>/<number>``.
+            generation: generation of the map output.
+        """
+        if not self._keeps_outputs or generation or self._folder is None or self.config.address is None:
+            return None
+        return None if self._folder.is_draining else BatchPlace(self._folder, self.config.address, batch)
+
+    def read(self, address: str, pieces: "Sequence[Piece]") -> "list[memoryview | PieceFault]":
+        """The bytes of pieces at one node, in their order.
+
+        Raises:
+            NodeLostError: the node did not answer in time.
+            NodeConfigError: this machine has no configuration, so no node would answer.
+        """
+        if address == self.config.address and self._folder is not None:
+            # Its own folder, without the way through the server.
+            return [self._folder.read_whole(piece) for piece in pieces]
+        return self._clients.read(address, pieces)
+
+    def delete_batch(self, address: str, batch: str) -> None:
+        """Deletes the files of a batch at a node. If the node does not answer, they stay until they expire."""
+        self._clients.delete_batch(address, batch)
+
+    @cached_property
+    def _clients(self) -> "NodeClients":
+        from icefloe.node.node_client import NodeClients
+        from icefloe.patience import patience_seconds
+
+        return NodeClients(self.config, patience=patience_seconds(self._environ))

@@ -1,0 +1,126 @@
+"""Asks nodes for pieces of map outputs, one request per node, and says which pieces are lost."""
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from pyarrow import ArrowException, flight
+
+from icefloe.errors import one_line
+from icefloe.node.messages import NodeLostError, Piece, PieceFault, answered_rows, encode_pieces, joined_piece
+from icefloe.node.node_config import NodeConfig
+from icefloe.node.node_server import DELETE
+from icefloe.patience import brief_seconds
+
+logger = logging.getLogger(__name__)
+
+_SLOWEST_BYTES_PER_SECOND: Final = 1 << 20
+_FIRST_PAUSE_SECONDS: Final = 0.05
+_LONGEST_PAUSE_SECONDS: Final = 1.0
+_OPTIONS: Final = (
+    # A proxy of the environment is for the outside world, and readers and nodes are inside.
+    ("grpc.enable_http_proxy", 0),
+    # A node that is started again is found within a second, not after two minutes.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+)
+
+_LOST_SECONDS: Final = 600.0
+_lost_at: Final[dict[str, float]] = {}
+"""When this process gave up a node. Its next tasks wait for it only briefly: they would wait one after another."""
+
+
+class NodeClients:
+    """The nodes that one task has asked, connected. Several threads may use it at once.
+
+    Args:
+        config: configuration of this machine, for its certificates.
+        patience: seconds for which a node may be silent or away. An answer of many bytes gets a second more for each
+            MiB.
+    """
+
+    def __init__(self, config: NodeConfig, *, patience: float) -> None:
+        self._config = config
+        self._patience = patience
+        self._clients: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    def read(self, address: str, pieces: Sequence[Piece]) -> list[memoryview | PieceFault]:
+        """The bytes of the pieces, in their order, from one node.
+
+        Raises:
+            NodeLostError: the node is away, silent, or breaks off again and again, for as long as patience lasts.
+        """
+        ticket = flight.Ticket(encode_pieces(pieces))
+        expected_bytes = sum(piece.stop - piece.start for piece in pieces)
+        end = time.monotonic() + self._patience_with(address) + expected_bytes / _SLOWEST_BYTES_PER_SECOND
+        pause = _FIRST_PAUSE_SECONDS
+        while True:
+            options = flight.FlightCallOptions(timeout=max(end - time.monotonic(), 0.001))
+            try:
+                found = _pieces(self._client(address).do_get(ticket, options), pieces)
+            except (ArrowException, OSError) as cause:
+                self._forget(address)
+                # Each error of the network looks the same here, and a node that restarts looks like one that is gone.
+                if time.monotonic() + pause >= end:
+                    _lost_at[address] = time.monotonic()
+                    reason = one_line(cause)
+                    sentence = f"node {address} does not answer: {reason}"
+                    raise NodeLostError(sentence, address=address, reason=reason) from cause
+                logger.info("node %s is asked again: %s", address, one_line(cause))
+            else:
+                _lost_at.pop(address, None)
+                return found
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    def delete_batch(self, address: str, batch: str) -> None:
+        """Deletes the files of a batch at a node, once and briefly: what stays there expires."""
+        options = flight.FlightCallOptions(timeout=brief_seconds(self._patience))
+        try:
+            with suppress(StopIteration):
+                next(iter(self._client(address).do_action(flight.Action(DELETE, batch.encode()), options)))
+        except (ArrowException, OSError) as error:
+            self._forget(address)
+            logger.warning("node %s keeps the files of batch %s until they expire: %s", address, batch, one_line(error))
+
+    def _patience_with(self, address: str) -> float:
+        lost_at = _lost_at.get(address)
+        was_lost = lost_at is not None and time.monotonic() - lost_at < _LOST_SECONDS
+        return brief_seconds(self._patience) if was_lost else self._patience
+
+    def _client(self, address: str) -> Any:
+        with self._lock:
+            client = self._clients.get(address)
+            if client is None:
+                certificate, key, authority = self._config.pem()
+                security: dict[str, Any] = {}
+                if not self._config.plain:
+                    security = {"tls_root_certs": authority, "cert_chain": certificate, "private_key": key}
+                location = f"{self._config.scheme}://{address}"
+                client = flight.FlightClient(location, generic_options=list(_OPTIONS), **security)
+                self._clients[address] = client
+            return client
+
+    def _forget(self, address: str) -> None:
+        """Connects anew the next time, with the certificates that are there then."""
+        with self._lock:
+            self._clients.pop(address, None)
+
+
+def _pieces(stream: Any, pieces: Sequence[Piece]) -> list[memoryview | PieceFault]:
+    """The pieces of an answer. Bytes that are missing or too many are a fault of their piece."""
+    parts: list[list[memoryview]] = [[] for _ in pieces]
+    faults: dict[int, PieceFault] = {}
+    for chunk in stream:
+        for place, fault, part in answered_rows(chunk.data):
+            if place >= len(pieces):
+                continue
+            if fault is not None:
+                faults[place] = PieceFault(fault)
+            parts[place].append(part)
+    return [faults.get(place) or joined_piece(parts[place], piece) for place, piece in enumerate(pieces)]

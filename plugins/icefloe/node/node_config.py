@@ -1,0 +1,139 @@
+"""The configuration of a machine: its folder, its address, its certificates. ``icefloe node`` and tasks read it."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import yaml
+from pydantic import BeforeValidator, TypeAdapter, ValidationError
+
+from icefloe.documents import STRICT
+from icefloe.errors import TerminalError, one_line
+from icefloe.units import parse_seconds
+
+__all__ = ["load_node_config"]
+
+CONFIG_VARIABLE: Final = "ICEFLOE_NODE_CONFIG"
+"""The environment variable that names the file, in every process that runs tasks."""
+DEFAULT_PORT: Final = 4995
+_ADDRESS: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z][0-9A-Za-z.-]*):[0-9]{1,5}")
+
+Seconds = Annotated[float, BeforeValidator(lambda value: parse_seconds(value))]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeConfig:
+    """One machine's part in the shuffle.
+
+    Attributes:
+        address: host and port by which readers reach this machine; None: nothing is kept here.
+        folder: local folder of map outputs; None with ``address`` None.
+        listen: address of the interface that the server listens on.
+        certificate: PEM file of this machine's certificate, for both sides of a connection.
+        key: PEM file of its key.
+        authority: PEM file of the authority that signs the certificates of all members.
+        plain: True: no encryption, and everybody who reaches the port can read rows.
+        requests_at_once: most requests that the server answers at the same time; others wait and ask again.
+        keep: seconds after which the server deletes a file that no batch has deleted.
+    """
+
+    __pydantic_config__ = STRICT
+
+    version: Literal[1]
+    address: str | None = None
+    folder: Path | None = None
+    listen: str = "0.0.0.0"  # noqa: S104 - readers are on other machines; without a certificate nobody gets in
+    certificate: Path | None = None
+    key: Path | None = None
+    authority: Path | None = None
+    plain: bool = False
+    requests_at_once: int = 32
+    keep: Seconds = 7 * 86_400.0
+
+    def __post_init__(self) -> None:
+        if (self.address is None) != (self.folder is None):
+            raise ValueError("address and folder belong together: write both, or none if this machine keeps nothing")
+        if self.address is not None and not _ADDRESS.fullmatch(self.address):
+            raise ValueError(f"address must be a host and a port such as worker-1:4995, not {self.address!r}")
+        if self.folder is not None and not self.folder.is_absolute():
+            raise ValueError(f"folder must be an absolute path, not '{self.folder}'")
+        files = (self.certificate, self.key, self.authority)
+        if self.plain and any(files):
+            raise ValueError("plain: true uses no certificate: remove plain, or the certificates")
+        if not self.plain and not all(files):
+            raise ValueError(
+                "certificate, key and authority are missing: write all three, or plain: true if the network is trusted"
+            )
+        if self.requests_at_once < 1 or self.keep <= 0:
+            raise ValueError("requests_at_once and keep must be above 0")
+
+    @property
+    def port(self) -> int:
+        """The port of the address."""
+        return int((self.address or "").rpartition(":")[2] or DEFAULT_PORT)
+
+    @cached_property
+    def scheme(self) -> str:
+        """The protocol between members."""
+        return "grpc+tcp" if self.plain else "grpc+tls"
+
+    def pem(self) -> tuple[bytes, bytes, bytes]:
+        """Certificate, key and authority as they are now; three times nothing if ``plain``.
+
+        Raises:
+            NodeConfigError: a file cannot be read.
+        """
+        if self.certificate is None or self.key is None or self.authority is None:
+            return b"", b"", b""
+        try:
+            return self.certificate.read_bytes(), self.key.read_bytes(), self.authority.read_bytes()
+        except OSError as cause:
+            raise NodeConfigError(
+                f"a certificate of this node cannot be read: {one_line(cause)}; correct certificate, key or authority "
+                "in its configuration, or the permissions of the file"
+            ) from cause
+
+
+class NodeConfigError(TerminalError):
+    """The configuration of a node is missing or wrong."""
+
+
+def load_node_config(path: Path) -> NodeConfig:
+    """The configuration in a YAML file.
+
+    Raises:
+        NodeConfigError: it is missing, not YAML, or a key is unknown or wrong.
+    """
+    try:
+        data = yaml.safe_load(path.read_text())
+        return TypeAdapter(NodeConfig).validate_python(data)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as cause:
+        raise NodeConfigError(
+            f"the node configuration {path} cannot be read: {one_line(cause)}", path=str(path)
+        ) from cause
+    except ValidationError as cause:
+        first = cause.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "the file"
+        fault = first.get("ctx", {}).get("error", first["msg"])
+        raise NodeConfigError(
+            f"the node configuration {path} is wrong at {place}: {fault}; docs/node_shuffle.md lists its keys",
+            path=str(path),
+        ) from cause
+
+
+def configured_node(environ: Mapping[str, str]) -> NodeConfig:
+    """The configuration of this machine.
+
+    Raises:
+        NodeConfigError: the environment names none, or it is wrong.
+    """
+    name = environ.get(CONFIG_VARIABLE, "")
+    if not name:
+        raise NodeConfigError(
+            f"this batch keeps map outputs on nodes, but {CONFIG_VARIABLE} is not set here: set it to the path of the "
+            "node configuration on every machine that runs tasks, Airflow's workers too"
+        )
+    return load_node_config(Path(name))

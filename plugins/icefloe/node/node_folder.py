@@ -1,0 +1,147 @@
+"""The folder of one machine: map tasks write data files to it, readers and the server read them."""
+
+import errno
+import logging
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from icefloe.errors import one_line
+from icefloe.node.messages import Piece, PieceFault, joined_piece
+from icefloe.node.node_key import BATCH, PATH
+
+logger = logging.getLogger(__name__)
+
+CHUNK_BYTES: Final = 4 << 20
+"""Bytes of one file that are in memory for one request."""
+_DRAINING: Final = ".draining"
+
+
+class NodeFolder:
+    """Data files below one local folder, as ``<checkpoint id>/<batch>/<map_id>.<generation>.<attempt>.data``.
+
+    Nothing is synced to disk: a file that a crash of the machine takes away is made again.
+
+    Args:
+        folder: made when it is first written to.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @property
+    def is_draining(self) -> bool:
+        """True if nothing new shall be written here, because the machine is going away."""
+        return (self._folder / _DRAINING).exists()
+
+    def drain(self) -> None:
+        """Lets nothing new be written here from now on; a map task that is writing may still end."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        (self._folder / _DRAINING).touch()
+
+    def refill(self) -> None:
+        """Ends what `drain` began."""
+        (self._folder / _DRAINING).unlink(missing_ok=True)
+
+    def put(self, path: str, data: bytes | Path) -> bool:
+        """Writes a data file; False if the disk is full or broken, and then nothing is left of it."""
+        place, unfinished = self._place(path), self._place(path).with_suffix(".part")
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(data, Path):
+                shutil.copyfile(data, unfinished)
+            else:
+                unfinished.write_bytes(data)
+            # Last, so that a file under its own name is whole.
+            unfinished.rename(place)
+        except OSError as error:
+            with suppress(OSError):
+                unfinished.unlink(missing_ok=True)
+            logger.warning(
+                "map output %s goes to the store, because its node cannot keep it: %s", path, one_line(error)
+            )
+            return False
+        return True
+
+    def delete(self, path: str) -> None:
+        """Deletes a data file if it is there."""
+        with suppress(OSError):
+            self._place(path).unlink(missing_ok=True)
+
+    def delete_batch(self, batch: str) -> None:
+        """Deletes all files of a batch, which is ``<checkpoint id>/<number>``; others are passed over."""
+        if BATCH.fullmatch(batch):
+            shutil.rmtree(self._folder / batch, ignore_errors=True)
+            with suppress(OSError):
+                (self._folder / batch).parent.rmdir()
+
+    def read(self, piece: Piece) -> Iterator[pa.Buffer] | PieceFault:
+        """The bytes of a piece in chunks, or the reason why they cannot be what the commit record says."""
+        if not PATH.fullmatch(piece.path):
+            return PieceFault("no map output has such a path")
+        if not 0 <= piece.start <= piece.stop <= piece.size_bytes:
+            return PieceFault(f"bytes {piece.start} to {piece.stop} are not in a file of {piece.size_bytes} bytes")
+        try:
+            descriptor = os.open(self._folder / piece.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError as error:
+            return PieceFault(
+                "it is gone" if error.errno == errno.ENOENT else f"it cannot be opened: {one_line(error)}"
+            )
+        found_bytes = os.fstat(descriptor).st_size
+        if found_bytes != piece.size_bytes:
+            os.close(descriptor)
+            return PieceFault(f"it has {found_bytes} bytes, expected {piece.size_bytes}")
+        return _chunks(descriptor, piece)
+
+    def read_whole(self, piece: Piece) -> memoryview | PieceFault:
+        """The bytes of a piece at once; see `read`."""
+        found = self.read(piece)
+        return found if isinstance(found, PieceFault) else joined_piece([memoryview(each) for each in found], piece)
+
+    def expire(self, *, older_than_seconds: float) -> int:
+        """Deletes files that nothing has written for so long, by the clock of this machine; returns their number."""
+        before, deleted = time.time() - older_than_seconds, 0
+        for batch in self._folder.glob("*/*"):
+            with suppress(OSError):
+                for file in batch.iterdir():
+                    if file.stat().st_mtime < before:
+                        file.unlink(missing_ok=True)
+                        deleted += 1
+                # Those that are not empty stay.
+                batch.rmdir()
+                batch.parent.rmdir()
+        return deleted
+
+    def totals(self) -> tuple[int, int]:
+        """Number of data files, and their bytes."""
+        sizes = []
+        for file in self._folder.glob("*/*/*.data"):
+            with suppress(OSError):
+                sizes.append(file.stat().st_size)
+        return len(sizes), sum(sizes)
+
+    def _place(self, path: str) -> Path:
+        if not PATH.fullmatch(path):
+            raise ValueError(f"{path!r} is not the path of a map output")
+        return self._folder / path
+
+
+def _chunks(descriptor: int, piece: Piece) -> Iterator[pa.Buffer]:
+    """The bytes of an open file, which is closed at the end; fewer if it is cut meanwhile."""
+    try:
+        at = piece.start
+        while at < piece.stop:
+            # Read, not mapped: a mapped file that is cut while it is read would end the process.
+            data = os.pread(descriptor, min(CHUNK_BYTES, piece.stop - at), at)
+            if not data:
+                return
+            at += len(data)
+            yield pa.py_buffer(data)
+    finally:
+        os.close(descriptor)

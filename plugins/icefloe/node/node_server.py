@@ -1,0 +1,111 @@
+"""Serves the folder of a machine by Arrow Flight: one stream answers one request for many pieces."""
+
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from pyarrow import flight
+
+from icefloe.node.messages import ANSWER, BadRequestError, Piece, PieceFault, answer_batch, decode_pieces, large_batch
+from icefloe.node.node_config import NodeConfig
+from icefloe.node.node_folder import NodeFolder
+
+logger = logging.getLogger(__name__)
+
+DELETE: Final = "delete_batch"
+_SMALL_BYTES: Final = 256 << 10
+"""Pieces up to here travel together, so that many small ones cost one message."""
+
+
+class NodeServer(flight.FlightServerBase):  # type: ignore[misc]
+    """Answers members, and nobody else: without a certificate of the authority no request arrives here.
+
+    At most ``requests_at_once`` requests are answered at the same time, each with one open file and one chunk of it in
+    memory. What a reader does not take waits on disk.
+
+    Args:
+        config: configuration of the machine.
+        folder: folder to serve.
+    """
+
+    def __init__(self, config: NodeConfig, folder: NodeFolder) -> None:
+        certificate, key, authority = config.pem()
+        security: dict[str, Any] = {}
+        if not config.plain:
+            security = {
+                "tls_certificates": [(certificate, key)],
+                "verify_client": True,
+                "root_certificates": authority,
+            }
+        super().__init__(f"{config.scheme}://{config.listen}:{config.port}", **security)
+        self._folder = folder
+        self._free = threading.BoundedSemaphore(config.requests_at_once)
+
+    def do_get(self, context: Any, ticket: Any) -> Any:  # noqa: ARG002 - Flight's own signature
+        """The bytes of the pieces that a ticket names."""
+        try:
+            pieces = decode_pieces(ticket.ticket)
+        except BadRequestError as error:
+            raise flight.FlightServerError(error.sentence) from error
+        if not self._free.acquire(blocking=False):
+            raise flight.FlightUnavailableError("this node answers as many requests as it may; ask again")
+        return flight.GeneratorStream(ANSWER, _Answer(self._folder, pieces, self._free))
+
+    def do_action(self, context: Any, action: Any) -> Iterator[Any]:  # noqa: ARG002 - Flight's own signature
+        """Deletes the files of a batch that is over."""
+        if action.type != DELETE:
+            raise NotImplementedError(action.type)
+        self._folder.delete_batch(action.body.to_pybytes().decode(errors="replace"))
+        return iter(())
+
+
+class _Answer:
+    """The batches of one answer. It frees its place among the requests when it ends or is dropped."""
+
+    def __init__(self, folder: NodeFolder, pieces: Sequence[Piece], free: threading.BoundedSemaphore) -> None:
+        self._batches = _batches(folder, pieces)
+        self._free: threading.BoundedSemaphore | None = free
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        try:
+            return next(self._batches)
+        except BaseException:
+            self._end()
+            raise
+
+    def __del__(self) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        free, self._free = self._free, None
+        if free is not None:
+            free.release()
+
+
+def _batches(folder: NodeFolder, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
+    waiting: list[tuple[int, str | None, bytes | None]] = []
+    waiting_bytes = 0
+    for place, piece in enumerate(pieces):
+        found = folder.read(piece)
+        if isinstance(found, PieceFault):
+            waiting.append((place, found.reason, None))
+            continue
+        for chunk in found:
+            if len(chunk) > _SMALL_BYTES:
+                if waiting:
+                    yield answer_batch(*zip(*waiting, strict=True))
+                    waiting, waiting_bytes = [], 0
+                yield large_batch(place, chunk)
+            else:
+                waiting.append((place, None, chunk.to_pybytes()))
+                waiting_bytes += len(chunk)
+                if waiting_bytes > _SMALL_BYTES:
+                    yield answer_batch(*zip(*waiting, strict=True))
+                    waiting, waiting_bytes = [], 0
+    if waiting:
+        yield answer_batch(*zip(*waiting, strict=True))

@@ -1,0 +1,104 @@
+"""``icefloe node``: serves the folder of this machine until it is stopped, renews certificates, expires files."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final
+
+from pyarrow import ArrowException
+
+from icefloe.errors import TerminalError, TransientError, one_line
+from icefloe.node.node_config import NodeConfig
+from icefloe.node.node_folder import NodeFolder
+from icefloe.node.node_server import NodeServer
+
+__all__ = ["drain_node", "refill_node", "serve_node"]
+
+logger = logging.getLogger(__name__)
+
+_LOOK_SECONDS: Final = 1.0
+_EXPIRE_SECONDS: Final = 600.0
+_BIND_PAUSE_SECONDS: Final = 0.02
+
+
+def serve_node(config: NodeConfig, stop: threading.Event, *, say: Callable[[str], None]) -> None:
+    """Serves until ``stop`` is set, and ends the answers that are under way.
+
+    Args:
+        config: configuration of this machine.
+        stop: ends the server.
+        say: takes a sentence once the server answers.
+
+    Raises:
+        TerminalError: the configuration has no folder.
+        TransientError: the port is taken, or a certificate is wrong.
+    """
+    folder = _folder(config)
+    server, pem = _started(config, folder), config.pem()
+    say(f"node {config.address} serves {config.folder}")
+    expire_at = 0.0
+    while not stop.wait(_LOOK_SECONDS):
+        if time.monotonic() >= expire_at:
+            expire_at = time.monotonic() + _EXPIRE_SECONDS
+            deleted = folder.expire(older_than_seconds=config.keep)
+            if deleted:
+                logger.warning("deleted %d files that no batch had deleted for %.0f seconds", deleted, config.keep)
+        with suppress(TerminalError):  # a file is being replaced: the next look finds it
+            found = config.pem()
+            if found != pem and _is_usable(config, folder):
+                server, pem = _replaced(server, config, folder), found
+                logger.info("node %s has new certificates", config.address)
+    server.shutdown()
+
+
+def drain_node(config: NodeConfig) -> int:
+    """Lets tasks write nothing new to this machine, and returns the number of files that batches still need."""
+    folder = _folder(config)
+    folder.drain()
+    return folder.totals()[0]
+
+
+def refill_node(config: NodeConfig) -> None:
+    """Lets tasks write to this machine again."""
+    _folder(config).refill()
+
+
+def _folder(config: NodeConfig) -> NodeFolder:
+    if config.folder is None:
+        raise TerminalError(
+            "this configuration has neither folder nor address, so there is nothing to serve: write both, or start no "
+            "node on this machine"
+        )
+    return NodeFolder(config.folder)
+
+
+def _started(config: NodeConfig, folder: NodeFolder) -> NodeServer:
+    try:
+        return NodeServer(config, folder)
+    except (ArrowException, OSError) as cause:
+        raise TransientError(
+            f"the node cannot serve on {config.listen} port {config.port}: {one_line(cause)}; another program has the "
+            "port, or certificate and key do not belong together"
+        ) from cause
+
+
+def _is_usable(config: NodeConfig, folder: NodeFolder) -> bool:
+    """True if a server starts with the certificates as they are now. Half of a renewal is not usable."""
+    try:
+        _started(replace(config, listen="127.0.0.1", address="127.0.0.1:0"), folder).shutdown()
+    except TransientError as error:
+        logger.warning("the new certificates are not used yet: %s", error.sentence)
+        return False
+    return True
+
+
+def _replaced(server: NodeServer, config: NodeConfig, folder: NodeFolder) -> NodeServer:
+    """Another server on the same port. The old one still ends its answers; readers that come between ask again."""
+    threading.Thread(target=server.shutdown, name="icefloe-node-ends", daemon=True).start()
+    while True:
+        with suppress(TransientError):
+            return _started(config, folder)
+        time.sleep(_BIND_PAUSE_SECONDS)

@@ -1,0 +1,79 @@
+"""Map outputs at nodes: read by one request per node, and given up together if their node loses or changes one."""
+
+from collections.abc import Sequence
+
+from icefloe.node.machine import Machine
+from icefloe.node.messages import NodeLostError, Piece, PieceFault
+from icefloe.node.node_key import is_node_key, split_node_key
+from icefloe.shuffle.extents import ShuffledFile
+from icefloe.shuffle.map_output_record import CorruptMapOutputError
+
+
+class NodeOutputsLostError(CorruptMapOutputError):
+    """A node is away, or lost or changed a map output: none of its map outputs counts any more."""
+
+    address: str
+    lost: tuple[tuple[int, int], ...]
+
+    @property
+    def outputs(self) -> tuple[tuple[int, int], ...]:
+        """All map outputs of the node: each a map id and a generation."""
+        return self.lost
+
+
+def read_from_node(
+    machine: Machine, files: Sequence[ShuffledFile], wanted: Sequence[tuple[ShuffledFile, int, int]]
+) -> list[memoryview]:
+    """Bytes of data files that are at one node, in the order in which they are wanted.
+
+    Args:
+        machine: reads from nodes.
+        files: all data files of the shuffle.
+        wanted: at least one file with the first byte and the byte behind the last.
+
+    Raises:
+        NodeOutputsLostError: the node does not answer, or has other files than the commit records say.
+    """
+    address = node_of(wanted[0][0])
+    pieces = [
+        Piece(split_node_key(file.data_key)[1], file.data_size_bytes, start, stop) for file, start, stop in wanted
+    ]
+    try:
+        answers = machine.read(address, pieces)
+    except NodeLostError as cause:
+        raise _lost(files, wanted[0][0], f"it does not answer: {cause.reason}") from cause
+    found: list[memoryview] = []
+    for (file, _, _), answer in zip(wanted, answers, strict=True):
+        if isinstance(answer, PieceFault):
+            raise _lost(files, file, f"{file.data_key}: {answer.reason}")
+        found.append(answer)
+    return found
+
+
+def node_of(file: ShuffledFile) -> str:
+    """The address of the node that has a data file; empty: it is in the store."""
+    return split_node_key(file.data_key)[0] if is_node_key(file.data_key) else ""
+
+
+def whole_damage(
+    damage: CorruptMapOutputError, files: Sequence[ShuffledFile], file: ShuffledFile
+) -> CorruptMapOutputError:
+    """The damage of one data file or, if the file is at a node, of all data files there.
+
+    A node that changed one byte is not asked for the others: each would cost another round of the whole phase.
+    """
+    return _lost(files, file, damage.reason) if is_node_key(file.data_key) else damage
+
+
+def _lost(files: Sequence[ShuffledFile], file: ShuffledFile, reason: str) -> NodeOutputsLostError:
+    address = node_of(file)
+    lost = tuple((each.map_id, each.generation) for each in files if node_of(each) == address)
+    said = f"node {address}: {reason}"
+    return NodeOutputsLostError(
+        f"{said}; the {len(lost)} map outputs that it has must be made again, which go to the store then",
+        map_id=file.map_id,
+        generation=file.generation,
+        reason=said,
+        address=address,
+        lost=lost,
+    )

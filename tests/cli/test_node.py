@@ -1,0 +1,53 @@
+"""``icefloe node``: serve, drain and refill a machine."""
+
+from pathlib import Path
+
+import pytest
+
+from icefloe.node.node_folder import NodeFolder
+from support.nodes.machines import NodeMachine, member_file
+from support.pipelines.workspace import icefloe
+from support.servers.private_authority import PrivateAuthority
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> NodeMachine:
+    return NodeMachine.create(tmp_path / "machine", PrivateAuthority.create(tmp_path / "authority"))
+
+
+def test_a_machine_is_drained_and_refilled(machine: NodeMachine) -> None:
+    NodeFolder(machine.folder).put("5f0c/7/0.0.a1.data", b"whole")
+    drained = icefloe("node", "--config", machine.config, "--drain")
+    assert (drained.code, "1 files" in drained.out) == (0, True)
+    assert NodeFolder(machine.folder).is_draining
+    assert icefloe("node", "--config", machine.config, "--refill").code == 0
+    assert not NodeFolder(machine.folder).is_draining
+
+
+def test_a_node_ends_well_when_it_is_stopped(machine: NodeMachine) -> None:
+    machine.start()
+    machine.server.stop()
+    assert machine.server.exit_code == 0
+    assert f"node 127.0.0.1:{machine.port} serves {machine.folder}" in machine.server.log.read_text()
+
+
+def test_a_port_that_is_taken_is_one_sentence(machine: NodeMachine) -> None:
+    machine.start()
+    try:
+        other = icefloe("node", "--config", machine.config)
+    finally:
+        machine.server.stop()
+    assert other.code == 75
+    assert "another program has the port" in other.sentence
+
+
+def test_a_machine_without_a_folder_has_nothing_to_serve(tmp_path: Path) -> None:
+    reader = member_file(tmp_path / "reader.yaml", plain=True)
+    assert icefloe("node", "--config", reader).code == 65
+    assert icefloe("node", "--config", reader, "--drain").code == 65
+
+
+def test_a_missing_configuration_is_one_sentence(tmp_path: Path) -> None:
+    missing = icefloe("node", "--config", tmp_path / "missing.yaml")
+    assert missing.code == 65
+    assert "cannot be read" in missing.sentence

@@ -1,0 +1,72 @@
+"""The formats of map outputs at nodes, as docs/formats.md defines them: written now like then."""
+
+import json
+import struct
+import zlib
+from pathlib import Path
+
+import pytest
+
+from icefloe.documents import dump_document
+from icefloe.node.machine import BatchPlace
+from icefloe.node.messages import Piece, decode_pieces, encode_pieces
+from icefloe.node.node_folder import NodeFolder
+from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts
+from icefloe.shuffle.map_output_record import MapOutputRecord
+from icefloe.shuffle.reduce_ranges import ReduceRange
+from icefloe.shuffle.stored_extents import StoredExtents, store_extents
+from shuffle.memory_store import MemoryStore
+from shuffle.planned_extents import planned_extents
+from shuffle.shuffled_rows import TABLE_SCHEMA, some_rows
+
+GOLDEN = Path(__file__).parent / "golden"
+ADDRESS = "worker-1:4995"
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> dict[str, bytes]:
+    store, rows = MemoryStore(), some_rows(12, num_partitions=4, ordinals=2)
+    with MapOutputWriter(
+        store, map_id=0, generation=0, attempt="a", schema=TABLE_SCHEMA, num_partitions=4, memory_bytes=1 << 20,
+        place=BatchPlace(NodeFolder(tmp_path), ADDRESS, "5f0c/7"),
+    ) as writer:  # fmt: skip
+        writer.write(
+            rows.batch, reduce_ids=rows.reduce_ids, change_ordinals=rows.change_ordinals, weights=rows.weights,
+            row_hashes=rows.row_hashes,
+        )  # fmt: skip
+        record = writer.commit(MapTaskCounts(bytes_read=999, bytes_decoded=1, seconds=1.5))
+    assert (tmp_path / "5f0c/7/0.0.a.data").stat().st_size == (record.data.size_bytes if record.data else None)
+    ranges = [ReduceRange(range_id=0, start=0, stop=4)]
+    extents = planned_extents(store, [record], ranges, table_schema=TABLE_SCHEMA, num_partitions=4)
+    store_extents(store, "0.extents", extents, extents[0].files)
+    request = encode_pieces([Piece("5f0c/7/0.0.a.data", 90, 10, 20), Piece("5f0c/7/1.0.b.data", 30, 0, 30)])
+    return {"0.0": store.objects["0.0"], "0.extents": store.objects["0.extents"], "request.json": request}
+
+
+@pytest.mark.parametrize("name", ["0.0", "0.extents", "request.json"])
+def test_the_same_rows_give_the_same_bytes(written: dict[str, bytes], name: str) -> None:
+    assert written[name] == (GOLDEN / name).read_bytes()
+
+
+def test_a_record_of_a_node_has_version_2_and_names_the_node() -> None:
+    record = MapOutputRecord.from_json((GOLDEN / "0.0").read_bytes(), map_id=0, generation=0)
+    assert record.version == json.loads((GOLDEN / "0.0").read_bytes())["version"] == 2
+    assert record.data is not None
+    assert record.data.key == f"//{ADDRESS}/5f0c/7/0.0.a.data"
+    assert dump_document(record) == (GOLDEN / "0.0").read_bytes()
+
+
+def test_extents_of_a_node_have_version_3_and_are_read() -> None:
+    data = (GOLDEN / "0.extents").read_bytes()
+    assert struct.unpack_from(">4sI", data) == (b"IFEX", 3)
+    assert struct.unpack_from(">I", data, 24) == (zlib.crc32(data[:24]),)
+    store = MemoryStore()
+    store.put("0.extents", data)
+    [file] = StoredExtents.open(store, "0.extents").of(0).files
+    assert file.data_key == f"//{ADDRESS}/5f0c/7/0.0.a.data"
+
+
+def test_a_request_reads_as_documented() -> None:
+    document = json.loads((GOLDEN / "request.json").read_bytes())
+    assert document["version"] == 1
+    assert [Piece(*each) for each in document["pieces"]] == decode_pieces((GOLDEN / "request.json").read_bytes())

@@ -1,0 +1,208 @@
+"""Batches whose map outputs stay on two machines, while their nodes are well, away, silent or lie."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from icefloe.errors import TerminalError
+from icefloe.flow import Phase
+from icefloe.node.node_config import CONFIG_VARIABLE
+from icefloe.node.node_key import is_node_key, split_node_key
+from icefloe.patience import PATIENCE_VARIABLE
+from icefloe.shuffle.map_output_record import MapOutputRecord
+from support.nodes.machines import PATIENCE, NodeMachine, TwoMachines
+from support.pipelines.workshop import OpenBatch, Workshop
+from support.servers.private_authority import PrivateAuthority
+
+pytestmark = pytest.mark.slow
+SHUFFLE = {"map_task_bytes": 1, "partitions": 4, "target_size_bytes": 1}
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoMachines]:
+    place = tmp_path_factory.mktemp("machines")
+    found = TwoMachines(place, PrivateAuthority.create(place / "authority")).start()
+    yield found
+    found.stop()
+
+
+@pytest.fixture
+def machines(started: TwoMachines, monkeypatch: pytest.MonkeyPatch) -> TwoMachines:
+    """Both nodes, up again after what an earlier test did to them; this process only reads from them."""
+    for node in started.nodes:
+        if node.server.exit_code is not None:
+            node.start()
+        node.resume()
+    monkeypatch.setenv(CONFIG_VARIABLE, str(started.reader))
+    monkeypatch.setenv(PATIENCE_VARIABLE, PATIENCE)
+    return started
+
+
+@pytest.fixture
+def workshop(tmp_path: Path) -> Workshop:
+    workshop = Workshop.create(tmp_path)
+    for start in (0, 50, 100, 150):
+        workshop.append(range(start, start + 50))
+    workshop.deliver()
+    workshop.update([1, 60, 110, 170], value=2.0)
+    workshop.delete(range(40, 55))
+    return workshop.set(shuffle={**SHUFFLE, "transfer": "nodes"})
+
+
+def records(batch: OpenBatch) -> list[MapOutputRecord]:
+    return batch.batch_folder.map_outputs.records(range(batch.plan.num_map_tasks))
+
+
+def data_key(record: MapOutputRecord) -> str:
+    assert record.data is not None
+    return record.data.key
+
+
+def held_by(node: NodeMachine, batch: OpenBatch) -> set[int]:
+    """The map tasks whose outputs a node has."""
+    return {each.map_id for each in records(batch) if split_node_key(data_key(each))[0].endswith(f":{node.port}")}
+
+
+def require_exact(workshop: Workshop, batch: OpenBatch) -> None:
+    batch.commit()
+    workshop.require_exact(batch.plan, workshop.changes(batch.plan.batch_number))
+
+
+def require_made_again(batch: OpenBatch, expected: set[int]) -> None:
+    """Exactly these outputs were made again, and are in the store now. Each has rows, so somebody fetches it."""
+    found = records(batch)
+    assert {each.map_id for each in found if each.generation} == expected
+    assert {each.map_id for each in found if not is_node_key(data_key(each))} == expected
+
+
+def test_map_outputs_stay_on_the_machines_and_give_the_same_parts(machines: TwoMachines, workshop: Workshop) -> None:
+    batch = workshop.open()
+    batch.run(Phase.SHUFFLE_WRITE, machines)
+    assert all(is_node_key(data_key(each)) for each in records(batch))
+    assert all(held_by(node, batch) for node in machines.nodes)
+    assert not list(batch.folder.glob("*.data"))
+    batch.coalesce()
+    batch.run(Phase.SHUFFLE_READ, machines)
+    require_made_again(batch, set())
+    require_exact(workshop, batch)
+    batch.clean_up()
+    assert [node.outputs() for node in machines.nodes] == [[], []]
+
+
+def test_a_node_that_is_killed_before_coalesce_costs_its_outputs_once(
+    machines: TwoMachines, workshop: Workshop
+) -> None:
+    batch = workshop.open()
+    batch.run(Phase.SHUFFLE_WRITE, machines)
+    lost = held_by(machines.nodes[0], batch)
+    assert lost
+    machines.nodes[0].kill()
+    batch.coalesce()
+    batch.run(Phase.SHUFFLE_READ, Elsewhere(machines))
+    require_made_again(batch, lost)
+    require_exact(workshop, batch)
+
+
+class Elsewhere:
+    """Runs all tasks on the second machine, and something before the first task of a phase."""
+
+    def __init__(self, machines: TwoMachines, before: Callable[[], object] = lambda: None) -> None:
+        self._machines, self._before = machines, before
+
+    def map(self, function: Callable[[int], Any], numbers: Sequence[int]) -> list[Any]:
+        self._before()
+        return self._machines.map(On(function), [2 * number + 1 for number in numbers])
+
+
+class On:
+    """A function of the number before `Elsewhere` made it odd."""
+
+    def __init__(self, function: Callable[[int], Any]) -> None:
+        self._function = function
+
+    def __call__(self, number: int) -> Any:
+        return self._function(number // 2)
+
+
+def test_a_node_that_is_silent_for_longer_than_patience_is_given_up(machines: TwoMachines, workshop: Workshop) -> None:
+    batch = workshop.open()
+    batch.run(Phase.SHUFFLE_WRITE, machines)
+    lost = held_by(machines.nodes[0], batch)
+    assert lost
+    batch.coalesce()
+    machines.nodes[0].pause()
+    batch.run(Phase.SHUFFLE_READ, Elsewhere(machines))
+    machines.nodes[0].resume()
+    require_made_again(batch, lost)
+    require_exact(workshop, batch)
+
+
+def test_a_node_that_is_started_again_in_time_costs_nothing(machines: TwoMachines, workshop: Workshop) -> None:
+    batch = workshop.open()
+    batch.run(Phase.SHUFFLE_WRITE, machines)
+    batch.coalesce()
+    machines.nodes[0].kill()
+    machines.nodes[0].start()
+    batch.run(Phase.SHUFFLE_READ, Elsewhere(machines))
+    require_made_again(batch, set())
+    require_exact(workshop, batch)
+
+
+def flip(file: Path) -> None:
+    data = file.read_bytes()
+    file.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+
+
+def cut(file: Path) -> None:
+    os.truncate(file, file.stat().st_size - 1)
+
+
+def swap(file: Path) -> None:
+    """Another file of the same size."""
+    file.write_bytes(os.urandom(file.stat().st_size))
+
+
+@pytest.mark.parametrize("lie", [flip, cut, swap, Path.unlink])
+def test_a_node_that_lies_costs_its_outputs_once(
+    machines: TwoMachines, workshop: Workshop, lie: Callable[[Path], None]
+) -> None:
+    batch = workshop.open()
+    batch.run(Phase.SHUFFLE_WRITE, machines)
+    node = machines.nodes[0]
+    lost = held_by(node, batch)
+    batch.coalesce()
+    for file in node.outputs():
+        if file.stat().st_size:
+            lie(file)
+    batch.run(Phase.SHUFFLE_READ, Elsewhere(machines))
+    require_made_again(batch, lost)
+    require_exact(workshop, batch)
+
+
+def test_a_full_or_draining_machine_writes_to_the_store(machines: TwoMachines, workshop: Workshop) -> None:
+    even, odd = machines.nodes
+    (even.folder / ".draining").touch()
+    odd_aside = odd.folder.rename(odd.folder.with_name("aside"))
+    odd.folder.write_text("no folder can be made below a file")
+    try:
+        batch = workshop.open()
+        batch.run(Phase.SHUFFLE_WRITE, machines)
+    finally:
+        (even.folder / ".draining").unlink()
+        odd.folder.unlink()
+        odd_aside.rename(odd.folder)
+    assert not any(is_node_key(data_key(each)) for each in records(batch))
+    batch.coalesce()
+    batch.run(Phase.SHUFFLE_READ, machines)
+    require_exact(workshop, batch)
+
+
+def test_a_task_without_a_configuration_says_what_to_set(
+    machines: TwoMachines, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(CONFIG_VARIABLE)
+    with pytest.raises(TerminalError, match=f"{CONFIG_VARIABLE} is not set here"):
+        workshop.open().run(Phase.SHUFFLE_WRITE)

@@ -1,0 +1,94 @@
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from icefloe.node.messages import Piece, PieceFault
+from icefloe.node.node_folder import NodeFolder
+
+FILE = "5f0c/7/0.0.a1.data"
+
+
+def content(folder: NodeFolder, path: str = FILE, size_bytes: int = 5) -> bytes | PieceFault:
+    found = folder.read(Piece(path, size_bytes, 0, size_bytes))
+    return found if isinstance(found, PieceFault) else b"".join(chunk.to_pybytes() for chunk in found)
+
+
+def test_a_file_is_there_under_its_name_only_when_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = NodeFolder(tmp_path)
+    seen: list[list[str]] = []
+    rename = Path.rename
+
+    def watched(path: Path, target: Path) -> Path:
+        seen.append(sorted(each.name for each in tmp_path.rglob("0.*")))
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", watched)
+    assert folder.put(FILE, b"whole")
+    (tmp_path / "spilled").write_bytes(b"large")
+    assert folder.put("5f0c/7/1.0.a1.data", tmp_path / "spilled")
+    assert seen == [["0.0.a1.part"], ["0.0.a1.data"]]
+    assert (content(folder), content(folder, "5f0c/7/1.0.a1.data")) == (b"whole", b"large")
+
+
+@pytest.mark.parametrize("path", ["../0.0.a.data", "a/b/0.0.a.data", "a/1/x", "/a/1/0.0.a.data"])
+def test_no_file_is_written_elsewhere(tmp_path: Path, path: str) -> None:
+    with pytest.raises(ValueError, match="not the path of a map output"):
+        NodeFolder(tmp_path / "folder").put(path, b"")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_disk_that_fails_leaves_nothing_and_says_no(tmp_path: Path) -> None:
+    (tmp_path / "folder").write_text("no folder")
+    assert not NodeFolder(tmp_path / "folder").put(FILE, b"whole")
+    full = NodeFolder(tmp_path / "full")
+    assert full.put("5f0c/7/1.0.a1.data", b"")
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr(Path, "write_bytes", _no_space)
+        assert not full.put(FILE, b"whole")
+    assert [each.name for each in (tmp_path / "full" / "5f0c" / "7").iterdir()] == ["1.0.a1.data"]
+
+
+def _no_space(path: Path, data: bytes) -> int:
+    with path.open("wb") as file:
+        file.write(data[:2])
+    raise OSError(28, "No space left on device")
+
+
+def test_a_file_that_is_cut_while_it_is_read_gives_fewer_bytes(tmp_path: Path) -> None:
+    folder = NodeFolder(tmp_path)
+    folder.put(FILE, bytes(9 << 20))
+    found = folder.read(Piece(FILE, 9 << 20, 0, 9 << 20))
+    assert not isinstance(found, PieceFault)
+    first = len(next(found))
+    os.truncate(tmp_path / FILE, 5 << 20)
+    assert first + sum(map(len, found)) == 5 << 20
+
+
+def test_a_batch_is_deleted_with_its_files_and_no_other(tmp_path: Path) -> None:
+    folder = NodeFolder(tmp_path)
+    for path in (FILE, "5f0c/8/0.0.a1.data"):
+        folder.put(path, b"whole")
+    for wrong in ("..", "5f0c", "", "5f0c/7/0.0.a1.data", "../7"):
+        folder.delete_batch(wrong)
+    assert folder.totals() == (2, 10)
+    folder.delete_batch("5f0c/7")
+    assert (content(folder), folder.totals()) == (PieceFault("it is gone"), (1, 5))
+    folder.delete_batch("5f0c/8")
+    assert not list(tmp_path.iterdir())
+
+
+def test_files_that_no_batch_deletes_expire(tmp_path: Path) -> None:
+    folder = NodeFolder(tmp_path)
+    for path in (FILE, "5f0c/8/0.0.a1.data"):
+        folder.put(path, b"whole")
+    (tmp_path / "5f0c/7/1.0.a2.part").write_bytes(b"of a dead task")
+    for name in (FILE, "5f0c/7/1.0.a2.part"):
+        os.utime(tmp_path / name, (time.time() - 7200,) * 2)
+    assert folder.expire(older_than_seconds=3600) == 2
+    assert [each.name for each in tmp_path.glob("*/*")] == ["8"]
+    folder.drain()
+    assert folder.is_draining
+    folder.refill()
+    assert not folder.is_draining
