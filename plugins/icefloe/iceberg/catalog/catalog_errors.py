@@ -60,25 +60,27 @@ def catalog_errors(catalog_name: str, doing: str) -> Iterator[None]:
     except IcefloeError:
         raise
     except Exception as cause:
-        if (refused := refused_certificate(cause)) is not None:
-            raise_outgoing(_untrusted(catalog_name, doing, refused), cause)
-        # The more exact types come first: requests' errors are OSErrors, some of them ValueErrors too.
-        if isinstance(cause, (*_TRANSIENT, *_imported(_TRANSIENT_BY_MODULE))):
-            raise_outgoing(_unanswered(catalog_name, doing, cause), cause)
-        if isinstance(cause, (*_TERMINAL, *_imported(_TERMINAL_BY_MODULE))):
-            sentence = f"catalog {catalog_name!r}: cannot {doing} ({_shortly(cause)})"
-            raise_outgoing(TerminalError(sentence, catalog=catalog_name), cause)
-        if isinstance(cause, OSError):
-            raise_outgoing(_unanswered(catalog_name, doing, cause), cause)
-        raise
+        error = _error_of(cause, catalog_name, doing)
+        if error is None:
+            raise
+        raise_outgoing(error, cause)
 
 
-def _untrusted(catalog_name: str, doing: str, refused: str) -> TerminalError:
-    sentence = (
-        f"catalog {catalog_name!r} shows a certificate that is refused ({refused}), so icefloe cannot {doing}; name "
-        "the authority's file in `ssl: {cabundle: FILE}` of the catalog or in REQUESTS_CA_BUNDLE, or renew it"
-    )
-    return TerminalError(sentence, catalog=catalog_name)
+def _error_of(cause: Exception, catalog_name: str, doing: str) -> IcefloeError | None:
+    """The error of ours for an error of a catalog's client; None: it is none of a catalog."""
+    refused = refused_certificate(cause)
+    if refused is not None:
+        return TerminalError(
+            f"catalog {catalog_name!r} shows a certificate that is refused ({refused}), so icefloe cannot {doing}; "
+            "name the authority's file in `ssl: {cabundle: FILE}` of the catalog or in REQUESTS_CA_BUNDLE, or renew it",
+            catalog=catalog_name,
+        )
+    # The more exact types come first: requests' errors are OSErrors, some of them ValueErrors too.
+    if isinstance(cause, (*_TRANSIENT, *_imported(_TRANSIENT_BY_MODULE))):
+        return _unanswered(catalog_name, doing, cause)
+    if isinstance(cause, (*_TERMINAL, *_imported(_TERMINAL_BY_MODULE))):
+        return TerminalError(f"catalog {catalog_name!r}: cannot {doing} ({_shortly(cause)})", catalog=catalog_name)
+    return _unanswered(catalog_name, doing, cause) if isinstance(cause, OSError) else None
 
 
 def _unanswered(catalog_name: str, doing: str, cause: Exception) -> TransientError:
