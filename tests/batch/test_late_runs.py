@@ -16,13 +16,12 @@ from icefloe.batch.context.running_batch import BatchCommittedError, RunningBatc
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.open.open_batch import NextBatch, next_batch
 from icefloe.batch.open.range_request import RangeRequest
-from icefloe.batch.open.record_batch import record_batch
+from icefloe.batch.open.record_batch import claim_batch, record_batch
 from icefloe.batch.open.recorded_pipeline import pipeline_record
 from icefloe.batch.operations.pipeline_reset import plan_reset
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.status.publish_status import publish_status
-from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.ownership import OtherOwnerError
 from icefloe.checkpoint.record_order import BatchNotOpenError
@@ -154,15 +153,10 @@ def test_a_first_batch_is_planned_with_the_identity_that_another_run_recorded(wo
     identity = Identity(policy="table", columns=("id",), field_ids=(1,))
     slow.checkpoint.claim_for(Writer(), new_id=batch.offset.checkpoint_id)
     slow.checkpoint.create_pipeline(pipeline_record(slow, identity, checkpoint_id=str(batch.offset.checkpoint_id)))
-    digests: list[BatchSpec] = []
-
-    def digest_of(spec: BatchSpec) -> str:
-        digests.append(spec)
-        return "the digest of that plan"
-
-    offset = record_batch(batch, digest_of=digest_of)
+    claimed = claim_batch(batch)
+    offset = record_batch(claimed, plan_digest="the digest of that plan")
     assert (offset.spec.identity, offset.plan_digest) == (identity, "the digest of that plan")
-    assert digests == [offset.spec]
+    assert claimed.offset.spec == offset.spec
 
 
 def test_a_backfill_belongs_to_the_owner_of_its_pipeline(workshop: Workshop) -> None:
@@ -186,7 +180,7 @@ def test_a_backfill_whose_plan_goes_as_another_run_finishes_it_is_done(
         other.deliver()
         return load_plan(store)
 
-    monkeypatch.setattr("icefloe.batch.plan.write_plan.load_plan", overtaken)
+    monkeypatch.setattr("icefloe.batch.plan.recorded_plan.load_plan", overtaken)
     found = open_and_plan(workshop.session(), request)
     assert found.report is not None
     assert found.plan is None

@@ -169,7 +169,7 @@ def test_a_cleanup_that_fails_does_not_make_the_batch_a_failure(
     def fail(_: object) -> int:
         raise TransientError("the store was not there")
 
-    monkeypatch.setattr("icefloe.engines.run_batch.clean_up_finished", fail)
+    monkeypatch.setattr("icefloe.batch.commit.cleanup.clean_up_finished", fail)
     done = run_batch(session_of(workspace), environ={})
     assert done.report is not None
     assert "the store was not there" in caplog.text
@@ -188,7 +188,7 @@ def test_a_backfill_that_died_before_its_cleanup_is_cleaned_up_when_it_is_starte
 ) -> None:
     request = RangeRequest(up_to_snapshot_id=workspace.head())
     with monkeypatch.context() as dying:
-        dying.setattr("icefloe.engines.run_batch._clean_up", lambda _: None)
+        dying.setattr("icefloe.engines.run_batch.try_to_clean_up", lambda _: None)
         run_batch(session_of(workspace), request, environ={})
     assert left_in_shuffle(workspace.storage()) != []
     assert run_batch(session_of(workspace), request, environ={}).was_committed_before

@@ -8,7 +8,7 @@ import pytest
 
 from faults.operators import OperatedPlace
 from faults.scenarios import recorded_states
-from icefloe.batch.commit.empty_end import DeliveredError
+from icefloe.batch.commit.end_batch import DeliveredError
 from icefloe.batch.operations.abandoned_batch import CursorMoveOpenError
 from icefloe.batch.operations.cursor_move import BatchOpenError
 from icefloe.errors import TransientError

@@ -215,7 +215,7 @@ GUARDS: Final = (
     Mutation(
         name="a backfill that was killed before its cleanup leaves its files",
         path="engines/run_batch.py",
-        before="            _clean_up(opened.reference)\n",
+        before="            try_to_clean_up(opened.reference)\n",
         after="            pass\n",
         suite=("tests/engines/test_run_batch.py",),
     ),

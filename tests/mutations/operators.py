@@ -22,16 +22,16 @@ OPERATORS: Final = (
     ),
     Mutation(
         name="a batch is abandoned without making it whole at the sink",
-        path="batch/commit/empty_end.py",
+        path="batch/commit/end_batch.py",
         before="    _make_whole(end, sink)\n    commit",
         after="    commit",
         suite=_STOPPED,
     ),
     Mutation(
         name="a move that a killed command recorded is not completed by a run",
-        path="batch/commit/empty_end.py",
-        before="    if move is not None:\n        return move\n",
-        after="",
+        path="batch/commit/end_batch.py",
+        before="    if end is None:\n        end = EmptyEnd.of_abandoned",
+        after="    if True:\n        end = EmptyEnd.of_abandoned",
         suite=_KILLED,
     ),
     Mutation(

@@ -18,7 +18,7 @@ PROTOCOL: Final = (
     ),
     Mutation(
         name="a plan takes its number from a later look than its cursor",
-        path="batch/open/open_batch.py",
+        path="batch/open/new_batch.py",
         before="batch_number=view.next_number,\n",
         after="batch_number=session.checkpoint.look().next_number,\n",
         suite=_STOPPED,
@@ -81,7 +81,7 @@ PROTOCOL: Final = (
     ),
     Mutation(
         name="a plan that was stopped opens the next batch with the range of the one before",
-        path="batch/open/open_batch.py",
+        path="batch/open/new_batch.py",
         before="batch_number=view.next_number,\n",
         after="batch_number=session.checkpoint.look().next_number,\n",
         further=(Edit(path="checkpoint/record_order.py", before="if record.follows != ended:", after="if False:"),),

@@ -88,7 +88,7 @@ SCHEDULES: Final = (
     ),
     _seen(
         "a plan takes its number from a later look",
-        "batch/open/open_batch.py",
+        "batch/open/new_batch.py",
         before="batch_number=view.next_number,\n",
         after="batch_number=session.checkpoint.look().next_number,\n",
     ),

@@ -58,7 +58,7 @@ STEPS: Final = (
     ),
     Mutation(
         name="a rollback begins at the snapshot that it goes back to",
-        path="iceberg/history/passage.py",
+        path="iceberg/history/rollback.py",
         before="left_snapshot_id=after_snapshot_id,",
         after="left_snapshot_id=move.snapshot_id,",
     ),
@@ -141,7 +141,7 @@ STEPS: Final = (
     ),
     Mutation(
         name="a load goes on behind the file that comes next",
-        path="iceberg/steps/first_steps.py",
+        path="iceberg/steps/load_parts.py",
         before="rest = replace(delivered, first_file=delivered.stop_file,",
         after="rest = replace(delivered, first_file=min(delivered.stop_file + 1, delivered.num_files - 1),",
         suite=("tests/batch/open/test_load_parts.py",),

@@ -100,7 +100,7 @@ UPKEEP: Final = (
     ),
     Mutation(
         name="what is pinned before a gap is not delivered",
-        path="batch/open/next_range.py",
+        path="batch/open/next_passage.py",
         before="passage = _up_to_pins(table, pipeline, cursor, pins)",
         after="passage = None",
         suite=GAPS,
@@ -122,8 +122,8 @@ UPKEEP: Final = (
     Mutation(
         name="an abandon of a backfill that was killed is not completed by a run",
         path="batch/plan/open_and_plan.py",
-        before="if batch is not None and batch.is_resumed and _is_ended(",
-        after="if False and _is_ended(",
+        before="if complete_unfinished_end(backfill, backfill.checkpoint.look()) is not None:",
+        after="if False:",
         suite=BACKFILLS,
     ),
     Mutation(

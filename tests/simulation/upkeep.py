@@ -5,7 +5,7 @@ from functools import partial
 from random import Random
 from typing import Final
 
-from icefloe.batch.commit.empty_end import DeliveredError
+from icefloe.batch.commit.end_batch import DeliveredError
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.operations.abandoned_batch import AbandonablePipeline, CursorMoveOpenError, DeliveredEnd
 from icefloe.batch.operations.half_delivered import HalfDeliveredError

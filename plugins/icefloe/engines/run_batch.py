@@ -1,13 +1,11 @@
 """One batch from its plan to its cleanup, without Airflow: for the command line, the demo and tests."""
 
 import logging
-import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TypeAlias
 
-from icefloe.batch.commit.cleanup import clean_up_finished
+from icefloe.batch.commit.cleanup import try_to_clean_up
 from icefloe.batch.commit.commit_batch import commit_batch
 from icefloe.batch.commit.report import BatchReport, load_report
 from icefloe.batch.context.batch_folder import BatchFileMissingError
@@ -17,20 +15,15 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.range_request import RangeRequest
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.run.run_coalesce import run_coalesce
-from icefloe.batch.status.pipeline_status import Trouble
-from icefloe.batch.status.publish_status import publish_status, publish_trouble
+from icefloe.batch.status.observe_trouble import Observer, recording_trouble
+from icefloe.batch.status.publish_status import publish_status
 from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.engines.phase_runner import PhaseRunner, phase_runner
-from icefloe.errors import IcefloeError, TerminalError
 from icefloe.flow import FlowTask, Route, batch_tasks, phase_of
-from icefloe.patience import answer_within, brief_seconds, patience_seconds
 
 __all__ = ["BatchRun", "run_batch"]
 
 logger = logging.getLogger(__name__)
-
-Observer: TypeAlias = Callable[[str], AbstractContextManager[object]]
-"""Called with the name of each task of the DAG; the context is entered when it starts and left when it ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,15 +61,12 @@ def run_batch(
     Raises:
         IcefloeError: of the first task that failed; the next run resumes the batch.
     """
-    runner = phases or phase_runner(session.pipeline, environ)
-    if request is None:
-        observe = _recording_trouble(session, observe)
     try:
-        return _run(session, request, environ=environ, runner=runner, observe=observe)
+        return _run(session, request, environ=environ, phases=phases, observe=observe)
     except BatchFileMissingError as missing:
         # Somebody deletes files of the open batch. From its plan on, every task finds what is left and makes the rest.
         logger.warning("the batch is run once more from its plan on: %s", missing)
-    return _run(session, request, environ=environ, runner=runner, observe=observe)
+    return _run(session, request, environ=environ, phases=phases, observe=observe)
 
 
 def _run(
@@ -84,10 +74,13 @@ def _run(
     request: RangeRequest | None,
     *,
     environ: Mapping[str, str],
-    runner: PhaseRunner,
+    phases: PhaseRunner | None,
     observe: Observer,
 ) -> BatchRun:
     is_backfill = request is not None
+    if not is_backfill:
+        observe = recording_trouble(session, observe)
+    runner = phases or phase_runner(session.pipeline, environ)
     with observe(FlowTask.PLAN):
         runner.check_engine()
         runner.check_table(session.table.location())
@@ -97,13 +90,13 @@ def _run(
     if opened.plan is None or opened.reference is None:
         if opened.reference is not None:
             # A backfill that was committed. Nobody else cleans up what a killed run of it left: it has no next batch.
-            _clean_up(opened.reference)
+            try_to_clean_up(opened.reference)
         return BatchRun(report=opened.report, was_committed_before=opened.is_committed)
     reference = opened.reference
     try:
         report = _deliver(opened.route, reference, runner, environ, observe)
     except BatchFinished:
-        _clean_up(reference)
+        try_to_clean_up(reference)
         checkpoint, number = reference.checkpoint, reference.batch_number
         commit = checkpoint.committed(number)
         was_abandoned = commit is not None and commit.outcome is BatchOutcome.ABANDONED
@@ -113,37 +106,8 @@ def _run(
     if not is_backfill:
         publish_status(session, phase="commit", report=report, is_stale=True)
     with observe(FlowTask.CLEANUP):
-        _clean_up(reference)
+        try_to_clean_up(reference)
     return BatchRun(report=report)
-
-
-def _recording_trouble(session: PipelineSession, observe: Observer) -> Observer:
-    """The same observer, which also records a failed task in the pipeline's status."""
-
-    @contextmanager
-    def observed(phase: str) -> Iterator[object]:
-        try:
-            with observe(phase) as observing:
-                yield observing
-        except IcefloeError as error:
-            _record_trouble(
-                session, Trouble.now(error.sentence, phase=phase, is_final=isinstance(error, TerminalError))
-            )
-            raise
-
-    return observed
-
-
-def _record_trouble(session: PipelineSession, trouble: Trouble) -> None:
-    """Records trouble in the status, except for a pipeline that never began: whoever runs it reads the sentence."""
-
-    def record() -> None:
-        session.checkpoint.refuse_other(session.writer)
-        if session.checkpoint.pipeline() is not None:
-            publish_trouble(session.checkpoint, session.pipeline, trouble)
-
-    with suppress(IcefloeError, TimeoutError):  # perhaps the store failed
-        answer_within(brief_seconds(patience_seconds(os.environ)), record)
 
 
 def _deliver(
@@ -158,24 +122,11 @@ def _deliver(
 
     for each in batch_tasks(route, delivers=bool(reference.settings.delivery)):
         if each is not FlowTask.NOTHING_TO_DO:
+            phase = phase_of(each)
             with task(each):
-                _run_task(each, reference, runner, environ)
+                if phase is None:
+                    run_coalesce(reference, environ=environ)
+                else:
+                    runner.run(phase, reference)
     with task(FlowTask.COMMIT):
         return commit_batch(reference.open())
-
-
-def _run_task(task: FlowTask, reference: BatchReference, runner: PhaseRunner, environ: Mapping[str, str]) -> None:
-    """Runs a task of a route: a phase, or coalesce."""
-    phase = phase_of(task)
-    if phase is None:
-        run_coalesce(reference, environ=environ)
-    else:
-        runner.run(phase, reference)
-
-
-def _clean_up(reference: BatchReference) -> None:
-    """Cleans up after a batch. The batch is delivered and recorded, so files that remain must not fail the run."""
-    try:
-        clean_up_finished(reference)
-    except IcefloeError as error:
-        logger.warning("the batch is committed, but its shuffle files remain: %s", error)

@@ -11,7 +11,7 @@ from pyiceberg.types import LongType, NestedField, StringType, StructType
 from icefloe.batch.open.find_work import find_work
 from icefloe.batch.open.open_batch import next_batch
 from icefloe.batch.open.range_request import RangeRequest
-from icefloe.batch.open.record_batch import record_batch
+from icefloe.batch.open.record_batch import claim_batch, record_batch
 from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
 from icefloe.errors import TerminalError
 from icefloe.flow import Route
@@ -49,7 +49,7 @@ def test_a_batch_that_was_recorded_and_never_planned_keeps_its_range(workshop: W
     workshop.append(range(10))
     batch = next_batch(workshop.session())
     assert batch is not None
-    offset = record_batch(batch)
+    offset = record_batch(claim_batch(batch))
     workshop.append(range(10, 20))
     assert workshop.open().plan.up_to_snapshot_id == offset.up_to_snapshot_id
 
@@ -61,8 +61,8 @@ def test_of_two_runs_that_open_a_batch_at_once_both_work_on_the_first(workshop: 
     fast = next_batch(workshop.session())
     assert slow is not None
     assert fast is not None
-    assert record_batch(fast) == fast.offset
-    assert record_batch(slow) == fast.offset
+    assert record_batch(claim_batch(fast)) == fast.offset
+    assert record_batch(claim_batch(slow)) == fast.offset
 
 
 def test_a_run_that_was_second_with_another_meaning_stops(workshop: Workshop) -> None:
@@ -71,9 +71,9 @@ def test_a_run_that_was_second_with_another_meaning_stops(workshop: Workshop) ->
     fast = next_batch(workshop.set(identifier_columns=["word"]).session())
     assert slow is not None
     assert fast is not None
-    record_batch(fast)
+    record_batch(claim_batch(fast))
     with pytest.raises(ConfigurationChangedError):
-        record_batch(slow)
+        record_batch(claim_batch(slow))
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_sizes_of_an_open_batch_win_over_edited_ones_with_a_warning(
     workshop.append(range(10))
     batch = next_batch(workshop.set(shuffle={"partitions": 5}).session())
     assert batch is not None
-    record_batch(batch)
+    record_batch(claim_batch(batch))
     workshop.set(shuffle={"partitions": 9})
     sentence = (
         "batch 0 of events is open and keeps the sizes it was opened with: shuffle.partitions was 5 and is 9; the next "

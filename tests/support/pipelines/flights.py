@@ -12,7 +12,8 @@ import yaml
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.credentials import Credentials
 from icefloe.batch.open.range_request import RangeRequest
-from icefloe.engines.run_batch import Observer, run_batch
+from icefloe.batch.status.observe_trouble import Observer
+from icefloe.engines.run_batch import run_batch
 from icefloe.pipeline.pipeline_file import load_pipeline
 from support.pipelines.lake import Lake
 from support.pipelines.workspace import icefloe

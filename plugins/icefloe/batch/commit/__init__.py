@@ -10,7 +10,8 @@ Read in this order:
 - `summary_check`: snapshot summaries as a second witness
 - `report`: ``report.json``
 - `distribution`: how sizes and times are spread over tasks
-- `empty_end`: a batch that ends without changes
+- `empty_end`: the records of a batch that ends without changes
+- `end_batch`: ends a batch without changes
 - `cleanup`: deletes the files that passed between the phases
 """
 
@@ -20,6 +21,7 @@ __all__ = [
     "delivered_batch",
     "distribution",
     "empty_end",
+    "end_batch",
     "prove_batch",
     "report",
 ]

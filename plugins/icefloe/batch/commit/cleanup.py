@@ -10,17 +10,25 @@ from typing import Final
 
 from icefloe.batch.batch_keys import PLAN
 from icefloe.batch.context.references import BatchReference
-from icefloe.errors import TerminalError
+from icefloe.errors import IcefloeError, TerminalError
 from icefloe.node.machine import Machine
 from icefloe.node.node_key import is_node_key, split_node_key
 from icefloe.storage.parallel import map_parallel
 from icefloe.storage.store import Store
 
-__all__ = ["clean_up_finished"]
+__all__ = ["clean_up_finished", "try_to_clean_up"]
 
 logger = logging.getLogger(__name__)
 
 _RECORD: Final = re.compile(r"[0-9]+/[0-9]+\.[0-9]+")
+
+
+def try_to_clean_up(reference: BatchReference) -> None:
+    """Cleans up as `clean_up_finished`; the batch is recorded as done, so files that remain are no error of its run."""
+    try:
+        clean_up_finished(reference)
+    except IcefloeError as error:
+        logger.warning("the batch is committed, but its shuffle files remain: %s", error)
 
 
 def clean_up_finished(reference: BatchReference) -> int:

@@ -1,40 +1,19 @@
-"""A batch that ends without changes, because it was abandoned or only moves the cursor.
+"""A batch that ends without changes, because it was abandoned or only moves the cursor: its records, as values."""
 
-The order of the writes decides every race, and lets any run complete what a killed one began:
-
-1. the sink: an empty batch is made whole. No commit of a run can replace it, so nothing becomes visible any more.
-2. the report
-3. the checkpoint: the batch is done, and the cursor stays or moves.
-
-A run that delivers the batch makes it whole in step 1 too. Whoever is first there decides.
-"""
-
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from icefloe.batch.commit.report import BatchReport, keep_report
+from icefloe.batch.commit.report import BatchReport
 from icefloe.changes.columns import ChangeType
 from icefloe.checkpoint.cursor import BatchOutcome, Cursor
-from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import CommitRecord, OffsetRecord, Writer, format_of
-from icefloe.checkpoint.view import CheckpointView
-from icefloe.errors import IcefloeError, TerminalError
-from icefloe.sinks.sink import BatchSummary, Sink
+from icefloe.sinks.sink import BatchSummary
 from icefloe.units import now_text
 
-__all__ = ["EmptyEnd", "end_without_changes", "unfinished_end"]
-
-logger = logging.getLogger(__name__)
+__all__ = ["EmptyEnd"]
 
 _NO_CHANGES: Final[Mapping[str, int]] = {each.name.lower(): 0 for each in ChangeType}
-
-
-class DeliveredError(TerminalError):
-    """A batch is whole at the sink, so that it can no longer be ended without changes."""
-
-    batch_number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +88,23 @@ class EmptyEnd:
             pipeline_since=self.cursor.pipeline_since,
         )
 
+    def report(self, commit: CommitRecord) -> BatchReport:
+        """The report of the batch, for a commit record that `commit` made."""
+        verbs: Mapping[BatchOutcome, str] = {
+            BatchOutcome.ABANDONED: "was abandoned: the next batch begins where it began",
+            BatchOutcome.CURSOR_SET: (
+                f"set the cursor to snapshot {self.cursor.snapshot_id}: the next batch begins there"
+            ),
+            BatchOutcome.RESET: "reset the pipeline: the next batch begins from scratch",
+        }
+        return BatchReport.without_changes(
+            commit,
+            pipeline=self.pipeline,
+            table=self.table,
+            changes=self.offset.spec.changes,
+            why=f"batch {self.offset.batch_number} {verbs[self.outcome]} ({commit.committed_by})",
+        )
+
     @property
     def is_begun(self) -> bool:
         """True if an empty batch at the sink can only come from this end, not from a run that delivers the batch."""
@@ -116,67 +112,3 @@ class EmptyEnd:
         return bool(spec.steps) or (spec.after_snapshot_id, spec.up_to_snapshot_id) != (
             self.cursor.snapshot_id, self.cursor.snapshot_id,
         )  # fmt: skip
-
-
-def unfinished_end(view: CheckpointView, sink: Sink, *, pipeline: str, table: str) -> EmptyEnd | None:
-    """The end without changes that somebody began for the open batch and did not complete; None if nobody did."""
-    opened = view.opened
-    if opened is None:
-        return None
-    move = EmptyEnd.of_move(opened, pipeline=pipeline, table=table)
-    if move is not None:
-        return move
-    end = EmptyEnd.of_abandoned(opened, view.cursor, pipeline=pipeline, table=table)
-    return end if end.is_begun and sink.whole(opened.batch_number) == end.summary else None
-
-
-def end_without_changes(end: EmptyEnd, *, checkpoint: Checkpoint, sink: Sink, writer: Writer) -> CommitRecord:
-    """Ends a batch without changes; repeating it completes what was begun.
-
-    Returns:
-        The commit record that counts: this one, or the record of a run that was faster.
-
-    Raises:
-        DeliveredError: the batch is delivered at the sink.
-        OtherOwnerError: the checkpoint belongs to another owner.
-    """
-    number = end.offset.batch_number
-    checkpoint.refuse_other(writer)
-    _make_whole(end, sink)
-    commit = end.commit(writer)
-    keep_report(
-        checkpoint,
-        BatchReport.without_changes(
-            commit, pipeline=end.pipeline, table=end.table, changes=end.offset.spec.changes, why=_reason(end, writer)
-        ),
-    )
-    found = checkpoint.create_empty_commit(commit)
-    logger.info("batch %d of %s: %s", number, end.pipeline, found.outcome)
-    try:
-        sink.discard(number)
-    except IcefloeError as error:
-        logger.warning("files of batch %d that no reader sees remain at the sink: %s", number, error)
-    return found
-
-
-def _make_whole(end: EmptyEnd, sink: Sink) -> None:
-    number, summary = end.offset.batch_number, end.summary
-    try:
-        sink.commit(summary, ())
-    except IcefloeError:
-        if sink.whole(number) in (None, summary):
-            raise
-        raise DeliveredError(
-            f"batch {number} of {end.pipeline} was delivered by a run meanwhile, so readers see its changes: nothing "
-            f"was abandoned; repeat icefloe abandon {end.pipeline}, or run it, and the batch is recorded as done",
-            batch_number=number,
-        ) from None
-
-
-def _reason(end: EmptyEnd, writer: Writer) -> str:
-    verbs: Mapping[BatchOutcome, str] = {
-        BatchOutcome.ABANDONED: "was abandoned: the next batch begins where it began",
-        BatchOutcome.CURSOR_SET: f"set the cursor to snapshot {end.cursor.snapshot_id}: the next batch begins there",
-        BatchOutcome.RESET: "reset the pipeline: the next batch begins from scratch",
-    }
-    return f"batch {end.offset.batch_number} {verbs[end.outcome]} ({writer})"

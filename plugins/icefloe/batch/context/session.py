@@ -7,17 +7,17 @@ from functools import cached_property
 from typing import Self
 
 from icefloe.batch.batch_keys import plan_url
-from icefloe.batch.context.folder_marker import FolderMarker
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.sinks import delivery_sink, folder_of_changes
 from icefloe.batch.context.surroundings import Surroundings
 from icefloe.batch.credentials import Credentials
-from icefloe.batch.run_settings import RunSettings, checkpoint_url_of
+from icefloe.batch.run_settings import RunSettings
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import OffsetRecord, Writer
 from icefloe.iceberg.table import Table
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.recorded_configuration import JSON, result_configuration
+from icefloe.pipeline.unbuilt_keys import refuse_unbuilt
 from icefloe.sinks.part_sink import DeliverySink, Origin
 from icefloe.sinks.sink import Sink
 from icefloe.storage.keys import join_url
@@ -61,14 +61,16 @@ class PipelineSession:
         takes_over: bool = False,
         surroundings: Surroundings | None = None,
     ) -> Self:
-        """Loads the table of a pipeline.
+        """Loads the table of a pipeline that this release can run.
 
         Raises:
             PipelineFileError: an environment variable is not set.
+            NotBuiltError: the pipeline needs a feature that this release does not have.
             TerminalError: no such catalog or table.
             TransientError: the catalog did not answer.
         """
         expanded, surroundings = pipeline.expanded(environ), surroundings or Surroundings()
+        refuse_unbuilt(expanded)
         return cls(
             pipeline=expanded,
             credentials=credentials,
@@ -124,21 +126,6 @@ class PipelineSession:
     def delivery_sink(self) -> AbstractContextManager[DeliverySink | None]:
         """The sink that staged batches are delivered to, open until the block ends; None: the files are the sink."""
         return delivery_sink(self.settings, self.credentials, self.surroundings)
-
-    def folder_of_batches(self, checkpoint_id: str) -> Store:
-        """Folder of the files that the batches of a checkpoint pass between their phases."""
-        return self.open_storage(join_url(self.pipeline.shuffle_url, checkpoint_id))
-
-    def marker(self, checkpoint_id: str) -> FolderMarker:
-        """The marker of that folder."""
-        written = self.pipeline.as_written
-        return FolderMarker(
-            checkpoint_id=checkpoint_id,
-            checkpoint_url=checkpoint_url_of(written, self.backfill_id),
-            pipeline=self.pipeline.name,
-            backfill_id=self.backfill_id,
-            changes_url=None if written.changelog is None else written.changelog.path,
-        )
 
     def folder_of(self, offset: OffsetRecord) -> Store:
         """Folder of the files that a batch passes between its phases."""

@@ -9,6 +9,7 @@ from icefloe.errors import TerminalError
 from icefloe.iceberg.schemas.identifier_columns import resolve_identifier_columns
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import Table
+from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.option_values import ChangesOption
 
 __all__ = ["choose_identity", "has_row_ids", "identity_text"]
@@ -52,6 +53,26 @@ def choose_identity(
         field_ids = tuple(schema.columns.find_field(name).field_id for name in columns)
         return Identity(policy="table", columns=columns, field_ids=field_ids)
     return Identity(policy="row_id" if has_row_ids else "none")
+
+
+def identity_of_batch(
+    recorded: Identity | None, schema: TableSchema, table: Table, pipeline: Pipeline
+) -> tuple[Identity, tuple[str, ...]]:
+    """The identity that a pipeline began with, or a new one if none is recorded, and warnings.
+
+    Args:
+        recorded: identity recorded with the pipeline's first batch; None: there was none yet.
+        schema: schema in which the batch delivers rows.
+        table: the pipeline's table.
+        pipeline: the pipeline.
+
+    Raises:
+        TerminalError: as `choose_identity` and `kept_identity`.
+    """
+    if recorded is not None:
+        return kept_identity(recorded, schema, pipeline=pipeline.name, table=pipeline.table)
+    row_ids = has_row_ids(table, pipeline.computed_changes)
+    return choose_identity(pipeline.identifier_columns, schema, table=pipeline.table, has_row_ids=row_ids), ()
 
 
 def identity_text(identity: Identity) -> str:

@@ -2,23 +2,22 @@
 
 import logging
 from dataclasses import replace
-from typing import Final, Literal
+from typing import Final
 
+from icefloe.batch.open.next_passage import next_passage, passage_at_gap
 from icefloe.checkpoint.cursor import Cursor
-from icefloe.iceberg.history.history import ExpiredHistoryError, NotAnAncestorError
+from icefloe.iceberg.history.history import ExpiredHistoryError
 from icefloe.iceberg.history.lag import commits_behind
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.history.passage import Passage, find_passage
-from icefloe.iceberg.history.pins import PinNames, PinnedRefs
-from icefloe.iceberg.history.tag_moves import find_tag_passage
-from icefloe.iceberg.steps.first_steps import first_steps, next_part
+from icefloe.iceberg.history.pins import PinNames
+from icefloe.iceberg.steps.first_steps import first_steps
+from icefloe.iceberg.steps.load_parts import next_part
 from icefloe.iceberg.steps.steps import SnapshotRange
 from icefloe.pipeline.model import Pipeline
 
 logger = logging.getLogger(__name__)
 
 _CONTINUOUS: Final = "@continuous"
-_LOADS: Final[dict[str, Literal["full", "from_earliest"]]] = {"full": "full", "from_earliest": "from_earliest"}
 
 
 def next_range(
@@ -46,94 +45,30 @@ def next_range(
     if cursor is None and pipeline.initial_load == "from_now":
         head = table.history.head(pipeline.branch)
         return SnapshotRange(after_snapshot_id=None, up_to_snapshot_id=None if head is None else head.snapshot_id)
+    gap_warning: str | None = None
     try:
         if cursor is not None and cursor.load_part is not None and cursor.snapshot_id is not None:
-            snapshots = next_part(
+            part = next_part(
                 table, cursor.load_part, snapshot_id=cursor.snapshot_id, max_bytes=pipeline.max_bytes_per_batch
             )
-            return _with_rest(snapshots, table, pipeline)
-        passage = _passage(table, pipeline, cursor)
+            return _with_rest(part, table, pipeline)
+        passage = next_passage(table, pipeline, cursor)
     except ExpiredHistoryError as gap:
-        return _at_gap(gap, table, pipeline, cursor, pins)
-    if passage.up_to_snapshot_id == (None if cursor is None else cursor.snapshot_id):
+        passage, gap_warning = passage_at_gap(gap, table, pipeline, cursor, pins)
+        logger.warning("%s: %s", pipeline.name, gap_warning)
+    if gap_warning is None and passage.up_to_snapshot_id == (None if cursor is None else cursor.snapshot_id):
         return None
-    return _with_rest(_first_steps(passage, table, pipeline), table, pipeline)
-
-
-def _passage(table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None) -> Passage:
-    """All snapshots from the cursor to the head, or the load."""
-    is_tag = table.history.is_tag(pipeline.branch)
-    if cursor is None:
-        load = "full" if is_tag else _LOADS[pipeline.initial_load]
-        return find_passage(table, branch=pipeline.branch, load=load)
-    if is_tag and cursor.snapshot_id is not None:
-        return find_tag_passage(
-            table, tag=pipeline.branch, after_snapshot_id=cursor.snapshot_id, on_rollback=pipeline.on_rollback
-        )
-    return find_passage(
-        table, branch=pipeline.branch, after_snapshot_id=cursor.snapshot_id, on_rollback=pipeline.on_rollback
-    )
-
-
-def _at_gap(
-    gap: ExpiredHistoryError, table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None, pins: PinNames | None
-) -> SnapshotRange:
-    """The range up to a gap in the history, as far as pins hold it; behind that a full load, or the gap is raised."""
-    passage = _up_to_pins(table, pipeline, cursor, pins)
-    if passage is not None:
-        warning = (
-            f"table {table.name} has lost changes after snapshot {passage.up_to_snapshot_id}, the last one that is "
-            "pinned: they expired before a run saw them; batches go on up to it, and then on_gap: "
-            f"{pipeline.on_gap} decides"
-        )
-    elif pipeline.on_gap == "fail":
-        raise gap.restated(
-            f"{gap.sentence}; set on_gap: reload to deliver every row again, or start over by icefloe reset "
-            f"{pipeline.name}",
-        ) from gap
-    else:
-        warning = (
-            f"{gap.sentence}; the table was loaded again (on_gap: reload): every row is an INSERT, and rows deleted "
-            "since are not delivered as DELETE; a consumer must drop its rows of the earlier batches"
-        )
-    logger.warning("%s: %s", pipeline.name, warning)
-    reached = passage or find_passage(table, branch=pipeline.branch, load="full")
-    snapshots = _first_steps(reached, table, pipeline)
-    return replace(snapshots, warnings=(warning, *snapshots.warnings), is_reload=passage is None)
-
-
-def _up_to_pins(table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None, pins: PinNames | None) -> Passage | None:
-    """The passage from the cursor to the last pinned snapshot; None if nothing is pinned, or if it is delivered."""
-    # A tag is a state without a history, and a load reads one snapshot: pins that hold their start hold all of it.
-    if pins is None or cursor is None or cursor.snapshot_id is None or cursor.load_part is not None:
-        return None
-    if table.history.is_tag(pipeline.branch):
-        return None
-    end_id = PinnedRefs.of(table.history, pins).end_after(cursor.snapshot_id, table.history)
-    if end_id is None:
-        return None
-    try:
-        return find_passage(
-            table,
-            branch=pipeline.branch,
-            after_snapshot_id=cursor.snapshot_id,
-            up_to_snapshot_id=end_id,
-            was_head=True,
-            on_rollback=pipeline.on_rollback,
-        )
-    except (ExpiredHistoryError, NotAnAncestorError):
-        return None
-
-
-def _first_steps(passage: Passage, table: LoadedTable, pipeline: Pipeline) -> SnapshotRange:
-    """The steps of one batch, as the pipeline bounds it."""
-    return first_steps(
+    snapshots = first_steps(
         passage,
         table,
         commit_groups=pipeline.commit_groups,
         max_steps=pipeline.max_steps_per_batch,
         max_bytes=pipeline.max_bytes_per_batch,
     )
+    if gap_warning is None:
+        return _with_rest(snapshots, table, pipeline)
+    is_reload = passage.after_snapshot_id is None
+    return replace(snapshots, warnings=(gap_warning, *snapshots.warnings), is_reload=is_reload)
 
 
 def _with_rest(snapshots: SnapshotRange, table: LoadedTable, pipeline: Pipeline) -> SnapshotRange:

@@ -1,33 +1,20 @@
 """The batch to work on: the open one, or a new one with the next range. Nothing is written here."""
 
-import logging
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.open.cores import available_cores
-from icefloe.batch.open.identity_policy import choose_identity, has_row_ids, kept_identity
+from icefloe.batch.open.new_batch import new_batch
 from icefloe.batch.open.next_range import next_range
 from icefloe.batch.open.range_request import RangeRequest, backfill_id, plan_request
-from icefloe.batch.open.recorded_pipeline import refuse_other_meaning, tuning_warnings
-from icefloe.checkpoint.batch_spec import PLANNER_VERSION, BatchSpec
-from icefloe.checkpoint.identity import Identity
-from icefloe.checkpoint.records import OffsetRecord, format_of
+from icefloe.batch.open.recorded_pipeline import refuse_other_meaning, warnings_of_resumed
+from icefloe.checkpoint.records import OffsetRecord
 from icefloe.checkpoint.view import CheckpointView
-from icefloe.errors import TerminalError
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.pins import PinNames
-from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.iceberg.steps.steps import SnapshotRange
 from icefloe.pipeline.error_lines import with_lines
-from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.nested_places import refuse_nested_places
-from icefloe.units import now_text
-from icefloe.version import VERSION
 
 __all__ = ["NextBatch", "next_batch", "requested_batch"]
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,18 +59,23 @@ def next_batch(
         # The look comes before the table: the cursor's snapshot is then in the table, or is gone for good.
         view = view or session.checkpoint.look()
         session = session.with_fresh_table()
-        table, opened = LoadedTable(session.table), view.opened
+        table = LoadedTable(session.table)
+        opened = view.opened
         if opened is not None and opened.move is not None:
             # It delivers nothing, and a reset is there for pipelines and tables that have changed.
             return NextBatch(session=session, table=table, offset=opened, is_resumed=True)
         if view.pipeline is not None:
             refuse_other_meaning(session, view.pipeline)
         if opened is not None:
-            return _resumed(session, table, opened)
+            warnings = warnings_of_resumed(session, opened)
+            return NextBatch(session=session, table=table, offset=opened, is_resumed=True, warnings=warnings)
         is_pinned = pipeline.pin and view.checkpoint_id is not None
         pins = PinNames.of(pipeline.name, str(view.checkpoint_id)) if is_pinned else None
         snapshots = next_range(table, pipeline, view.cursor, pins=pins)
-        return None if snapshots is None else _new(session, table, view, snapshots, cores)
+        if snapshots is None:
+            return None
+        offset = new_batch(session, table, view, snapshots, cores)
+        return NextBatch(session=session, table=table, offset=offset, is_resumed=False)
 
 
 def requested_batch(session: PipelineSession, request: RangeRequest, *, cores: int | None = None) -> NextBatch | None:
@@ -113,7 +105,11 @@ def requested_batch(session: PipelineSession, request: RangeRequest, *, cores: i
         backfill = session.for_backfill(backfill_id(session, snapshots))
         view = backfill.checkpoint.look()
         opened = view.opened or _delivered(backfill, view)
-        return _new(backfill, table, view, snapshots, cores) if opened is None else _resumed(backfill, table, opened)
+        if opened is not None:
+            warnings = warnings_of_resumed(backfill, opened)
+            return NextBatch(session=backfill, table=table, offset=opened, is_resumed=True, warnings=warnings)
+        offset = new_batch(backfill, table, view, snapshots, cores)
+        return NextBatch(session=backfill, table=table, offset=offset, is_resumed=False)
 
 
 def _delivered(backfill: PipelineSession, view: CheckpointView) -> OffsetRecord | None:
@@ -122,82 +118,3 @@ def _delivered(backfill: PipelineSession, view: CheckpointView) -> OffsetRecord 
     if view.cursor is None or view.cursor.is_beginning:
         return None
     return backfill.checkpoint.offset(view.cursor.batch_number)
-
-
-def _resumed(session: PipelineSession, table: LoadedTable, opened: OffsetRecord) -> NextBatch:
-    if opened.spec.planner_version != PLANNER_VERSION:
-        raise TerminalError(
-            f"batch {opened.batch_number} of {session.pipeline.name} was planned by version "
-            f"{opened.spec.planner_version} of the planner, and this release has version {PLANNER_VERSION}: finish it "
-            f"with icefloe {opened.icefloe_version}, which opened it",
-            batch_number=opened.batch_number,
-        )
-    warnings = tuning_warnings(session, opened)
-    logger.info("%s: resuming batch %d", session.pipeline.name, opened.batch_number)
-    for warning in warnings:
-        logger.warning("%s", warning)
-    return NextBatch(session=session, table=table, offset=opened, is_resumed=True, warnings=warnings)
-
-
-def _new(
-    session: PipelineSession, table: LoadedTable, view: CheckpointView, snapshots: SnapshotRange, cores: int | None
-) -> NextBatch:
-    """The batch after the cursor of a view. Number, cursor and load part all come from that one look."""
-    pipeline = session.pipeline
-    schema = TableSchema.at(table.metadata, snapshots.up_to_snapshot_id, after_snapshot_id=snapshots.after_snapshot_id)
-    identity, warnings = _identity(session, schema, None if view.pipeline is None else view.pipeline.identity)
-    offset = OffsetRecord(
-        version=format_of(view.cursor),
-        batch_number=view.next_number,
-        checkpoint_id=view.checkpoint_id or session.surroundings.new_name(),
-        opened_by=session.writer,
-        follows=view.cursor,
-        spec=_spec(pipeline, snapshots, identity, cores or available_cores(pipeline)),
-        warnings=(*snapshots.warnings, *warnings),
-        result_configuration=session.result_configuration,
-        opened_at=now_text(),
-        icefloe_version=VERSION,
-    )
-    return NextBatch(session=session, table=table, offset=offset, is_resumed=False)
-
-
-def _identity(
-    session: PipelineSession, schema: TableSchema, recorded: Identity | None
-) -> tuple[Identity, Sequence[str]]:
-    """The identity that the pipeline began with, or a new one if none is recorded."""
-    pipeline = session.pipeline
-    if recorded is not None:
-        return kept_identity(recorded, schema, pipeline=pipeline.name, table=pipeline.table)
-    chosen = choose_identity(
-        pipeline.identifier_columns,
-        schema,
-        table=pipeline.table,
-        has_row_ids=has_row_ids(session.table, pipeline.computed_changes),
-    )
-    return chosen, ()
-
-
-def _columns(pipeline: Pipeline, identity: Identity) -> tuple[str, ...] | None:
-    """The columns to deliver; None: all. A sink needs the identity even if the pipeline does not select it."""
-    if pipeline.columns is None or not pipeline.delivers:
-        return pipeline.columns
-    return tuple(dict.fromkeys((*pipeline.columns, *(name.partition(".")[0] for name in identity.columns))))
-
-
-def _spec(pipeline: Pipeline, snapshots: SnapshotRange, identity: Identity, cores: int) -> BatchSpec:
-    return BatchSpec(
-        after_snapshot_id=snapshots.after_snapshot_id,
-        up_to_snapshot_id=snapshots.up_to_snapshot_id,
-        steps=snapshots.steps,
-        skipped_replace_snapshots=snapshots.skipped_replace_snapshots,
-        is_reload=snapshots.is_reload,
-        identity=identity,
-        changes=pipeline.computed_changes,
-        columns=_columns(pipeline, identity),
-        filter=pipeline.as_written.filter,
-        partitions=pipeline.shuffle.partitions,
-        target_size_bytes=pipeline.shuffle.target_size_bytes,
-        map_task_bytes=pipeline.shuffle.map_task_bytes,
-        target_file_bytes=pipeline.changes_folder.target_file_bytes,
-        cores=cores,
-    )

@@ -1,17 +1,17 @@
 """Records a batch before any work on it, and before that, whose the checkpoint, its folder and the sink are."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
-from icefloe.batch.context.folder_marker import mark_folder
+from icefloe.batch.context.folder_marker import FolderMarker, mark_folder
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.open_batch import NextBatch
-from icefloe.batch.open.recorded_pipeline import pipeline_record, refuse_other_meaning
-from icefloe.checkpoint.batch_spec import BatchSpec
+from icefloe.batch.open.recorded_pipeline import record_pipeline
+from icefloe.batch.run_settings import checkpoint_url_of
 from icefloe.checkpoint.records import OffsetRecord, OwnerRecord
 from icefloe.errors import TerminalError
+from icefloe.storage.keys import join_url
 
-__all__ = ["claim_places", "record_batch"]
+__all__ = ["claim_batch", "claim_places", "record_batch"]
 
 
 class SinkTakenOverError(TerminalError):
@@ -20,13 +20,12 @@ class SinkTakenOverError(TerminalError):
     url: str
 
 
-def record_batch(batch: NextBatch, *, digest_of: Callable[[BatchSpec], str] | None = None) -> OffsetRecord:
-    """Records a batch before any work on it. If another run was first, the record of that run counts.
+def claim_batch(batch: NextBatch) -> NextBatch:
+    """Makes checkpoint, shuffle folder and sink the pipeline's own, and records the pipeline with its first batch.
 
-    Args:
-        batch: to open or to resume.
-        digest_of: returns the digest of the plan for a specification. The recorded specification may have another
-            identity than the batch, if another run was first to record the pipeline.
+    Returns:
+        The batch as it is to be recorded: with the id of the checkpoint, and with the identity that counts. If another
+        run was first to record the pipeline, that is the identity that this run found.
 
     Raises:
         OtherOwnerError: the checkpoint belongs to another owner.
@@ -34,23 +33,29 @@ def record_batch(batch: NextBatch, *, digest_of: Callable[[BatchSpec], str] | No
         SinkTakenOverError: another pipeline has taken over the sink, and this one is not at its beginning.
         ConfigurationChangedError: another run was first, with keys that change the result.
     """
-    session, checkpoint = batch.session, batch.session.checkpoint
     # The order counts: whoever owns the checkpoint marks its shuffle folder and claims the sink, then records what the
     # pipeline is, then the batch. A run that is killed in between leaves only what its own next try finds again. The
     # first file of a batch comes after its record, so that nobody takes it for a file without a batch.
-    owner = claim_places(session, batch.offset.checkpoint_id)
-    _claim_delivery_sink(session, owner.checkpoint_id, batch.offset.batch_number)
+    session, offset = batch.session, batch.offset
+    owner = claim_places(session, offset.checkpoint_id)
+    _claim_delivery_sink(session, owner.checkpoint_id, offset.batch_number)
+    if batch.is_resumed:
+        return batch
+    recorded = record_pipeline(session, offset, checkpoint_id=owner.checkpoint_id)
+    spec = replace(offset.spec, identity=recorded.identity.named_as(offset.spec.identity))
+    return replace(batch, offset=replace(offset, checkpoint_id=owner.checkpoint_id, spec=spec))
+
+
+def record_batch(batch: NextBatch, *, plan_digest: str | None = None) -> OffsetRecord:
+    """Records a claimed batch before any work on it. If another run was first, the record of that run counts.
+
+    Args:
+        batch: as `claim_batch` returned it.
+        plan_digest: digest of its plan; None: none is made yet.
+    """
     if batch.is_resumed:
         return batch.offset
-    recorded = checkpoint.create_pipeline(
-        pipeline_record(session, batch.offset.spec.identity, checkpoint_id=owner.checkpoint_id), batch.offset.follows
-    )
-    refuse_other_meaning(session, recorded)
-    spec = replace(batch.offset.spec, identity=recorded.identity.named_as(batch.offset.spec.identity))
-    plan_digest = None if digest_of is None else digest_of(spec)
-    return checkpoint.create_offset(
-        replace(batch.offset, checkpoint_id=owner.checkpoint_id, spec=spec, plan_digest=plan_digest)
-    )
+    return batch.session.checkpoint.create_offset(replace(batch.offset, plan_digest=plan_digest))
 
 
 def claim_places(session: PipelineSession, new_id: str | None) -> OwnerRecord:
@@ -65,8 +70,16 @@ def claim_places(session: PipelineSession, new_id: str | None) -> OwnerRecord:
         PathClaimedError: the sink's path belongs to another checkpoint.
     """
     owner = _claimed(session, new_id)
-    mark_folder(session.folder_of_batches(owner.checkpoint_id), session.marker(owner.checkpoint_id))
-    session.sink.claim(owner=owner.checkpoint_id, pipeline=session.pipeline.name, table=session.pipeline.table)
+    pipeline, written = session.pipeline, session.pipeline.as_written
+    marker = FolderMarker(
+        checkpoint_id=owner.checkpoint_id,
+        checkpoint_url=checkpoint_url_of(written, session.backfill_id),
+        pipeline=pipeline.name,
+        backfill_id=session.backfill_id,
+        changes_url=None if written.changelog is None else written.changelog.path,
+    )
+    mark_folder(session.open_storage(join_url(pipeline.shuffle_url, owner.checkpoint_id)), marker)
+    session.sink.claim(owner=owner.checkpoint_id, pipeline=pipeline.name, table=pipeline.table)
     return owner
 
 

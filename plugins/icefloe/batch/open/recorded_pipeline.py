@@ -1,9 +1,11 @@
 """The pipeline that a checkpoint was made for, and its differences from the pipeline of today."""
 
 import json
+import logging
 from collections.abc import Sequence
 
 from icefloe.batch.context.session import PipelineSession
+from icefloe.checkpoint.batch_spec import PLANNER_VERSION
 from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.records import OffsetRecord, PipelineRecord
 from icefloe.errors import TerminalError
@@ -11,7 +13,9 @@ from icefloe.iceberg.table import table_uuid
 from icefloe.pipeline.recorded_configuration import compare, tuning_configuration
 from icefloe.version import VERSION
 
-__all__ = ["ConfigurationChangedError", "pipeline_record", "refuse_other_meaning"]
+__all__ = ["ConfigurationChangedError", "pipeline_record", "record_pipeline", "refuse_other_meaning"]
+
+logger = logging.getLogger(__name__)
 
 
 class ConfigurationChangedError(TerminalError):
@@ -36,6 +40,18 @@ def pipeline_record(session: PipelineSession, identity: Identity, *, checkpoint_
     )
 
 
+def record_pipeline(session: PipelineSession, first: OffsetRecord, *, checkpoint_id: str) -> PipelineRecord:
+    """Records the pipeline with the first batch of a checkpoint; returns the record that counts.
+
+    Raises:
+        ConfigurationChangedError: another run was first, with other keys or another table.
+    """
+    record = pipeline_record(session, first.spec.identity, checkpoint_id=checkpoint_id)
+    recorded = session.checkpoint.create_pipeline(record, first.follows)
+    refuse_other_meaning(session, recorded)
+    return recorded
+
+
 def refuse_other_meaning(session: PipelineSession, recorded: PipelineRecord) -> None:
     """Stops a pipeline whose table was replaced or whose keys were edited since its first batch.
 
@@ -53,16 +69,28 @@ def refuse_other_meaning(session: PipelineSession, recorded: PipelineRecord) -> 
         )
 
 
-def tuning_warnings(session: PipelineSession, opened: OffsetRecord) -> tuple[str, ...]:
-    """The warning that an open batch keeps the sizes it was opened with; empty if they equal the sizes of today."""
-    current = tuning_configuration(session.pipeline)
-    differences = compare(opened.spec.sizes, current)
+def warnings_of_resumed(session: PipelineSession, opened: OffsetRecord) -> tuple[str, ...]:
+    """The warning that an open batch keeps the sizes it was opened with; empty if they equal the sizes of today.
+
+    Raises:
+        TerminalError: the batch was planned by another version of the planner.
+    """
+    name, number = session.pipeline.name, opened.batch_number
+    if opened.spec.planner_version != PLANNER_VERSION:
+        raise TerminalError(
+            f"batch {number} of {name} was planned by version {opened.spec.planner_version} of the planner, and this "
+            f"release has version {PLANNER_VERSION}: finish it with icefloe {opened.icefloe_version}, which opened it",
+            batch_number=number,
+        )
+    logger.info("%s: resuming batch %d", name, number)
+    differences = compare(opened.spec.sizes, tuning_configuration(session.pipeline))
     if not differences:
         return ()
     warning = (
-        f"batch {opened.batch_number} of {session.pipeline.name} is open and keeps the sizes it was opened with: "
-        f"{_pairs(differences)}; the next batch takes the new ones"
+        f"batch {number} of {name} is open and keeps the sizes it was opened with: {_pairs(differences)}; the next "
+        "batch takes the new ones"
     )
+    logger.warning("%s", warning)
     return (warning,)
 
 

@@ -7,7 +7,8 @@ from typing import Final
 from icefloe.batch.batch_keys import plan_url
 from icefloe.batch.commit.cleanup import clean_up_finished
 from icefloe.batch.commit.commit_batch import commit_batch
-from icefloe.batch.commit.empty_end import EmptyEnd, end_without_changes
+from icefloe.batch.commit.empty_end import EmptyEnd
+from icefloe.batch.commit.end_batch import end_without_changes
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import batch_url
 from icefloe.batch.context.sinks import folder_of_changes

@@ -5,11 +5,12 @@ The batch is recorded first. Any run that finds it open completes it, so the mov
 
 from dataclasses import dataclass, replace
 
-from icefloe.batch.commit.empty_end import EmptyEnd, end_without_changes, unfinished_end
+from icefloe.batch.commit.empty_end import EmptyEnd
+from icefloe.batch.commit.end_batch import complete_unfinished_end, end_without_changes
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.identity_policy import choose_identity, has_row_ids
 from icefloe.batch.open.record_batch import claim_places
-from icefloe.batch.open.recorded_pipeline import pipeline_record, refuse_other_meaning
+from icefloe.batch.open.recorded_pipeline import record_pipeline
 from icefloe.batch.operations.half_delivered import half_delivered_end
 from icefloe.batch.status.publish_status import publish_status
 from icefloe.checkpoint.batch_spec import BatchSpec
@@ -121,10 +122,10 @@ class PipelineView:
 
 def complete_unfinished(session: PipelineSession) -> CommitRecord | None:
     """Completes a move or an abandon that was killed; returns its commit record, or None if there was none."""
-    end = unfinished_end(
-        session.checkpoint.look(), session.sink, pipeline=session.pipeline.name, table=session.pipeline.table
-    )
-    return None if end is None else _end(session, end)
+    done = complete_unfinished_end(session, session.checkpoint.look())
+    if done is not None:
+        publish_status(session, phase="cleanup")
+    return done
 
 
 def make_move(session: PipelineSession, offset: OffsetRecord) -> CommitRecord:
@@ -142,18 +143,11 @@ def make_move(session: PipelineSession, offset: OffsetRecord) -> CommitRecord:
     _refuse_occupied_sink(session, offset)
     owner = claim_places(session, offset.checkpoint_id)
     if offset.move is not None and offset.move.outcome is BatchOutcome.CURSOR_SET:
-        recorded = checkpoint.create_pipeline(
-            pipeline_record(session, offset.spec.identity, checkpoint_id=owner.checkpoint_id), offset.follows
-        )
-        refuse_other_meaning(session, recorded)
+        record_pipeline(session, offset, checkpoint_id=owner.checkpoint_id)
     found = checkpoint.create_offset(replace(offset, checkpoint_id=owner.checkpoint_id))
     end = EmptyEnd.of_move(found, pipeline=pipeline.name, table=pipeline.table)
     if end is None or (found.move, found.up_to_snapshot_id) != (offset.move, offset.up_to_snapshot_id):
         raise _overtaken(session, number)
-    return _end(session, end)
-
-
-def _end(session: PipelineSession, end: EmptyEnd) -> CommitRecord:
     done = end_without_changes(end, checkpoint=session.checkpoint, sink=session.sink, writer=session.writer)
     publish_status(session, phase="cleanup")
     return done

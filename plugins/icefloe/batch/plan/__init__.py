@@ -11,7 +11,7 @@ Read in this order:
 - `map_tasks`: which data files one map task reads
 - `task_document`: the document of a map task
 - `partition_count`: how many reduce partitions a shuffle gets
-- `recorded_plan`: the checks that a plan belongs to a batch
+- `recorded_plan`: the plan that a batch was opened with
 """
 
 __all__ = ["make_plan", "map_tasks", "open_and_plan", "plan_of_batch", "task_document"]

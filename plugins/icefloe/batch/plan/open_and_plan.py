@@ -4,20 +4,19 @@ import logging
 from dataclasses import dataclass, field
 from typing import Final
 
-from icefloe.batch.commit.empty_end import end_without_changes, unfinished_end
+from icefloe.batch.commit.end_batch import complete_unfinished_end
 from icefloe.batch.commit.report import BatchReport, load_report
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.open_batch import NextBatch, next_batch, requested_batch
 from icefloe.batch.open.pin import pin_pending, try_to_pin
 from icefloe.batch.open.range_request import RangeRequest
-from icefloe.batch.open.record_batch import record_batch
-from icefloe.batch.plan.write_plan import found_plan, write_plan
+from icefloe.batch.open.record_batch import claim_batch
+from icefloe.batch.plan.recorded_plan import found_plan
+from icefloe.batch.plan.write_plan import write_plan
 from icefloe.batch.plan_document import Plan
-from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.flow import Route
-from icefloe.pipeline.unbuilt_keys import refuse_unbuilt
 
 __all__ = ["OpenedBatch", "open_and_plan"]
 
@@ -69,11 +68,10 @@ def open_and_plan(
         cores: cores of the Spark master; None: as its configuration or this machine says.
 
     Raises:
-        NotBuiltError: the pipeline or the table needs a feature that this release does not have.
+        NotBuiltError: the table needs a feature that this release does not have.
         TerminalError: the range cannot be read, or reads more than ``max_scan_bytes``; the storage cannot be written.
         TransientError: other runs were faster again and again.
     """
-    refuse_unbuilt(session.pipeline)
     if request is None:
         return _open_next(session, cores)
     return _open_requested(session, request, cores)
@@ -90,7 +88,7 @@ def _open_next(session: PipelineSession, cores: int | None) -> OpenedBatch:
         view = checkpoint.look()
         if session.takes_over and view.pipeline is not None:
             checkpoint.claim_for(session.writer, takes_over=True, new_id=view.checkpoint_id)
-        if _is_ended(session, view):
+        if complete_unfinished_end(session, view) is not None:
             continue
         try:
             batch = next_batch(session, view=view, cores=cores)
@@ -118,20 +116,14 @@ def _open_next(session: PipelineSession, cores: int | None) -> OpenedBatch:
 def _open_requested(session: PipelineSession, request: RangeRequest, cores: int | None) -> OpenedBatch:
     """The batch of a backfill, or the next one behind an abandoned one."""
     batch = requested_batch(session, request, cores=cores)
-    if batch is not None and batch.is_resumed and _is_ended(batch.session, batch.session.checkpoint.look()):
-        batch = requested_batch(session, request, cores=cores)
+    if batch is not None and batch.is_resumed:
+        # Only an open batch can have an end that somebody began.
+        backfill = batch.session
+        if complete_unfinished_end(backfill, backfill.checkpoint.look()) is not None:
+            batch = requested_batch(session, request, cores=cores)
     if batch is None:
         return _nothing_to_do(session)
     return _planned(batch) or _delivered_before(batch)
-
-
-def _is_ended(session: PipelineSession, view: CheckpointView) -> bool:
-    """Completes what a killed abandon, reset or set-cursor began; True if there was something to complete."""
-    end = unfinished_end(view, session.sink, pipeline=session.pipeline.name, table=session.pipeline.table)
-    if end is None:
-        return False
-    end_without_changes(end, checkpoint=session.checkpoint, sink=session.sink, writer=session.writer)
-    return True
 
 
 def _nothing_to_do(session: PipelineSession) -> OpenedBatch:
@@ -146,8 +138,8 @@ def _planned(batch: NextBatch) -> OpenedBatch | None:
         return None
     try:
         if batch.is_resumed:
-            # Records nothing again, but makes sure that this run too owns the checkpoint and the sink.
-            record_batch(batch)
+            # This run too must own the checkpoint and the sink.
+            claim_batch(batch)
             # A plan that was there is gone a moment later if another run cleans up.
             plan = found_plan(batch)
             if plan is not None:

@@ -1,9 +1,14 @@
-"""The checks that a plan belongs to a batch: a plan found in its folder, and a plan that is made again."""
+"""The plan that a batch was opened with: found in its folder, or made again as it was."""
 
+from icefloe.batch.batch_keys import PLAN
+from icefloe.batch.context.batch_folder import load_plan
+from icefloe.batch.open.open_batch import NextBatch
 from icefloe.batch.plan_document import Plan
+from icefloe.batch.run_settings import RunSettings
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.documents import document_digest
 from icefloe.errors import TerminalError
+from icefloe.storage.store import Store
 
 
 class ForeignPlanError(TerminalError):
@@ -19,22 +24,33 @@ class OtherPlanError(TerminalError):
     batch_number: int
 
 
-def refuse_foreign_plan(plan: Plan, offset: OffsetRecord, *, url: str, sink_path: str) -> None:
-    """Stops if a plan that was found is not the plan of this batch.
-
-    Args:
-        plan: plan that was found.
-        offset: offset of the batch.
-        url: URL of the folder.
-        sink_path: sink path of the pipeline; nothing else in a plan of format 1 identifies its checkpoint.
+def found_plan(batch: NextBatch) -> Plan | None:
+    """The plan of an open batch; None if it is not written yet, or was lost.
 
     Raises:
+        ForeignPlanError: the folder holds the plan of another batch.
+    """
+    store = batch.session.folder_of(batch.offset)
+    return None if store.size(PLAN) is None else load_own_plan(store, batch.offset, batch.session.settings)
+
+
+def load_own_plan(store: Store, offset: OffsetRecord, settings: RunSettings) -> Plan:
+    """The plan in the folder of a batch.
+
+    Args:
+        store: the folder.
+        offset: offset of the batch.
+        settings: of the pipeline; nothing but the sink's path identifies the checkpoint of a plan of format 1.
+
+    Raises:
+        PlanMissingError: there is none.
         ForeignPlanError: it was made for another checkpoint, offset or range.
     """
+    plan, url = load_plan(store), store.url
     range_of_plan = (plan.batch_number, plan.after_snapshot_id, plan.up_to_snapshot_id, plan.steps)
     is_own = range_of_plan == (offset.batch_number, offset.after_snapshot_id, offset.up_to_snapshot_id, offset.steps)
     if plan.version == 1:
-        is_own = is_own and plan.sink.get("path") == sink_path
+        is_own = is_own and plan.sink.get("path") == str(settings.sink["path"])
     else:
         is_own = is_own and plan.checkpoint_id == offset.checkpoint_id and plan.offset_digest == document_digest(offset)
     if not is_own:
@@ -45,6 +61,7 @@ def refuse_foreign_plan(plan: Plan, offset: OffsetRecord, *, url: str, sink_path
             url=url,
             batch_number=offset.batch_number,
         )
+    return plan
 
 
 def refuse_other_plan(plan: Plan, offset: OffsetRecord) -> None:

@@ -4,16 +4,15 @@ import logging
 from dataclasses import replace
 
 from icefloe.batch.batch_keys import PLAN, task_key
-from icefloe.batch.context.batch_folder import load_plan
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.fenced_store import FencedStore, taken_back_if_over
 from icefloe.batch.open.open_batch import NextBatch
-from icefloe.batch.open.record_batch import record_batch
+from icefloe.batch.open.record_batch import claim_batch, record_batch
 from icefloe.batch.open.unfit_sink import refuse_unfit_sink
 from icefloe.batch.phase_record import PhaseTally, record_phase
 from icefloe.batch.plan.make_plan import PlannedBatch
 from icefloe.batch.plan.plan_of_batch import plan_of, refuse_excessive_scan
-from icefloe.batch.plan.recorded_plan import refuse_foreign_plan, refuse_other_plan
+from icefloe.batch.plan.recorded_plan import load_own_plan, refuse_other_plan
 from icefloe.batch.plan_document import MapTask, Plan
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.records import OffsetRecord
@@ -26,20 +25,6 @@ from icefloe.units import now_text
 logger = logging.getLogger(__name__)
 
 
-def found_plan(batch: NextBatch) -> Plan | None:
-    """The plan of an open batch; None if it is not written yet, or was lost.
-
-    Raises:
-        ForeignPlanError: the folder holds the plan of another batch.
-    """
-    store = batch.session.folder_of(batch.offset)
-    if store.size(PLAN) is None:
-        return None
-    plan = load_plan(store)
-    refuse_foreign_plan(plan, batch.offset, url=store.url, sink_path=str(batch.session.settings.sink["path"]))
-    return plan
-
-
 def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
     """Plans first, so that an unreadable table leaves no open batch; then records the batch and writes the plan.
 
@@ -47,7 +32,8 @@ def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
         The offset that counts, and the plan. The plan is None if another run finished the batch meanwhile, or if an
         operator used its number to move the cursor.
     """
-    tally, session, checkpoint = PhaseTally(), batch.session, batch.session.checkpoint
+    tally = PhaseTally()
+    session, checkpoint = batch.session, batch.session.checkpoint
     planned_batch = plan_of(batch)
     refuse_excessive_scan(batch, planned_batch)
     if not batch.is_resumed:
@@ -56,20 +42,13 @@ def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
             probe(session.open_storage(session.settings.checkpoint_url))
     session.sink.check()
     refuse_unfit_sink(batch)
-
-    def planned_for(spec: BatchSpec) -> PlannedBatch:
-        # Another run may have recorded the pipeline first, with another identity: then the plan is made again.
-        return (
-            planned_batch
-            if spec == batch.offset.spec
-            else plan_of(replace(batch, offset=replace(batch.offset, spec=spec)))
-        )
-
-    offset = record_batch(batch, digest_of=lambda spec: planned_for(spec).plan.digest)
+    claimed = claim_batch(batch)
+    planned_batch = _planned_for(claimed.offset.spec, batch, planned_batch)
+    offset = record_batch(claimed, plan_digest=planned_batch.plan.digest)
     if offset.move is not None:
         # It has no plan. A commit of its empty range would lose what it asks for, such as to begin from scratch.
         return offset, None
-    planned_batch = planned_for(offset.spec)
+    planned_batch = _planned_for(offset.spec, claimed, planned_batch)
     refuse_other_plan(planned_batch.plan, offset)
     store = FencedStore(session.folder_of(offset))
 
@@ -83,10 +62,16 @@ def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
     if is_over():
         return offset, None
     # Read back, because the plan of another run counts if it was created first.
-    plan = load_plan(store)
-    refuse_foreign_plan(plan, offset, url=store.url, sink_path=str(session.settings.sink["path"]))
+    plan = load_own_plan(store, offset, session.settings)
     logger.info("%s: batch %d goes by %s", plan.pipeline, plan.batch_number, plan.route)
     return offset, plan
+
+
+def _planned_for(spec: BatchSpec, batch: NextBatch, planned_batch: PlannedBatch) -> PlannedBatch:
+    """The plan of a batch for a specification; made again if another run was first and recorded another one."""
+    if spec == batch.offset.spec:
+        return planned_batch
+    return plan_of(replace(batch, offset=replace(batch.offset, spec=spec)))
 
 
 def _write_documents(store: Store, planned_batch: PlannedBatch, offset: OffsetRecord, session: PipelineSession) -> None:

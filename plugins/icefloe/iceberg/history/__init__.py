@@ -5,6 +5,7 @@ Read in this order:
 - `history`: snapshots, lineage, branches
 - `metadata_log`: earlier versions of the metadata
 - `loaded_table`: one version of a table's metadata, handed down through planning
+- `landing`: a state that is reached at once, without commits
 - `passage`: the snapshots of a range, found once and handed down
 - `first_snapshot`: whether a range can begin with a snapshot
 - `rollback`: a branch that left the cursor's snapshot behind
@@ -23,6 +24,7 @@ __all__ = [
     "expiry",
     "history",
     "lag",
+    "landing",
     "loaded_table",
     "metadata_log",
     "passage",

@@ -47,6 +47,17 @@ class NotAnAncestorError(TerminalError):
     up_to_snapshot_id: int | None
     branch: str
 
+    @classmethod
+    def on_branch(
+        cls, branch: str, table: str, after_snapshot_id: int, up_to_snapshot_id: int | None, reason: str
+    ) -> "NotAnAncestorError":
+        """The error of a range on a branch; ``up_to_snapshot_id`` is None if the branch has no snapshot."""
+        end = "the head" if up_to_snapshot_id is None else f"snapshot {up_to_snapshot_id}"
+        return cls(
+            f"snapshot {after_snapshot_id} is not an ancestor of {end} on branch {branch!r} of table {table}: {reason}",
+            table=table, after_snapshot_id=after_snapshot_id, up_to_snapshot_id=up_to_snapshot_id, branch=branch,
+        )  # fmt: skip
+
 
 class ExpiredHistoryError(TerminalError):
     """The range reaches into history that is gone."""

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,6 +90,24 @@ class MetadataLog:
         if len(missing) > 1:
             read = map_parallel(self._read, [self._files[index] for index in missing], name="icefloe-metadata")
             self._versions.update(zip(missing, read, strict=True))
+
+    def newest_first(self) -> Iterator[MetadataVersion | None]:
+        """The versions from the table as it was loaded back to the oldest; raises as ``version``."""
+        for index in range(len(self) - 1, -1, -1):
+            # Read ahead, since each version is a file, and what is looked for may be many versions ago.
+            self.prefetch(range(index - 7, index + 1))
+            yield self.version(index)
+
+    def moved_at_ms(self, name: str) -> int:
+        """Time since which a branch or tag points to its snapshot, as far back as the files show; in ms."""
+        versions = zip(self.newest_first(), reversed(self.timestamps_ms), strict=True)
+        current, since = next(versions)
+        head = None if current is None else current.branch_heads.get(name)
+        for version, timestamp_ms in versions:
+            if version is None or version.branch_heads.get(name) != head:
+                break
+            since = timestamp_ms
+        return since
 
     def _read(self, path: str) -> MetadataVersion | None:
         try:

@@ -7,34 +7,13 @@ from typing import Literal
 from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.iceberg.history.first_snapshot import SnapshotOrigin, origin_of, require_removed_files
-from icefloe.iceberg.history.history import (
-    MAIN,
-    NotAnAncestorError,
-    UnknownSnapshotError,
-    commits_after,
-    is_replace,
-)
+from icefloe.iceberg.history.history import MAIN, NotAnAncestorError, UnknownSnapshotError, commits_after, is_replace
+from icefloe.iceberg.history.landing import Landing
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.history.rollback import branch_log, landing_after, went_back
-from icefloe.iceberg.schemas.table_schema import require_comparable_states
+from icefloe.iceberg.history.rollback import branch_log, landing_of_rollback
 from icefloe.pipeline.option_values import RollbackOption
 
-__all__ = ["Landing", "Passage", "find_passage"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Landing:
-    """A state that is reached at once, without commits: of a load, or of a branch or tag that was moved.
-
-    Attributes:
-        snapshot: the state.
-        left_snapshot_id: the state that was left for it; None: every row of the state is new.
-        timestamp_ms: time when the state became current.
-    """
-
-    snapshot: Snapshot
-    left_snapshot_id: int | None
-    timestamp_ms: int
+__all__ = ["Passage", "find_passage"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +83,12 @@ def find_passage(
     finder = _Finder(table=table, branch=branch)
     end = table.history.snapshot(up_to_snapshot_id) if was_head and up_to_snapshot_id else finder.end(up_to_snapshot_id)
     if end is None:
-        return finder.nowhere(after_snapshot_id)
+        if after_snapshot_id is None:
+            return Passage(after_snapshot_id=None, up_to_snapshot_id=None)
+        reason = "the branch has no snapshot any more; icefloe delivers the difference after the next commit"
+        raise NotAnAncestorError.on_branch(branch, table.name, after_snapshot_id, None, reason)
     if load == "full":
-        return Passage(after_snapshot_id=None, up_to_snapshot_id=end.snapshot_id, landing=_load(end))
+        return Passage(after_snapshot_id=None, up_to_snapshot_id=end.snapshot_id, landing=Landing.of_load(end))
     lineage = table.history.lineage(end.snapshot_id)
     if after_snapshot_id is None:
         return finder.from_oldest(lineage, needs_start=load == "changes")
@@ -139,16 +121,6 @@ class _Finder:
             table=self.table.name, snapshot_id=up_to_snapshot_id, branch=self.branch,
         )  # fmt: skip
 
-    def nowhere(self, after_snapshot_id: int | None) -> Passage:
-        """The passage on a branch without snapshots."""
-        if after_snapshot_id is None:
-            return Passage(after_snapshot_id=None, up_to_snapshot_id=None)
-        raise self._not_an_ancestor(
-            after_snapshot_id,
-            None,
-            "the branch has no snapshot any more; icefloe delivers the difference after the next commit",
-        )
-
     def from_oldest(self, lineage: Sequence[Snapshot], *, needs_start: bool) -> Passage:
         """The passage from the oldest snapshot; its state is a landing, unless history starts with it."""
         oldest = lineage[-1]
@@ -160,12 +132,12 @@ class _Finder:
         return Passage(
             after_snapshot_id=None,
             up_to_snapshot_id=lineage[0].snapshot_id,
-            landing=_load(oldest) if is_landing else None,
+            landing=Landing.of_load(oldest) if is_landing else None,
             before=oldest if is_landing else None,
             commits=commits[1:] if is_landing else commits,
         )
 
-    def since(self, after_snapshot_id: int, lineage: Sequence[Snapshot], *, on_rollback: str) -> Passage:
+    def since(self, after_snapshot_id: int, lineage: Sequence[Snapshot], *, on_rollback: RollbackOption) -> Passage:
         """The passage from a snapshot to the first snapshot of a lineage."""
         landing = None
         before = self.table.history.snapshots.get(after_snapshot_id)
@@ -174,7 +146,9 @@ class _Finder:
             # The cursor is at 3. The branch was rolled back to 1, and 4 and 5 were committed:
             #   1 - 2 - 3        a landing on 1, which takes back 2 and 3,
             #    `- 4 - 5        then the commits 4 and 5
-            landing = self._landing(after_snapshot_id, lineage, on_rollback=on_rollback)
+            landing = landing_of_rollback(
+                self.table, lineage, branch=self.branch, after_snapshot_id=after_snapshot_id, on_rollback=on_rollback
+            )
             before = landing.snapshot
             commits = commits_after(lineage, before.snapshot_id) or ()
         elif before is None and not is_replace(commits[0]):
@@ -186,45 +160,3 @@ class _Finder:
             before=before,
             commits=commits,
         )
-
-    def _landing(self, after_snapshot_id: int, lineage: Sequence[Snapshot], *, on_rollback: str) -> Landing:
-        """The state to which the branch moved when it left a snapshot."""
-        history, up_to, oldest = self.table.history, lineage[0], lineage[-1]
-        if after_snapshot_id not in history.snapshots:
-            raise history.expired(after_snapshot_id, oldest)
-        common_id = history.nearest_common_ancestor(up_to.snapshot_id, after_snapshot_id)
-        moves = branch_log(history, self.table.log, branch=self.branch, after_snapshot_id=after_snapshot_id)
-        move = landing_after(
-            history, moves, branch=self.branch, after_snapshot_id=after_snapshot_id, up_to_snapshot_id=up_to.snapshot_id
-        )
-        if (
-            common_id is None
-            and not went_back(history, moves, move, after_snapshot_id=after_snapshot_id)
-            and origin_of(oldest, self.table.manifests) is SnapshotOrigin.GAP
-        ):
-            raise history.expired(after_snapshot_id, oldest)
-        if move is None:
-            raise self._not_an_ancestor(after_snapshot_id, up_to, "a range follows the history of one branch")
-        if on_rollback == "fail":
-            raise self._not_an_ancestor(
-                after_snapshot_id, up_to, f"the branch was moved to snapshot {move.snapshot_id}"
-            )
-        require_comparable_states(self.table.metadata, after_snapshot_id, move.snapshot_id, table=self.table.name)
-        return Landing(
-            snapshot=history.snapshot(move.snapshot_id),
-            left_snapshot_id=after_snapshot_id,
-            timestamp_ms=move.timestamp_ms,
-        )
-
-    def _not_an_ancestor(self, after_id: int, up_to: Snapshot | None, reason: str) -> NotAnAncestorError:
-        end = f"snapshot {up_to.snapshot_id}" if up_to else "the head"
-        return NotAnAncestorError(
-            f"snapshot {after_id} is not an ancestor of {end} on branch {self.branch!r} of table "
-            f"{self.table.name}: {reason}",
-            table=self.table.name, after_snapshot_id=after_id,
-            up_to_snapshot_id=up_to.snapshot_id if up_to else None, branch=self.branch,
-        )  # fmt: skip
-
-
-def _load(snapshot: Snapshot) -> Landing:
-    return Landing(snapshot=snapshot, left_snapshot_id=None, timestamp_ms=snapshot.timestamp_ms)

@@ -2,8 +2,65 @@
 
 from collections.abc import Sequence
 
-from icefloe.iceberg.history.history import MAIN, BranchMove, History
+from pyiceberg.table.snapshots import Snapshot
+
+from icefloe.iceberg.history.first_snapshot import SnapshotOrigin, origin_of
+from icefloe.iceberg.history.history import MAIN, BranchMove, History, NotAnAncestorError
+from icefloe.iceberg.history.landing import Landing
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.metadata_log import MetadataLog
+from icefloe.iceberg.schemas.table_schema import require_comparable_states
+from icefloe.pipeline.option_values import RollbackOption
+
+
+def landing_of_rollback(
+    table: LoadedTable,
+    lineage: Sequence[Snapshot],
+    *,
+    branch: str,
+    after_snapshot_id: int,
+    on_rollback: RollbackOption,
+) -> Landing:
+    """The state to which a branch moved when it left a snapshot.
+
+    Args:
+        table: as loaded.
+        lineage: the end of the range and its ancestors, newest first; the snapshot that was left is none of them.
+        branch: its name.
+        after_snapshot_id: the snapshot that it left.
+        on_rollback: ``fail``: raise also if there is such a state.
+
+    Raises:
+        NotAnAncestorError: the branch is not known to have moved, or ``on_rollback`` is ``fail``.
+        ExpiredHistoryError: the snapshots on the way have expired.
+        TerminalError: the table's columns have other types in that state.
+    """
+    history, up_to, oldest = table.history, lineage[0], lineage[-1]
+    if after_snapshot_id not in history.snapshots:
+        raise history.expired(after_snapshot_id, oldest)
+    common_id = history.nearest_common_ancestor(up_to.snapshot_id, after_snapshot_id)
+    moves = branch_log(history, table.log, branch=branch, after_snapshot_id=after_snapshot_id)
+    move = landing_after(
+        history, moves, branch=branch, after_snapshot_id=after_snapshot_id, up_to_snapshot_id=up_to.snapshot_id
+    )
+    if (
+        common_id is None
+        and not went_back(history, moves, move, after_snapshot_id=after_snapshot_id)
+        and origin_of(oldest, table.manifests) is SnapshotOrigin.GAP
+    ):
+        raise history.expired(after_snapshot_id, oldest)
+    if move is None:
+        reason = "a range follows the history of one branch"
+        raise NotAnAncestorError.on_branch(branch, table.name, after_snapshot_id, up_to.snapshot_id, reason)
+    if on_rollback == "fail":
+        reason = f"the branch was moved to snapshot {move.snapshot_id}"
+        raise NotAnAncestorError.on_branch(branch, table.name, after_snapshot_id, up_to.snapshot_id, reason)
+    require_comparable_states(table.metadata, after_snapshot_id, move.snapshot_id, table=table.name)
+    return Landing(
+        snapshot=history.snapshot(move.snapshot_id),
+        left_snapshot_id=after_snapshot_id,
+        timestamp_ms=move.timestamp_ms,
+    )
 
 
 def branch_log(history: History, log: MetadataLog, *, branch: str, after_snapshot_id: int) -> Sequence[BranchMove]:
@@ -16,10 +73,7 @@ def branch_log(history: History, log: MetadataLog, *, branch: str, after_snapsho
     if branch == MAIN and any(move.snapshot_id == after_snapshot_id for move in history.log):
         return history.log
     moves: list[BranchMove] = []
-    for index in range(len(log) - 1, -1, -1):
-        # Read ahead, since each version is a file. The branch may have left the snapshot many versions ago.
-        log.prefetch(range(index - 7, index + 1))
-        version = log.version(index)
+    for version in log.newest_first():
         head = version.branch_heads.get(branch) if version else None
         if version is not None and head is not None:
             moves.append(BranchMove(snapshot_id=head, timestamp_ms=version.last_updated_ms))
@@ -105,5 +159,5 @@ def _without_log(history: History, after_snapshot_id: int, up_to_snapshot_id: in
 
 def _saw_all_of(snapshot_id: int, log: MetadataLog) -> bool:
     """True if the first metadata file is older than a snapshot, and no metadata file is missing."""
-    versions = [log.version(index) for index in range(len(log))]
-    return versions[0] is not None and None not in versions and snapshot_id not in versions[0].snapshot_ids
+    *_, first = versions = [*log.newest_first()]
+    return first is not None and None not in versions and snapshot_id not in first.snapshot_ids

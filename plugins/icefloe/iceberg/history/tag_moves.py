@@ -3,9 +3,9 @@
 from itertools import takewhile
 
 from icefloe.iceberg.history.history import NotAnAncestorError, is_replace
+from icefloe.iceberg.history.landing import Landing
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.history.metadata_log import MetadataLog
-from icefloe.iceberg.history.passage import Landing, Passage
+from icefloe.iceberg.history.passage import Passage
 from icefloe.iceberg.schemas.table_schema import require_comparable_states
 from icefloe.pipeline.option_values import RollbackOption
 
@@ -61,21 +61,8 @@ def find_tag_passage(
             commits=tuple(reversed(passed)),
         )
     require_comparable_states(table.metadata, after_snapshot_id, tagged.snapshot_id, table=table.name)
-    moved_ms = _moved_at(table.log, tag, tagged.snapshot_id)
     return Passage(
         after_snapshot_id=after_snapshot_id,
         up_to_snapshot_id=tagged.snapshot_id,
-        landing=Landing(snapshot=tagged, left_snapshot_id=after_snapshot_id, timestamp_ms=moved_ms),
+        landing=Landing(snapshot=tagged, left_snapshot_id=after_snapshot_id, timestamp_ms=table.log.moved_at_ms(tag)),
     )
-
-
-def _moved_at(log: MetadataLog, tag: str, snapshot_id: int) -> int:
-    """Time since which the metadata files show that the tag points to a snapshot."""
-    since = len(log) - 1
-    while since > 0:
-        log.prefetch(range(since - 8, since))
-        version = log.version(since - 1)
-        if version is None or version.branch_heads.get(tag) != snapshot_id:
-            break
-        since -= 1
-    return log.timestamps_ms[since]

@@ -2,10 +2,12 @@
 
 Read in this order:
 
-- `first_steps`: as many steps as fit into one batch, or a part of a load
+- `first_steps`: as many steps as fit into one batch
+- `load_parts`: a load whose files do not fit into one batch
+- `bytes_of_steps`: how many steps one batch has room for
 - `steps`: a passage in numbered steps
 - `commit_groups`: snapshots that one commit published together
 - `replace_check`: ``replace`` snapshots keep their rows
 """
 
-__all__ = ["first_steps", "steps"]
+__all__ = ["first_steps", "load_parts", "steps"]

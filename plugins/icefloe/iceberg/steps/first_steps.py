@@ -1,20 +1,14 @@
-"""The first steps of a passage that fit into one batch, or the next part of a load that does not fit."""
+"""The first steps of a passage that fit into one batch."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from itertools import accumulate
-
-from icefloe.iceberg.history.history import ExpiredHistoryError
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.passage import Passage
-from icefloe.iceberg.history.summaries import file_bytes_bound
-from icefloe.iceberg.load_part import LoadPart
-from icefloe.iceberg.scan.scan_tasks import ScanPlan, plan_scan_tasks
-from icefloe.iceberg.step import Step, StepKind
+from icefloe.iceberg.step import StepKind
+from icefloe.iceberg.steps.bytes_of_steps import steps_within
+from icefloe.iceberg.steps.load_parts import first_part
 from icefloe.iceberg.steps.steps import SnapshotRange, steps_of
 from icefloe.pipeline.option_values import CommitGroupsOption
 
-__all__ = ["first_steps", "next_part"]
+__all__ = ["first_steps"]
 
 
 def first_steps(
@@ -38,97 +32,5 @@ def first_steps(
         snapshots = steps_of(passage, table, commit_groups=commit_groups, max_steps=fitting)
     # A load that has other steps behind it in the range fits already.
     if len(snapshots.steps) == 1 and snapshots.steps[0].kind is StepKind.INITIAL:
-        return _first_part(table, snapshots, max_bytes=max_bytes)
+        return first_part(table, snapshots, max_bytes=max_bytes)
     return snapshots
-
-
-def next_part(table: LoadedTable, delivered: LoadPart, *, snapshot_id: int, max_bytes: int) -> SnapshotRange:
-    """The next files of a load after the delivered ones. The range begins and ends at the load's snapshot.
-
-    Raises:
-        ExpiredHistoryError: the snapshot expired, and its files with it.
-        TerminalError: its manifests list other files than when the load began.
-    """
-    snapshot = table.history.snapshots.get(snapshot_id)
-    if snapshot is None:
-        raise ExpiredHistoryError(
-            f"the initial load of table {table.name} has delivered {delivered.stop_file} of "
-            f"{delivered.num_files} files of snapshot {snapshot_id}, which has expired since",
-            table=table.name,
-            snapshot_id=snapshot_id,
-        )
-    step = Step.initial(snapshot_id, timestamp_ms=snapshot.timestamp_ms)
-    rest = replace(delivered, first_file=delivered.stop_file, stop_file=delivered.num_files)
-    sizes = _sizes(plan_scan_tasks(table, [replace(step, load_part=rest)]))
-    part = replace(rest, stop_file=rest.first_file + leading_within(sizes, max_bytes=max_bytes))
-    return SnapshotRange(
-        after_snapshot_id=snapshot_id, up_to_snapshot_id=snapshot_id, steps=(replace(step, load_part=part),)
-    )
-
-
-def steps_within(table: LoadedTable, steps: Sequence[Step], *, max_bytes: int) -> int:
-    """Number of leading steps that read at most ``max_bytes`` of files together, each file once; at least one.
-
-    If the snapshots' summaries prove that all steps fit, no manifest is read.
-    """
-    if len(steps) < 2 or _surely_fit(table, steps, max_bytes=max_bytes):
-        return len(steps)
-    return leading_within(_new_bytes(plan_scan_tasks(table, steps), steps), max_bytes=max_bytes)
-
-
-def leading_within(sizes: Iterable[int], *, max_bytes: int) -> int:
-    """Number of leading sizes that add up to at most ``max_bytes``; at least one.
-
-    >>> leading_within([3, 4, 5], max_bytes=7), leading_within([3, 4, 5], max_bytes=1)
-    (2, 1)
-    """
-    return max(1, sum(total <= max_bytes for total in accumulate(sizes)))
-
-
-def _first_part(table: LoadedTable, snapshots: SnapshotRange, *, max_bytes: int) -> SnapshotRange:
-    """The range of a load as it is, or only its first files if all of them have more than ``max_bytes``."""
-    if _surely_fit(table, snapshots.steps, max_bytes=max_bytes):
-        return snapshots
-    [step] = snapshots.steps
-    load = plan_scan_tasks(table, snapshots.steps)
-    stop_file = leading_within(_sizes(load), max_bytes=max_bytes)
-    if stop_file >= len(load.tasks):
-        return snapshots
-    # A load of 5 files in 3 batches. The cursor is at its snapshot after the first, and stays there until the last:
-    #   batch 0   files 0-2   none -> snapshot 7
-    #   batch 1   files 2-4   7 -> 7
-    #   batch 2   files 4-5   7 -> 7; the next batch begins behind 7
-    part = LoadPart(first_file=0, stop_file=stop_file, num_files=len(load.tasks))
-    return SnapshotRange(
-        after_snapshot_id=None, up_to_snapshot_id=step.end_snapshot_id, steps=(replace(step, load_part=part),)
-    )
-
-
-def _surely_fit(table: LoadedTable, steps: Sequence[Step], *, max_bytes: int) -> bool:
-    """True if the snapshots' summaries prove that steps read at most ``max_bytes``."""
-    bound = file_bytes_bound(table.history.snapshots, steps)
-    return bound is not None and bound <= max_bytes
-
-
-def _new_bytes(scan: ScanPlan, steps: Sequence[Step]) -> Iterable[int]:
-    """Bytes of the files that each step reads and no earlier step does."""
-    sizes = {step.change_ordinal: 0 for step in steps}
-    first_steps: dict[int, int] = {}
-    # A file counts for the first step that reads it: terms come in the order of the steps.
-    for task in scan.tasks:
-        sizes[task.terms[0].change_ordinal] += task.data_file.file_size_bytes
-        for term in task.terms:
-            for number in term.delete_files:
-                first_steps[number] = min(term.change_ordinal, first_steps.get(number, term.change_ordinal))
-    for number, ordinal in first_steps.items():
-        sizes[ordinal] += scan.delete_files[number].size_bytes
-    return sizes.values()
-
-
-def _sizes(load: ScanPlan) -> Iterator[int]:
-    """Bytes of each data file and of the delete files in force on it that no earlier data file needs."""
-    seen: set[int] = set()
-    for task in load.tasks:
-        new = {number for term in task.terms for number in term.delete_files} - seen
-        seen |= new
-        yield task.data_file.file_size_bytes + sum(load.delete_files[number].size_bytes for number in new)

@@ -8,9 +8,10 @@ from typing import Final, Literal
 from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.iceberg.history.history import MAIN, is_replace
+from icefloe.iceberg.history.landing import Landing
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.metadata_log import MetadataLog
-from icefloe.iceberg.history.passage import Landing, Passage, find_passage
+from icefloe.iceberg.history.passage import Passage, find_passage
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.iceberg.steps.commit_groups import CommitGroups
 from icefloe.iceberg.steps.commit_groups import commit_groups as group_commits

@@ -1,0 +1,91 @@
+"""Ends a batch without changes, or completes such an end.
+
+The order of the writes decides every race, and lets any run complete what a killed one began:
+
+1. the sink: an empty batch is made whole. No commit of a run can replace it, so nothing becomes visible any more.
+2. the report
+3. the checkpoint: the batch is done, and the cursor stays or moves.
+
+A run that delivers the batch makes it whole in step 1 too. Whoever is first there decides.
+"""
+
+import logging
+
+from icefloe.batch.commit.empty_end import EmptyEnd
+from icefloe.batch.commit.report import keep_report
+from icefloe.batch.context.session import PipelineSession
+from icefloe.checkpoint.log import Checkpoint
+from icefloe.checkpoint.records import CommitRecord, Writer
+from icefloe.checkpoint.view import CheckpointView
+from icefloe.errors import IcefloeError, TerminalError
+from icefloe.sinks.sink import Sink
+
+__all__ = ["complete_unfinished_end", "end_without_changes"]
+
+logger = logging.getLogger(__name__)
+
+
+class DeliveredError(TerminalError):
+    """A batch is whole at the sink, so that it can no longer be ended without changes."""
+
+    batch_number: int
+
+
+def complete_unfinished_end(session: PipelineSession, view: CheckpointView) -> CommitRecord | None:
+    """Completes the end without changes that somebody began for the open batch; None if nobody did.
+
+    Args:
+        session: of the pipeline or of the backfill.
+        view: a look at its checkpoint.
+
+    Raises:
+        DeliveredError, OtherOwnerError: as `end_without_changes`.
+    """
+    opened = view.opened
+    if opened is None:
+        return None
+    pipeline = session.pipeline
+    end = EmptyEnd.of_move(opened, pipeline=pipeline.name, table=pipeline.table)
+    if end is None:
+        end = EmptyEnd.of_abandoned(opened, view.cursor, pipeline=pipeline.name, table=pipeline.table)
+        if not end.is_begun or session.sink.whole(opened.batch_number) != end.summary:
+            return None
+    return end_without_changes(end, checkpoint=session.checkpoint, sink=session.sink, writer=session.writer)
+
+
+def end_without_changes(end: EmptyEnd, *, checkpoint: Checkpoint, sink: Sink, writer: Writer) -> CommitRecord:
+    """Ends a batch without changes; repeating it completes what was begun.
+
+    Returns:
+        The commit record that counts: this one, or the record of a run that was faster.
+
+    Raises:
+        DeliveredError: the batch is delivered at the sink.
+        OtherOwnerError: the checkpoint belongs to another owner.
+    """
+    number = end.offset.batch_number
+    checkpoint.refuse_other(writer)
+    _make_whole(end, sink)
+    commit = end.commit(writer)
+    keep_report(checkpoint, end.report(commit))
+    found = checkpoint.create_empty_commit(commit)
+    logger.info("batch %d of %s: %s", number, end.pipeline, found.outcome)
+    try:
+        sink.discard(number)
+    except IcefloeError as error:
+        logger.warning("files of batch %d that no reader sees remain at the sink: %s", number, error)
+    return found
+
+
+def _make_whole(end: EmptyEnd, sink: Sink) -> None:
+    number, summary = end.offset.batch_number, end.summary
+    try:
+        sink.commit(summary, ())
+    except IcefloeError:
+        if sink.whole(number) in (None, summary):
+            raise
+        raise DeliveredError(
+            f"batch {number} of {end.pipeline} was delivered by a run meanwhile, so readers see its changes: nothing "
+            f"was abandoned; repeat icefloe abandon {end.pipeline}, or run it, and the batch is recorded as done",
+            batch_number=number,
+        ) from None
