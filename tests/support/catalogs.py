@@ -4,10 +4,12 @@ from pathlib import Path
 
 from pyiceberg.catalog.sql import SqlCatalog
 
+from support.tables.quick_catalogs import use_quick_catalogs
 from support.tables.quick_commits import use_quick_commits
 
 __all__ = ["open_sql_catalog", "sql_properties"]
 
+use_quick_catalogs()
 use_quick_commits()
 
 

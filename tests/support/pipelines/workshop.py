@@ -112,15 +112,12 @@ class Workshop(EventsTable):
         return open_and_plan(self.session(), request, **options)
 
     def open(self, request: RangeRequest | None = None, **options: Any) -> "OpenBatch":
-        prepared = self.prepare(request, **options)
-        assert prepared.plan is not None
-        assert prepared.plan_url is not None
-        assert prepared.reference is not None
-        return OpenBatch(plan=prepared.plan, plan_url=prepared.plan_url, settings=prepared.reference.settings)
+        return OpenBatch.of(self.prepare(request, **options))
 
     def deliver(self, request: RangeRequest | None = None, **options: Any) -> BatchReport | None:
         """A whole batch."""
-        return None if self.prepare(request, **options).plan is None else self.open(request).deliver()
+        opened = self.prepare(request, **options)
+        return None if opened.plan is None else OpenBatch.of(opened).deliver()
 
     def changes(self, batch: int = 0, *, backfill_id: str | None = None) -> pa.Table:
         """The files in the manifest of a batch, in the order of delivery."""
@@ -162,6 +159,13 @@ class OpenBatch:
     plan_url: str
     settings: RunSettings
     credentials: Credentials = field(default_factory=Credentials)
+
+    @classmethod
+    def of(cls, opened: OpenedBatch) -> Self:
+        assert opened.plan is not None
+        assert opened.plan_url is not None
+        assert opened.reference is not None
+        return cls(plan=opened.plan, plan_url=opened.plan_url, settings=opened.reference.settings)
 
     @property
     def folder(self) -> Path:

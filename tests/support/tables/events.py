@@ -21,6 +21,7 @@ __all__ = ["NAME", "SCHEMA", "EventsTable", "rows", "write_pipeline_file"]
 SCHEMA: Final = pa.schema([pa.field("id", pa.int64()), pa.field("value", pa.float64()), pa.field("word", pa.string())])
 NAME: Final = "events"
 _CATALOG: Final = "lab"
+_DUMPER: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def rows(ids: Iterable[int], value: float = 1.0) -> pa.Table:
@@ -51,7 +52,7 @@ def write_pipeline_file(path: Path, *, tables: Path, storage: Path, output: Path
         "sink": {"type": "files", "path": f"file://{output}"},
     }
     given = {key: value for key, value in {**minimal, **keys}.items() if value is not None}
-    path.write_text(yaml.safe_dump(given, sort_keys=False))
+    path.write_text(yaml.dump(given, Dumper=_DUMPER, sort_keys=False))
     return path
 
 
