@@ -23,7 +23,9 @@ ROOT = Path(__file__).parents[2]
 AT_ONCE = 100
 
 
-@pytest.mark.parametrize("first", range(0, 2_000, AT_ONCE))
+@pytest.mark.parametrize(
+    "first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in range(AT_ONCE, 2_000, AT_ONCE))]
+)
 def test_no_schedule_breaks_a_promise(first: int) -> None:
     for trial in failures(range(first, first + AT_ONCE)):
         pytest.fail(story(trial), pytrace=False)
