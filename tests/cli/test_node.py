@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from icefloe.node.node_config import CONFIG_VARIABLE
 from icefloe.node.node_folder import NodeFolder
 from support.nodes.machines import NodeMachine, member_file
-from support.pipelines.workspace import icefloe
+from support.pipelines.workspace import Workspace, icefloe
 from support.servers.private_authority import PrivateAuthority
 
 
@@ -51,3 +52,18 @@ def test_a_missing_configuration_is_one_sentence(tmp_path: Path) -> None:
     missing = icefloe("node", "--config", tmp_path / "missing.yaml")
     assert missing.code == 65
     assert "cannot be read" in missing.sentence
+
+
+def test_validate_checks_the_configuration_of_its_machine(
+    machine: NodeMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = Workspace.create(tmp_path / "workspace")
+    workspace.append(1, 2)
+    pipeline = workspace.pipeline(shuffle={"transfer": "nodes"})
+    monkeypatch.delenv(CONFIG_VARIABLE, raising=False)
+    without = icefloe("validate", pipeline)
+    assert without.code == 65
+    assert f"{CONFIG_VARIABLE} is not set here" in without.out + without.err
+    monkeypatch.setenv(CONFIG_VARIABLE, str(machine.config))
+    found = icefloe("validate", pipeline)
+    assert (found.code, f"map outputs of this machine are at 127.0.0.1:{machine.port}" in found.out) == (0, True)

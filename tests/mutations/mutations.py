@@ -5,6 +5,7 @@ from typing import Final
 from mutations.deletes import DELETES
 from mutations.deliveries import DELIVERIES
 from mutations.guards import GUARDS
+from mutations.nodes import NODES
 from mutations.operators import OPERATORS
 from mutations.page_rights import PAGE_RIGHTS
 from mutations.promises import PROMISES
@@ -21,5 +22,5 @@ __all__ = ["MUTATIONS"]
 
 MUTATIONS: Final = (
     *DELETES, *STEPS, *ROWS, *PROTOCOL, *OPERATORS, *GUARDS, *UPKEEP, *PROMISES, *WAITS, *SCHEDULES, *PAGE_RIGHTS,
-    *DELIVERIES, *SEARCH_INDEX, *TOPICS,
+    *DELIVERIES, *SEARCH_INDEX, *TOPICS, *NODES,
 )  # fmt: skip

@@ -1,6 +1,7 @@
 """Batches whose map outputs stay on two machines, while their nodes are well, away, silent or lie."""
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,12 @@ import pytest
 
 from icefloe.errors import TerminalError
 from icefloe.flow import Phase
+from icefloe.node import node_client
 from icefloe.node.node_config import CONFIG_VARIABLE
 from icefloe.node.node_key import is_node_key, split_node_key
 from icefloe.patience import PATIENCE_VARIABLE
 from icefloe.shuffle.map_output_record import MapOutputRecord
-from support.nodes.machines import PATIENCE, NodeMachine, TwoMachines
+from support.nodes.machines import SHORT, NodeMachine, TwoMachines
 from support.pipelines.workshop import OpenBatch, Workshop
 from support.servers.private_authority import PrivateAuthority
 
@@ -36,8 +38,8 @@ def machines(started: TwoMachines, monkeypatch: pytest.MonkeyPatch) -> TwoMachin
         if node.server.exit_code is not None:
             node.start()
         node.resume()
+    node_client._lost_at.clear()
     monkeypatch.setenv(CONFIG_VARIABLE, str(started.reader))
-    monkeypatch.setenv(PATIENCE_VARIABLE, PATIENCE)
     return started
 
 
@@ -101,20 +103,22 @@ def test_a_node_that_is_killed_before_coalesce_costs_its_outputs_once(
     assert lost
     machines.nodes[0].kill()
     batch.coalesce()
-    batch.run(Phase.SHUFFLE_READ, Elsewhere(machines))
+    batch.run(Phase.SHUFFLE_READ, Elsewhere(machines, patience=SHORT))
     require_made_again(batch, lost)
     require_exact(workshop, batch)
 
 
 class Elsewhere:
-    """Runs all tasks on the second machine, and something before the first task of a phase."""
+    """Runs all tasks on the second machine, which reads its own outputs without its node, and counts the phases."""
 
-    def __init__(self, machines: TwoMachines, before: Callable[[], object] = lambda: None) -> None:
-        self._machines, self._before = machines, before
+    def __init__(self, machines: TwoMachines, *, patience: float = 60.0) -> None:
+        self._machines, self._patience = machines, patience
+        self.phases = 0
 
     def map(self, function: Callable[[int], Any], numbers: Sequence[int]) -> list[Any]:
-        self._before()
-        return self._machines.map(On(function), [2 * number + 1 for number in numbers])
+        self.phases += 1
+        odd = [2 * number + 1 for number in numbers]
+        return self._machines.map(On(function), odd, patience=self._patience)
 
 
 class On:
@@ -134,7 +138,7 @@ def test_a_node_that_is_silent_for_longer_than_patience_is_given_up(machines: Tw
     assert lost
     batch.coalesce()
     machines.nodes[0].pause()
-    batch.run(Phase.SHUFFLE_READ, Elsewhere(machines))
+    batch.run(Phase.SHUFFLE_READ, Elsewhere(machines, patience=SHORT))
     machines.nodes[0].resume()
     require_made_again(batch, lost)
     require_exact(workshop, batch)
@@ -206,3 +210,99 @@ def test_a_task_without_a_configuration_says_what_to_set(
     monkeypatch.delenv(CONFIG_VARIABLE)
     with pytest.raises(TerminalError, match=f"{CONFIG_VARIABLE} is not set here"):
         workshop.open().run(Phase.SHUFFLE_WRITE)
+
+
+def test_both_nodes_may_be_lost_at_once(machines: TwoMachines, workshop: Workshop) -> None:
+    batch = workshop.open()
+    batch.run(Phase.SHUFFLE_WRITE, machines)
+    for node in machines.nodes:
+        node.kill()
+    reading = Elsewhere(machines, patience=SHORT)
+    batch.coalesce()
+    # The machine that runs the tasks would find its own outputs without its node.
+    for file in machines.nodes[1].outputs():
+        file.unlink()
+    batch.run(Phase.SHUFFLE_READ, reading)
+    require_made_again(batch, set(range(batch.plan.num_map_tasks)))
+    assert reading.phases == 3, "one round finds both: all ranges, all map tasks, all ranges again"
+    require_exact(workshop, batch)
+
+
+def test_a_node_that_is_killed_while_ranges_are_read_costs_its_outputs_once(
+    machines: TwoMachines, workshop: Workshop
+) -> None:
+    batch = workshop.open()
+    batch.run(Phase.SHUFFLE_WRITE, machines)
+    lost = held_by(machines.nodes[0], batch)
+    assert lost
+    batch.coalesce()
+    batch.run(Phase.SHUFFLE_READ, Struck(machines, after=1, strike=machines.nodes[0].kill))
+    assert {path.name for path in (batch.folder / "results").iterdir()} > {"00000.json"}
+    require_made_again(batch, lost)
+    require_exact(workshop, batch)
+
+
+class Struck(Elsewhere):
+    """Strikes between two tasks of the first phase."""
+
+    def __init__(self, machines: TwoMachines, *, after: int, strike: Callable[[], object]) -> None:
+        super().__init__(machines, patience=SHORT)
+        self._after, self._strike = after, strike
+
+    def map(self, function: Callable[[int], Any], numbers: Sequence[int]) -> list[Any]:
+        if self.phases:
+            return super().map(function, numbers)
+        first = super().map(function, numbers[: self._after])
+        self._strike()
+        return [*first, *super().map(function, numbers[self._after :])]
+
+
+def test_a_node_that_was_silent_for_less_than_patience_costs_nothing(machines: TwoMachines, workshop: Workshop) -> None:
+    batch = workshop.open()
+    batch.run(Phase.SHUFFLE_WRITE, machines)
+    batch.coalesce()
+    node = machines.nodes[0]
+    node.pause()
+    back = threading.Timer(0.5, node.resume)
+    back.start()
+    batch.run(Phase.SHUFFLE_READ, Elsewhere(machines))
+    back.join()
+    require_made_again(batch, set())
+    require_exact(workshop, batch)
+
+
+@pytest.mark.parametrize(("first", "then"), [("nodes", "store"), ("store", "nodes")])
+def test_an_edit_of_transfer_counts_in_the_middle_of_a_batch(
+    machines: TwoMachines, workshop: Workshop, first: str, then: str
+) -> None:
+    batch = workshop.set(shuffle={**SHUFFLE, "transfer": first}).open()
+    batch.run(Phase.SHUFFLE_WRITE, machines)
+    batch.store.delete(["1.0"])
+    later = workshop.set(shuffle={**SHUFFLE, "transfer": then}).open()
+    later.run(Phase.SHUFFLE_WRITE, machines)
+    assert [is_node_key(data_key(each)) for each in records(later)].count(then == "nodes") == 1
+    later.coalesce()
+    later.run(Phase.SHUFFLE_READ, machines)
+    require_exact(workshop, later)
+
+
+def test_identities_that_are_compared_in_coalesce_are_read_from_nodes(
+    machines: TwoMachines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workshop = Workshop.create(tmp_path / "compared").set(columns=["value"], identifier_columns=["id"])
+    for start in (0, 50):
+        workshop.append(range(start, start + 50))
+    workshop.deliver()
+    workshop.update([1, 60], value=2.0)
+    batch = workshop.set(shuffle={**SHUFFLE, "transfer": "nodes"}).open()
+    batch.run(Phase.SHUFFLE_WRITE, machines)
+    lost = held_by(machines.nodes[1], batch)
+    assert lost
+    # This process reads the outputs of the other machine without its node too.
+    monkeypatch.setenv(CONFIG_VARIABLE, str(machines.nodes[0].config))
+    monkeypatch.setenv(PATIENCE_VARIABLE, str(SHORT))
+    machines.nodes[1].kill()
+    batch.coalesce()
+    require_made_again(batch, lost)
+    batch.run(Phase.SHUFFLE_READ, machines)
+    assert sum(batch.commit().counts.values()) == 4

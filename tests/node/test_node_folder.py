@@ -12,7 +12,7 @@ FILE = "5f0c/7/0.0.a1.data"
 
 def content(folder: NodeFolder, path: str = FILE, size_bytes: int = 5) -> bytes | PieceFault:
     found = folder.read(Piece(path, size_bytes, 0, size_bytes))
-    return found if isinstance(found, PieceFault) else b"".join(chunk.to_pybytes() for chunk in found)
+    return found if isinstance(found, PieceFault) else b"".join(found)
 
 
 def test_a_file_is_there_under_its_name_only_when_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,6 +64,11 @@ def test_a_file_that_is_cut_while_it_is_read_gives_fewer_bytes(tmp_path: Path) -
     first = len(next(found))
     os.truncate(tmp_path / FILE, 5 << 20)
     assert first + sum(map(len, found)) == 5 << 20
+
+
+def test_only_its_user_can_enter_a_folder(tmp_path: Path) -> None:
+    NodeFolder(tmp_path).put(FILE, b"whole")
+    assert (tmp_path / "5f0c").stat().st_mode & 0o777 == 0o700
 
 
 def test_a_batch_is_deleted_with_its_files_and_no_other(tmp_path: Path) -> None:

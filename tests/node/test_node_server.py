@@ -4,7 +4,7 @@ import os
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -14,7 +14,17 @@ import pytest
 from pyarrow import flight
 
 from demo.servers.free_port import free_port
-from icefloe.node.messages import NodeLostError, Piece, PieceFault, encode_pieces
+from icefloe.node import node_client
+from icefloe.node.messages import (
+    ANSWER,
+    BUSY,
+    NodeBusyError,
+    NodeLostError,
+    Piece,
+    PieceFault,
+    answer_batch,
+    encode_pieces,
+)
 from icefloe.node.node_client import NodeClients
 from icefloe.node.node_config import NodeConfig
 from icefloe.node.node_folder import NodeFolder
@@ -166,6 +176,49 @@ def test_more_requests_than_allowed_wait_and_are_answered(config: NodeConfig, au
     assert [content(each) == DATA for each in found] == [True] * 6
 
 
+class Lying(NodeServer):
+    """Answers with other rows."""
+
+    rows: Sequence[tuple[int, str | None, bytes | None]] = ()
+
+    def do_get(self, context: Any, ticket: Any) -> Any:  # noqa: ARG002 - Flight's own signature
+        return flight.GeneratorStream(
+            ANSWER, (answer_batch([place], [fault], [data]) for place, fault, data in self.rows)
+        )
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        ([(0, None, b"abcd")], "its node answered 4 bytes for 0 to 5"),
+        ([(0, None, b"abcde"), (0, None, b"f")], "its node answered more bytes than were asked for"),
+        ([(0, None, b"x" * (1 << 20))] * 1000, "its node answered more bytes than were asked for"),
+        ([(7, None, b"")], "its node answered more bytes than were asked for"),
+        ([], "its node answered 0 bytes for 0 to 5"),
+    ],
+)
+def test_an_answer_with_other_bytes_is_a_fault(
+    config: NodeConfig, authority: PrivateAuthority, rows: list[tuple[int, str | None, bytes | None]], reason: str
+) -> None:
+    assert config.folder is not None
+    lying = replace(config, address=f"127.0.0.1:{free_port()}")
+    with Lying(lying, NodeFolder(config.folder)) as server:
+        server.rows = rows
+        assert read(str(lying.address), member(authority), piece(0, 5)) == [PieceFault(reason)]
+
+
+def test_a_node_that_answers_only_others_is_not_lost(
+    config: NodeConfig, authority: PrivateAuthority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_client, "_BUSY_TIMES", 0)
+    assert config.folder is not None
+    busy = replace(config, address=f"127.0.0.1:{free_port()}")
+    with Lying(busy, NodeFolder(config.folder)) as server:
+        server.rows = [(BUSY, "busy", None)]
+        with pytest.raises(NodeBusyError, match="raise requests_at_once"):
+            read(str(busy.address), member(authority), piece(0, 5))
+
+
 def test_an_answer_that_nobody_takes_to_its_end_frees_its_place(
     config: NodeConfig, authority: PrivateAuthority
 ) -> None:
@@ -193,7 +246,7 @@ def serving(config: NodeConfig, stop: threading.Event) -> threading.Thread:
 
 
 def test_renewed_certificates_are_shown_and_no_fetch_is_lost(
-    config: NodeConfig, authority: PrivateAuthority, tmp_path: Path
+    config: NodeConfig, authority: PrivateAuthority, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     own = tmp_path / "own.pem"
     own.write_bytes(authority.issue(holder="first").read_bytes())
@@ -211,6 +264,7 @@ def test_renewed_certificates_are_shown_and_no_fetch_is_lost(
     try:
         waited(lambda: len(found) > 2)
         own.write_bytes(b"half of a renewal")
+        waited(lambda: "the new certificates are not used yet" in caplog.text)
         waited_more = len(found) + 3
         waited(lambda: len(found) > waited_more)
         own.write_bytes(authority.issue(holder="second").read_bytes())

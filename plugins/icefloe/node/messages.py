@@ -13,6 +13,8 @@ __all__ = ["NodeLostError", "Piece", "PieceFault"]
 
 ANSWER: Final = pa.schema([("piece", pa.uint32()), ("fault", pa.string()), ("data", pa.binary())])
 """The bytes of the pieces, in the order of the request; a large piece takes several rows of the answer."""
+BUSY: Final = (1 << 32) - 1
+"""The place in the only row of an answer by which a node says that it is alive, and that it answers others first."""
 _VERSION: Final = 1
 
 
@@ -43,6 +45,12 @@ class NodeLostError(TransientError):
 
     address: str
     reason: str
+
+
+class NodeBusyError(TransientError):
+    """A node answers others all the time. Its map outputs are well."""
+
+    address: str
 
 
 class BadRequestError(TransientError):

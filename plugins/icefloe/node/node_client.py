@@ -10,14 +10,26 @@ from typing import Any, Final
 from pyarrow import ArrowException, flight
 
 from icefloe.errors import one_line
-from icefloe.node.messages import NodeLostError, Piece, PieceFault, answered_rows, encode_pieces, joined_piece
+from icefloe.node.messages import (
+    BUSY,
+    NodeBusyError,
+    NodeLostError,
+    Piece,
+    PieceFault,
+    answered_rows,
+    encode_pieces,
+    joined_piece,
+)
 from icefloe.node.node_config import NodeConfig
 from icefloe.node.node_server import DELETE
 from icefloe.patience import brief_seconds
 
+__all__ = ["NodeClients"]
+
 logger = logging.getLogger(__name__)
 
 _SLOWEST_BYTES_PER_SECOND: Final = 1 << 20
+_BUSY_TIMES: Final = 10
 _FIRST_PAUSE_SECONDS: Final = 0.05
 _LONGEST_PAUSE_SECONDS: Final = 1.0
 _OPTIONS: Final = (
@@ -54,11 +66,13 @@ class NodeClients:
 
         Raises:
             NodeLostError: the node is away, silent, or breaks off again and again, for as long as patience lasts.
+            NodeBusyError: it answered only others for ten times as long.
         """
         ticket = flight.Ticket(encode_pieces(pieces))
         expected_bytes = sum(piece.stop - piece.start for piece in pieces)
-        end = time.monotonic() + self._patience_with(address) + expected_bytes / _SLOWEST_BYTES_PER_SECOND
-        pause = _FIRST_PAUSE_SECONDS
+        seconds = self._patience_with(address) + expected_bytes / _SLOWEST_BYTES_PER_SECOND
+        began = time.monotonic()
+        end, busy_until, pause = began + seconds, began + _BUSY_TIMES * seconds, _FIRST_PAUSE_SECONDS
         while True:
             options = flight.FlightCallOptions(timeout=max(end - time.monotonic(), 0.001))
             try:
@@ -74,7 +88,16 @@ class NodeClients:
                 logger.info("node %s is asked again: %s", address, one_line(cause))
             else:
                 _lost_at.pop(address, None)
-                return found
+                if found is not None:
+                    return found
+                # It is alive, so its map outputs must not be given up.
+                end = time.monotonic() + seconds
+                if end > busy_until:
+                    raise NodeBusyError(
+                        f"node {address} answers as many requests as it may, all the time: raise requests_at_once in "
+                        "its configuration, or let fewer tasks run at once",
+                        address=address,
+                    )
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
@@ -112,14 +135,20 @@ class NodeClients:
             self._clients.pop(address, None)
 
 
-def _pieces(stream: Any, pieces: Sequence[Piece]) -> list[memoryview | PieceFault]:
-    """The pieces of an answer. Bytes that are missing or too many are a fault of their piece."""
+def _pieces(stream: Any, pieces: Sequence[Piece]) -> list[memoryview | PieceFault] | None:
+    """The pieces of an answer; None: the node is busy. Bytes that are missing or too many are faults."""
     parts: list[list[memoryview]] = [[] for _ in pieces]
     faults: dict[int, PieceFault] = {}
+    left_bytes = sum(piece.stop - piece.start for piece in pieces)
     for chunk in stream:
         for place, fault, part in answered_rows(chunk.data):
-            if place >= len(pieces):
-                continue
+            if place == BUSY:
+                return None
+            left_bytes -= len(part)
+            if place >= len(pieces) or left_bytes < 0:
+                # A node that lies is not listened to until memory runs out.
+                stream.cancel()
+                return [PieceFault("its node answered more bytes than were asked for")] * len(pieces)
             if fault is not None:
                 faults[place] = PieceFault(fault)
             parts[place].append(part)

@@ -10,11 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-import pyarrow as pa
-
 from icefloe.errors import one_line
 from icefloe.node.messages import Piece, PieceFault, joined_piece
 from icefloe.node.node_key import BATCH, PATH
+
+__all__ = ["NodeFolder"]
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,9 @@ class NodeFolder:
         """Writes a data file; False if the disk is full or broken, and then nothing is left of it."""
         place, unfinished = self._place(path), self._place(path).with_suffix(".part")
         try:
-            place.parent.mkdir(parents=True, exist_ok=True)
+            # Rows of a table: not for other users of this machine.
+            place.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            place.parent.mkdir(exist_ok=True)
             if isinstance(data, Path):
                 shutil.copyfile(data, unfinished)
             else:
@@ -81,14 +83,14 @@ class NodeFolder:
             with suppress(OSError):
                 (self._folder / batch).parent.rmdir()
 
-    def read(self, piece: Piece) -> Iterator[pa.Buffer] | PieceFault:
+    def read(self, piece: Piece) -> Iterator[bytes] | PieceFault:
         """The bytes of a piece in chunks, or the reason why they cannot be what the commit record says."""
         if not PATH.fullmatch(piece.path):
             return PieceFault("no map output has such a path")
         if not 0 <= piece.start <= piece.stop <= piece.size_bytes:
             return PieceFault(f"bytes {piece.start} to {piece.stop} are not in a file of {piece.size_bytes} bytes")
         try:
-            descriptor = os.open(self._folder / piece.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            descriptor = os.open(f"{self._folder}/{piece.path}", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError as error:
             return PieceFault(
                 "it is gone" if error.errno == errno.ENOENT else f"it cannot be opened: {one_line(error)}"
@@ -132,7 +134,7 @@ class NodeFolder:
         return self._folder / path
 
 
-def _chunks(descriptor: int, piece: Piece) -> Iterator[pa.Buffer]:
+def _chunks(descriptor: int, piece: Piece) -> Iterator[bytes]:
     """The bytes of an open file, which is closed at the end; fewer if it is cut meanwhile."""
     try:
         at = piece.start
@@ -142,6 +144,6 @@ def _chunks(descriptor: int, piece: Piece) -> Iterator[pa.Buffer]:
             if not data:
                 return
             at += len(data)
-            yield pa.py_buffer(data)
+            yield data
     finally:
         os.close(descriptor)

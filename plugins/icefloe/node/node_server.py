@@ -8,13 +8,24 @@ from typing import Any, Final
 import pyarrow as pa
 from pyarrow import flight
 
-from icefloe.node.messages import ANSWER, BadRequestError, Piece, PieceFault, answer_batch, decode_pieces, large_batch
+from icefloe.node.messages import (
+    ANSWER,
+    BUSY,
+    BadRequestError,
+    Piece,
+    PieceFault,
+    answer_batch,
+    decode_pieces,
+    large_batch,
+)
 from icefloe.node.node_config import NodeConfig
 from icefloe.node.node_folder import NodeFolder
 
 logger = logging.getLogger(__name__)
 
 DELETE: Final = "delete_batch"
+_QUEUE_SECONDS: Final = 2.0
+"""A request waits so long for its turn; then the reader is told that the node is alive, and asks again."""
 _SMALL_BYTES: Final = 256 << 10
 """Pieces up to here travel together, so that many small ones cost one message."""
 
@@ -49,8 +60,8 @@ class NodeServer(flight.FlightServerBase):  # type: ignore[misc]
             pieces = decode_pieces(ticket.ticket)
         except BadRequestError as error:
             raise flight.FlightServerError(error.sentence) from error
-        if not self._free.acquire(blocking=False):
-            raise flight.FlightUnavailableError("this node answers as many requests as it may; ask again")
+        if not self._free.acquire(timeout=_QUEUE_SECONDS):
+            return flight.GeneratorStream(ANSWER, iter([answer_batch([BUSY], ["it answers others first"], [None])]))
         return flight.GeneratorStream(ANSWER, _Answer(self._folder, pieces, self._free))
 
     def do_action(self, context: Any, action: Any) -> Iterator[Any]:  # noqa: ARG002 - Flight's own signature
@@ -100,9 +111,9 @@ def _batches(folder: NodeFolder, pieces: Sequence[Piece]) -> Iterator[pa.RecordB
                 if waiting:
                     yield answer_batch(*zip(*waiting, strict=True))
                     waiting, waiting_bytes = [], 0
-                yield large_batch(place, chunk)
+                yield large_batch(place, pa.py_buffer(chunk))
             else:
-                waiting.append((place, None, chunk.to_pybytes()))
+                waiting.append((place, None, chunk))
                 waiting_bytes += len(chunk)
                 if waiting_bytes > _SMALL_BYTES:
                     yield answer_batch(*zip(*waiting, strict=True))

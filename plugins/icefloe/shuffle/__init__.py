@@ -48,6 +48,7 @@ __all__ = [
     "map_output",
     "map_output_log",
     "map_output_record",
+    "node_outputs",
     "ordinal_sums",
     "reduce_ids",
     "reduce_ranges",

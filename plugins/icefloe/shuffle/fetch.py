@@ -16,7 +16,7 @@ from icefloe.node.machine import Machine
 from icefloe.shuffle.blocks import CorruptBlockError, decode_block
 from icefloe.shuffle.extents import RangeExtents, ShuffledFile
 from icefloe.shuffle.map_output_record import CorruptMapOutputError
-from icefloe.shuffle.node_outputs import node_of, read_from_node, whole_damage
+from icefloe.shuffle.node_outputs import NodeOutputsLostError, found_or_lost, node_of, read_from_node, whole_damage
 from icefloe.storage.parallel import map_parallel
 from icefloe.storage.store import Store
 
@@ -79,14 +79,18 @@ def fetch_blocks(
     """
     machine = machine or Machine()
 
-    def fetched(runs: Sequence[_Run]) -> list[memoryview]:
-        if node_of(runs[0].file):
+    def fetched(runs: Sequence[_Run]) -> list[memoryview] | NodeOutputsLostError:
+        if not node_of(runs[0].file):
+            return [_read(store, run) for run in runs]
+        try:
             return read_from_node(machine, extents.files, [(run.file, run.start, run.stop) for run in runs])
-        return [_read(store, run) for run in runs]
+        except NodeOutputsLostError as lost:
+            # A value, so that all nodes that are lost are known at once.
+            return lost
 
     for window in plan_fetch(extents, max_fetch_bytes=max_fetch_bytes):
         requests = _requests(_runs(extents, window))
-        answers = map_parallel(fetched, requests, at_once=store.requests_at_once)
+        answers = found_or_lost(map_parallel(fetched, requests, at_once=store.requests_at_once))
         of_output = {
             run.output: (run, data)
             for runs, answer in zip(requests, answers, strict=True)

@@ -1,12 +1,14 @@
 """Map outputs at nodes: read by one request per node, and given up together if their node loses or changes one."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from icefloe.node.machine import Machine
 from icefloe.node.messages import NodeLostError, Piece, PieceFault
 from icefloe.node.node_key import is_node_key, split_node_key
 from icefloe.shuffle.extents import ShuffledFile
 from icefloe.shuffle.map_output_record import CorruptMapOutputError
+
+__all__ = ["NodeOutputsLostError"]
 
 
 class NodeOutputsLostError(CorruptMapOutputError):
@@ -47,6 +49,26 @@ def read_from_node(
         if isinstance(answer, PieceFault):
             raise _lost(files, file, f"{file.data_key}: {answer.reason}")
         found.append(answer)
+    return found
+
+
+def found_or_lost(answers: Iterable[list[memoryview] | NodeOutputsLostError]) -> list[list[memoryview]]:
+    """The answers, if no node is lost.
+
+    Raises:
+        NodeOutputsLostError: names the map outputs of all nodes that are lost.
+    """
+    found: list[list[memoryview]] = []
+    losses: list[NodeOutputsLostError] = []
+    for answer in answers:
+        if isinstance(answer, NodeOutputsLostError):
+            losses.append(answer)
+        else:
+            found.append(answer)
+    if losses:
+        first, outputs = losses[0], tuple(output for each in losses for output in each.lost)
+        said = "; ".join(each.reason for each in losses)
+        raise first.restated("; ".join(each.sentence for each in losses), reason=said, lost=outputs) from first
     return found
 
 

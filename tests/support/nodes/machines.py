@@ -15,15 +15,17 @@ import yaml
 
 from demo.servers.free_port import free_port
 from demo.servers.server_process import ServerProcess
+from icefloe.node import node_client
 from icefloe.node.node_config import CONFIG_VARIABLE
 from icefloe.patience import PATIENCE_VARIABLE
 from support.servers.private_authority import PrivateAuthority
 
-__all__ = ["NodeMachine", "TwoMachines", "certificates", "member_file"]
+__all__ = ["SHORT", "NodeMachine", "TwoMachines", "certificates", "member_file"]
 
 ROOT = Path(__file__).parents[3]
-PATIENCE: Final = "3"
-"""Seconds for which readers wait for a node here."""
+LONG: Final = 60.0
+SHORT: Final = 2.0
+"""Seconds for which readers wait for a node that a test has ended or stopped. Readers of other nodes wait `LONG`."""
 
 
 def certificates(authority: PrivateAuthority) -> dict[str, str]:
@@ -104,9 +106,9 @@ class TwoMachines:
             for node in self.nodes
         ]
 
-    def map(self, function: Callable[[int], Any], numbers: Sequence[int]) -> list[Any]:
+    def map(self, function: Callable[[int], Any], numbers: Sequence[int], *, patience: float = LONG) -> list[Any]:
         """Runs each task on its machine."""
-        futures = [self._pools[number % 2].submit(function, number) for number in numbers]
+        futures = [self._pools[number % 2].submit(_run, function, number, patience) for number in numbers]
         return [future.result() for future in futures]
 
     def start(self) -> Self:
@@ -124,4 +126,10 @@ class TwoMachines:
 def _become(config: str) -> None:
     """Makes this process one of a machine."""
     os.environ[CONFIG_VARIABLE] = config
-    os.environ[PATIENCE_VARIABLE] = PATIENCE
+
+
+def _run(function: Callable[[int], Any], number: int, patience: float) -> Any:
+    """Runs a task in a process that remembers no node of another test as lost."""
+    os.environ[PATIENCE_VARIABLE] = str(patience)
+    node_client._lost_at.clear()
+    return function(number)

@@ -12,6 +12,7 @@ from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.collected_blocks import CollectedBlocks
 from icefloe.shuffle.committed_output import read_committed_outputs
 from icefloe.shuffle.map_output_record import CorruptMapOutputError
+from icefloe.shuffle.node_outputs import NodeOutputsLostError
 from icefloe.shuffle.reduce_ranges import CoalescePlan
 from icefloe.storage.local_folders import local_folders
 
@@ -97,7 +98,9 @@ def until_readable(
         UnreliableStoreError: map outputs or extents that are made again are damaged too.
     """
     trouble: IcefloeError | None = None
-    for _ in range(_MAX_ROUNDS):
+    rounds = 0
+    while rounds < _MAX_ROUNDS:
+        rounds += 1
         if epoch is None:
             epoch = _epoch(folder, redo)
         extents = BatchExtents(folder, epoch)
@@ -114,6 +117,9 @@ def until_readable(
         if not damaged:
             return epoch
         redo(sorted({map_id for damage in damaged for map_id, _ in damage.outputs}))
+        if all(isinstance(damage, NodeOutputsLostError) for damage in damaged):
+            # Nodes say nothing about the store. What they lost is in the store now, so they run out.
+            rounds -= 1
         trouble, epoch = damaged[0], None
     raise _unreliable_store(folder) from trouble
 

@@ -1,0 +1,105 @@
+"""Mutations of the node-local shuffle."""
+
+from typing import Final
+
+from mutations.mutation import Mutation
+
+__all__ = ["NODES"]
+
+_FOLDER: Final = ("tests/node/test_node_folder.py",)
+_SERVER: Final = ("tests/node/test_node_server.py",)
+_BATCHES: Final = ("tests/node/test_node_batches.py",)
+
+NODES: Final = (
+    Mutation(
+        name="a node reads any path",
+        path="node/node_folder.py",
+        before="        if not PATH.fullmatch(piece.path):\n            return",
+        after="        if False:\n            return",
+        suite=_SERVER,
+    ),
+    Mutation(
+        name="a node answers bytes that no commit record names",
+        path="node/node_folder.py",
+        before="        if not 0 <= piece.start <= piece.stop <= piece.size_bytes:",
+        after="        if False:",
+        suite=_SERVER,
+    ),
+    Mutation(
+        name="a node follows links",
+        path="node/node_folder.py",
+        before=" | os.O_NOFOLLOW",
+        after="",
+        suite=_SERVER,
+    ),
+    Mutation(
+        name="a node takes readers without a certificate",
+        path="node/node_server.py",
+        before='"verify_client": True',
+        after='"verify_client": False',
+        suite=_SERVER,
+    ),
+    Mutation(
+        name="an answer keeps its place for ever",
+        path="node/node_server.py",
+        before="            free.release()",
+        after="            pass",
+        suite=_SERVER,
+    ),
+    Mutation(
+        name="half of a renewal is used",
+        path="node/serve.py",
+        before="if found != pem and _is_usable(config, folder):",
+        after="if found != pem:",
+        suite=_SERVER,
+    ),
+    Mutation(
+        name="an output that is made again goes to a node",
+        path="node/machine.py",
+        before="if not self._keeps_outputs or generation or",
+        after="if not self._keeps_outputs or",
+        suite=_BATCHES,
+    ),
+    Mutation(
+        name="a node that lost one output keeps the others",
+        path="shuffle/node_outputs.py",
+        before="for each in files if node_of(each) == address)",
+        after="for each in files if each is file)",
+        suite=_BATCHES,
+    ),
+    Mutation(
+        name="a node that changed a byte keeps its other outputs",
+        path="shuffle/node_outputs.py",
+        before="    return _lost(files, file, damage.reason) if is_node_key(file.data_key) else damage",
+        after="    return damage",
+        suite=_BATCHES,
+    ),
+    Mutation(
+        name="one lost node is made again at a time",
+        path="shuffle/node_outputs.py",
+        before="for each in losses for output in each.lost)",
+        after="for each in losses[:1] for output in each.lost)",
+        suite=_BATCHES,
+    ),
+    Mutation(
+        name="a full disk of a node ends the map task",
+        path="node/node_folder.py",
+        before="            return False\n        return True",
+        after="            raise\n        return True",
+        suite=_FOLDER,
+    ),
+    Mutation(
+        name="files of a dead batch never expire",
+        path="node/node_folder.py",
+        before="if file.stat().st_mtime < before:",
+        after="if False:",
+        suite=_FOLDER,
+    ),
+    Mutation(
+        name="cleanup leaves the files at nodes",
+        path="batch/commit/cleanup.py",
+        before="    if reference.settings.keeps_outputs:",
+        after="    if False:",
+        suite=_BATCHES,
+    ),
+)
