@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 __all__ = ["MissingPackageError", "closure", "copy_packages", "library_requirements", "sink_clients"]
 
 _PROJECT: Final = Path(__file__).parents[1] / "pyproject.toml"
-_SINKS: Final = ("opensearch", "kafka")
+_SINKS: Final = ("opensearch", "kafka", "dynamodb")
 _LEFT_OUT: Final = {"__pycache__", "tests", "include", "RECORD"}
 
 
@@ -29,13 +29,13 @@ def library_requirements() -> list[str]:
 
 
 def sink_clients() -> list[str]:
-    """The packages by which tasks deliver to sinks, of each sink whose packages are installed here."""
+    """The packages by which tasks reach sinks and tables of DynamoDB, of each whose packages are installed here."""
     extras = tomllib.loads(_PROJECT.read_text("utf-8"))["project"]["optional-dependencies"]
     found: list[str] = []
     for sink in _SINKS:
         with suppress(MissingPackageError):
             closure(extras[sink])
-            found += extras[sink]
+            found += [each for each in extras[sink] if each not in found]
     return found
 
 

@@ -35,8 +35,8 @@ def test_an_unknown_key_names_line_and_nearest_key(workspace: Workspace) -> None
 
 
 def test_a_key_that_is_not_built_yet_is_refused(workspace: Workspace) -> None:
-    sentence = refused(workspace, workspace.pipeline(checkpoint="dynamodb://checkpoints"))
-    assert 'checkpoint is "dynamodb://checkpoints", but a checkpoint in DynamoDB is not built yet' in sentence
+    sentence = refused(workspace, workspace.pipeline(sink={"type": "iceberg", "table": "a.b"}))
+    assert 'sink.type is "iceberg", but a sink of this name is not built yet' in sentence
 
 
 def test_a_missing_variable_of_the_environment(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,7 +102,7 @@ def test_steps_left_to_later_batches_are_counted(workspace: Workspace) -> None:
 
 
 def test_plan_refuses_a_pipeline_that_run_refuses(workspace: Workspace) -> None:
-    assert icefloe("plan", workspace.pipeline(checkpoint="dynamodb://checkpoints")).code == 65
+    assert icefloe("plan", workspace.pipeline(sink={"type": "iceberg", "table": "a.b"})).code == 65
     assert icefloe("plan", workspace.pipeline(table="db.evnts")).code == 65
     assert icefloe("plan", "no/such.yaml").code == 2
 

@@ -5,7 +5,7 @@ from pyiceberg.types import LongType
 
 from support.pipelines.workspace import Outcome, Workspace, icefloe
 
-UNBUILT: dict[str, Any] = {"checkpoint": "dynamodb://checkpoints"}
+UNBUILT: dict[str, Any] = {"sink": {"type": "iceberg", "table": "a.b"}}
 """A key that this release does not support."""
 
 

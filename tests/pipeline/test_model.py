@@ -32,6 +32,7 @@ storage: file:///var/icefloe
 storage_conn_id: null
 storage_is_shared: false
 checkpoint: dynamodb://checkpoints
+coordination: dynamodb://icefloe
 allowed_locations: [s3://archive/events, "s3a://migrated"]
 shuffle: {partitions: auto, target_size_bytes: 64MiB, map_task_bytes: 256MiB, memory_bytes: 1GiB}
 max_steps_per_batch: 100
@@ -58,7 +59,8 @@ def test_the_documented_file_loads_with_every_key_typed(write):
     assert pipeline.columns == ("flight_id", "arr_delay")
     assert (pipeline.row_lineage, pipeline.max_bytes_per_batch, pipeline.poll_interval) == ("off", 2**40, 30.0)
     assert pipeline.spark == SparkSettings(conn_id="spark_default", conf={"spark.executor.cores": "4"})
-    assert pipeline.checkpoint_url == "dynamodb://checkpoints"
+    assert pipeline.checkpoint_url == f"dynamodb://checkpoints/checkpoints/{pipeline.name}"
+    assert pipeline.coordination == "dynamodb://icefloe"
     assert pipeline.allowed_locations == ("s3://archive/events", "s3a://migrated")
     assert pipeline.default_args["retry_delay"] == timedelta(minutes=1)
 
@@ -122,7 +124,8 @@ def test_references_stay_until_the_pipeline_is_expanded(write):
 
 TAKES_A_REFERENCE = {
     "catalog": "lakehouse", "table": "nyc.flights", "changes": "net", "filter": "a > 1", "pin": "true", "storage": "s3://a",
-    "storage_conn_id": "aws", "storage_is_shared": "TRUE", "checkpoint": "dynamodb://t", "max_scan_bytes": "5 GB",
+    "storage_conn_id": "aws", "storage_is_shared": "TRUE", "checkpoint": "dynamodb://tab",
+    "coordination": "dynamodb://tab", "max_scan_bytes": "5 GB",
     "row_lineage": "trust", "verify_sample": "0.25", "on_summary_mismatch": "warn", "engine": "local",
 }  # fmt: skip
 

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Self
 
 from icefloe.errors import TerminalError
 from icefloe.redaction.hidden import hide
+from icefloe.storage.dynamodb_access import coordinated
 
 __all__ = ["CREDENTIALS_VARIABLE", "Credentials"]
 
@@ -39,6 +40,10 @@ class Credentials:
     def __repr__(self) -> str:
         given = ", ".join(f"{name}: {len(options)} hidden" for name, options in asdict(self).items())
         return f"Credentials({given})"
+
+    def coordinated_by(self, table_url: str | None) -> Self:
+        """The same credentials for a storage whose create-if-absent goes to a table; None: it honours that itself."""
+        return replace(self, storage_options=coordinated(self.storage_options, table_url))
 
     def to_environment(self) -> dict[str, str]:
         """The variable that carries these credentials to a child process."""

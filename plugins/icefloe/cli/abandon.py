@@ -1,14 +1,12 @@
 """``icefloe abandon``: give up an open batch, or record it as done if readers see it."""
 
-import os
 from argparse import Namespace
 
 from icefloe.batch.commit.empty_end import EmptyEnd
-from icefloe.batch.credentials import Credentials
 from icefloe.batch.operations.abandoned_batch import AbandonablePipeline, DeliveredEnd
 from icefloe.checkpoint.cursor import BatchOutcome
 from icefloe.cli.consent import is_agreed
-from icefloe.cli.pipeline_session import load_named_pipeline, writer_here
+from icefloe.cli.pipeline_session import credentials_here, load_named_pipeline, writer_here
 from icefloe.cli.screen import Screen
 from icefloe.cli.shown_values import id_text
 from icefloe.units import id_json
@@ -16,13 +14,14 @@ from icefloe.units import id_json
 
 def abandon(arguments: Namespace, screen: Screen) -> int:
     """Ends the open batch; if nothing of it was delivered, its number is never used again."""
+    pipeline = load_named_pipeline(arguments)
     place = AbandonablePipeline(
-        pipeline=load_named_pipeline(arguments),
-        credentials=Credentials.from_environment(os.environ),
+        pipeline=pipeline,
+        credentials=credentials_here(pipeline),
         writer=writer_here("abandon"),
         backfill_id=arguments.backfill,
     )
-    name = place.pipeline.name if arguments.backfill is None else f"backfill {arguments.backfill}"
+    name = pipeline.name if arguments.backfill is None else f"backfill {arguments.backfill}"
     with screen.under_way("looking"):
         end = place.find()
     outcome = None

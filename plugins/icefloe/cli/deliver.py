@@ -5,9 +5,8 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Final
 
-from icefloe.batch.credentials import Credentials
 from icefloe.batch.operations.delivered_again import Redelivery
-from icefloe.cli.pipeline_session import load_named_pipeline, open_checkpoint
+from icefloe.cli.pipeline_session import credentials_here, load_named_pipeline, open_checkpoint
 from icefloe.cli.screen import Screen
 from icefloe.engines.local import LocalEngine
 from icefloe.errors import IcefloeError, UsageError
@@ -80,7 +79,7 @@ def _redelivery(arguments: Namespace) -> Redelivery:
     return Redelivery(
         pipeline=pipeline,
         target=target,
-        credentials=Credentials.from_environment(os.environ),
+        credentials=credentials_here(pipeline),
         checkpoint=open_checkpoint(pipeline, backfill_id=arguments.backfill),
         backfill_id=arguments.backfill,
     )

@@ -187,6 +187,11 @@ def _add_sweep(commands: Commands) -> None:
         action="store_true",
         help="also delete the files of checkpoints that are gone, once all of them are older than that",
     )
+    sweep.add_argument(
+        "--coordination",
+        metavar="TABLE",
+        help="the table that coordinates the storage, such as dynamodb://icefloe, as pipeline files name it",
+    )
     add_json(sweep)
     add_verbose(sweep)
 

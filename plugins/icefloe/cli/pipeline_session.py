@@ -57,7 +57,7 @@ def open_session(pipeline: Pipeline, *, takes_over: bool = False, command: str =
     with without_airflow():
         return PipelineSession.open(
             pipeline,
-            credentials=Credentials.from_environment(os.environ),
+            credentials=credentials_here(pipeline),
             environ=os.environ,
             writer=writer_here(command),
             takes_over=takes_over,
@@ -67,9 +67,14 @@ def open_session(pipeline: Pipeline, *, takes_over: bool = False, command: str =
 def open_checkpoint(pipeline: Pipeline, *, backfill_id: str | None = None) -> Checkpoint:
     """The checkpoint of a pipeline or of a backfill of it; neither catalog nor table is asked."""
     warn_of_connections(pipeline)
-    options = Credentials.from_environment(os.environ).storage_options
+    options = credentials_here(pipeline).storage_options
     checkpoint = Checkpoint(open_store(pipeline.checkpoint_url, options=options))
     return checkpoint if backfill_id is None else checkpoint.backfill(backfill_id)
+
+
+def credentials_here(pipeline: Pipeline) -> Credentials:
+    """The credentials of a pipeline outside Airflow: of the environment, otherwise of the machine."""
+    return Credentials.from_environment(os.environ).coordinated_by(pipeline.coordination)
 
 
 def warn_of_connections(pipeline: Pipeline) -> None:

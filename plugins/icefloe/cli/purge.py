@@ -1,15 +1,13 @@
 """``icefloe purge``: remove the marks of deleted rows from a sink."""
 
-import os
 from argparse import Namespace
 from datetime import UTC, datetime, timedelta
 
 from icefloe.batch.context.sinks import delivery_sink
 from icefloe.batch.context.surroundings import Surroundings
-from icefloe.batch.credentials import Credentials
 from icefloe.batch.run_settings import RunSettings
 from icefloe.cli.consent import is_agreed
-from icefloe.cli.pipeline_session import load_named_pipeline, warn_of_connections
+from icefloe.cli.pipeline_session import credentials_here, load_named_pipeline, warn_of_connections
 from icefloe.cli.screen import Screen
 from icefloe.errors import UsageError
 from icefloe.sinks.part_sink import KeepsDeletions
@@ -26,7 +24,7 @@ def purge(arguments: Namespace, screen: Screen) -> int:
     warn_of_connections(pipeline)
     before = datetime.now(UTC) - timedelta(seconds=arguments.older_than)
     purged = 0
-    credentials = Credentials.from_environment(os.environ)
+    credentials = credentials_here(pipeline)
     with delivery_sink(RunSettings.of(pipeline), credentials, Surroundings()) as sink:
         if not isinstance(sink, KeepsDeletions):
             raise UsageError(

@@ -32,7 +32,7 @@ def sweep(arguments: Namespace, screen: Screen) -> int:
             arguments.storage,
             older_than_seconds=arguments.older_than,
             takes_forgotten=arguments.forgotten,
-            credentials=Credentials.from_environment(os.environ),
+            credentials=Credentials.from_environment(os.environ).coordinated_by(arguments.coordination),
             environ=os.environ,
         )
     _show(survey, screen)

@@ -21,7 +21,7 @@ from icefloe.batch.run_settings import RunSettings
 from icefloe.changes.columns import refuse_reserved_columns
 from icefloe.checkpoint.identity import Identity
 from icefloe.cli.checklist import Checklist
-from icefloe.cli.pipeline_session import open_session, without_airflow
+from icefloe.cli.pipeline_session import credentials_here, open_session, without_airflow
 from icefloe.cli.screen import Screen
 from icefloe.cli.shown_values import id_text
 from icefloe.engines.phase_runner import LocalPhases, PhasesBySize, phase_runner
@@ -53,7 +53,7 @@ def validate(arguments: Namespace, screen: Screen) -> int:
     pipeline = checks.run("file", lambda: load_pipeline(path, environ=os.environ), lambda _: str(path))
     if pipeline is not None:
         checks.run("name", partial(refuse_taken_name, path, pipeline.name), lambda _: pipeline.name)
-        credentials = Credentials.from_environment(os.environ)
+        credentials = credentials_here(pipeline)
         checks.run("release", partial(refuse_unbuilt, pipeline), lambda _: "every key is built")
         checks.run("places", partial(_compare_places, pipeline), lambda _: "no place of the file is inside another")
         runner = _check_places(pipeline, credentials, checks)

@@ -40,6 +40,7 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "columns": lambda value: None if value is None else tuple(value),
     "storage": read_url,
     "checkpoint": read_url,
+    "coordination": read_url,
     "shuffle": ShuffleSettings.of,
     "max_steps_per_batch": int,
     "max_bytes_per_batch": read_size,
@@ -90,6 +91,7 @@ class Pipeline:
     storage_conn_id: str | None = None
     storage_is_shared: bool = False
     checkpoint: str | None = None
+    coordination: str | None = None
     allowed_locations: tuple[str, ...] = ()
     shuffle: ShuffleSettings = field(default_factory=ShuffleSettings)
     max_steps_per_batch: int = 100
@@ -142,7 +144,10 @@ class Pipeline:
     @property
     def checkpoint_url(self) -> str:
         """URL of the checkpoint."""
-        return self.checkpoint or url_below(self.storage, "checkpoints", self.name)
+        if self.checkpoint is None or self.checkpoint.startswith("dynamodb://"):
+            # A table may hold the checkpoints of several pipelines, as a storage does.
+            return url_below(self.checkpoint or self.storage, "checkpoints", self.name)
+        return self.checkpoint
 
     @property
     def computed_changes(self) -> ChangesOption:

@@ -57,7 +57,6 @@ def _has_sink(name: Any) -> bool:
 
 
 _NOT_BUILT: Final = (
-    _Unbuilt("checkpoint", lambda url: not str(url).startswith("dynamodb:"), "a checkpoint in DynamoDB is"),
     _Unbuilt(
         "sink.type",
         _has_sink,

@@ -14,6 +14,7 @@ _TABLE_SCHEMES: Final = (
 """The schemes that PyIceberg reads tables from."""
 
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//([^/]*))?(.*)", re.DOTALL)
+_TABLE: Final = re.compile(r"dynamodb://[A-Za-z0-9_.-]{3,255}/?")
 # A password may hold slashes; a port before a slash is no password. No match goes on into the next ://, which would
 # take forever.
 _PASSWORD: Final = re.compile(
@@ -48,13 +49,24 @@ def url_fault(text: str, *, allow_dynamodb: bool = False) -> str | None:
         return f"must be a URL such as file:///var/icefloe or s3://bucket/folder, not '{text}'"
     scheme, host, path = match[1].lower(), match[3], match[4]
     if scheme == "dynamodb" and allow_dynamodb:
-        return None if host and not path.strip("/") else f"must name a table as in dynamodb://icefloe, not '{text}'"
+        return table_fault(text)
     if scheme not in SCHEMES or match[1] != scheme:
         known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
         rest = text[len(match[1]) :]
         hint = f": write '{_NEAREST.get(scheme, scheme)}{rest}'" if _NEAREST.get(scheme, scheme) in SCHEMES else ""
         return f"has the scheme '{match[1]}', which is none of {known}{hint}"
     return _place_fault(text, scheme, host, path)
+
+
+def table_fault(text: str) -> str | None:
+    """Fault of the URL of a table of DynamoDB, in the form of `url_fault`.
+
+    >>> table_fault("dynamodb://icefloe") is None, table_fault("s3://lake")
+    (True, "must name a table as in dynamodb://icefloe, not 's3://lake'")
+    """
+    if holds_password(text):
+        return "holds a password: leave it out and name an Airflow connection that has it"
+    return None if _TABLE.fullmatch(text) else f"must name a table as in dynamodb://icefloe, not '{text}'"
 
 
 def location_fault(text: str) -> str | None:

@@ -10,7 +10,7 @@ from icefloe.pipeline.problems import KeyPath, PipelineFileError, Problem, dotte
 from icefloe.pipeline.schedule import schedule_fault
 from icefloe.pipeline.schema import schema_problems
 from icefloe.pipeline.secret import looks_secret
-from icefloe.pipeline.url import holds_password, location_fault, url_fault
+from icefloe.pipeline.url import holds_password, location_fault, table_fault, url_fault
 from icefloe.pipeline.yaml_file import YamlFile
 from icefloe.pipeline.yaml_scalar import read_scalar
 
@@ -18,6 +18,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,200}(?<!__backfill)")
 _TEXT_CHECKS: Final[tuple[tuple[KeyPath, Callable[[str], str | None]], ...]] = (
     (("storage",), url_fault),
     (("checkpoint",), lambda text: url_fault(text, allow_dynamodb=True)),
+    (("coordination",), table_fault),
     (("schedule",), schedule_fault),
 )
 _NOT_TEXT: Final[tuple[KeyPath, ...]] = (

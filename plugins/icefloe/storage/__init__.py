@@ -8,6 +8,14 @@ Read in this order:
 - `object_store`: stores on obstore
 - `clients`: obstore's clients of one store
 - `options`: options, checked before obstore takes them
+- `coordinated_store`: stores whose create-if-absent goes to a table of DynamoDB
+- `dynamodb_store`: a store in such a table
+- `dynamodb_items`: its items
+- `dynamodb_values`: values that are too large for an item
+- `dynamodb_client`: requests to the table
+- `dynamodb_errors`: its errors as ours
+- `dynamodb_session`: botocore's client of the table
+- `dynamodb_access`: options that open the table
 - `certificates`: authorities of one's own, and certificates that are refused
 - `refusals`: refusals that obstore has no type for
 - `store_errors`: obstore's errors as ours
@@ -27,6 +35,7 @@ Read in this order:
 __all__ = [
     "certificates",
     "clock",
+    "dynamodb_access",
     "keys",
     "local_folders",
     "location",

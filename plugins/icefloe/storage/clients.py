@@ -24,13 +24,13 @@ _RETRIES: Final["RetryConfig"] = {
     "max_retries": 10,
     "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=15), "base": 2},
 }
-_SILENCE_SHARE: Final = 1 / 3
-_RETRY_SHARE: Final = 2 / 3
+SILENCE_SHARE: Final = 1 / 3
+RETRY_SHARE: Final = 2 / 3
 """Share of the patience; the last try may begin at its end and lasts as long as the silence."""
 _UPLOAD_SHARE: Final = 5 / 4
 _UPLOAD_BYTES: Final = 64 * 2**20
 """Bytes that must go within the time of one upload; a larger value in one request gets a multiple of that time."""
-_LONGEST_CONNECT_SECONDS: Final = 5.0
+LONGEST_CONNECT_SECONDS: Final = 5.0
 _LONGEST_DOWNLOAD: Final = "1h"
 _ANY_KEY: Final = "_probe-certificate"
 
@@ -61,7 +61,7 @@ class RemoteClients:
         self._config: Any = dict(config)
         self._client_options = dict(client_options)
         self._patience_seconds = patience_seconds
-        self.silence_seconds = patience_seconds * _SILENCE_SHARE
+        self.silence_seconds = patience_seconds * SILENCE_SHARE
         """Time after which one request for a look is given up."""
         self._looks = self._client("looks")
         self._uploads: dict[int, stores.ObjectStore] = {}
@@ -141,8 +141,8 @@ class RemoteClients:
 
         They are as long as obstore's own. The time counts from this call.
         """
-        budget_seconds = 0.0 if self._silence.is_recent else self._patience_seconds * _RETRY_SHARE
-        return _pauses_until(monotonic() + budget_seconds)
+        budget_seconds = 0.0 if self._silence.is_recent else self._patience_seconds * RETRY_SHARE
+        return pauses_until(monotonic() + budget_seconds)
 
     @contextmanager
     def heard(self, *, is_look: bool = True) -> Iterator[None]:
@@ -175,7 +175,7 @@ class RemoteClients:
 
     def _client(self, purpose: str, *, times: int = 1) -> stores.ObjectStore:
         # The last try may begin after two thirds of the patience and is given up after one more third: at its end.
-        retry_timeout = timedelta(seconds=0 if purpose == "brief" else self._patience_seconds * _RETRY_SHARE)
+        retry_timeout = timedelta(seconds=0 if purpose == "brief" else self._patience_seconds * RETRY_SHARE)
         options: Any = {**client_timeouts(purpose, self._patience_seconds, times=times), **self._client_options}
         retries: RetryConfig = {**_RETRIES, "retry_timeout": retry_timeout}
         return stores.from_url(self._url, config=self._config, client_options=options, retry_config=retries)
@@ -200,8 +200,8 @@ def client_timeouts(purpose: str, patience_seconds: float, *, times: int = 1) ->
     #   downloads   1 h            20 s           after 40 s
     #   uploads     75 s, or more for large ones  after 40 s
     #   brief       5 s                           never: there is one try
-    silence = patience_seconds * _SILENCE_SHARE
-    connect = {"connect_timeout": _text(min(_LONGEST_CONNECT_SECONDS, silence))}
+    silence = patience_seconds * SILENCE_SHARE
+    connect = {"connect_timeout": _text(min(LONGEST_CONNECT_SECONDS, silence))}
     match purpose:
         case "downloads":
             return {**connect, "read_timeout": _text(silence), "timeout": _LONGEST_DOWNLOAD}
@@ -212,7 +212,8 @@ def client_timeouts(purpose: str, patience_seconds: float, *, times: int = 1) ->
     return {**connect, "timeout": _text(silence)}
 
 
-def _pauses_until(end_seconds: float) -> Iterator[float]:
+def pauses_until(end_seconds: float) -> Iterator[float]:
+    """The pauses between the tries of a request, which end with a time of the monotonic clock."""
     backoff = _RETRIES["backoff"]
     pause_seconds = backoff["init_backoff"].total_seconds()
     for _ in range(_RETRIES["max_retries"]):

@@ -15,6 +15,12 @@ from icefloe.patience import patience_seconds
 from icefloe.redaction.hidden import hide, hide_environment
 from icefloe.storage.certificates import ROOT_CERTIFICATE, with_certificates
 from icefloe.storage.clients import RemoteClients
+from icefloe.storage.coordinated_store import CoordinatedStore
+from icefloe.storage.dynamodb_access import COORDINATION, DynamodbAccess, without_coordination
+from icefloe.storage.dynamodb_client import open_client
+from icefloe.storage.dynamodb_items import Items
+from icefloe.storage.dynamodb_store import DynamodbStore
+from icefloe.storage.dynamodb_values import ChunkedValues, StoredValues
 from icefloe.storage.keys import check_folder
 from icefloe.storage.local_store import LocalStore
 from icefloe.storage.object_store import ObjectStore
@@ -25,8 +31,10 @@ from icefloe.storage.store_errors import StorePlace
 
 __all__ = ["StoreOpener", "open_store", "plain_endpoint"]
 
-_URL: Final = re.compile(r"(file|memory|s3|gs|abfss?)://([^/]*)(/.*)?")
+_URL: Final = re.compile(r"(file|memory|s3|gs|abfss?|dynamodb)://([^/]*)(/.*)?")
 _EXPECTED: Final = "expected file:///folder, s3://bucket/folder, gs://bucket/folder or abfs://container@account/folder"
+_TABLE_ITSELF: Final = "dynamodb://"
+"""The place of items that coordinate no object store. It lacks the table's name: a restored table has another."""
 # Obstore takes these separately from the other options, and panics if they come together.
 _CLIENT_OPTIONS: Final = frozenset({
     "allow_http", "allow_invalid_certificates", "connect_timeout", "default_content_type", "http1_only", "http2_only",
@@ -58,9 +66,10 @@ def open_store(
 
     Args:
         url: ``file:///folder`` (percent-encoded or not, but a ``%`` must be ``%25``), ``memory://NAME`` (this process
-            only, shared by name), ``s3://``, ``gs://``, ``abfs://`` and ``abfss://``.
+            only, shared by name), ``s3://``, ``gs://``, ``abfs://``, ``abfss://`` and ``dynamodb://TABLE``.
         options: credentials, endpoint and client settings, as obstore names them; never shown. Missing options come
-            from the environment and the machine's own identity.
+            from the environment and the machine's own identity. ``coordination`` names the table of DynamoDB in which
+            values are created, ``dynamodb_region`` and the like open it. Local disk needs none.
         requests: counts the requests to the store.
         patience: seconds after which a remote store that does not answer is given up; by default the environment's
             setting.
@@ -80,10 +89,18 @@ def open_store(
         raise TerminalError(
             f"{_shown(url)} must name a bucket or container after {scheme}:// and hold no credentials: {_EXPECTED}"
         )
+    given, patience = options or {}, patience or patience_seconds(os.environ)
+    requests = requests or Requests()
+    if scheme == "dynamodb":
+        root: Store = _table(url, _TABLE_ITSELF, f"dynamodb://{authority}", given, requests, patience, None)
+        return root.child(path) if path else root
+    root_url = f"{scheme}://{authority}"
     if scheme == "memory":
         root = _memory(authority, requests)
     else:
-        root = _remote(f"{scheme}://{authority}", options or {}, requests, patience or patience_seconds(os.environ))
+        root = _remote(root_url, without_coordination(given), requests, patience)
+    if coordination := given.get(COORDINATION):
+        root = CoordinatedStore(_table(coordination, root_url, root_url, given, requests, patience, root), root)
     return root.child(path) if path else root
 
 
@@ -97,7 +114,8 @@ def plain_endpoint(url: str, options: Mapping[str, str]) -> str:
     scheme = url.partition("://")[0]
     if scheme not in _VENDORS:
         return ""
-    return plain_address(endpoint_of(scheme, usable_options(scheme, options, os.environ), os.environ))
+    usable = usable_options(scheme, without_coordination(options), os.environ)
+    return plain_address(endpoint_of(scheme, usable, os.environ))
 
 
 def _local(path: str, requests: Requests | None) -> LocalStore:
@@ -110,6 +128,32 @@ def _local(path: str, requests: Requests | None) -> LocalStore:
 def _memory(name: str, requests: Requests | None) -> ObjectStore:
     root = _memory_root(name)
     return ObjectStore(StorePlace(url=f"memory://{name}", is_local=True), lambda: root, requests)
+
+
+def _table(
+    url: str,
+    place: str,
+    store_url: str,
+    options: Mapping[str, str],
+    requests: Requests,
+    patience: float,
+    objects: Store | None,
+) -> DynamodbStore:
+    """The items of a place in a table.
+
+    Args:
+        url: of the table.
+        place: the bucket that the items coordinate.
+        store_url: names the items in errors.
+        options: of the store.
+        requests: counts the requests.
+        patience: as for `open_store`.
+        objects: keeps the large values; None: the table does.
+    """
+    hide_environment(os.environ)
+    client = open_client(DynamodbAccess.of(url, options, os.environ), patience)
+    large = ChunkedValues(client, place, store_url) if objects is None else StoredValues(objects)
+    return DynamodbStore(Items(client, place, store_url, requests), large)
 
 
 @cache

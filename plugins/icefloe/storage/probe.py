@@ -29,7 +29,8 @@ def probe(store: Store) -> None:
         if store.create(key, b"second") or store.get(key) != b"first":
             raise TerminalError(
                 f"the store {store.url} ignores create-if-absent, which keeps two runs apart: a second create of one "
-                "key succeeded; use local disk, S3, GCS, Azure or a service whose conditional puts work",
+                "key succeeded; use local disk, S3, GCS, Azure or a service whose conditional puts work, or for "
+                "storage and checkpoint set coordination to a table of DynamoDB",
                 url=store.url,
             )
     except IcefloeError:

@@ -81,8 +81,8 @@ def test_cores_of_the_master_make_the_partitions(workshop: Workshop) -> None:
 
 def test_a_key_that_is_not_built_is_refused_before_anything_is_written(workshop: Workshop) -> None:
     workshop.append(range(10))
-    with pytest.raises(NotBuiltError, match=r"events\.yaml.*checkpoint is .*, but .* is not built yet"):
-        workshop.set(checkpoint="dynamodb://checkpoints").prepare()
+    with pytest.raises(NotBuiltError, match=r"events\.yaml.*sink.type is .*, but .* is not built yet"):
+        workshop.set(sink={"type": "iceberg", "table": "a.b"}).prepare()
     assert workshop.stored_objects() == {}
 
 

@@ -155,10 +155,10 @@ def test_a_schedule_that_airflow_refuses_breaks_its_own_file_only(tmp_path: Path
 
 
 def test_a_file_with_a_key_that_is_not_built_is_a_broken_dag(tmp_path: Path) -> None:
-    write_pipeline(tmp_path, checkpoint="dynamodb://checkpoints")
+    write_pipeline(tmp_path, sink={"type": "files", "path": "s3://lake/changes", "format": "jsonl"})
     dags = make_dags(tmp_path)
     assert set(dags) == {"flights"}
-    assert "a checkpoint in DynamoDB is not built yet" in dags["flights"].doc_md
+    assert "a format other than Parquet is not built yet" in dags["flights"].doc_md
 
 
 def test_a_name_that_is_taken_breaks_the_second_file(tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ class FolderMarker:
         backfill_id: the backfill that the checkpoint is of; None for the pipeline itself.
         changes_url: URL of the folder where batches are staged, ``${ENV}`` unexpanded; None: ``staged/<name>`` below
             the storage, or none at all.
+        coordination: the table that holds the created documents of folder and checkpoint, ``${ENV}`` unexpanded; None:
+            they are in their stores.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -38,6 +40,7 @@ class FolderMarker:
     pipeline: str
     backfill_id: str | None = None
     changes_url: Annotated[str | None, LEFT_OUT_IF_NONE] = None
+    coordination: Annotated[str | None, LEFT_OUT_IF_NONE] = None
 
 
 def mark_folder(store: Store, marker: FolderMarker) -> None:

@@ -77,6 +77,7 @@ def claim_places(session: PipelineSession, new_id: str | None) -> OwnerRecord:
         pipeline=pipeline.name,
         backfill_id=session.backfill_id,
         changes_url=None if written.changelog is None else written.changelog.path,
+        coordination=written.coordination,
     )
     mark_folder(session.open_storage(join_url(pipeline.shuffle_url, owner.checkpoint_id)), marker)
     session.sink.claim(owner=owner.checkpoint_id, pipeline=pipeline.name, table=pipeline.table)

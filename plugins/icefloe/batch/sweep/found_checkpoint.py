@@ -47,7 +47,13 @@ class FoundCheckpoint:
 
 
 def find_checkpoint(
-    folder: Folder, *, shuffle: Store, storage_url: str, open_place: OpenPlace, environ: Mapping[str, str]
+    folder: Folder,
+    *,
+    shuffle: Store,
+    storage_url: str,
+    open_place: OpenPlace,
+    environ: Mapping[str, str],
+    coordination: str | None = None,
 ) -> FoundCheckpoint:
     """The checkpoint of a folder of format 2, by the folder's marker.
 
@@ -55,12 +61,14 @@ def find_checkpoint(
 
     Raises:
         CheckpointGoneError: there is none with the id of the folder.
-        TerminalError: its URL needs a variable of the environment that is not set.
+        TerminalError: its URL needs a variable of the environment that is not set, or its records are in a table that
+            was not given.
         IcefloeError: it cannot be read.
     """
     marker = load_marker(shuffle.child(folder.key))
     usual_url = url_below(storage_url, "checkpoints", folder.pipeline)
     if marker is not None:
+        _refuse_other_table(marker, join_url(shuffle.url, folder.key), environ, coordination)
         url = _expanded(marker, join_url(shuffle.url, folder.key), environ)
         found = Checkpoint(open_place(url))
         candidates = iter(
@@ -117,6 +125,19 @@ def checkpoint_of_format_1(
         is_named=named_url is not None,
         pipeline=folder.pipeline,
     )
+
+
+def _refuse_other_table(
+    marker: FolderMarker, folder_url: str, environ: Mapping[str, str], coordination: str | None
+) -> None:
+    """Stops if the records of a checkpoint are in another table than the one that is looked into."""
+    named = None if marker.coordination is None else str(expand(marker.coordination, environ)).removesuffix("/")
+    if named is not None and named != (coordination or "").removesuffix("/"):
+        raise TerminalError(
+            f"the files below {folder_url} are coordinated by {named}: they are left alone; sweep with --coordination "
+            f"{named}",
+            url=folder_url,
+        )
 
 
 def _expanded(marker: FolderMarker, folder_url: str, environ: Mapping[str, str]) -> str:

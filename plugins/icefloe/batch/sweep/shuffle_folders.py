@@ -29,6 +29,7 @@ class ShuffleFolders:
         storage_url: the storage that it is in.
         environ: resolves ``${ENV}`` in the URL of a checkpoint.
         cutoff: a time of the store's clock; files that were written before it are old.
+        coordination: table that coordinates the storage; None: it needs none.
         takes_forgotten: true if files whose checkpoint is gone may go when they are old.
     """
 
@@ -37,6 +38,7 @@ class ShuffleFolders:
     open_place: OpenPlace
     environ: Mapping[str, str]
     cutoff: datetime
+    coordination: str | None = None
     takes_forgotten: bool = False
 
     def find(self, folder: Folder) -> FoundCheckpoint:
@@ -47,6 +49,7 @@ class ShuffleFolders:
             storage_url=self.storage_url,
             open_place=self.open_place,
             environ=self.environ,
+            coordination=self.coordination,
         )
 
     def leftovers(self, folder: Folder, found: FoundCheckpoint, names: Mapping[str, Counted]) -> Iterator[Leftover]:

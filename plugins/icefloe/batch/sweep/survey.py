@@ -18,6 +18,7 @@ from icefloe.batch.sweep.trials import old_trials
 from icefloe.errors import IcefloeError
 from icefloe.pipeline.url import url_below
 from icefloe.storage.clock import store_time
+from icefloe.storage.dynamodb_access import COORDINATION
 from icefloe.storage.location import StoreOpener, open_store
 from icefloe.storage.store import Store, StoredObject
 
@@ -92,6 +93,7 @@ def survey_storage(
         open_place=open_place,
         environ=environ,
         cutoff=cutoff,
+        coordination=credentials.storage_options.get(COORDINATION),
         takes_forgotten=takes_forgotten,
     )
     look = _Look(problems=_Problems())

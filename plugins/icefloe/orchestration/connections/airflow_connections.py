@@ -9,6 +9,7 @@ from icefloe.errors import TerminalError
 from icefloe.orchestration.connections.object_store_options import object_store_options
 from icefloe.pipeline.model import Pipeline
 from icefloe.redaction.hidden import hide
+from icefloe.storage.dynamodb_access import coordinated
 
 if TYPE_CHECKING:
     from icefloe.batch.credentials import Credentials
@@ -55,7 +56,7 @@ def resolve_credentials(pipeline: Pipeline) -> "Credentials":
 
 def storage_options(pipeline: Pipeline) -> dict[str, str]:
     """The options of the pipeline's storage alone; arguments and errors as in ``resolve_credentials``."""
-    return _store_options("storage_conn_id", pipeline.storage_conn_id)
+    return coordinated(_store_options("storage_conn_id", pipeline.storage_conn_id), pipeline.coordination)
 
 
 def _catalog_properties(conn_id: str) -> dict[str, object]:

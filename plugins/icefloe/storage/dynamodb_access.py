@@ -1,0 +1,143 @@
+"""The settings that open a table of DynamoDB, from the options of a store and from the environment."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Final, Self
+
+from icefloe.errors import TerminalError
+from icefloe.redaction.hidden import hide
+from icefloe.storage.options import plain_address
+
+__all__ = ["COORDINATION", "coordinated"]
+
+COORDINATION: Final = "coordination"
+"""The option of a store that names its table: ``dynamodb://TABLE``."""
+PREFIX: Final = "dynamodb_"
+"""First part of the options of the table's client, next to those of the store."""
+_VARIABLES: Final = "ICEFLOE_DYNAMODB_"
+_SCHEME: Final = "dynamodb://"
+_TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
+_ENDPOINT: Final = re.compile(r"https?://[^\s/?#@]+/?", re.IGNORECASE)
+_TRUE: Final = frozenset({"1", "true", "on", "yes", "y"})
+_OF_STORE: Final = ("access_key_id", "secret_access_key", "session_token", "region")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DynamodbAccess:
+    """A table, and the account that opens it. Whatever is empty comes from the machine's own AWS configuration.
+
+    Attributes:
+        endpoint: address of a service that is not Amazon's.
+        role_arn: role that is assumed first, with ``external_id``.
+        allow_http: anything true if the endpoint may be unencrypted.
+    """
+
+    table: str
+    region: str = ""
+    endpoint: str = ""
+    access_key_id: str = field(default="", repr=False)
+    secret_access_key: str = field(default="", repr=False)
+    session_token: str = field(default="", repr=False)
+    role_arn: str = field(default="", repr=False)
+    external_id: str = field(default="", repr=False)
+    allow_http: str = ""
+
+    @property
+    def url(self) -> str:
+        """URL of the table."""
+        return f"{_SCHEME}{self.table}"
+
+    @classmethod
+    def of(cls, url: str, options: Mapping[str, str], environ: Mapping[str, str]) -> Self:
+        """The access to the table of a URL.
+
+        Args:
+            url: ``dynamodb://TABLE``, or a place below it.
+            options: of the store. Its own keys count for the table too, unless they are for another service than S3.
+            environ: ``ICEFLOE_DYNAMODB_REGION`` and the like count if the option is missing.
+
+        Raises:
+            TerminalError: the name of the table, an option or the endpoint has another form.
+        """
+        known = [each.name for each in fields(cls) if each.name != "table"]
+        given = {key.removeprefix(PREFIX): value for key, value in options.items() if key.startswith(PREFIX)}
+        if unknown := sorted(given.keys() - set(known)):
+            raise TerminalError(
+                f"the option {PREFIX}{unknown[0]} of this store is unknown: expected one of "
+                f"{', '.join(PREFIX + name for name in known)}",
+                option=PREFIX + unknown[0],
+            )
+        for name in known:
+            variable = environ.get(f"{_VARIABLES}{name.upper()}", "").strip()
+            if variable:
+                given.setdefault(name, variable)
+        given.setdefault("endpoint", environ.get("AWS_ENDPOINT_URL_DYNAMODB", "").strip())
+        # The keys of a service of one's own mean nothing to Amazon's.
+        if "access_key_id" not in given and not any(key.startswith("endpoint") for key in options):
+            own = {name: options.get(name, options.get(f"aws_{name}", "")) for name in _OF_STORE}
+            given = {**{name: value for name, value in own.items() if value}, **given}
+        hide(given)
+        hide({"dynamodb_secret": given.get("secret_access_key", ""), "dynamodb_token": given.get("session_token", "")})
+        return cls(table=table_of(url), **given).checked()
+
+    def checked(self) -> Self:
+        """These settings, if their endpoint can be used.
+
+        Raises:
+            TerminalError: it is no address, or it is not encrypted and nobody has said that it may be so.
+        """
+        endpoint = self.endpoint
+        if endpoint and _ENDPOINT.fullmatch(endpoint) is None:
+            raise TerminalError(
+                "dynamodb_endpoint of this store is no address of a service: write it as http://127.0.0.1:8000, with "
+                "the scheme and without credentials",
+                option="dynamodb_endpoint",
+            )
+        if plain_address(endpoint) and self.allow_http.strip().lower() not in _TRUE:
+            raise TerminalError(
+                f"the endpoint {plain_address(endpoint)} of table {self.table} is not encrypted: use https://, or set "
+                "dynamodb_allow_http to true in the options of this store",
+                option="dynamodb_allow_http",
+            )
+        return self
+
+
+def table_of(url: str) -> str:
+    """The table of a URL.
+
+    >>> table_of("dynamodb://icefloe/checkpoints/flights")
+    'icefloe'
+
+    Raises:
+        TerminalError: it names none.
+    """
+    table = url.removeprefix(_SCHEME).partition("/")[0]
+    if not url.startswith(_SCHEME) or _TABLE.fullmatch(table) is None:
+        raise TerminalError(
+            f"{url!r} names no table of DynamoDB: write dynamodb://TABLE, with 3 to 255 letters, digits, _, - and .",
+            url=url,
+        )
+    return table
+
+
+def coordinated(options: Mapping[str, str], table_url: str | None) -> dict[str, str]:
+    """The options of a store whose create-if-absent goes to a table.
+
+    >>> coordinated({"region": "eu-west-1"}, "dynamodb://icefloe"), coordinated({}, None)
+    ({'region': 'eu-west-1', 'coordination': 'dynamodb://icefloe'}, {})
+
+    Args:
+        options: of the store and, beginning with ``dynamodb_``, of the table.
+        table_url: the pipeline's ``coordination``; None if its storage honours create-if-absent itself.
+    """
+    return dict(options) if table_url is None else {**options, COORDINATION: table_url}
+
+
+def without_coordination(options: Mapping[str, str]) -> dict[str, str]:
+    """The options of the object store alone.
+
+    >>> without_coordination({"region": "eu-west-1", "coordination": "dynamodb://icefloe", "dynamodb_region": "x"})
+    {'region': 'eu-west-1'}
+    """
+    return {key: value for key, value in options.items() if key != COORDINATION and not key.startswith(PREFIX)}

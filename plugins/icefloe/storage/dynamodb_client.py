@@ -1,0 +1,129 @@
+"""Requests to a table of DynamoDB, repeated with back-off, and its errors as ours."""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+from time import monotonic
+from typing import Any
+
+from icefloe.errors import IcefloeError, TerminalError
+from icefloe.outgoing import raise_outgoing
+from icefloe.storage.clients import RETRY_SHARE, pauses_until
+from icefloe.storage.dynamodb_access import DynamodbAccess
+from icefloe.storage.dynamodb_errors import is_refused_condition, overloaded, table_error
+from icefloe.storage.dynamodb_session import botocore_client
+
+
+class DynamodbClient:
+    """The client of one table.
+
+    Args:
+        access: opens it.
+        patience_seconds: until a table that does not answer is given up.
+    """
+
+    def __init__(self, access: DynamodbAccess, patience_seconds: float) -> None:
+        self.access = access
+        self._patience_seconds = patience_seconds
+        self._client = botocore_client(access, patience_seconds)
+        self._ahead: timedelta | None = None
+
+    def call(self, action: str, operation: str, /, **arguments: Any) -> dict[str, Any]:
+        """The answer to an operation. One that was not answered is sent again, whatever it may have done.
+
+        Args:
+            action: the verb of an error's sentence.
+            operation: a method of the client.
+            arguments: of the operation, without the name of the table.
+
+        Raises:
+            TerminalError: the table is missing, or refuses the request.
+            TransientError: the table did not answer, or took no more requests.
+        """
+        send: Callable[..., dict[str, Any]] = getattr(self._client, operation)
+        if "RequestItems" not in arguments:
+            arguments["TableName"] = self.access.table
+        return self._heard(self._tried(action, lambda: send(**arguments)))
+
+    def batch(self, action: str, operation: str, requests: Any) -> Iterator[dict[str, Any]]:
+        """The answers to a batch of requests; those that the table left undone are sent again after a pause.
+
+        Args:
+            action: the verb of an error's sentence.
+            operation: ``batch_get_item`` or ``batch_write_item``.
+            requests: of this table.
+
+        Raises:
+            TransientError: some stay undone.
+        """
+        left = "UnprocessedKeys" if operation == "batch_get_item" else "UnprocessedItems"
+        pauses = self._pauses()
+        while requests:
+            answer = self.call(action, operation, RequestItems={self.access.table: requests})
+            yield answer
+            requests = answer.get(left, {}).get(self.access.table)
+            if requests:
+                _pause(pauses, overloaded(action, self.access))
+
+    def pages(self, **arguments: Any) -> Iterator[dict[str, Any]]:
+        """The pages of a query, each as the last write left it."""
+        further: dict[str, Any] = {}
+        while True:
+            answer = self.call("list", "query", ConsistentRead=True, **arguments, **further)
+            yield answer
+            if "LastEvaluatedKey" not in answer:
+                return
+            further = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+
+    def now(self) -> datetime:
+        """The present time by the clock of the table's service, to the second."""
+        if self._ahead is None:
+            self.call("read", "get_item", Key={"place": {"S": "-"}, "key": {"S": "-"}})
+        return datetime.now(UTC) + (self._ahead or timedelta())
+
+    def _tried(self, action: str, send: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        pauses = self._pauses()
+        while True:
+            try:
+                return send()
+            except (BotoCoreError, ClientError, OSError) as cause:
+                if is_refused_condition(cause):
+                    raise
+                error = table_error(action, self.access, cause)
+            if isinstance(error, TerminalError):
+                raise_outgoing(error)
+            _pause(pauses, error)
+
+    def _heard(self, answer: dict[str, Any]) -> dict[str, Any]:
+        date = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
+        if date and self._ahead is None:
+            self._ahead = parsedate_to_datetime(date).astimezone(UTC) - datetime.now(UTC)
+        return answer
+
+    def _pauses(self) -> Iterator[float]:
+        return pauses_until(monotonic() + self._patience_seconds * RETRY_SHARE)
+
+
+def open_client(access: DynamodbAccess, patience_seconds: float) -> DynamodbClient:
+    """The client of a table; one for all stores of this process that open it alike."""
+    return _opened(access, patience_seconds)
+
+
+# A store is opened for each task, and making a client takes longer than most requests.
+@lru_cache(maxsize=16)
+def _opened(access: DynamodbAccess, patience_seconds: float) -> DynamodbClient:
+    return DynamodbClient(access, patience_seconds)
+
+
+def _pause(pauses: Iterator[float], error: IcefloeError) -> None:
+    """Waits before another try; raises the error if there is no time for one."""
+    pause_seconds = next(pauses, None)
+    if pause_seconds is None:
+        raise_outgoing(error)
+    # All tasks of a phase are refused at once, and must not come back at once.
+    time.sleep(pause_seconds * random.uniform(0.5, 1.0))  # noqa: S311 - no secret

@@ -1,0 +1,100 @@
+"""Errors of a table of DynamoDB as ours."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.redaction.hidden import redacted_foreign
+from icefloe.storage.dynamodb_access import DynamodbAccess
+
+_LONGEST_REASON: Final = 300
+_THROTTLED: Final = frozenset({
+    "LimitExceededException", "ProvisionedThroughputExceededException", "RequestLimitExceeded", "Throttling",
+    "ThrottledException", "ThrottlingException",
+})  # fmt: skip
+_PASSING: Final = frozenset({
+    "InternalServerError", "RequestTimeout", "RequestTimeoutException", "ServiceUnavailable",
+    "ServiceUnavailableException",
+})  # fmt: skip
+_DENIED: Final = frozenset({
+    "AccessDenied", "AccessDeniedException", "ExpiredToken", "ExpiredTokenException", "IncompleteSignatureException",
+    "InvalidClientTokenId", "InvalidSignatureException", "MissingAuthenticationTokenException",
+    "SignatureDoesNotMatch", "UnrecognizedClientException",
+})  # fmt: skip
+
+
+def is_refused_condition(cause: Exception) -> bool:
+    """True if a condition of a request does not hold."""
+    return _code(cause) == "ConditionalCheckFailedException"
+
+
+def overloaded(action: str, access: DynamodbAccess) -> TransientError:
+    """The error for a table whose capacity is used up."""
+    return TransientError(
+        f"cannot {action} {access.url}: the table takes no more requests; try again, and raise its capacity if it "
+        "goes on",
+        url=access.url,
+    )
+
+
+def table_error(action: str, access: DynamodbAccess, cause: Exception) -> IcefloeError:
+    """The error for a request that failed.
+
+    Args:
+        action: the verb of the sentence.
+        access: to the table.
+        cause: the client's error.
+    """
+    from botocore import exceptions
+
+    what, code = f"cannot {action} {access.url}", _code(cause)
+    # The client's text adds its own retries, which are none.
+    said = f"{code}: {_answer(cause).get('Error', {}).get('Message') or _answer(cause).get('message', '')}"
+    reason = redacted_foreign(said if code else str(cause)).strip().partition("\n")[0][:_LONGEST_REASON]
+    if code == "ResourceNotFoundException":
+        return TerminalError(
+            f"{what}: there is no such table here; correct its name or its region, or create it with: "
+            f"{creation_command(access)}",
+            url=access.url,
+        )
+    if code in _DENIED or isinstance(cause, (exceptions.NoCredentialsError, exceptions.PartialCredentialsError)):
+        return TerminalError(
+            f"{what}: access to this table is denied ({reason}); check the credentials and their rights", url=access.url
+        )
+    if isinstance(cause, exceptions.SSLError):
+        return TerminalError(
+            f"{what}: the certificate of its endpoint is refused; name the file of its authority in AWS_CA_BUNDLE",
+            url=access.url,
+        )
+    if code in _THROTTLED:
+        return overloaded(action, access)
+    is_network = isinstance(cause, (exceptions.HTTPClientError, exceptions.ConnectionError, OSError))
+    if code in _PASSING or is_network or _answer(cause).get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= 500:
+        return TransientError(
+            f"{what}: {reason}; try again, and check the endpoint and the network if it goes on", url=access.url
+        )
+    return TerminalError(f"{what}: {reason}; correct the URL or the options of this table", url=access.url)
+
+
+def creation_command(access: DynamodbAccess) -> str:
+    """The command that creates a table as icefloe needs it.
+
+    >>> creation_command(DynamodbAccess(table="icefloe")).partition(" --key-schema")[0].partition(" --attr")[0]
+    'aws dynamodb create-table --table-name icefloe'
+    """
+    place = f" --region {access.region}" if access.region else ""
+    place += f" --endpoint-url {access.endpoint}" if access.endpoint else ""
+    return (
+        f"aws dynamodb create-table --table-name {access.table} --attribute-definitions "
+        "AttributeName=place,AttributeType=S AttributeName=key,AttributeType=S --key-schema "
+        f"AttributeName=place,KeyType=HASH AttributeName=key,KeyType=RANGE --billing-mode PAY_PER_REQUEST{place}"
+    )
+
+
+def _code(cause: Exception) -> str:
+    return str(_answer(cause).get("Error", {}).get("Code", ""))
+
+
+def _answer(cause: Exception) -> Mapping[str, Any]:
+    """The answer of the service; empty if there was none."""
+    return getattr(cause, "response", None) or {}

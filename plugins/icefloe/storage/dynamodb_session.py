@@ -1,0 +1,88 @@
+"""Botocore's client of a table: its account, its region and its times."""
+
+import os
+from typing import Any, Final
+
+from icefloe.errors import TerminalError
+from icefloe.outgoing import raise_outgoing
+from icefloe.redaction.hidden import redacted_foreign
+from icefloe.storage.clients import LONGEST_CONNECT_SECONDS, SILENCE_SHARE
+from icefloe.storage.dynamodb_access import DynamodbAccess
+
+_CONNECTIONS: Final = 16
+
+
+def botocore_client(access: DynamodbAccess, patience_seconds: float) -> Any:
+    """A client that sends each request once.
+
+    Args:
+        access: to the table.
+        patience_seconds: until a table that does not answer is given up.
+
+    Raises:
+        TerminalError: botocore is not installed, or refuses the settings.
+    """
+    try:
+        from botocore.config import Config
+        from botocore.exceptions import BotoCoreError
+        from botocore.session import get_session
+    except ModuleNotFoundError:
+        raise TerminalError(
+            "coordination in DynamoDB needs the package botocore, which is not installed here; install "
+            "icefloe[dynamodb] wherever tasks run",
+        ) from None
+    silence_seconds = patience_seconds * SILENCE_SHARE
+    config = Config(
+        connect_timeout=min(LONGEST_CONNECT_SECONDS, silence_seconds),
+        read_timeout=silence_seconds,
+        max_pool_connections=_CONNECTIONS,
+        # AWS_ENDPOINT_URL is the object store's: with a store of one's own, the table is Amazon's all the same.
+        ignore_configured_endpoint_urls=True,
+        # Ours are bounded by time, as the other stores' are, and know which requests may come twice.
+        retries={"total_max_attempts": 1},
+    )
+    region = access.region or next(filter(None, map(os.environ.get, ("AWS_REGION", "AWS_DEFAULT_REGION"))), None)
+    session = get_session()
+    if access.access_key_id:
+        session.set_credentials(access.access_key_id, access.secret_access_key, access.session_token or None)
+    try:
+        if access.role_arn:
+            _assume(session, access, region)
+        return session.create_client(
+            "dynamodb", region_name=region, endpoint_url=access.endpoint or None, config=config
+        )
+    except (BotoCoreError, ValueError) as cause:
+        raise_outgoing(TerminalError(
+            f"cannot open {access.url}: {redacted_foreign(str(cause))}; set dynamodb_region and dynamodb_endpoint in "
+            "the options of the store, or AWS's own variables", url=access.url,
+        ))  # fmt: skip
+
+
+def _assume(session: Any, access: DynamodbAccess, region: str | None) -> None:
+    """Lets the session's clients assume a role, again whenever its credentials expire."""
+    from botocore.credentials import (
+        AssumeRoleCredentialFetcher,
+        CredentialProvider,
+        CredentialResolver,
+        DeferredRefreshableCredentials,
+    )
+    from botocore.session import get_session
+
+    source = get_session()
+    if access.access_key_id:
+        source.set_credentials(access.access_key_id, access.secret_access_key, access.session_token or None)
+    given = {"RoleSessionName": "icefloe", **({"ExternalId": access.external_id} if access.external_id else {})}
+    fetcher = AssumeRoleCredentialFetcher(
+        lambda name, **options: source.create_client(name, **{"region_name": region, **options}),
+        source.get_credentials(),
+        access.role_arn,
+        extra_args=given,
+    )
+
+    class Assumed(CredentialProvider):  # type: ignore[misc]  # botocore's classes are Any here
+        METHOD = "icefloe-assumes-a-role"
+
+        def load(self) -> Any:
+            return DeferredRefreshableCredentials(fetcher.fetch_credentials, self.METHOD)
+
+    session.register_component("credential_provider", CredentialResolver([Assumed()]))

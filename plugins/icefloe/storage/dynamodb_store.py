@@ -1,0 +1,156 @@
+"""A store in a table of DynamoDB: an item for each key."""
+
+import hashlib
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Final, TypeVar
+
+from icefloe.errors import TransientError
+from icefloe.storage.dynamodb_items import MOST_INLINE_BYTES, Item, Items
+from icefloe.storage.dynamodb_values import LargeValues, key_of_name
+from icefloe.storage.keys import check_folder, check_key, join_url
+from icefloe.storage.local_file import file_size, mapped_file
+from icefloe.storage.ranges import ByteRange, coalesce_ranges
+from icefloe.storage.store import KeyMissingError, RangeMissingError, Store, StoredObject
+
+Found = TypeVar("Found")
+
+_LOOKS: Final = 4
+_OLD: Final = timedelta(days=1)
+"""Age at which a large value without an item is none that a living writer is about to name."""
+
+
+class DynamodbStore(Store):
+    """A store whose keys are items. Values that are too large for an item are written first, and the item names them.
+
+    Args:
+        items: the items of one place.
+        large: keeps the large values.
+    """
+
+    def __init__(self, items: Items, large: LargeValues) -> None:
+        self._items = items
+        self._large = large
+
+    @property
+    def url(self) -> str:
+        """URL of the store; see `Store`."""
+        return self._items.url
+
+    def get(self, key: str) -> bytes:
+        """The value; see `Store`."""
+        return self._read(key, self._whole)
+
+    def get_ranges(self, key: str, ranges: Sequence[ByteRange]) -> list[bytes]:
+        """Parts of the value; see `Store`."""
+        wanted = coalesce_ranges(ranges, gap_bytes=0)
+        if not wanted:
+            return [b""] * len(ranges)
+
+        def parts(item: Item) -> list[bytes]:
+            if item.size_bytes < wanted[-1][1]:
+                raise RangeMissingError(
+                    f"{join_url(self.url, key)} has {item.size_bytes} bytes, but bytes up to {wanted[-1][1]} were "
+                    "expected: it was cut short; write it again", url=self.url, key=key, size_bytes=item.size_bytes,
+                )  # fmt: skip
+            value = item.value
+            if value is None:
+                return self._large.get_ranges(item, ranges)
+            return [value[start:stop] for start, stop in ranges]
+
+        return self._read(key, parts)
+
+    def put(self, key: str, data: bytes | Path) -> None:
+        """Stores a value; see `Store`."""
+        item = self._offered(key, data)
+        if item.value is None:
+            self._large.put(item, data)
+        old = self._items.replace(item)
+        if old is not None:
+            self._large.delete([old])
+
+    def create(self, key: str, data: bytes | Path) -> bool:
+        """Stores a value only if there is none; True also if this very call did and its first answer was lost."""
+        item = self._offered(key, data)
+        if item.value is not None:
+            return self._items.create(item)
+        if self._items.find(key, has_value=False) is not None:
+            return False
+        self._large.put(item, data)
+        # If the item may be there although no answer says so, its value must stay.
+        is_created = self._items.create(item)
+        if not is_created:
+            self._large.delete([item])
+        return is_created
+
+    def size(self, key: str) -> int | None:
+        """The size of the value; None if there is none."""
+        found = self._items.find(check_key(key), has_value=False)
+        return None if found is None else found.size_bytes
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Deletes values; see `Store`."""
+        # The items go first: whoever finds one finds its value.
+        self._large.delete(self._items.remove(check_key(key) for key in keys))
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        """Every object below a key taken as a folder; see `Store`."""
+        folder = f"{check_folder(prefix.removesuffix('/'))}/" if prefix else ""
+        for item in self._items.below(folder):
+            yield StoredObject(key=item.key, size_bytes=item.size_bytes, modified=item.modified)
+
+    def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:
+        """Removes large values that dead writers left without an item; see `Store`."""
+        now = self._items.client.now()
+        old = [name for name, modified in self._large.names(prefix) if is_over or now - modified > _OLD]
+        unnamed = [name for name in old if not self._is_named(name)]
+        self._large.discard(unnamed)
+        return len(unnamed)
+
+    def _is_named(self, name: str) -> bool:
+        key = key_of_name(name)
+        item = None if key is None else self._items.find(key, has_value=False)
+        return item is not None and item.name == name
+
+    def _offered(self, key: str, data: bytes | Path) -> Item:
+        """The item of a value that is to be stored; its value is in it unless it is too large."""
+        url = join_url(self.url, check_key(key))
+        size_bytes = len(data) if isinstance(data, bytes) else file_size(data, url)
+        item = Item(key=key, writer=uuid.uuid4().hex, size_bytes=size_bytes, modified=self._items.client.now())
+        content = data if isinstance(data, bytes) else mapped_file(data, url) if size_bytes else b""
+        if size_bytes <= MOST_INLINE_BYTES:
+            return replace(item, value=bytes(content))
+        return replace(item, sha256=hashlib.sha256(content).digest())
+
+    def _whole(self, item: Item) -> bytes:
+        if item.value is not None:
+            return item.value
+        value = self._large.get(item)
+        if hashlib.sha256(value).digest() != item.sha256:
+            raise TransientError(
+                f"the value of {join_url(self.url, item.key)} is damaged: it is not what its item says; try again, and "
+                "restore it if it stays so",
+                url=self.url,
+                key=item.key,
+            )
+        return value
+
+    def _read(self, key: str, look: Callable[[Item], Found]) -> Found:
+        for _ in range(_LOOKS):
+            item = self._items.find(check_key(key))
+            if item is None:
+                raise KeyMissingError.of(self.url, key)
+            try:
+                return look(item)
+            except KeyMissingError:
+                # Another writer has replaced the item since, and deleted its value.
+                continue
+        raise TransientError(
+            f"the value of {join_url(self.url, key)} is gone, or changes all the time; try again, and restore it if it "
+            "stays so",
+            url=self.url,
+            key=key,
+        )

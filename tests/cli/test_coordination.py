@@ -1,0 +1,113 @@
+"""Pipelines over a store that ignores conditional writes, with a table of DynamoDB in front of it."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.pipelines.workspace import Workspace, icefloe
+from support.servers.careless_store import careless_store
+from support.servers.table_server import Table, table_server
+
+KINDS = ("insert", "delete", "update_before", "update_after")
+TABLE = {"coordination": "dynamodb://icefloe"}
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    made = Workspace.create(tmp_path)
+    made.append(1, 2, 3)
+    return made
+
+
+@pytest.fixture
+def objects(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, bytes]]:
+    """The objects of a store that overwrites whatever is there."""
+    with careless_store() as (endpoint, served):
+        # The store's address is not the table's.
+        for name, value in {
+            "AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any", "AWS_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": "true",
+        }.items():  # fmt: skip
+            monkeypatch.setenv(name, value)
+        yield served
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> Iterator[Table]:
+    with table_server() as served:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", served.endpoint)
+        monkeypatch.setenv("ICEFLOE_DYNAMODB_ALLOW_HTTP", "true")
+        yield served
+
+
+def counts(document: Any) -> Counter[str]:
+    return +Counter({kind: document[kind] for kind in KINDS})
+
+
+def test_batches_of_both_routes_are_delivered_over_a_store_that_ignores_conditions(
+    workspace: Workspace, objects: dict[str, bytes], table: Table
+) -> None:
+    pipeline = workspace.pipeline(storage="s3://lake/icefloe", **TABLE)
+    assert icefloe("validate", pipeline).code == 0
+    assert objects == {}
+    assert counts(icefloe("run", pipeline, "--json").document) == {"insert": 3}
+    workspace.delete(2)
+    assert counts(icefloe("run", pipeline, "--json").document) == {"delete": 1}
+    assert icefloe("verify", pipeline).code == 0
+    assert icefloe("status", pipeline, "--json").document["lag_snapshots"] == 0
+    created = {key for place, key in table.items if place == "s3://lake"}
+    assert {"offsets/1.json", "commits/1.json"} <= {key.removeprefix("icefloe/checkpoints/events/") for key in created}
+    # Each document has one home, and what a batch passes between its phases is gone from both.
+    assert not created & {name.removeprefix("/lake/") for name in objects}
+    assert not [name for name in (*created, *objects) if "/shuffle/" in name and "_checkpoint.json" not in name]
+
+
+def test_a_sweep_without_the_table_leaves_everything_alone(
+    workspace: Workspace, objects: dict[str, bytes], table: Table
+) -> None:
+    assert icefloe("run", workspace.pipeline(storage="s3://lake/icefloe", **TABLE)).code == 0
+    [marker] = [name for name in objects if name.endswith("/_checkpoint.json")]
+    foreign = marker.replace("_checkpoint.json", "0/3.0.late.data")
+    objects[foreign] = b"of a zombie"
+    done = icefloe("sweep", "s3://lake/icefloe", "--forgotten", "--yes")
+    assert (done.code, "sweep with --coordination dynamodb://icefloe" in done.err) == (65, True)
+    assert foreign in objects
+    done = icefloe("sweep", "s3://lake/icefloe", "--yes", "--coordination", "dynamodb://icefloe")
+    assert (done.code, foreign in objects) == (0, False), done
+
+
+def test_a_checkpoint_alone_may_be_in_a_table(workspace: Workspace, table: Table, monkeypatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "any")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    pipeline = workspace.pipeline(checkpoint="dynamodb://icefloe")
+    assert icefloe("validate", pipeline).code == 0
+    assert counts(icefloe("run", pipeline, "--json").document) == {"insert": 3}
+    assert icefloe("status", pipeline, "--json").document["lag_snapshots"] == 0
+    assert ("dynamodb://", "checkpoints/events/commits/0.json") in table.items
+    assert not list(workspace.storage().rglob("commits"))
+
+
+def test_a_table_that_does_not_exist_is_refused_with_the_command_that_creates_it(
+    workspace: Workspace, objects: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ICEFLOE_DYNAMODB_ALLOW_HTTP", "true")
+    with table_server(lambda _, __: "ResourceNotFoundException") as table:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", table.endpoint)
+        pipeline = workspace.pipeline(storage="s3://lake/icefloe", **TABLE)
+        for command in ("validate", "run"):
+            done = icefloe(command, pipeline)
+            assert done.code == 65
+            assert "aws dynamodb create-table --table-name icefloe" in (done.out if command == "validate" else done.err)
+    assert objects == {}
+
+
+def test_an_output_folder_on_such_a_store_is_still_refused(
+    workspace: Workspace, objects: dict[str, bytes], table: Table
+) -> None:
+    sink = {"type": "files", "path": "s3://lake/changes"}
+    done = icefloe("run", workspace.pipeline(storage="s3://lake/icefloe", sink=sink, **TABLE))
+    assert (done.code, "s3://lake/changes ignores create-if-absent" in done.err) == (65, True)

@@ -1,0 +1,111 @@
+"""Stores on a table of DynamoDB, seen without them: the contract's ``behind``."""
+
+import hashlib
+import uuid
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import obstore
+from botocore.session import Session
+from obstore.store import MemoryStore
+
+from storage.contract import Behind
+
+CHUNK = 350 * 2**10
+
+
+def table_client(access: Mapping[str, str]) -> Any:
+    """A client that knows nothing of icefloe's."""
+    return Session().create_client(
+        "dynamodb", region_name=access["dynamodb_region"], endpoint_url=access["dynamodb_endpoint"],
+        aws_access_key_id=access["dynamodb_access_key_id"], aws_secret_access_key=access["dynamodb_secret_access_key"],
+    )  # fmt: skip
+
+
+class Attributes(Behind):
+    """Items as docs/formats.md describes them."""
+
+    def __init__(self, client: Any, table: str, place: str, prefix: str = "", objects: MemoryStore | None = None):
+        self._client, self._table, self._place, self._prefix = client, table, place, prefix
+        self._objects = objects
+
+    def read(self, key: str) -> bytes | None:
+        key = self._prefix + key
+        while True:
+            item = self._item(self._place, key)
+            if item is None or "value" in item:
+                return None if item is None else item["value"]["B"]
+            value = self._large(f"{key}~{item['writer']['S']}", int(item["size"]["N"]))
+            if value is not None:
+                return value
+
+    def write(self, key: str, data: bytes) -> None:
+        item: dict[str, Any] = {
+            "place": {"S": self._place}, "key": {"S": self._prefix + key}, "format": {"N": "1"},
+            "writer": {"S": uuid.uuid4().hex}, "size": {"N": str(len(data))},
+            "modified": {"S": datetime.now(UTC).isoformat(timespec="milliseconds")},
+        }  # fmt: skip
+        if len(data) <= CHUNK:
+            item["value"] = {"B": data}
+        else:
+            item["sha256"] = {"B": hashlib.sha256(data).digest()}
+            for number, start in enumerate(range(0, len(data), CHUNK)):
+                chunk = f"{item['key']['S']}~{item['writer']['S']}/{number:06d}"
+                place = {"place": {"S": f"{self._place}#chunks"}, "key": {"S": chunk}, "modified": item["modified"]}
+                part = {"value": {"B": data[start : start + CHUNK]}}
+                self._client.put_item(TableName=self._table, Item={**place, **part})
+        self._client.put_item(TableName=self._table, Item=item)
+
+    def keys(self) -> set[str]:
+        condition, values = "#place = :place", {":place": {"S": self._place}}
+        if self._prefix:
+            condition += " AND begins_with(#key, :prefix)"
+            values[":prefix"] = {"S": self._prefix}
+        names = {"#place": "place", "#key": "key"} if self._prefix else {"#place": "place"}
+        pages = self._client.get_paginator("query").paginate(
+            TableName=self._table, KeyConditionExpression=condition, ConsistentRead=True,
+            ExpressionAttributeNames=names, ExpressionAttributeValues=values,
+        )  # fmt: skip
+        return {item["key"]["S"].removeprefix(self._prefix) for page in pages for item in page["Items"]}
+
+    def _large(self, name: str, size: int) -> bytes | None:
+        if self._objects is not None:
+            try:
+                return bytes(obstore.get(self._objects, name).bytes())
+            except FileNotFoundError:
+                return None
+        chunks = [self._item(f"{self._place}#chunks", f"{name}/{number:06d}") for number in range(-(-size // CHUNK))]
+        return None if None in chunks else b"".join(chunk["value"]["B"] for chunk in chunks if chunk)
+
+    def _item(self, place: str, key: str) -> Any:
+        answer = self._client.get_item(
+            TableName=self._table, Key={"place": {"S": place}, "key": {"S": key}}, ConsistentRead=True
+        )
+        return answer.get("Item")
+
+
+class Both(Behind):
+    """A table and the objects that it coordinates."""
+
+    def __init__(self, table: Attributes, objects: MemoryStore) -> None:
+        self._table, self._objects = table, objects
+
+    def read(self, key: str) -> bytes | None:
+        found = self._table.read(key)
+        if found is not None:
+            return found
+        try:
+            return bytes(obstore.get(self._objects, key).bytes())
+        except FileNotFoundError:
+            return None
+
+    def write(self, key: str, data: bytes) -> None:
+        obstore.put(self._objects, key, data)
+
+    def keys(self) -> set[str]:
+        objects = {found["path"] for found in obstore.list(self._objects).collect()}
+        items = self._table.keys()
+        large = {name for name in objects if name.rpartition("~")[0] in items}
+        assert not items & objects, "a key with two homes"
+        return items | objects - large

@@ -1,0 +1,221 @@
+import base64
+import re
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from obstore.store import MemoryStore
+
+from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.storage import dynamodb_client, location
+from icefloe.storage.location import open_store
+from icefloe.storage.store import Store
+from storage.contract import StoreContract
+from storage.table_contract import Attributes, Both, table_client
+from support.servers.table_server import Table, table_server
+
+
+@pytest.fixture
+def table() -> Iterator[Table]:
+    with table_server() as served:
+        yield served
+
+
+class TestTable(StoreContract):
+    @pytest.fixture
+    def store(self, table: Table) -> Store:
+        return open_store("dynamodb://icefloe/some folder", options=table.access)
+
+    @pytest.fixture
+    def behind(self, table: Table):
+        return Attributes(table_client(table.access), "icefloe", "dynamodb://", "some folder/")
+
+
+class TestCoordinated(StoreContract):
+    @pytest.fixture
+    def bucket(self) -> str:
+        return uuid4().hex
+
+    @pytest.fixture
+    def store(self, table: Table, bucket: str) -> Store:
+        return open_store(f"memory://{bucket}", options=table.options())
+
+    @pytest.fixture
+    def behind(self, table: Table, bucket: str):
+        objects: MemoryStore = location._memory_root(bucket)
+        items = Attributes(table_client(table.access), "icefloe", f"memory://{bucket}", objects=objects)
+        return Both(items, objects)
+
+
+@pytest.fixture(autouse=True)
+def _little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ICEFLOE_PATIENCE_SECONDS", "6")
+    monkeypatch.setattr(dynamodb_client, "_pause", _hasty_pause)
+
+
+def _hasty_pause(pauses: Iterator[float], error: IcefloeError) -> None:
+    """As many tries as ever, without the waiting."""
+    if next(pauses, None) is None:
+        raise error
+
+
+class Storm:
+    """Strikes the first requests of an operation, each by a fault of its own."""
+
+    def __init__(self) -> None:
+        self.faults: dict[str, list[str | None]] = {}
+
+    def __call__(self, operation: str, _: dict[str, Any]) -> str | None:
+        left = self.faults.get(operation, [])
+        return left.pop(0) if left else None
+
+
+@pytest.fixture
+def storm() -> Storm:
+    return Storm()
+
+
+@pytest.fixture
+def struck(storm: Storm) -> Iterator[Table]:
+    with table_server(storm) as served:
+        yield served
+
+
+LARGE = bytes(range(256)) * 4096
+
+
+def coordinated(table: Table, name: str | None = None) -> Store:
+    return open_store(f"memory://{name or uuid4().hex}", options=table.options())
+
+
+@pytest.mark.parametrize(
+    "code", ["ThrottlingException", "ProvisionedThroughputExceededException", "InternalServerError", "lost"]
+)
+@pytest.mark.parametrize("operation", ["GetItem", "PutItem", "Query", "BatchGetItem", "BatchWriteItem"])
+def test_a_request_that_was_throttled_failed_or_lost_is_sent_again(struck, storm, operation, code):
+    store = coordinated(struck)
+    storm.faults[operation] = [code, code]
+    assert store.create("a/key", b"value")
+    assert store.get("a/key") == b"value"
+    assert [each.key for each in store.list("a")] == ["a/key"]
+    store.delete(["a/key"])
+    assert store.size("a/key") is None
+    assert storm.faults[operation] == []
+
+
+def test_a_create_whose_answer_was_lost_is_known_as_its_own_and_another_ones_is_not(struck, storm):
+    one, other = coordinated(struck, "lost"), coordinated(struck, "lost")
+    storm.faults["PutItem"] = ["lost"]
+    assert one.create("key", b"the same bytes") is True
+    assert struck.calls.count("PutItem") == 2
+    storm.faults["PutItem"] = ["lost"]
+    assert other.create("key", b"the same bytes") is False
+
+
+def test_a_large_create_whose_answer_was_lost_keeps_its_value(struck, storm):
+    store = coordinated(struck)
+    storm.faults["PutItem"] = ["lost"]
+    assert store.create("key", LARGE)
+    assert store.get("key") == LARGE
+
+
+def test_a_large_create_that_lost_leaves_no_value(struck, storm):
+    bucket = uuid4().hex
+    store, rival = coordinated(struck, bucket), coordinated(struck, bucket)
+
+    def let_the_rival_in(operation: str, request: dict[str, Any]) -> str | None:
+        if operation == "PutItem" and not storm.faults.get("over"):
+            storm.faults["over"] = [None]
+            assert rival.create("key", b"first")
+        return None
+
+    with table_server(let_the_rival_in) as table:
+        store, rival = coordinated(table, bucket), coordinated(table, bucket)
+        assert store.create("key", LARGE) is False
+        assert store.get("key") == b"first"
+    assert list(open_store(f"memory://{bucket}").list("")) == []
+
+
+def test_the_rest_of_a_batch_that_the_table_left_undone_is_done_by_further_requests(struck, storm):
+    store = coordinated(struck)
+    keys = [f"old/{number}" for number in range(60)]
+    for key in keys:
+        store.create(key, b"x")
+    storm.faults = {"BatchGetItem": ["half", "half"], "BatchWriteItem": ["half", "half", None, "half"]}
+    store.delete(keys)
+    assert struck.items == {}
+
+
+def test_a_table_that_takes_no_more_requests_is_an_error_that_passes(struck, storm):
+    storm.faults["GetItem"] = ["ProvisionedThroughputExceededException"] * 100
+    with pytest.raises(TransientError, match="takes no more requests; try again, and raise its capacity"):
+        open_store("dynamodb://icefloe", options=struck.access).size("key")
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        ("ResourceNotFoundException", "or create it with: aws dynamodb create-table --table-name icefloe --attribute"),
+        ("AccessDeniedException", "access to this table is denied"),
+        ("UnrecognizedClientException", "access to this table is denied"),
+        ("ValidationException", "correct the URL or the options of this table"),
+    ],
+)
+def test_a_refusal_is_final_and_is_asked_for_once(struck, storm, code, sentence):
+    storm.faults["GetItem"] = [code] * 3
+    with pytest.raises(TerminalError, match=re.escape(sentence)):
+        open_store("dynamodb://icefloe", options=struck.access).size("key")
+    assert struck.calls == ["GetItem"]
+
+
+def test_documents_from_before_the_store_was_coordinated_still_count(table):
+    bucket = uuid4().hex
+    open_store(f"memory://{bucket}").create("offsets/0.json", b"old")
+    store = coordinated(table, bucket)
+    assert store.create("offsets/0.json", b"new") is False
+    assert store.get("offsets/0.json") == b"old"
+
+
+def test_a_value_whose_writer_died_before_its_item_is_removed_when_it_is_old_or_the_batch_is_over(table):
+    bucket = uuid4().hex
+    objects, store = open_store(f"memory://{bucket}"), coordinated(table, bucket)
+    objects.put(f"7/part~{uuid4().hex}", b"orphan")
+    assert store.create("7/whole", LARGE)
+    assert [each.key for each in store.list("")] == ["7/whole"]
+    assert store.child("7").remove_unfinished() == 0
+    assert store.child("7").remove_unfinished(is_over=True) == 1
+    assert store.get("7/whole") == LARGE
+    alone = open_store("dynamodb://icefloe", options=table.access)
+    assert alone.create("8/whole", LARGE)
+    item = table.items.pop(("dynamodb://", "8/whole"))
+    assert alone.remove_unfinished("8", is_over=True) == 1
+    assert [key for _, key in table.items] == ["7/whole"]
+    assert "sha256" in item
+
+
+def test_a_damaged_value_is_never_returned(table):
+    store = open_store("dynamodb://icefloe", options=table.access)
+    store.create("key", LARGE)
+    chunk = next(item for (place, _), item in table.items.items() if place.endswith("#chunks"))
+    chunk["value"] = {"B": base64.b64encode(bytes(350 * 1024)).decode()}
+    with pytest.raises(TransientError, match="is damaged"):
+        store.get("key")
+
+
+def test_an_item_of_a_newer_release_or_of_another_program_is_not_taken_for_one_of_ours(table):
+    store = open_store("dynamodb://icefloe", options=table.access)
+    store.create("key", b"x")
+    item = table.items["dynamodb://", "key"]
+    item["format"] = {"N": "2"}
+    with pytest.raises(TerminalError, match="written by a newer release"):
+        store.get("key")
+    item.pop("format")
+    with pytest.raises(TerminalError, match="another program writes to this table"):
+        store.get("key")
+
+
+def test_local_disk_needs_no_table(table, tmp_path):
+    assert open_store(tmp_path.as_uri(), options=table.options()).create("key", b"x")
+    assert (tmp_path / "key").read_bytes() == b"x"
+    assert table.calls == []
