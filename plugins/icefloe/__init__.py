@@ -20,6 +20,7 @@ The house from the top; a room imports only rooms below it (docs/architecture.md
 - `documents`: JSON documents that pass between processes
 - `outgoing`: errors and logs on their way out, without secrets
 - `patience`: how long to wait for an answer
+- `threads`: threads that begin or raise, and calls that several of them make
 - `flow`: the tasks of a batch and their order
 - `units`: sizes and durations as text
 - `errors`: the root of all errors and its families

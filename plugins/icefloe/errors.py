@@ -15,7 +15,6 @@ __all__ = [
     "UsageError",
     "about_key",
     "one_line",
-    "thread_starts",
 ]
 
 
@@ -166,20 +165,6 @@ def about_key(key: str) -> Iterator[None]:
     except TerminalError as error:
         error.key = error.key or key
         raise
-
-
-@contextmanager
-def thread_starts() -> Iterator[None]:
-    """A block that only starts threads, or submits calls to an open pool, which starts them.
-
-    Raises:
-        MemoryError: the system refused a thread, for lack of memory or by a limit such as the ``pids`` of a container.
-            Python says no more than `RuntimeError`.
-    """
-    try:
-        yield
-    except RuntimeError as cause:
-        raise MemoryError("the system lets this process start no further thread") from cause
 
 
 def one_line(cause: BaseException) -> str:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Final, Self, TypeVar
 
-from icefloe.errors import TerminalError, thread_starts
+from icefloe.errors import TerminalError
+from icefloe.threads import BegunThread
 
 __all__ = ["PATIENCE_VARIABLE", "Patience", "answer_within", "brief_seconds", "has_given_up", "patience_seconds"]
 
@@ -131,7 +132,7 @@ def answer_within(seconds: float, call: Callable[[], Answer], *, place: str = ""
 
     Raises:
         TimeoutError: the call did not end in time, or was not made.
-        MemoryError: the system refused the thread.
+        MemoryError: the system refused the thread, or memory for it.
     """
     answer: Future[Answer] = Future()
     context = copy_context()
@@ -148,8 +149,7 @@ def answer_within(seconds: float, call: Callable[[], Answer], *, place: str = ""
             if place in _unanswered:
                 _unanswered[place].calls.discard(answer)
 
-    with thread_starts():
-        threading.Thread(target=run, name=_THREAD_NAME, daemon=True).start()
+    BegunThread(target=run, name=_THREAD_NAME, daemon=True).start()
     done, _ = wait([answer], timeout=seconds)
     if not done:
         _give_up(answer, place)

@@ -6,12 +6,11 @@ Whatever passes through the store is read there each time; only the parsing of e
 """
 
 import hashlib
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -157,23 +156,9 @@ class _Adapter:
         self.validate_json = lru_cache(maxsize=_MOST_DOCUMENTS)(adapter.validate_json)
 
 
-class _OneThread:
-    """In place of a pool: a process is one thread, and a thread costs more than what these read."""
-
-    def __init__(self, *_: object, **__: object) -> None:
-        pass
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def submit(self, call: Callable[..., object], *arguments: object) -> Future[object]:
-        """The result, at once; an error too, so that a process which is killed calls nothing more."""
-        done: Future[object] = Future()
-        done.set_result(call(*arguments))
-        return done
+def _in_this_thread(call: Callable[[Any], object], items: Iterable[Any], **_: object) -> list[object]:
+    """In place of threads: a process is one thread, and a thread costs more than what these read."""
+    return [call(item) for item in items]
 
 
 _SCHEMA_OF: Final = TableSchema.from_json
@@ -190,5 +175,5 @@ _REPLACED: Final = (
     (files, "write_parquet_files", _parquet_files),
     (documents, "_adapter", lru_cache(maxsize=64)(_Adapter)),
     (records, "_version", lru_cache(maxsize=_MOST_DOCUMENTS)(records._version)),
-    (parallel, "ThreadPoolExecutor", _OneThread),
+    (parallel, "map_in_threads", _in_this_thread),
 )

@@ -1,13 +1,11 @@
 """The local engine: the task functions in the threads of one process, without a JVM."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import count
-from threading import Event
 from typing import TypeVar
 
 from icefloe.batch.open.cores import local_cores
-from icefloe.errors import thread_starts
+from icefloe.threads import map_in_threads
 
 __all__ = ["LocalEngine"]
 
@@ -30,27 +28,12 @@ class LocalEngine:
 
     def map(self, function: Callable[[int], _Result], numbers: Sequence[int]) -> list[_Result]:
         """The results, in the order of ``numbers``; after an exception no further task is begun, and it is raised."""
-        is_over = Event()
         done = count(1)
 
-        def run(number: int) -> list[_Result]:
-            """The result; nothing if another task failed before, because that task's exception is raised instead."""
-            if is_over.is_set():
-                return []
-            try:
-                result = function(number)
-            except BaseException:
-                is_over.set()
-                raise
+        def run(number: int) -> _Result:
+            result = function(number)
             if self._report_progress is not None:
                 self._report_progress(next(done), len(numbers))
-            return [result]
+            return result
 
-        with ThreadPoolExecutor(self._threads, thread_name_prefix="icefloe") as pool:
-            try:
-                with thread_starts():
-                    futures = [pool.submit(run, number) for number in numbers]
-                return [result for future in futures for result in future.result()]
-            finally:
-                # The pool waits for all that was submitted. After Ctrl-C, tasks that have not begun must end at once.
-                is_over.set()
+        return map_in_threads(run, numbers, threads=self._threads, name="icefloe")

@@ -1,10 +1,9 @@
 """Requests that do not depend on each other, several at once."""
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
-from icefloe.errors import thread_starts
+from icefloe.threads import map_in_threads
 
 __all__ = ["map_parallel"]
 
@@ -21,7 +20,7 @@ def map_parallel(
     """The results of a call for each item, in the order of the items; a single item takes no thread.
 
     Args:
-        call: called in any thread. The first error in the order of the items is raised when all calls have ended.
+        call: called in any thread. Its errors are raised as `icefloe.threads.map_in_threads` does.
         items: items to call it with.
         at_once: number of threads.
         name: prefix of the names of the threads, for stack dumps.
@@ -30,16 +29,9 @@ def map_parallel(
     ['0', '1', '2']
 
     Raises:
-        MemoryError: the system refused a thread.
+        MemoryError: the system refused a thread, or memory for it.
     """
     work = list(items)
     if at_once < 2 or len(work) < 2:
         return [call(item) for item in work]
-    with ThreadPoolExecutor(min(at_once, len(work)), thread_name_prefix=name) as pool:
-        with thread_starts():
-            calls = [pool.submit(call, item) for item in work]
-        try:
-            return [each.result() for each in calls]
-        finally:
-            for each in calls:
-                each.cancel()
+    return map_in_threads(call, work, threads=at_once, name=name)

@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from threading import Thread
 from typing import Final
+
+from icefloe.threads import BegunThread
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ def end_with_submitter(environ: Mapping[str, str], *, end: Callable[[int], objec
     """
     pid = int(environ.get(_VARIABLE, "0"))
     if pid > 0 and _is_there(pid):
-        Thread(target=_watch, args=(pid, end), name="submitter", daemon=True).start()
+        BegunThread(target=lambda: _watch(pid, end), name="submitter", daemon=True).start()
     elif pid > 0 and environ.get(_SCOPE_VARIABLE) and environ[_SCOPE_VARIABLE] == _scope():
         _end_without(pid, end)
 

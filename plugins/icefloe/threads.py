@@ -1,0 +1,131 @@
+"""Threads that begin or raise, and calls that several of them make."""
+
+import sys
+from collections.abc import Callable, Sequence
+from itertools import count
+from threading import Event, Thread
+from typing import Final, Generic, TypeVar, cast
+
+__all__ = ["BegunThread", "map_in_threads"]
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+_BIRTH_SECONDS: Final = 60
+_NO_ANSWER: Final = object()
+
+
+class BegunThread(Thread):
+    """A thread whose `start` ends, also if the system has no memory for it.
+
+    Args:
+        target: called in the thread.
+        name: for stack dumps.
+        daemon: whether the process ends without waiting for it.
+    """
+
+    def __init__(self, *, target: Callable[[], object], name: str, daemon: bool = False) -> None:
+        super().__init__(target=target, name=name, daemon=daemon)
+        # Python waits without limit for this event, also if the thread died before it could set it: issue 140746 of
+        # CPython. A Python that waits for something else leaves the event aside.
+        self._started = _Birth()
+
+    def start(self) -> None:
+        """Starts the thread.
+
+        Raises:
+            MemoryError: the system refused the thread, for lack of memory or by a limit such as the ``pids`` of a
+                container, or gave it no memory for its first call.
+            RuntimeError: the thread was started before, or this process is about to end.
+        """
+        is_new = self.ident is None and not sys.is_finalizing()
+        try:
+            super().start()
+        except RuntimeError as cause:
+            if not is_new:
+                raise
+            raise MemoryError("the system lets this process start no further thread") from cause
+
+
+class _Birth(Event):
+    """Set by a thread when it begins. A wait without a limit gets one."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """See `Event`.
+
+        Raises:
+            MemoryError: there was no limit, and the thread did not begin.
+        """
+        if timeout is not None:
+            return super().wait(timeout)
+        # Second by second: the time for which the whole process was stopped counts as one of them.
+        if not any(super(_Birth, self).wait(1) for _ in range(_BIRTH_SECONDS)):
+            raise MemoryError("a thread of this process ended before it began")
+        return True
+
+
+def map_in_threads(call: Callable[[Item], Answer], items: Sequence[Item], *, threads: int, name: str) -> list[Answer]:
+    """The results of a call for each item, in the order of the items. After an error no further call is begun.
+
+    Args:
+        call: called in any of the threads.
+        items: items to call it with, in this order.
+        threads: number of calls at once.
+        name: prefix of the names of the threads.
+
+    >>> map_in_threads(str, range(3), threads=2, name="example")
+    ['0', '1', '2']
+
+    Raises:
+        BaseException: the error of a call, of several that of the first item, after all calls have ended.
+        MemoryError: the system refused a thread, or a thread had not enough memory to end its call.
+    """
+    calls = _Calls(call, items)
+    begun: list[BegunThread] = []
+    try:
+        for number in range(min(threads, len(items))):
+            thread = BegunThread(target=calls.make, name=f"{name}_{number}")
+            thread.start()
+            begun.append(thread)
+        for thread in begun:
+            thread.join()
+    finally:
+        # After Ctrl-C, or without a further thread, calls that have not begun are not made.
+        calls.is_over.set()
+        for thread in begun:
+            thread.join()
+    return calls.answers()
+
+
+class _Calls(Generic[Item, Answer]):
+    """Calls, their results and their errors.
+
+    Attributes:
+        is_over: set when no further call is to begin.
+    """
+
+    def __init__(self, call: Callable[[Item], Answer], items: Sequence[Item]) -> None:
+        self._call = call
+        self._items = items
+        # Each number is taken once: the counter is one step of the interpreter.
+        self._numbers = count()
+        self._answers: list[object] = [_NO_ANSWER] * len(items)
+        self._errors: dict[int, BaseException] = {}
+        self.is_over = Event()
+
+    def make(self) -> None:
+        """Makes calls until there are no more, or one failed."""
+        while not self.is_over.is_set() and (number := next(self._numbers)) < len(self._items):
+            try:
+                self._answers[number] = self._call(self._items[number])
+            except BaseException as error:  # noqa: BLE001 - handed to the thread that waits
+                self.is_over.set()
+                self._errors[number] = error
+
+    def answers(self) -> list[Answer]:
+        """See `map_in_threads`; called when all threads have ended."""
+        if self._errors:
+            raise self._errors[min(self._errors)]
+        if any(answer is _NO_ANSWER for answer in self._answers):
+            raise MemoryError("a thread of this process ended in the middle of its work")
+        return cast("list[Answer]", self._answers)
