@@ -12,6 +12,7 @@ _BLOCKS: Final = ("tests/shuffle/test_blocks.py",)
 _OUTPUTS: Final = ("tests/shuffle/test_committed_output.py",)
 _INDEX: Final = ("tests/shuffle/test_index_file.py",)
 _LOG: Final = ("tests/shuffle/test_map_output_log.py",)
+_THREADS: Final = ("tests/test_threads.py",)
 _STORE: Final = ("tests/storage/test_store_errors.py",)
 _CHECKPOINT: Final = ("tests/checkpoint/test_log.py",)
 
@@ -281,5 +282,47 @@ GUARDS: Final = (
         before="        check_chunks(plain.metadata)\n",
         after="",
         suite=("tests/iceberg/files/test_parquet_footer.py",),
+    ),
+    Mutation(
+        name="a thread that died as it began is waited for without end",
+        path="threads.py",
+        before="        self._started = _Birth()\n",
+        after="",
+        suite=_THREADS,
+    ),
+    Mutation(
+        name="a thread that is started twice counts as one that the system refused",
+        path="threads.py",
+        before="            if not is_new:\n                raise\n",
+        after="",
+        suite=_THREADS,
+    ),
+    Mutation(
+        name="calls of a thread that died count as made",
+        path="threads.py",
+        before="if any(answer is _NO_ANSWER for answer in self._answers):",
+        after="if False:",
+        suite=_THREADS,
+    ),
+    Mutation(
+        name="a machine without room for temporary folders is not said to be one",
+        path="storage/local_folders.py",
+        before='        with on_local_disk("no folder for temporary files can be made"):\n',
+        after="        if True:\n",
+        suite=("tests/storage/test_local_folders.py",),
+    ),
+    Mutation(
+        name="what a full disk did not take is written once more as the file is closed",
+        path="storage/local_folders.py",
+        before="        with suppress(OSError):\n            file.close()\n",
+        after="        file.close()\n",
+        suite=("tests/shuffle/test_stored_extents.py", "tests/shuffle/test_collected_blocks.py"),
+    ),
+    Mutation(
+        name="a full disk under the copy of a file is a fault of the file",
+        path="iceberg/files/file_formats.py",
+        before="            with on_local_disk(_CANNOT_COPY):\n                copy.write(chunk)\n",
+        after="            copy.write(chunk)\n",
+        suite=("tests/iceberg/files/test_orc_file.py",),
     ),
 )

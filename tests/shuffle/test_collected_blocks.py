@@ -1,3 +1,4 @@
+from contextlib import nullcontext
 from itertools import pairwise
 
 import numpy as np
@@ -5,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icefloe.errors import TerminalError
+from icefloe.errors import TerminalError, TransientError
 from icefloe.shuffle import collected_blocks
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.collected_blocks import CollectedBlocks
@@ -99,3 +100,12 @@ def test_rows_that_no_range_covers_are_never_dropped():
     store, records, _ = committed([40])
     with pytest.raises(TerminalError, match="reduce partition 3 has rows and no reduce range covers it"):
         planned_extents(store, records, RANGES[:1], table_schema=TABLE_SCHEMA, num_partitions=P)
+
+
+def test_a_full_disk_under_the_blocks_is_one_sentence(monkeypatch, tmp_path):
+    monkeypatch.setattr(collected_blocks, "_GROUP_BLOCKS", 1)
+    monkeypatch.setattr(collected_blocks, "task_folder", lambda *_: nullcontext(tmp_path))
+    (tmp_path / "blocks").symlink_to("/dev/full")
+    store, records, _ = committed([40] * 60)
+    with pytest.raises(TransientError, match=r"cannot be put in order: .*No space left on device"):
+        planned_extents(store, records, RANGES, table_schema=TABLE_SCHEMA, num_partitions=P)

@@ -1,10 +1,11 @@
 import zlib
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from icefloe.errors import TerminalError
+from icefloe.errors import TerminalError, TransientError
 from icefloe.shuffle import stored_extents
 from icefloe.shuffle.extents_file import CorruptExtentsError
 from icefloe.shuffle.reduce_ranges import ReduceRange
@@ -104,3 +105,13 @@ def test_sections_are_never_read_under_the_head_of_other_ones(planned, monkeypat
     opened = StoredExtents.open(store, "0.extents")
     store_extents(store, "0.extents", planned[:1], planned[0].files)
     require_same(opened.of(1), planned[1])
+
+
+def test_a_full_disk_under_the_sections_is_one_sentence(planned, monkeypatch, tmp_path):
+    monkeypatch.setattr(stored_extents, "_INLINE_BYTES", 0)
+    monkeypatch.setattr(stored_extents, "task_folder", lambda *_: nullcontext(tmp_path))
+    (tmp_path / "sections").symlink_to("/dev/full")
+    # As many as no buffer holds: the file is written, and fails, before it is closed.
+    many = [replace(planned[0], range_id=number) for number in range(200)]
+    with pytest.raises(TransientError, match=r"cannot be written to local disk: .*No space left on device"):
+        store_extents(MemoryStore(), "0.extents", many, planned[0].files)

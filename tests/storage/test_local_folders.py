@@ -1,11 +1,14 @@
+import errno
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from icefloe.errors import TransientError
 from icefloe.storage.local_folders import local_folders, task_folder
 
 HOUR_AGO = 3_600
@@ -32,6 +35,27 @@ def test_a_folder_goes_with_its_context(tmp_path: Path) -> None:
         (folder / "rows").write_bytes(b"rows")
         assert folder.parent == tmp_path
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_machine_without_room_for_a_folder_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
+
+    monkeypatch.setattr(tempfile, "gettempdir", refuse)
+    with pytest.raises(TransientError, match=r"no folder for temporary files can be made: .*No usable"):
+        task_folder("part").__enter__()
+
+
+def test_a_folder_that_cannot_be_removed_stays_for_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with task_folder("part", tmp_path) as folder:
+        monkeypatch.setattr(os, "rmdir", fail)
+    monkeypatch.undo()
+    assert aged(folder).exists()
+    with task_folder("part", tmp_path):
+        assert not folder.exists()
 
 
 @pytest.mark.parametrize("is_killed", [True, False])

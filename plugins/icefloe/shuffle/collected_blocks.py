@@ -20,7 +20,7 @@ from icefloe.shuffle.extents import BLOCK, RangeExtents, ShuffledFile
 from icefloe.shuffle.partition_sums import PartitionSums
 from icefloe.shuffle.reduce_ids import order_by_reduce_id
 from icefloe.shuffle.reduce_ranges import ReduceRange
-from icefloe.storage.local_folders import on_local_disk, task_folder
+from icefloe.storage.local_folders import on_local_disk, scratch_file, task_folder
 
 __all__ = ["CollectedBlocks"]
 
@@ -149,7 +149,7 @@ class CollectedBlocks:
         with on_local_disk(_CANNOT_KEEP):
             if self._file is None:
                 folder = self._owned.enter_context(task_folder("coalesce", self._disk))
-                self._file = self._owned.enter_context((folder / "blocks").open("w+b"))
+                self._file = self._owned.enter_context(scratch_file((folder / "blocks").open("w+b")))
             self._groups.append(_Group(starts=starts, blocks=_NO_BLOCKS, position=self._file.tell()))
             self._file.write(blocks.tobytes())
 

@@ -16,7 +16,7 @@ from icefloe.shuffle.extents_file import (
     encode_head,
     encode_section,
 )
-from icefloe.storage.local_folders import on_local_disk, task_folder
+from icefloe.storage.local_folders import on_local_disk, scratch_file, task_folder
 from icefloe.storage.store import Store
 
 __all__ = ["StoredExtents", "store_extents"]
@@ -89,7 +89,7 @@ def store_extents(
             with on_local_disk(_CANNOT_KEEP):
                 if file is None and table.size_bytes > _INLINE_BYTES:
                     path = owned.enter_context(task_folder("coalesce", disk)) / "sections"
-                    file = owned.enter_context(path.open("wb"))
+                    file = owned.enter_context(scratch_file(path.open("wb")))
                     file.write(small)
                 if file is None:
                     small += section

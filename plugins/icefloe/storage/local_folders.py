@@ -7,13 +7,13 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from icefloe.errors import TransientError, one_line
 
-__all__ = ["local_folders", "on_local_disk", "task_folder"]
+__all__ = ["local_folders", "on_local_disk", "scratch_file", "task_folder"]
 
 _VARIABLES: Final = ("SPARK_LOCAL_DIRS", "LOCAL_DIRS")
 """Spark sets the first for its Python workers, from ``spark.local.dir`` or from its cluster; YARN sets the second."""
@@ -64,20 +64,37 @@ def task_folder(purpose: str, parent: Path | None = None) -> Iterator[Path]:
         parent: a local disk; None: the temporary folder.
 
     Raises:
-        OSError: the disk is full or broken.
+        TransientError: the folder cannot be made.
     """
-    place = Path(tempfile.gettempdir() if parent is None else parent)
-    remove_left(place)
-    with tempfile.TemporaryDirectory(prefix=f"icefloe-{purpose}-", suffix=_SUFFIX, dir=place) as name:
-        descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            # The lock goes with the process, however that ends. Numbers of processes would not tell: containers that
-            # share a disk do not know those of each other.
-            with suppress(OSError):
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield Path(name)
-        finally:
-            os.close(descriptor)
+    with ExitStack() as owned:
+        with on_local_disk("no folder for temporary files can be made"):
+            place = Path(tempfile.gettempdir() if parent is None else parent)
+            remove_left(place)
+            # What cannot be removed now is removed like the folder of a dead process.
+            made = tempfile.TemporaryDirectory(
+                prefix=f"icefloe-{purpose}-", suffix=_SUFFIX, dir=place, ignore_cleanup_errors=True
+            )
+            folder = Path(owned.enter_context(made))
+            descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+            owned.callback(os.close, descriptor)
+        # The lock goes with the process, however that ends. Numbers of processes would not tell: containers that share
+        # a disk do not know those of each other.
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield folder
+
+
+@contextmanager
+def scratch_file(file: BinaryIO) -> Iterator[BinaryIO]:
+    """Closes a file of a task folder in the end; rows that a full disk did not take are no error a second time.
+
+    Whoever needs that all of it is written flushes or closes the file before.
+    """
+    try:
+        yield file
+    finally:
+        with suppress(OSError):
+            file.close()
 
 
 def remove_left(place: Path) -> None:

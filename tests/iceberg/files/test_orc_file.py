@@ -1,5 +1,6 @@
 """ORC files without Iceberg's attributes, read by the name mapping; tests/spark has those that Iceberg writes."""
 
+from contextlib import nullcontext
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -26,8 +27,10 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from icefloe.errors import TerminalError
+from icefloe.errors import TerminalError, TransientError
+from icefloe.iceberg.catalog.file_io import reading_data_file
 from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.files import file_formats
 from icefloe.iceberg.files.file_formats import open_rows
 from icefloe.iceberg.files.orc_file import OrcRows
 from icefloe.iceberg.files.projected_file import RecordCountError
@@ -83,6 +86,19 @@ def test_a_file_far_away_is_copied_before_it_is_read(tmp_path: Path) -> None:
     ):
         source.close()
         assert sum(batch.num_rows for batch in rows.batches([0], None)) == 1000
+
+
+def test_a_full_disk_under_the_copy_is_no_fault_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write_orc(tmp_path / "f.orc", ROWS)
+    (tmp_path / "copy").symlink_to("/dev/full")
+    monkeypatch.setattr(file_formats, "task_folder", lambda *_: nullcontext(tmp_path))
+    with (
+        pa.OSFile(file.path) as source,
+        pytest.raises(TransientError, match=r"cannot be copied to local disk, from where .* No space left on device"),
+        reading_data_file(file.path, table="db.t"),
+        open_rows("ORC", source, is_near=False, batch_rows=100, dictionary_columns=False),
+    ):
+        pytest.fail("it was copied")
 
 
 def test_large_rows_come_a_few_at_a_time(tmp_path: Path) -> None:

@@ -153,7 +153,8 @@ class IdentityMoveFiles:
     def of(self, number: int) -> IdentityMoves:
         """All rows of a number."""
         path = self._path(number)
-        return IdentityMoves.from_file(path) if path.exists() else IdentityMoves.none()
+        with on_local_disk(_CANNOT_KEEP):
+            return IdentityMoves.from_file(path) if path.exists() else IdentityMoves.none()
 
     def _path(self, number: int) -> Path:
         return self._folder / str(number)

@@ -2,7 +2,6 @@
 
 import os
 import random
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,7 +32,7 @@ from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import TransientError
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.sinks.part_sink import DeliverySink
-from icefloe.storage.local_folders import local_folders
+from icefloe.storage.local_folders import local_folders, on_local_disk, task_folder
 
 __all__ = ["verify_delivery"]
 
@@ -226,9 +225,10 @@ class _Comparison:
 @contextmanager
 def _folders() -> Iterator[tuple[Path, Path]]:
     """Two empty folders on local disk."""
-    disks = local_folders(os.environ)
-    with tempfile.TemporaryDirectory(prefix="icefloe-verify-", dir=disks[0] if disks else None) as folder:
-        made = Path(folder, "wanted"), Path(folder, "held")
-        for each in made:
-            each.mkdir()
+    disk = next(iter(local_folders(os.environ)), None)
+    with task_folder("verify", disk) as folder:
+        made = folder / "wanted", folder / "held"
+        with on_local_disk(f"rows cannot be compared in {folder}"):
+            for each in made:
+                each.mkdir()
         yield made

@@ -1,10 +1,8 @@
 """Opening a file of rows by its format."""
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Final
 
 import pyarrow as pa
@@ -13,7 +11,10 @@ from pyiceberg.io import InputStream
 from icefloe.iceberg.files.opened_file import OpenedFile
 from icefloe.iceberg.files.parquet_file import ParquetRows
 from icefloe.iceberg.unreadable import EncryptedRowsError
+from icefloe.storage.local_folders import local_folders, on_local_disk, scratch_file, task_folder
 
+_CANNOT_COPY: Final = "a file of the table cannot be copied to local disk, from where it would be read"
+_COPIED_BYTES: Final = 8 << 20
 _ENCRYPTED_FOOTER: Final = b"PARE"
 READABLE_FORMATS: Final = frozenset({"PARQUET", "ORC", "AVRO"})
 
@@ -66,8 +67,15 @@ def _parquet(source: InputStream, *, batch_rows: int, pre_buffer: bool, dictiona
 @contextmanager
 def _copied(source: InputStream) -> Iterator[pa.NativeFile]:
     """The file on a local disk: pyarrow asks for 128 KiB of an ORC column at a time, Avro has a block every 64 KiB."""
-    with tempfile.NamedTemporaryFile(prefix="icefloe-") as copy:
-        shutil.copyfileobj(source, copy, 8 << 20)
-        copy.flush()
-        with pa.OSFile(copy.name) as near:
+    with ExitStack() as owned:
+        folder = owned.enter_context(task_folder("file", next(iter(local_folders(os.environ)), None)))
+        path = folder / "copy"
+        with on_local_disk(_CANNOT_COPY):
+            copy = owned.enter_context(scratch_file(path.open("wb")))
+        while chunk := source.read(_COPIED_BYTES):
+            with on_local_disk(_CANNOT_COPY):
+                copy.write(chunk)
+        with on_local_disk(_CANNOT_COPY):
+            copy.close()
+        with pa.OSFile(str(path)) as near:
             yield near
