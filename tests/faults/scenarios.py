@@ -59,6 +59,8 @@ def recorded_states(folder: Path) -> TableStates:
     states.keep("compacted")
     table.append(*range(60, 70))
     states.keep("refilled")
+    table.append(3)
+    states.keep("returned")
     return states
 
 

@@ -37,7 +37,8 @@ def fail_at(fault: DiskFault, scenario: Scenario, nth: int, folder: Path, states
     # It may have been the cleanup, which the next one or a sweep makes up for.
     place.require_exact(is_swept=True)
     left = [path for path in place.folder.rglob("*#0") if path.is_file()]
-    assert left == []
+    # What could not be removed then is removed by a later writer of the folder, or by a sweep a minute later.
+    assert left == [] or fault.call == "unlink"
     return True
 
 

@@ -48,6 +48,7 @@ FAULTS = [
     DiskFault(call="open", code=errno.EMFILE),
     DiskFault(call="link", code=errno.EIO),
     DiskFault(call="replace", code=errno.EIO),
+    DiskFault(call="unlink", code=errno.EIO),
 ]
 
 

@@ -1,0 +1,144 @@
+"""A command of an operator that meets a fault says so, may be repeated, and leaves the sink as it must be."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import takewhile
+from pathlib import Path
+from threading import current_thread
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from faults.commands import COMMANDS, CommandPlace, ServedCluster, served_cluster
+from faults.scenarios import recorded_states
+from icefloe.sinks.opensearch.cluster import Cluster
+from support.fakes.disks import FAULTS, DiskFault, failing_disk
+from support.fakes.gates import GatedRun, gated_stores
+from support.pipelines.workspace import Outcome
+from support.tables.table_states import TableStates
+from support.tiers import extended, places
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+FAILING = [
+    ("reset", "write ENOSPC", 5), ("set-cursor", "write EDQUOT", 6), ("abandon", "fsync EIO", 14),
+    ("sweep", "open EMFILE", 9), ("verify", "open EMFILE", 1), ("letters", "unlink EIO", 1),
+]  # fmt: skip
+"""The command, and the call that fails in the short run."""
+BESIDE = [
+    *(("verify", beside) for beside in ("run", "reset", "sweep", "purge")),
+    *(("deliver", beside) for beside in ("run", "reset", "deliver", "letters", "sweep")),
+    *(("letters", beside) for beside in ("run", "reset", "deliver", "letters", "purge")),
+    *(("purge", beside) for beside in ("run", "reset", "purge", "letters")),
+    *((command, beside) for command in ("reset", "set-cursor") for beside in ("run", "deliver", "purge")),
+    *(("run", beside) for beside in ("purge", "deliver", "letters", "verify")),
+]
+"""The command that is stopped, and what finishes meanwhile."""
+STOPPED = [("verify", "run", 30), ("deliver", "reset", 60), ("purge", "run", 8), ("run", "purge", 120)]
+"""The command, what finishes meanwhile, and where the command is stopped in the short run."""
+
+
+@pytest.fixture(scope="module")
+def states(tmp_path_factory: pytest.TempPathFactory) -> TableStates:
+    return recorded_states(tmp_path_factory.mktemp("commands"))
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[ServedCluster]:
+    with served_cluster() as made:
+        yield made
+
+
+@pytest.fixture
+def placed(
+    tmp_path: Path, states: TableStates, served: ServedCluster, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], CommandPlace]:
+    """Makes the place of a command, whose local disk is that of its stores."""
+
+    def make(command: str) -> CommandPlace:
+        made = CommandPlace.create(tmp_path / command, states, served, command=command)
+        monkeypatch.setenv("SPARK_LOCAL_DIRS", str(made.place.folder))
+        return made
+
+    return make
+
+
+@contextmanager
+def gated() -> Iterator[None]:
+    """Makes every store and every client of the cluster look for the gate of its thread."""
+    whole = Cluster._send
+
+    def send(cluster: Cluster, method: str, path: str, *arguments: Any) -> Any:
+        gate = getattr(current_thread(), "gate", None)
+        if gate is not None:
+            gate.arrive(method, f"{cluster.url}{path}")
+        return whole(cluster, method, path, *arguments)
+
+    with gated_stores(), mock.patch.object(Cluster, "_send", send):
+        yield
+
+
+def stop_at(place: CommandPlace, beside: str, number: int) -> str:
+    """The operation before which the command was stopped; empty if it has fewer."""
+    place.restore()
+    ends: list[Outcome] = []
+    with gated():
+        late = GatedRun(number, lambda: ends.append(place.run(place.command)))
+        if late.is_stopped():
+            ends.append(place.run(beside))
+        error = late.finish()
+    assert error is None, late.where
+    assert {end.code for end in ends} <= {0, 75}, (late.where, ends)
+    place.require_exact()
+    return late.where
+
+
+@pytest.mark.parametrize(("command", "beside", "number"), STOPPED)
+def test_a_command_that_is_stopped_at_some_operation_does_what_it_said_or_nothing(
+    command: str, beside: str, number: int, placed: Callable[[str], CommandPlace]
+) -> None:
+    assert stop_at(placed(command), beside, number)
+
+
+@pytest.mark.parametrize(("turn", "command", "beside"), [extended(turn, *pair) for turn, pair in enumerate(BESIDE)])
+def test_a_command_that_is_stopped_at_any_operation_does_what_it_said_or_nothing(
+    turn: int, command: str, beside: str, placed: Callable[[str], CommandPlace]
+) -> None:
+    place = placed(command)
+    assert list(takewhile(bool, (stop_at(place, beside, number) for number in places(47, turn))))
+
+
+def fail_at(fault: DiskFault, place: CommandPlace, nth: int) -> bool:
+    """False if the command has fewer such calls."""
+    place.restore()
+    with failing_disk(fault, nth, place.place.folder) as struck:
+        done = place.run(place.command)
+    if not struck:
+        assert done.code == 0, done
+        return False
+    # A short write goes on where it stopped; what only tidies up may fail unseen.
+    assert done.code in (0, 75), (struck, done)
+    assert done.code == 0 or os.strerror(fault.code or 0) in done.err, (struck, done)
+    again = place.run(place.command)
+    assert again.code == 0, (struck, again)
+    place.require_exact()
+    return True
+
+
+@pytest.mark.parametrize(("command", "fault", "nth"), FAILING)
+def test_a_command_whose_disk_fails_at_some_call_can_be_repeated(
+    command: str, fault: str, nth: int, placed: Callable[[str], CommandPlace]
+) -> None:
+    [found] = [each for each in FAULTS if str(each) == fault]
+    assert fail_at(found, placed(command), nth)
+
+
+@pytest.mark.parametrize("fault", [pytest.param(fault, marks=pytest.mark.extended, id=str(fault)) for fault in FAULTS])
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command != "run"])
+def test_a_command_whose_disk_fails_at_any_call_can_be_repeated(
+    command: str, fault: DiskFault, placed: Callable[[str], CommandPlace]
+) -> None:
+    place = placed(command)
+    list(takewhile(lambda nth: fail_at(fault, place, nth), places(7)))
