@@ -48,7 +48,7 @@ def test_a_worker_that_dies_in_a_phase_and_a_killed_driver_change_nothing(
     with place.run(flights, pipeline) as rewriting:
         kill_in_the_middle(rewriting, second, shuffle, records, more_than=len(kept))
         place.cluster.start(second)
-        kill_in_the_middle(rewriting, first, shuffle, "*/1/results/*.json")
+        kill_in_the_middle(rewriting, first, shuffle, "*/1/results/*.json", begun="*/1/extents/*")
         assert {path: path.read_bytes() for path in kept} == kept
         assert rewriting.document()["route"] == "shuffle"
     changes = read_changes(flights.load(), after_snapshot_id=after, identifier_columns=["flight_id"]).read_all()
@@ -71,7 +71,7 @@ def test_a_worker_and_a_driver_that_die_while_a_batch_is_delivered_change_nothin
     )
     path = os.pathsep.join([str(place.folder), str(ROOT / "plugins")])
     with place.run(flights, pipeline, PYTHONPATH=path) as killed:
-        kill_in_the_middle(killed, first, shuffle, records)
+        kill_in_the_middle(killed, first, shuffle, records, begun="*/0/deliveries/begun.json")
         done = len(list(shuffle.glob(records)))
         # The executor of the other worker goes on.
         killed.when(lambda: len(list(shuffle.glob(records))) > done)
@@ -86,12 +86,25 @@ def test_a_worker_and_a_driver_that_die_while_a_batch_is_delivered_change_nothin
     assert len(keys) == 100 * FILES
 
 
-def kill_in_the_middle(run: IcefloeRun, worker: SparkWorker, folder: Path, pattern: str, *, more_than: int = 0) -> None:
-    """SIGKILL for a worker and its executors as soon as a task is done, and before all are."""
-    run.when(lambda: len(list(folder.glob(pattern))) > more_than and worker.executors())
-    assert worker.kill() > 0
-    done = len(list(folder.glob(pattern)))
-    assert more_than < done < FILES, f"{done} tasks were done"
+def kill_in_the_middle(
+    run: IcefloeRun, worker: SparkWorker, folder: Path, pattern: str, *, begun: str = "*", more_than: int = 0
+) -> None:
+    """SIGKILL for a worker and its executors after a task of a phase is done, and before all are.
+
+    Args:
+        run: of the batch.
+        worker: whose Python is held until then, so that the phase does not end between two looks.
+        folder: of the batches.
+        pattern: of the documents that say that a task is done.
+        begun: pattern of a document that is there as soon as the phase before is over.
+        more_than: number of tasks that an earlier try has done.
+    """
+    run.when(lambda: any(folder.glob(begun)) and worker.pythons())
+    with held(worker):
+        run.when(lambda: len(list(folder.glob(pattern))) > more_than)
+        done = len(list(folder.glob(pattern)))
+        assert done < FILES, "no task was held"
+        assert worker.kill() > 0
 
 
 def test_executors_come_and_go_and_a_slow_load_holds_up_no_other_pipeline(
