@@ -5,6 +5,7 @@ Read in this order:
 
 - `command_line`: from arguments to an exit code
 - `parser`: the arguments of every command
+- `upkeep_parser`: those of the commands that delete, serve, or move a pipeline by hand
 - `shared_options`: those that several commands share
 - `pipeline_session`: the pipeline that a command names, opened
 - `validate`: checks everything that a run needs

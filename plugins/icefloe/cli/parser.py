@@ -1,29 +1,20 @@
 """The arguments of every command."""
 
-from argparse import ArgumentParser, RawDescriptionHelpFormatter, _SubParsersAction
-from pathlib import Path
-from typing import Final, TypeAlias
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 
 from icefloe.cli.shared_options import (
+    EXIT_CODES,
+    Commands,
     add_backfill,
-    add_consent,
+    add_command,
     add_engine,
     add_json,
-    add_pipeline,
     add_range,
-    add_verbose,
-    age,
     batch_numbers,
     positive,
 )
+from icefloe.cli.upkeep_parser import add_upkeep
 from icefloe.version import VERSION
-
-Commands: TypeAlias = "_SubParsersAction[ArgumentParser]"
-
-_EXIT_CODES: Final = (
-    "exit codes: 0 done, or nothing to do; 65 data that retrying cannot fix; 75 try again; 2 usage\n"
-    "PIPELINE is a path, or a name in dags/pipelines"
-)
 
 
 def make_parser() -> ArgumentParser:
@@ -31,7 +22,7 @@ def make_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="icefloe",
         description="Row-level changes of Apache Iceberg tables.",
-        epilog=_EXIT_CODES,
+        epilog=EXIT_CODES,
         formatter_class=RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"icefloe {VERSION}")
@@ -45,18 +36,12 @@ def make_parser() -> ArgumentParser:
     _add_trace(commands)
     _add_validate(commands)
     _add_deliver(commands)
-    _add_purge(commands)
-    _add_sweep(commands)
-    _add_node(commands)
-    _add_abandon(commands)
-    _add_unpin(commands)
-    _add_set_cursor(commands)
-    _add_reset(commands)
+    add_upkeep(commands)
     return parser
 
 
 def _add_run(commands: Commands) -> None:
-    run = _command(
+    run = add_command(
         commands,
         "run",
         "deliver one batch, without Airflow",
@@ -73,7 +58,7 @@ def _add_run(commands: Commands) -> None:
 
 
 def _add_plan(commands: Commands) -> None:
-    plan = _command(
+    plan = add_command(
         commands,
         "plan",
         "show the input and the size of the next batch",
@@ -86,7 +71,7 @@ def _add_plan(commands: Commands) -> None:
 
 
 def _add_status(commands: Commands) -> None:
-    status = _command(
+    status = add_command(
         commands,
         "status",
         "cursor, head, lag and open batch",
@@ -97,7 +82,7 @@ def _add_status(commands: Commands) -> None:
 
 
 def _add_batches(commands: Commands) -> None:
-    batches = _command(
+    batches = add_command(
         commands,
         "batches",
         "the last batches, newest first",
@@ -110,7 +95,7 @@ def _add_batches(commands: Commands) -> None:
 
 
 def _add_show(commands: Commands) -> None:
-    show = _command(
+    show = add_command(
         commands,
         "show",
         "everything that is known of one batch",
@@ -124,7 +109,7 @@ def _add_show(commands: Commands) -> None:
 
 
 def _add_verify(commands: Commands) -> None:
-    verify = _command(
+    verify = add_command(
         commands,
         "verify",
         "replay the delivered changes and compare with the table",
@@ -139,7 +124,7 @@ def _add_verify(commands: Commands) -> None:
 
 
 def _add_trace(commands: Commands) -> None:
-    trace = _command(
+    trace = add_command(
         commands,
         "trace",
         "what became of one row: commits, batches, changes, and the row in the sink",
@@ -151,7 +136,7 @@ def _add_trace(commands: Commands) -> None:
 
 
 def _add_validate(commands: Commands) -> None:
-    validate = _command(
+    validate = add_command(
         commands,
         "validate",
         "check the file, the catalog, the table, the storage and the sink",
@@ -161,63 +146,8 @@ def _add_validate(commands: Commands) -> None:
     add_json(validate)
 
 
-def _add_sweep(commands: Commands) -> None:
-    sweep = commands.add_parser(
-        "sweep",
-        help="delete the files that dead runs left",
-        description="Deletes the files of batches that have ended, and old files of no batch, below `shuffle/` of a "
-        "storage. Deletes the files at the sinks of its pipelines that no manifest names, too. Files of an open batch "
-        "stay. Shows what it would delete, and asks.",
-        epilog=f"example:\n  icefloe sweep s3://lake/icefloe --dry-run\n\n{_EXIT_CODES}",
-        formatter_class=RawDescriptionHelpFormatter,
-    )
-    sweep.add_argument("storage", metavar="STORAGE", help="the URL of a storage, as pipeline files name it")
-    sweep.add_argument("--dry-run", action="store_true", help="only show what would be deleted")
-    sweep.add_argument("--yes", action="store_true", help="do not ask")
-    sweep.add_argument(
-        "--older-than",
-        type=age,
-        default="7d",
-        metavar="AGE",
-        help="delete files of no known batch if they are older, by the clock of their store, such as 12h or 30d; "
-        "default: %(default)s",
-    )
-    sweep.add_argument(
-        "--forgotten",
-        action="store_true",
-        help="also delete the files of checkpoints that are gone, once all of them are older than that",
-    )
-    sweep.add_argument(
-        "--coordination",
-        metavar="TABLE",
-        help="the table that coordinates the storage, such as dynamodb://icefloe, as pipeline files name it",
-    )
-    add_json(sweep)
-    add_verbose(sweep)
-
-
-def _add_node(commands: Commands) -> None:
-    node = commands.add_parser(
-        "node",
-        help="serve the map outputs of this machine",
-        description="Serves the folder of this machine to the tasks of pipelines with `transfer: nodes`, until it is "
-        "stopped. Renewed certificates are used at once.",
-        epilog=f"example:\n  icefloe node --config /etc/icefloe/node.yaml\n\n{_EXIT_CODES}",
-        formatter_class=RawDescriptionHelpFormatter,
-    )
-    node.add_argument("--config", type=Path, metavar="FILE", required=True, help="the configuration of this machine")
-    action = node.add_mutually_exclusive_group()
-    action.add_argument(
-        "--drain",
-        action="store_true",
-        help="let tasks write nothing new here, and print the number of files that batches still need",
-    )
-    action.add_argument("--refill", action="store_true", help="let tasks write here again")
-    add_verbose(node)
-
-
 def _add_deliver(commands: Commands) -> None:
-    deliver = _command(
+    deliver = add_command(
         commands,
         "deliver",
         "deliver committed batches once more",
@@ -242,90 +172,3 @@ def _add_deliver(commands: Commands) -> None:
     deliver.add_argument("--dry-run", action="store_true", help="with --dead-letters: only count them")
     add_backfill(deliver)
     add_json(deliver)
-
-
-def _add_purge(commands: Commands) -> None:
-    purge = _command(
-        commands,
-        "purge",
-        "remove the marks of deleted rows from a sink",
-        "A sink with soft deletes keeps a mark for each deleted row, so that a late write cannot bring the row back. "
-        "Removes old marks for good. Counts them, and asks. Batches from before that time must not be delivered once "
-        "more to that sink afterwards.",
-        "icefloe purge flights_search --older-than 30d --dry-run",
-    )
-    purge.add_argument(
-        "--older-than", type=age, metavar="AGE", required=True, help="by the time of the commit, such as 12h or 30d"
-    )
-    add_consent(purge)
-    add_json(purge)
-
-
-def _add_abandon(commands: Commands) -> None:
-    abandon = _command(
-        commands,
-        "abandon",
-        "give up an open batch",
-        "Ends the open batch without changes, if readers have seen nothing of it. Its number is not used again, and "
-        "the next batch begins where it began. A batch that readers see is recorded as done instead. Asks neither "
-        "catalog nor table.",
-        "icefloe abandon flights_changes --dry-run\n  icefloe abandon flights_changes --yes",
-    )
-    add_backfill(abandon)
-    add_consent(abandon)
-    add_json(abandon)
-
-
-def _add_unpin(commands: Commands) -> None:
-    unpin = _command(
-        commands,
-        "unpin",
-        "let the pinned snapshots of a pipeline go",
-        "Drops the branch and the tags by which `pin: true` keeps snapshots from expiring, in one commit to the table. "
-        "For a pipeline that is removed. Shows them, and asks.",
-        "icefloe unpin flights_changes --dry-run",
-    )
-    add_consent(unpin)
-    add_json(unpin)
-
-
-def _add_set_cursor(commands: Commands) -> None:
-    set_cursor = _command(
-        commands,
-        "set-cursor",
-        "begin the next batch after another snapshot",
-        "Moves the cursor to a snapshot of the branch's history. Says how many commits and rows are skipped or "
-        "delivered again, and asks.",
-        "icefloe set-cursor flights_changes --snapshot-id 5781947118336215154 --dry-run",
-    )
-    set_cursor.add_argument(
-        "--snapshot-id", type=int, metavar="N", required=True, help="the next batch begins after it"
-    )
-    add_consent(set_cursor)
-    add_json(set_cursor)
-
-
-def _add_reset(commands: Commands) -> None:
-    reset = _command(
-        commands,
-        "reset",
-        "begin from scratch",
-        "Gives up the cursor, so that the next batch begins as initial_load says, with the configuration and the table "
-        "as they are now. Batch numbers go on.",
-        "icefloe reset flights_changes --dry-run\n  icefloe reset flights_changes --yes",
-    )
-    add_consent(reset)
-    add_json(reset)
-
-
-def _command(commands: Commands, name: str, help_text: str, description: str, example: str) -> ArgumentParser:
-    parser = commands.add_parser(
-        name,
-        help=help_text,
-        description=description,
-        epilog=f"example:\n  {example}\n\n{_EXIT_CODES}",
-        formatter_class=RawDescriptionHelpFormatter,
-    )
-    add_pipeline(parser)
-    add_verbose(parser)
-    return parser

@@ -1,13 +1,33 @@
 """Options that several commands share, and how their values are read."""
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter, _SubParsersAction
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeAlias
 
 from icefloe.units import parse_seconds
 
+Commands: TypeAlias = "_SubParsersAction[ArgumentParser]"
+
+EXIT_CODES: Final = (
+    "exit codes: 0 done, or nothing to do; 65 data that retrying cannot fix; 75 try again; 2 usage\n"
+    "PIPELINE is a path, or a name in dags/pipelines"
+)
 _LEAST_AGE_SECONDS: Final = 3_600
+
+
+def add_command(commands: Commands, name: str, help_text: str, description: str, example: str) -> ArgumentParser:
+    """Adds a command that is for a pipeline; returns the parser of its arguments."""
+    parser = commands.add_parser(
+        name,
+        help=help_text,
+        description=description,
+        epilog=f"example:\n  {example}\n\n{EXIT_CODES}",
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    add_pipeline(parser)
+    add_verbose(parser)
+    return parser
 
 
 def add_pipeline(parser: ArgumentParser) -> None:

@@ -75,6 +75,13 @@ def identity_of_batch(
     return choose_identity(pipeline.identifier_columns, schema, table=pipeline.table, has_row_ids=row_ids), ()
 
 
+def delivered_columns(pipeline: Pipeline, identity: Identity) -> tuple[str, ...] | None:
+    """The columns to deliver; None: all. A sink needs the identity even if the pipeline does not select it."""
+    if pipeline.columns is None or not pipeline.delivers:
+        return pipeline.columns
+    return tuple(dict.fromkeys((*pipeline.columns, *(name.partition(".")[0] for name in identity.columns))))
+
+
 def identity_text(identity: Identity) -> str:
     """The identity in words, for people."""
     if identity.policy == "row_id":

@@ -2,15 +2,13 @@
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.cores import available_cores
-from icefloe.batch.open.identity_policy import identity_of_batch
+from icefloe.batch.open.identity_policy import delivered_columns, identity_of_batch
 from icefloe.checkpoint.batch_spec import BatchSpec
-from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.records import OffsetRecord, format_of
 from icefloe.checkpoint.view import CheckpointView
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.steps.steps import SnapshotRange
-from icefloe.pipeline.model import Pipeline
 from icefloe.units import now_text
 from icefloe.version import VERSION
 
@@ -34,6 +32,7 @@ def new_batch(
     schema = TableSchema.at(table.metadata, snapshots.up_to_snapshot_id, after_snapshot_id=snapshots.after_snapshot_id)
     recorded = None if view.pipeline is None else view.pipeline.identity
     identity, warnings = identity_of_batch(recorded, schema, session.table, pipeline)
+    columns = delivered_columns(pipeline, identity)
     return OffsetRecord(
         version=format_of(view.cursor),
         batch_number=view.next_number,
@@ -48,7 +47,7 @@ def new_batch(
             is_reload=snapshots.is_reload,
             identity=identity,
             changes=pipeline.computed_changes,
-            columns=_columns(pipeline, identity),
+            columns=columns,
             filter=pipeline.as_written.filter,
             partitions=pipeline.shuffle.partitions,
             target_size_bytes=pipeline.shuffle.target_size_bytes,
@@ -61,10 +60,3 @@ def new_batch(
         opened_at=now_text(),
         icefloe_version=VERSION,
     )
-
-
-def _columns(pipeline: Pipeline, identity: Identity) -> tuple[str, ...] | None:
-    """The columns to deliver; None: all. A sink needs the identity even if the pipeline does not select it."""
-    if pipeline.columns is None or not pipeline.delivers:
-        return pipeline.columns
-    return tuple(dict.fromkeys((*pipeline.columns, *(name.partition(".")[0] for name in identity.columns))))

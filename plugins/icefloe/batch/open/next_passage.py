@@ -1,6 +1,6 @@
 """The snapshots behind a pipeline's cursor, or as many of them as history and pins still lead to."""
 
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from icefloe.checkpoint.cursor import Cursor
 from icefloe.iceberg.history.history import ExpiredHistoryError, NotAnAncestorError
@@ -10,7 +10,8 @@ from icefloe.iceberg.history.pins import PinNames, PinnedRefs
 from icefloe.iceberg.history.tag_moves import find_tag_passage
 from icefloe.pipeline.model import Pipeline
 
-_LOADS: Final[dict[str, Literal["full", "from_earliest"]]] = {"full": "full", "from_earliest": "from_earliest"}
+_Load: TypeAlias = Literal["changes", "full", "from_earliest"]
+_LOADS: Final[dict[str, _Load]] = {"full": "full", "from_earliest": "from_earliest"}
 
 
 def next_passage(table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None) -> Passage:
@@ -20,17 +21,15 @@ def next_passage(table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None) 
         ExpiredHistoryError: history does not reach back to the cursor.
         TerminalError: see `find_passage`.
     """
-    is_tag = table.history.is_tag(pipeline.branch)
+    branch, on_rollback = pipeline.branch, pipeline.on_rollback
+    after_snapshot_id = None if cursor is None else cursor.snapshot_id
+    is_tag = table.history.is_tag(branch)
+    if is_tag and after_snapshot_id is not None:
+        return find_tag_passage(table, tag=branch, after_snapshot_id=after_snapshot_id, on_rollback=on_rollback)
+    load: _Load = "changes"
     if cursor is None:
         load = "full" if is_tag else _LOADS[pipeline.initial_load]
-        return find_passage(table, branch=pipeline.branch, load=load)
-    if is_tag and cursor.snapshot_id is not None:
-        return find_tag_passage(
-            table, tag=pipeline.branch, after_snapshot_id=cursor.snapshot_id, on_rollback=pipeline.on_rollback
-        )
-    return find_passage(
-        table, branch=pipeline.branch, after_snapshot_id=cursor.snapshot_id, on_rollback=pipeline.on_rollback
-    )
+    return find_passage(table, branch=branch, after_snapshot_id=after_snapshot_id, load=load, on_rollback=on_rollback)
 
 
 def passage_at_gap(

@@ -86,11 +86,10 @@ def make_plan(
         table=labels.table,
     )
     refuse_reserved_columns(shape.delivered.arrow.names, table=labels.table)
-    scan = plan_scan_tasks(table, spec.steps, may_match=_may_match(shape, table), by_row_id=shape.has_row_id)
-    tasks = tuple(
-        map_task_document(map_id, files, scan.delete_files)
-        for map_id, files in enumerate(map_tasks(_files(scan, schema), map_task_bytes=spec.map_task_bytes))
-    )
+    may_match = _may_match(shape, table)
+    scan = plan_scan_tasks(table, spec.steps, may_match=may_match, by_row_id=shape.has_row_id)
+    groups = map_tasks(_files(scan, schema), map_task_bytes=spec.map_task_bytes)
+    tasks = tuple(map_task_document(map_id, files, scan.delete_files) for map_id, files in enumerate(groups))
     chosen = partition_count(
         None if spec.partitions == "auto" else spec.partitions,
         cores=spec.cores or cores,

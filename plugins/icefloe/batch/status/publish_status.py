@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from icefloe.batch.commit.report import BatchReport
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.stage.delivery_records import BatchDelivery
 from icefloe.batch.status.pin_facts import pins_of
 from icefloe.batch.status.pipeline_status import PipelineStatus, RecentBatch, Trouble, with_batch
 from icefloe.batch.status.table_facts import TableFacts
@@ -119,6 +118,9 @@ def status_of(
         session.table, branch=pipeline.branch, cursor_snapshot_id=cursor_id, is_loading=load_part is not None
     )
     trouble = None if before is None else before.trouble
+    delivery = None if before is None else before.last_delivery
+    if report is not None and report.delivery is not None:
+        delivery = report.delivery
     return PipelineStatus(
         pipeline=pipeline.name,
         table=pipeline.table,
@@ -144,14 +146,8 @@ def status_of(
         next_expiry=facts.next_expiry,
         pins=pins_of(session, view),
         recent=with_batch(() if before is None else before.recent, None if report is None else RecentBatch.of(report)),
-        last_delivery=_last_delivery(before, report),
+        last_delivery=delivery,
     )
-
-
-def _last_delivery(before: PipelineStatus | None, report: BatchReport | None) -> BatchDelivery | None:
-    if report is not None and report.delivery is not None:
-        return report.delivery
-    return None if before is None else before.last_delivery
 
 
 def _committed_at(checkpoint: Checkpoint, cursor: Cursor | None) -> str | None:

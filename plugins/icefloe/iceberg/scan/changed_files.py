@@ -59,7 +59,8 @@ class StepFiles:
         self._live_in: dict[str, DeleteNumbers] = {}
         self._lock = Lock()
         self._changed = NO_DELETES.union(*(self._changed_deletes(step) for step in steps))
-        self._reach = ManifestPruning(self._deletes.entries(self._changed), reader.partition_types)
+        changed = self._deletes.entries(self._changed)
+        self._reach = ManifestPruning(changed, reader.partition_types)
         self.warnings: list[str] = []
 
     def delete_file(self, number: int) -> DeleteFile:

@@ -4,7 +4,7 @@ A file is read once more if its rows have other row ids in another step, or none
 the step's own manifests give them, so a step delivers the same changes in whatever batch it is read.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from icefloe.iceberg.catalog.confined_io import refuse_elsewhere
@@ -86,6 +86,14 @@ class ScanPlan:
         deletes = sum(delete_file.size_bytes for delete_file in self.delete_files.values())
         return sum(task.data_file.file_size_bytes for task in self.tasks) + deletes
 
+    def sizes(self) -> Iterator[int]:
+        """Bytes of each data file and of the delete files in force on it that no earlier data file needs."""
+        seen: set[int] = set()
+        for task in self.tasks:
+            new = {number for term in task.terms for number in term.delete_files} - seen
+            seen |= new
+            yield task.data_file.file_size_bytes + sum(self.delete_files[number].size_bytes for number in new)
+
     @property
     def record_count(self) -> int:
         """Number of rows of all data files, as often as they are read, before any delete."""
@@ -118,7 +126,8 @@ def plan_scan_tasks(
         TransientError: the store did not answer.
     """
     read_before = table.manifests.manifests_read
-    files = StepFiles(steps, _manifests_of(steps, table), table.manifests)
+    manifests = _manifests_of(steps, table)
+    files = StepFiles(steps, manifests, table.manifests)
     terms = [(step.change_ordinal, files.terms(step)) for step in steps]
     wanted = [(ordinal, [term for term in of_step if may_match(term.entry)]) for ordinal, of_step in terms]
     named = NO_DELETES.union(*(term.delete_files for _, of_step in wanted for term in of_step))

@@ -48,9 +48,9 @@ class TableSchema:
             TerminalError: the table has no such snapshot, or its schema is gone.
             NotBuiltError: this release cannot read the type of a column.
         """
-        columns = covering_schema(
-            _schema_at(metadata, snapshot_id), _schemas_before(metadata, (snapshot_id, after_snapshot_id))
-        )
+        own = _schema_at(metadata, snapshot_id)
+        before = _schemas_before(metadata, (snapshot_id, after_snapshot_id))
+        columns = covering_schema(own, before)
         try:
             return cls.of(columns, metadata.name_mapping())
         except NotBuiltError as error:

@@ -1,12 +1,11 @@
 """The parts of a load: as many of its files as one batch may read."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from icefloe.iceberg.history.history import ExpiredHistoryError
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.load_part import LoadPart
-from icefloe.iceberg.scan.scan_tasks import ScanPlan, plan_scan_tasks
+from icefloe.iceberg.scan.scan_tasks import plan_scan_tasks
 from icefloe.iceberg.step import Step
 from icefloe.iceberg.steps.bytes_of_steps import leading_within, surely_fit
 from icefloe.iceberg.steps.steps import SnapshotRange
@@ -20,7 +19,7 @@ def first_part(table: LoadedTable, snapshots: SnapshotRange, *, max_bytes: int) 
         return snapshots
     [step] = snapshots.steps
     load = plan_scan_tasks(table, snapshots.steps)
-    stop_file = leading_within(_sizes(load), max_bytes=max_bytes)
+    stop_file = leading_within(load.sizes(), max_bytes=max_bytes)
     if stop_file >= len(load.tasks):
         return snapshots
     # A load of 5 files in 3 batches. The cursor is at its snapshot after the first, and stays there until the last:
@@ -51,16 +50,7 @@ def next_part(table: LoadedTable, delivered: LoadPart, *, snapshot_id: int, max_
     step = Step.initial(snapshot_id, timestamp_ms=snapshot.timestamp_ms)
     rest = replace(delivered, first_file=delivered.stop_file, stop_file=delivered.num_files)
     load = plan_scan_tasks(table, [replace(step, load_part=rest)])
-    part = replace(rest, stop_file=rest.first_file + leading_within(_sizes(load), max_bytes=max_bytes))
+    part = replace(rest, stop_file=rest.first_file + leading_within(load.sizes(), max_bytes=max_bytes))
     return SnapshotRange(
         after_snapshot_id=snapshot_id, up_to_snapshot_id=snapshot_id, steps=(replace(step, load_part=part),)
     )
-
-
-def _sizes(load: ScanPlan) -> Iterator[int]:
-    """Bytes of each data file and of the delete files in force on it that no earlier data file needs."""
-    seen: set[int] = set()
-    for task in load.tasks:
-        new = {number for term in task.terms for number in term.delete_files} - seen
-        seen |= new
-        yield task.data_file.file_size_bytes + sum(load.delete_files[number].size_bytes for number in new)
