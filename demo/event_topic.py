@@ -3,12 +3,13 @@
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from confluent_kafka import Consumer, TopicPartition
 
+from demo.destination import Destination
 from demo.flights_table import TableChange
 from demo.progress import Progress
 from demo.servers.kafka import Kafka
@@ -21,43 +22,27 @@ _NAMES: Final = {"r": "read", "c": "created", "u": "updated", "d": "deleted"}
 _SHOWN: Final = ("flight_id", "carrier", "flight", "arr_delay")
 
 
-class EventTopic:
+class EventTopic(Destination[Kafka]):
     """Kafka with the topic ``flights``; a context manager.
 
     Args:
         folder: of the broker's data and log.
     """
 
-    pipeline: Final = "flights_topic.yaml"
-    title: Final = "Kafka"
+    pipeline = "flights_topic.yaml"
+    title = "Kafka"
 
     def __init__(self, folder: Path) -> None:
-        self._server = Kafka(folder=folder / "kafka")
-        self._entered = ExitStack()
-
-    def __enter__(self) -> Self:
-        """Starts the broker."""
-        self._entered.enter_context(self._server)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Ends it."""
-        self._entered.close()
+        super().__init__(Kafka(folder=folder / "kafka"))
 
     @property
     def connections(self) -> Mapping[str, str]:
-        """The Airflow connection that the pipeline names, as an environment variable."""
+        """See `Destination`."""
         connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": self._server.bootstrap_servers}}
         return {"AIRFLOW_CONN_BROKER": json.dumps(connection)}
 
     def show(self, progress: Progress, changes: Sequence[TableChange], rows: int) -> list[str]:
-        """Says what a consumer reads; returns a sentence for each kind of event that is missing or there twice.
-
-        Args:
-            progress: says it.
-            changes: changes that were made to the table.
-            rows: rows that the table has now.
-        """
+        """Says what a consumer reads; returns a sentence for each kind of event that is missing or there twice."""
         examples: dict[str, Mapping[str, Any]] = {}
         counts: Counter[str] = Counter()
         for event in self._events():

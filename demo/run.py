@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
-from typing import Final, TypeAlias
+from typing import Any, Final
 
 from rich.console import Console
 
 from demo.batch_result import HEADER, BatchResult
 from demo.delivered import Delivered
+from demo.destination import Destination
 from demo.environment import ROOT
 from demo.event_topic import EventTopic
 from demo.flights_table import FlightsTable, TableChange
@@ -37,10 +38,7 @@ __all__ = ["SINKS", "main"]
 FOLDER: Final = ROOT / ".demo"
 PIPELINES: Final = ROOT / "demo" / "pipelines"
 _WIDTH_OF_FILES: Final = 110
-SINKS: Final[Mapping[str, type[SearchIndex | EventTopic]]] = {"opensearch": SearchIndex, "kafka": EventTopic}
-
-Destination: TypeAlias = SearchIndex | EventTopic
-"""A server that the demo starts and delivers to."""
+SINKS: Final[Mapping[str, type[SearchIndex] | type[EventTopic]]] = {"opensearch": SearchIndex, "kafka": EventTopic}
 
 
 def main() -> int:
@@ -66,7 +64,9 @@ def main() -> int:
     return 65 if wrong else 0
 
 
-def run_demo(folder: Path, pipeline: Path, progress: Progress, destination: Destination | None = None) -> list[str]:
+def run_demo(
+    folder: Path, pipeline: Path, progress: Progress, destination: Destination[Any] | None = None
+) -> list[str]:
     """Make the table, run the four batches, show what was delivered; returns what is wrong, a sentence each.
 
     Args:
@@ -86,7 +86,7 @@ def run_demo(folder: Path, pipeline: Path, progress: Progress, destination: Dest
 
 
 def _run_batches(
-    folder: Path, pipeline: Path, progress: Progress, table: FlightsTable, destination: Destination | None
+    folder: Path, pipeline: Path, progress: Progress, table: FlightsTable, destination: Destination[Any] | None
 ) -> list[str]:
     airflow = LocalAirflow(folder)
     with progress.step("Starting Airflow in this process"):

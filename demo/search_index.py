@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from opensearchpy import OpenSearch as Client
 
+from demo.destination import Destination
 from demo.flights_table import TableChange
 from demo.progress import Progress
 from demo.servers.opensearch import OpenSearch
@@ -18,43 +18,27 @@ _INDEX: Final = "flights"
 _SHOWN: Final = ("flight_id", "carrier", "flight", "origin", "dest", "dep_delay", "arr_delay")
 
 
-class SearchIndex:
+class SearchIndex(Destination[OpenSearch]):
     """OpenSearch with the index ``flights``; a context manager.
 
     Args:
         folder: of the server's data and log.
     """
 
-    pipeline: Final = "flights_search.yaml"
-    title: Final = "OpenSearch"
+    pipeline = "flights_search.yaml"
+    title = "OpenSearch"
 
     def __init__(self, folder: Path) -> None:
-        self._server = OpenSearch(folder=folder / "opensearch")
-        self._entered = ExitStack()
-
-    def __enter__(self) -> Self:
-        """Starts the server."""
-        self._entered.enter_context(self._server)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Ends it."""
-        self._entered.close()
+        super().__init__(OpenSearch(folder=folder / "opensearch"))
 
     @property
     def connections(self) -> Mapping[str, str]:
-        """The Airflow connection that the pipeline names, as an environment variable."""
+        """See `Destination`."""
         connection = {"conn_type": "opensearch", "host": "http://127.0.0.1", "port": self._server.port}
         return {"AIRFLOW_CONN_SEARCH": json.dumps(connection)}
 
     def show(self, progress: Progress, changes: Sequence[TableChange], rows: int) -> list[str]:
-        """Says what a search finds; returns a sentence if that is not the table.
-
-        Args:
-            progress: says it.
-            changes: changes that were made to the table.
-            rows: rows that the table has now.
-        """
+        """Says what a search finds; returns a sentence if that is not the table."""
         with Client(self._server.url) as client:
             found = client.count(index=_INDEX)["count"]
             # The newest corrections: what a reader of a search page asks for.
