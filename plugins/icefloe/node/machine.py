@@ -110,7 +110,10 @@ class Machine:
 
     def delete_batch(self, address: str, batch: str) -> None:
         """Deletes the files of a batch at a node. If the node does not answer, they stay until they expire."""
-        self._clients.delete_batch(address, batch)
+        if address == self.config.address and self._folder is not None:
+            self._folder.delete_batch(batch)
+        else:
+            self._clients.delete_batch(address, batch)
 
     @cached_property
     def _clients(self) -> "NodeClients":

@@ -152,4 +152,9 @@ def _pieces(stream: Any, pieces: Sequence[Piece]) -> list[memoryview | PieceFaul
             if fault is not None:
                 faults[place] = PieceFault(fault)
             parts[place].append(part)
-    return [faults.get(place) or joined_piece(parts[place], piece) for place, piece in enumerate(pieces)]
+    answers: list[memoryview | PieceFault] = []
+    for place, piece in enumerate(pieces):
+        answers.append(faults.get(place) or joined_piece(parts[place], piece))
+        # So that no more than one piece is in memory twice.
+        parts[place].clear()
+    return answers

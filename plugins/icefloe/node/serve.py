@@ -49,7 +49,7 @@ def serve_node(config: NodeConfig, stop: threading.Event, *, say: Callable[[str]
         with suppress(TerminalError):  # a file is being replaced: the next look finds it
             found = config.pem()
             if found != pem and _is_usable(config, folder):
-                server, pem = _replaced(server, config, folder), found
+                server, pem = _replaced(server, config, folder, stop), found
                 logger.info("node %s has new certificates", config.address)
     server.shutdown()
 
@@ -95,10 +95,13 @@ def _is_usable(config: NodeConfig, folder: NodeFolder) -> bool:
     return True
 
 
-def _replaced(server: NodeServer, config: NodeConfig, folder: NodeFolder) -> NodeServer:
-    """Another server on the same port. The old one still ends its answers; readers that come between ask again."""
+def _replaced(server: NodeServer, config: NodeConfig, folder: NodeFolder, stop: threading.Event) -> NodeServer:
+    """Another server on the same port. The old one still ends its answers; readers that come between ask again.
+
+    Until another server has the port, or if it is to stop, it is the old one.
+    """
     threading.Thread(target=server.shutdown, name="icefloe-node-ends", daemon=True).start()
-    while True:
+    while not stop.wait(_BIND_PAUSE_SECONDS):
         with suppress(TransientError):
             return _started(config, folder)
-        time.sleep(_BIND_PAUSE_SECONDS)
+    return server
