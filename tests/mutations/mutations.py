@@ -14,6 +14,7 @@ from mutations.rows import ROWS
 from mutations.schedules import SCHEDULES
 from mutations.search_index import SEARCH_INDEX
 from mutations.steps import STEPS
+from mutations.tables import TABLES
 from mutations.topics import TOPICS
 from mutations.upkeep import UPKEEP
 from mutations.waits import WAITS
@@ -22,5 +23,5 @@ __all__ = ["MUTATIONS"]
 
 MUTATIONS: Final = (
     *DELETES, *STEPS, *ROWS, *PROTOCOL, *OPERATORS, *GUARDS, *UPKEEP, *PROMISES, *WAITS, *SCHEDULES, *PAGE_RIGHTS,
-    *DELIVERIES, *SEARCH_INDEX, *TOPICS, *NODES,
+    *DELIVERIES, *SEARCH_INDEX, *TOPICS, *NODES, *TABLES,
 )  # fmt: skip

@@ -9,6 +9,7 @@ import pytest
 from demo.servers.server_process import ServerProcess, ServerUnavailableError
 from support.missing import missing
 from support.servers.cluster_place import ClusterPlace
+from support.servers.dynamodb import Dynamodb
 from support.servers.kafka import Kafka
 from support.servers.opensearch import OpenSearch
 from support.servers.postgresql import Postgresql
@@ -42,6 +43,13 @@ def rest_catalog(tmp_path_factory: pytest.TempPathFactory, versitygw: Versitygw)
 def postgresql() -> Iterator[Postgresql]:
     """PostgreSQL without any database of ours."""
     with or_skip(Postgresql()) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def dynamodb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dynamodb]:
+    """A table of DynamoDB without any item of ours."""
+    with or_skip(Dynamodb(folder=tmp_path_factory.mktemp("dynamodb"))) as server:
         yield server
 
 
@@ -82,7 +90,8 @@ def spark(
 def _servers_live(request: pytest.FixtureRequest) -> Iterator[None]:
     """Says of a server that died in a test that it did."""
     yield
-    for name in {"kafka", "versitygw", "rest_catalog", "postgresql", "opensearch"} & set(request.fixturenames):
+    servers = {"dynamodb", "kafka", "versitygw", "rest_catalog", "postgresql", "opensearch"}
+    for name in servers & set(request.fixturenames):
         process: ServerProcess = request.getfixturevalue(name).process
         process.refuse_dead()
 

@@ -43,11 +43,10 @@ def botocore_client(access: DynamodbAccess, patience_seconds: float) -> Any:
     )
     region = access.region or next(filter(None, map(os.environ.get, ("AWS_REGION", "AWS_DEFAULT_REGION"))), None)
     session = get_session()
-    if access.access_key_id:
-        session.set_credentials(access.access_key_id, access.secret_access_key, access.session_token or None)
+    _set_keys(session, access)
     try:
         if access.role_arn:
-            _assume(session, access, region)
+            session = _assuming(session, access, region)
         return session.create_client(
             "dynamodb", region_name=region, endpoint_url=access.endpoint or None, config=config
         )
@@ -58,23 +57,35 @@ def botocore_client(access: DynamodbAccess, patience_seconds: float) -> Any:
         ))  # fmt: skip
 
 
-def _assume(session: Any, access: DynamodbAccess, region: str | None) -> None:
-    """Lets the session's clients assume a role, again whenever its credentials expire."""
+def _set_keys(session: Any, access: DynamodbAccess) -> None:
+    if access.access_key_id:
+        session.set_credentials(access.access_key_id, access.secret_access_key, access.session_token or None)
+
+
+def _assuming(source: Any, access: DynamodbAccess, region: str | None) -> Any:
+    """A session whose clients assume a role, again whenever its credentials expire.
+
+    Args:
+        source: session with the keys that may assume it.
+        access: names the role.
+        region: of the token service; None: of the machine's configuration.
+    """
     from botocore.credentials import (
         AssumeRoleCredentialFetcher,
         CredentialProvider,
         CredentialResolver,
         DeferredRefreshableCredentials,
     )
+    from botocore.exceptions import NoCredentialsError
     from botocore.session import get_session
 
-    source = get_session()
-    if access.access_key_id:
-        source.set_credentials(access.access_key_id, access.secret_access_key, access.session_token or None)
+    keys = source.get_credentials()
+    if keys is None:
+        raise NoCredentialsError
     given = {"RoleSessionName": "icefloe", **({"ExternalId": access.external_id} if access.external_id else {})}
     fetcher = AssumeRoleCredentialFetcher(
         lambda name, **options: source.create_client(name, **{"region_name": region, **options}),
-        source.get_credentials(),
+        keys,
         access.role_arn,
         extra_args=given,
     )
@@ -85,4 +96,7 @@ def _assume(session: Any, access: DynamodbAccess, region: str | None) -> None:
         def load(self) -> Any:
             return DeferredRefreshableCredentials(fetcher.fetch_credentials, self.METHOD)
 
+    # Another session: one that has keys of its own never asks its providers.
+    session = get_session()
     session.register_component("credential_provider", CredentialResolver([Assumed()]))
+    return session

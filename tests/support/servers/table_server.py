@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-__all__ = ["Storm", "Table", "table_server"]
+__all__ = ["SECRET", "Storm", "Table", "table_server"]
 
 PAGE_ITEMS = 500
+SECRET = "testing-s3cr3t"
+"""The key of the account, which a service may quote."""
 Storm = Callable[[str, dict[str, Any]], str | None]
 """Gets the operation and its arguments; gives the code of an error, ``lost`` if the request has its effect but is not
 answered, ``half`` if only half of a batch is done, or None."""
@@ -42,7 +44,7 @@ class Table:
         """The options that open the table."""
         return {
             "dynamodb_endpoint": self.endpoint, "dynamodb_region": "eu-west-1", "dynamodb_allow_http": "true",
-            "dynamodb_access_key_id": "testing", "dynamodb_secret_access_key": "testing-s3cr3t",
+            "dynamodb_access_key_id": "testing", "dynamodb_secret_access_key": SECRET,
         }  # fmt: skip
 
     def answer(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
@@ -145,7 +147,7 @@ def table_server(storm: Storm = lambda _, __: None) -> Iterator[Table]:
             except Refusal as refusal:
                 self.send(500 if refusal.code == "InternalServerError" else 400, {
                     "__type": f"com.amazonaws.dynamodb.v20120810#{refusal.code}",
-                    "message": f"{refusal.code} of the test", **refusal.further,
+                    "message": f"{refusal.code} of the test, for {SECRET}", **refusal.further,
                 })  # fmt: skip
                 return
             if struck == "lost":

@@ -1,0 +1,84 @@
+"""Mutations of the tables that coordinate stores: docs/deployment.md says what they hold."""
+
+from typing import Final
+
+from mutations.mutation import Mutation
+
+__all__ = ["TABLES"]
+
+_TABLES: Final = "tests/storage/test_dynamodb_store.py"
+
+TABLES: Final = (
+    Mutation(
+        name="an item replaces the one that is there",
+        path="storage/dynamodb_items.py",
+        before='                    ConditionExpression="attribute_not_exists(#key)",\n',
+        after="",
+        suite=(f"{_TABLES}::TestTable::test_a_create_keeps_what_is_there",),
+    ),
+    Mutation(
+        name="a create whose answer was lost takes its own item for another's",
+        path="storage/dynamodb_items.py",
+        before='            if there.get("writer", {}).get("S") == item.writer:\n                return True\n',
+        after="",
+        suite=(f"{_TABLES}::test_a_create_whose_answer_was_lost_is_known_as_its_own_and_another_ones_is_not",),
+    ),
+    Mutation(
+        name="a value is looked up as it was some time ago",
+        path="storage/dynamodb_items.py",
+        before="Key=self._key(key), ConsistentRead=True, **narrow)",
+        after="Key=self._key(key), **narrow)",
+        suite=(f"{_TABLES}::TestTable::test_a_missing_key_is_missing",),
+    ),
+    Mutation(
+        name="what a table left undone of a batch stays undone",
+        path="storage/dynamodb_client.py",
+        before="            requests = answer.get(left, {}).get(self.access.table)\n",
+        after="            requests = None\n",
+        suite=(f"{_TABLES}::test_the_rest_of_a_batch_that_the_table_left_undone_is_done_by_further_requests",),
+    ),
+    Mutation(
+        name="a throttled request ends a run for good",
+        path="storage/dynamodb_errors.py",
+        before="    if code in _THROTTLED:\n",
+        after="    if not code:\n",
+        suite=(f"{_TABLES}::test_a_request_that_was_throttled_failed_or_lost_is_sent_again",),
+    ),
+    Mutation(
+        name="a document from before the store was coordinated is created again",
+        path="storage/coordinated_store.py",
+        before="        if self._objects.size(key) is not None:\n            return False\n",
+        after="",
+        suite=(f"{_TABLES}::test_documents_from_before_the_store_was_coordinated_still_count",),
+    ),
+    Mutation(
+        name="a value that lost its race stays for ever",
+        path="storage/dynamodb_store.py",
+        before="        if not is_created:\n            self._large.delete([item])\n",
+        after="",
+        suite=(f"{_TABLES}::test_a_large_create_that_lost_leaves_no_value",),
+    ),
+    Mutation(
+        name="a value that an item names is removed as unfinished",
+        path="storage/dynamodb_store.py",
+        before="        unnamed = [name for name in old if not self._is_named(name)]\n",
+        after="        unnamed = old\n",
+        suite=(
+            f"{_TABLES}::test_a_value_whose_writer_died_before_its_item_is_removed_when_it_is_old_or_the_batch_is_over",
+        ),
+    ),
+    Mutation(
+        name="a damaged value is returned",
+        path="storage/dynamodb_store.py",
+        before="        if hashlib.sha256(value).digest() != item.sha256:\n",
+        after="        if False:\n",
+        suite=(f"{_TABLES}::test_a_damaged_value_is_never_returned",),
+    ),
+    Mutation(
+        name="a sweep that knows no table takes a coordinated checkpoint for gone",
+        path="batch/sweep/found_checkpoint.py",
+        before='    if named is not None and named != (coordination or "").removesuffix("/"):\n',
+        after="    if False:\n",
+        suite=("tests/cli/test_coordination.py::test_a_sweep_without_the_table_leaves_everything_alone",),
+    ),
+)
