@@ -38,7 +38,7 @@ def test_validating_leaves_no_file_behind(workspace: Workspace) -> None:
     ("keys", "names"),
     [
         ({"brunch": "main"}, {"file"}),
-        (UNBUILT, {"release", "storage"}),
+        (UNBUILT, {"release", "sink"}),
         ({"table": "db.evnts"}, {"table"}),
         ({"branch": "side"}, {"branch"}),
         ({"identifier_columns": ["ID"]}, {"identity"}),
@@ -72,9 +72,10 @@ def test_a_job_that_would_take_a_whole_cluster_without_the_table_is_reported(
 
 
 def test_every_fault_is_found_in_one_go(workspace: Workspace) -> None:
-    done = icefloe("validate", workspace.pipeline(**UNBUILT, identifier_columns=["ID"], storage="file:///proc/no"))
+    spark: dict[str, Any] = {"engine": "spark", "spark": {"conf": {"spark.master": "nowhere"}}}
+    done = icefloe("validate", workspace.pipeline(**spark, identifier_columns=["ID"], storage="file:///proc/no"))
     assert done.code == 65
-    assert failed(done) >= {"release", "storage", "identity"}
+    assert failed(done) >= {"engine", "storage", "identity"}
 
 
 def test_transient_errors_exit_75(workspace: Workspace) -> None:
