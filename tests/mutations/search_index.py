@@ -297,4 +297,18 @@ SEARCH_INDEX: Final = (
         after="        if False:",
         suite=_SUITE,
     ),
+    Mutation(
+        name="the mark of a row with a dead letter is purged",
+        path="sinks/opensearch/deletions.py",
+        before='if each["_id"] not in self.kept',
+        after="if True",
+        suite=("tests/sinks/opensearch/test_purge.py",),
+    ),
+    Mutation(
+        name="an index that forgets deletions at once is purged as it is",
+        path="sinks/opensearch/opensearch_sink.py",
+        before="        self._indexes.remember_deletions(begun.target)\n",
+        after="",
+        suite=("tests/sinks/opensearch/test_purge.py",),
+    ),
 )

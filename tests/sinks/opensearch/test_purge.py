@@ -1,7 +1,11 @@
 """Soft deletes are removed for good, and nothing else is."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
+import pytest
+
+from icefloe.sinks.opensearch.indexes import IndexMisfitError
 from sinks.opensearch.batches import changes, part, proven, rows_of, run
 from sinks.opensearch.sinks import claimed
 from support.sinks.fake_cluster import FakeCluster
@@ -32,3 +36,42 @@ def test_a_row_can_come_back_in_the_batch_after_its_deletion_was_purged() -> Non
     assert sink.purge(before=DELETED + MOMENT) == 1
     run(sink, proven(2), part(changes(("+", 1, "back"))))
     assert rows_of(sink) == [{"id": 1, "name": "back"}]
+
+
+def test_the_mark_of_a_row_with_a_dead_letter_stays_until_the_letter_is_gone(tmp_path: Path) -> None:
+    sink = claimed(cluster := FakeCluster(), dead_letters={"path": tmp_path.as_uri()})
+    cluster.item_refusal = lambda action, _: (400, "mapper_parsing") if action["_id"] == "1:3" else None
+    run(sink, proven(0), part(changes(*(("+", key, "a") for key in range(5)))))
+    cluster.item_refusal = lambda *_: None
+    run(sink, proven(1), part(changes(("-", 3, "a"), ("-", 4, "a"))))
+    assert sink.purge(before=DELETED + MOMENT, dry_run=True) == 1
+    assert sink.purge(before=DELETED + MOMENT) == 1
+    cluster.forget_deletions()
+    [sent] = sink.replay_dead_letters(0)
+    assert sent.superseded == 1
+    assert [row["id"] for row in rows_of(sink)] == [0, 1, 2]
+    assert sink.purge(before=DELETED + MOMENT) == 1
+
+
+def test_an_index_remembers_what_was_purged_for_a_day() -> None:
+    sink = claimed(cluster := FakeCluster())
+    run(sink, proven(0), part(changes(("+", 1, "a"))))
+    run(sink, proven(1), part(changes(("-", 1, "a"))))
+    assert sink.purge(before=DELETED + MOMENT, dry_run=True) == 1
+    assert "gc_deletes" not in cluster.indexes["people-0"].settings
+    assert sink.purge(before=DELETED + MOMENT) == 1
+    assert cluster.indexes["people-0"].settings["gc_deletes"] == "24h"
+
+
+def test_an_index_of_the_user_that_forgets_deletions_within_an_hour_is_not_purged() -> None:
+    cluster = FakeCluster()
+    cluster.perform_request("PUT", "/people", body=b"{}")
+    sink = claimed(cluster)
+    run(sink, proven(0), part(changes(("+", 1, "a"))))
+    run(sink, proven(1), part(changes(("-", 1, "a"))))
+    with pytest.raises(
+        IndexMisfitError, match=r"index people is 60s, so a repeated write would bring back a row whose"
+    ):
+        sink.purge(before=DELETED + MOMENT)
+    cluster.indexes["people"].settings["gc_deletes"] = "1h"
+    assert sink.purge(before=DELETED + MOMENT) == 1

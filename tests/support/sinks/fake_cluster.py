@@ -95,6 +95,12 @@ class FakeCluster:
             for key, each in index.documents.items():
                 self._store(index, key, each.version + 1, None)
 
+    def forget_deletions(self) -> None:
+        """Forget which documents were deleted, as happens ``index.gc_deletes`` later."""
+        for index in self.indexes.values():
+            for key in [key for key, each in index.documents.items() if each.source is None]:
+                del index.documents[key]
+
     def _describe(self, _data: bytes, _params: Any) -> Any:
         return {"version": dict(self.version)}
 
@@ -125,6 +131,10 @@ class FakeCluster:
         if name not in self.indexes:
             raise _missing(name)
         del self.indexes[name]
+        return {"acknowledged": True}
+
+    def _put_settings(self, name: str, data: bytes, _params: Any) -> Any:
+        self._one(name).settings |= json.loads(data)["index"]
         return {"acknowledged": True}
 
     def _put_mapping(self, name: str, data: bytes, _params: Any) -> Any:
@@ -290,6 +300,7 @@ _ROUTES: Final[tuple[tuple[str, str, Callable[..., Any]], ...]] = (
     ("PUT", _NAME, FakeCluster._create),
     ("DELETE", _NAME, FakeCluster._delete),
     ("PUT", f"{_NAME}/_mapping", FakeCluster._put_mapping),
+    ("PUT", f"{_NAME}/_settings", FakeCluster._put_settings),
     ("POST", "/_aliases", FakeCluster._move_aliases),
     ("POST", f"{_NAME}/_refresh", FakeCluster._refresh),
     ("GET", f"{_NAME}/_count", FakeCluster._count),

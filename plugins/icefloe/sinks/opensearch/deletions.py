@@ -1,6 +1,8 @@
 """Soft deletes removed for good, when nobody will replay batches of their time any more."""
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,38 +15,47 @@ from icefloe.sinks.opensearch.read_back import pages
 from icefloe.sinks.opensearch.row_documents import DELETED, DELETED_AT
 
 
-def purge_deletions(cluster: Cluster, index: str, writer: str, *, before: datetime, bulk_bytes: int) -> int:
-    """Delete the marks of rows that were deleted before a time; a row that came back meanwhile stays.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OldMarks:
+    """The marks of rows that were deleted before a time.
 
-    Args:
+    Attributes:
         cluster: to ask.
         index: name of the index, not an alias that leaves the marks out.
-        writer: alias to write to.
         before: time of the commit, aware.
-        bulk_bytes: size of a bulk request.
-
-    Returns:
-        Number of marks that were removed.
+        kept: ids of documents whose marks stay.
     """
-    sender = BulkSender(cluster, writer, bulk_bytes=bulk_bytes)
-    purged = 0
-    for page in pages(cluster, index, _deleted(before)):
-        # The deletion has the version of the mark: the next write of the document is still a later one.
-        for version, ids in _by_version(page):
-            lines = bulk_lines(pa.array(ids, pa.large_string()), pa.nulls(len(ids), pa.large_string()), version)
-            purged += len(ids) - len(sender.send(lines).conflicts)
-    return purged
 
+    cluster: Cluster
+    index: str
+    before: datetime
+    kept: AbstractSet[str] = frozenset()
 
-def count_deletions(cluster: Cluster, index: str, *, before: datetime) -> int:
-    """Number of marks that `purge_deletions` would remove."""
-    return sum(len(page) for page in pages(cluster, index, _deleted(before)))
+    def count(self) -> int:
+        """Number of marks that `purge` would remove."""
+        return sum(len(page) for page in self._pages())
 
+    def purge(self, writer: str, *, bulk_bytes: int) -> int:
+        """Deletes the marks, and returns their number; a row that came back meanwhile stays.
 
-def _deleted(before: datetime) -> dict[str, Any]:
-    """The query for the marks of rows that were deleted before a time."""
-    moment = before.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    return {"bool": {"filter": [{"term": {DELETED: True}}, {"range": {DELETED_AT: {"lt": moment}}}]}}
+        Args:
+            writer: alias to write to.
+            bulk_bytes: size of a bulk request.
+        """
+        sender = BulkSender(self.cluster, writer, bulk_bytes=bulk_bytes)
+        purged = 0
+        for page in self._pages():
+            # The deletion has the version of the mark: the next write of the document is still a later one.
+            for version, ids in _by_version(page):
+                lines = bulk_lines(pa.array(ids, pa.large_string()), pa.nulls(len(ids), pa.large_string()), version)
+                purged += len(ids) - len(sender.send(lines).conflicts)
+        return purged
+
+    def _pages(self) -> Iterator[list[Any]]:
+        moment = self.before.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        query = {"bool": {"filter": [{"term": {DELETED: True}}, {"range": {DELETED_AT: {"lt": moment}}}]}}
+        for page in pages(self.cluster, self.index, query):
+            yield [each for each in page if each["_id"] not in self.kept]
 
 
 def _by_version(page: Sequence[Any]) -> Iterator[tuple[int, list[str]]]:

@@ -156,10 +156,32 @@ class Indexes:
         Raises:
             IndexGoneError: it is missing.
         """
+        found = self._there(target)
+        return None if self._settings.deletes == "soft" else timedelta(seconds=parse_seconds(_gc_deletes(found)))
+
+    def remember_deletions(self, target: str) -> None:
+        """Let an index remember the deletion of marks, so that no late write brings their rows back.
+
+        Raises:
+            IndexMisfitError: it is the user's, and remembers deletions for less than an hour.
+            IndexGoneError: it is missing.
+        """
+        kept = _gc_deletes(self._there(target))
+        if parse_seconds(kept) >= _LEAST_GC_SECONDS:
+            return
+        if target == self.names.index:
+            raise IndexMisfitError(
+                f"{self._url}: index.gc_deletes of index {target} is {kept}, so a repeated write would bring back a "
+                "row whose mark was purged longer ago; set it to 1h or more, then purge again",
+                url=self._url,
+            )
+        self._cluster.ask("PUT", f"/{target}/_settings", {"index": {"gc_deletes": _GC_DELETES}})
+
+    def _there(self, target: str) -> Mapping[str, Any]:
         found = self._find(target).get(target)
         if found is None:
             raise IndexGoneError.of(self._cluster.url, target)
-        return None if self._settings.deletes == "soft" else timedelta(seconds=parse_seconds(_gc_deletes(found)))
+        return found
 
     def _remove_older(self, version: int) -> None:
         for name, index in self._find(self.names.pattern).items():

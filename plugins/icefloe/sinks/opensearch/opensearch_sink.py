@@ -13,7 +13,7 @@ from icefloe.sinks.dead_letters import DeadLetterFolder
 from icefloe.sinks.opensearch.claims import BegunBatch, Claims
 from icefloe.sinks.opensearch.cluster import Cluster, IndexGoneError
 from icefloe.sinks.opensearch.conflicts import ConflictJudge, superseded
-from icefloe.sinks.opensearch.deletions import count_deletions, purge_deletions
+from icefloe.sinks.opensearch.deletions import OldMarks
 from icefloe.sinks.opensearch.delivery import PartDeliverer
 from icefloe.sinks.opensearch.index_names import version_of_batch
 from icefloe.sinks.opensearch.indexes import Indexes, IndexMisfitError
@@ -173,15 +173,22 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
     def purge(self, *, before: datetime, dry_run: bool = False) -> int:
         """Remove for good what was soft-deleted by commits before a time (aware); returns the number of documents.
 
-        A replay of batches from before that time would bring such rows back. A dry run only counts.
+        A replay of batches from before that time would bring such rows back. Marks of rows that have a dead letter
+        stay, because the letter may be sent again. A dry run only counts.
+
+        Raises:
+            IndexMisfitError: the index forgets deletions too soon.
         """
         begun = self._claims.progress()
         if begun is None:
             return 0
+        marks = OldMarks(
+            cluster=self._cluster, index=begun.target, before=before, kept=self._ids_of_letters(),
+        )  # fmt: skip
         if dry_run:
-            return count_deletions(self._cluster, begun.target, before=before)
-        writer = self._names.writer(begun.target)
-        return purge_deletions(self._cluster, begun.target, writer, before=before, bulk_bytes=self._settings.bulk_bytes)
+            return marks.count()
+        self._indexes.remember_deletions(begun.target)
+        return marks.purge(self._names.writer(begun.target), bulk_bytes=self._settings.bulk_bytes)
 
     def dead_letters(self) -> Mapping[int, int]:
         """Count the lines of the folder's files."""
@@ -209,6 +216,12 @@ class OpenSearchSink(PartSink, KeepsDeletions, KeepsDeadLetters, SeesForeignWrit
     def close(self) -> None:
         """Give back connections."""
         self._cluster.close()
+
+    def _ids_of_letters(self) -> frozenset[str]:
+        folder = self._letters
+        if folder is None:
+            return frozenset()
+        return frozenset(letter.id for number in folder.batches() for letter in folder.letters(number))
 
     def _latest_version(self) -> int | None:
         begun = self._claims.progress()
