@@ -9,7 +9,8 @@ import pytest
 
 from icefloe import read_changes
 from icefloe.audit.sums import AuditError
-from icefloe.batch.reduce import read_range
+from icefloe.batch.reduce import group_changes
+from icefloe.changes.consolidate import consolidate
 from icefloe.errors import TerminalError, UsageError
 from icefloe.iceberg.history.history import ExpiredHistoryError
 from support.pipelines.workshop import Workshop, typed_changes
@@ -179,13 +180,11 @@ def test_errors_of_reading_reach_the_reader(workshop: Workshop) -> None:
 
 
 def test_rows_that_do_not_add_up_are_an_error_at_the_end(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-    consolidate = read_range.consolidate
-
     def lossy(*arguments: Any) -> Any:
         positions, weights = consolidate(*arguments)
         return positions[1:], weights[1:]
 
-    monkeypatch.setattr(read_range, "consolidate", lossy)
+    monkeypatch.setattr(group_changes, "consolidate", lossy)
     with pytest.raises(AuditError, match="range 0 of batch 0 does not add up"):
         changes_of(workshop, after_snapshot_id=workshop.snapshot_ids()[0])
 

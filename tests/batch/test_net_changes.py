@@ -11,8 +11,9 @@ import pytest
 from changes.net_states import NetChange, net_of_states
 from icefloe.audit.sums import AuditError
 from icefloe.batch.plan_document import Plan
-from icefloe.batch.reduce import read_range
+from icefloe.batch.reduce import group_changes
 from icefloe.batch.verify.replay_batches import verify_batches
+from icefloe.changes.net import net_changes
 from icefloe.flow import Route
 from support.pipelines.workshop import Workshop
 from support.spark.row_counts import Row, typed_changes_of
@@ -139,12 +140,11 @@ def test_batches_of_one_history_join(net: Workshop) -> None:
 def test_net_changes_that_do_not_add_up_reach_no_sink(net: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     net.update([1, 2], value=2.0)
     net.update([2, 3], value=3.0)
-    net_changes = read_range.net_changes
 
     def lossy(**arguments: Any) -> Any:
         return tuple(part[1:] for part in net_changes(**arguments))
 
-    monkeypatch.setattr(read_range, "net_changes", lossy)
+    monkeypatch.setattr(group_changes, "net_changes", lossy)
     with pytest.raises(AuditError, match=r"^range \d+ of batch 1 does not add up over its steps: expected 0 rows net"):
         net.deliver()
     assert not list((net.folder / "changes/batch=1").glob("part-*"))

@@ -97,8 +97,8 @@ GUARDS: Final = (
     Mutation(
         name="a block is decoded whatever its checksum",
         path="shuffle/fetch.py",
-        before="    if zlib.crc32(block) != crc32:",
-        after="    if False:",
+        before="        if _crc32(data) != self.crc32:",
+        after="        if False:",
         suite=_FETCH,
     ),
     Mutation(
@@ -111,14 +111,21 @@ GUARDS: Final = (
     Mutation(
         name="a block takes as much memory as its header says",
         path="shuffle/blocks.py",
-        before="        if not 0 < declared <= max_bytes:",
-        after="        if False:",
+        before="    if not 0 < declared <= max_bytes:",
+        after="    if False:",
         suite=_BLOCKS,
     ),
     Mutation(
         name="bytes behind a block are ignored",
         path="shuffle/blocks.py",
         before=" or not decompressor.eof or decompressor.unused_data:",
+        after=":",
+        suite=_BLOCKS,
+    ),
+    Mutation(
+        name="bytes behind a block that is read piece by piece are ignored",
+        path="shuffle/block_frame.py",
+        before=" or self._decompressor.unused_data or self._source.read(1):",
         after=":",
         suite=_BLOCKS,
     ),

@@ -172,6 +172,33 @@ ROWS: Final = (
         after="[ChangeType.UPDATE_AFTER, ChangeType.UPDATE_BEFORE]]",
     ),
     Mutation(
+        name="as many rows of an identity beyond memory are paired as the larger side has",
+        path="batch/reduce/torn_identity.py",
+        before="pairs = int(self._copies[ordinal].min())",
+        after="pairs = int(self._copies[ordinal].max())",
+    ),
+    Mutation(
+        name="net changes of an identity beyond memory carry the last step of their last piece",
+        path="batch/reduce/group_changes.py",
+        before="last_ordinal = max(last_ordinal, each.last_ordinal)",
+        after="last_ordinal = each.last_ordinal",
+        suite=("tests/batch/reduce/test_small_memory.py",),
+    ),
+    Mutation(
+        name="copies of a row beyond memory are counted once",
+        path="batch/reduce/range_rows.py",
+        before="columns[place] = pa.array(sums, pa.int64())",
+        after="pass",
+        suite=("tests/batch/reduce/test_small_memory.py",),
+    ),
+    Mutation(
+        name="parts of a part are divided by the same bits again",
+        path="batch/reduce/divided_rows.py",
+        before="shift = max(_HASH_BITS - (depth + 1) * _PART_BITS, 0)",
+        after="shift = _HASH_BITS - _PART_BITS",
+        suite=("tests/batch/reduce/test_divided_rows.py",),
+    ),
+    Mutation(
         name="a null key is paired with nothing",
         path="batch/rows/shuffled_form.py",
         before="identities = row_hashes(self.shape.identity_of(rows.batch))",

@@ -1,3 +1,4 @@
+import io
 import random
 
 import lz4.frame
@@ -6,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe.errors import TerminalError
+from icefloe.shuffle import block_frame
 from icefloe.shuffle.blocks import (
     CorruptBlockError,
     block_schema,
@@ -13,30 +15,41 @@ from icefloe.shuffle.blocks import (
     decode_block,
     encode_block,
     split_batch,
+    stream_block,
 )
 from shuffle.shuffled_rows import some_rows
 
 MAX_BYTES = 1 << 20
 
 
+def streamed(data, schema, *, max_bytes):
+    return list(stream_block(io.BytesIO(data), schema, size_bytes=len(data), max_bytes=max_bytes))
+
+
+WAYS = pytest.mark.parametrize("decode", [decode_block, streamed])
+
+
 def small_batch(rows=4):
     return some_rows(rows, num_partitions=1).batch
 
 
-def test_rows_come_back_from_a_block():
+@WAYS
+def test_rows_come_back_from_a_block(decode):
     batches = [small_batch(3), small_batch(5).slice(2)]
-    decoded = decode_block(encode_block(batches), batches[0].schema, max_bytes=MAX_BYTES)
+    decoded = decode(encode_block(batches), batches[0].schema, max_bytes=MAX_BYTES)
     assert pa.Table.from_batches(decoded).equals(pa.Table.from_batches(batches))
 
 
-def test_a_block_without_rows_is_not_empty_as_a_lost_one_is():
+@WAYS
+def test_a_block_without_rows_is_not_empty_as_a_lost_one_is(decode):
     none = small_batch(0)
-    assert pa.Table.from_batches(decode_block(encode_block([none]), none.schema, max_bytes=MAX_BYTES)).num_rows == 0
+    assert pa.Table.from_batches(decode(encode_block([none]), none.schema, max_bytes=MAX_BYTES)).num_rows == 0
     with pytest.raises(CorruptBlockError):
-        decode_block(b"", none.schema, max_bytes=MAX_BYTES)
+        decode(b"", none.schema, max_bytes=MAX_BYTES)
 
 
-def test_every_arrow_type_of_a_table_survives():
+@WAYS
+def test_every_arrow_type_of_a_table_survives(decode):
     struct = pa.array([{"a": 1, "b": ["x"]}, None, {"a": None, "b": None}])
     columns = {
         "uuid": pa.array([b"0123456789abcdef", None, b"fedcba9876543210"], pa.uuid()),
@@ -51,45 +64,49 @@ def test_every_arrow_type_of_a_table_survives():
         "nothing": pa.nulls(3),
     }
     batch = pa.RecordBatch.from_pydict(columns)
-    [decoded] = decode_block(encode_block([batch]), batch.schema, max_bytes=MAX_BYTES)
+    [decoded] = decode(encode_block([batch]), batch.schema, max_bytes=MAX_BYTES)
     assert decoded.equals(batch)
 
 
-def test_every_flipped_byte_is_detected():
+@WAYS
+def test_every_flipped_byte_is_detected(decode):
     data = encode_block([small_batch()])
     for position in range(len(data)):
         damaged = bytearray(data)
         damaged[position] ^= 0xFF
         with pytest.raises(CorruptBlockError):
-            decode_block(bytes(damaged), small_batch().schema, max_bytes=MAX_BYTES)
+            decode(bytes(damaged), small_batch().schema, max_bytes=MAX_BYTES)
 
 
-def test_every_value_of_every_header_byte_is_detected():
+@WAYS
+def test_every_value_of_every_header_byte_is_detected(decode):
     data = encode_block([small_batch()])
     for position in range(15):
         for value in set(range(256)) - {data[position]}:
             damaged = bytearray(data)
             damaged[position] = value
             with pytest.raises(CorruptBlockError):
-                decode_block(bytes(damaged), small_batch().schema, max_bytes=MAX_BYTES)
+                decode(bytes(damaged), small_batch().schema, max_bytes=MAX_BYTES)
 
 
-def test_every_truncation_and_trailing_bytes_are_detected():
+@WAYS
+def test_every_truncation_and_trailing_bytes_are_detected(decode):
     data = encode_block([small_batch()])
     wrong = [data[:length] for length in range(len(data))] + [data + b"\0", data + data]
     for each in wrong:
         with pytest.raises(CorruptBlockError):
-            decode_block(memoryview(each), small_batch().schema, max_bytes=MAX_BYTES)
+            decode(memoryview(each), small_batch().schema, max_bytes=MAX_BYTES)
 
 
+@WAYS
 @pytest.mark.parametrize("declared", [0, 2000, 1 << 40, (1 << 64) - 1])
-def test_a_header_that_declares_too_much_allocates_nothing(declared):
+def test_a_header_that_declares_too_much_allocates_nothing(declared, decode):
     data = bytearray(encode_block([small_batch()]))
     data[6:14] = declared.to_bytes(8, "little")
     header = bytes(data[4:14])
     data[14] = lz4_header_checksum(header)
     with pytest.raises(CorruptBlockError, match=f"declares {declared} bytes"):
-        decode_block(bytes(data), small_batch().schema, max_bytes=1999)
+        decode(bytes(data), small_batch().schema, max_bytes=1999)
 
 
 def lz4_header_checksum(descriptor):
@@ -102,15 +119,17 @@ def lz4_header_checksum(descriptor):
     raise AssertionError("no header checksum fits")
 
 
-def test_a_block_larger_than_its_limit_is_refused():
+@WAYS
+def test_a_block_larger_than_its_limit_is_refused(decode):
     batch = small_batch()
     content_bytes = batch.serialize().size
-    decode_block(encode_block([batch]), batch.schema, max_bytes=content_bytes)
+    decode(encode_block([batch]), batch.schema, max_bytes=content_bytes)
     with pytest.raises(CorruptBlockError, match="declares"):
-        decode_block(encode_block([batch]), batch.schema, max_bytes=content_bytes - 1)
+        decode(encode_block([batch]), batch.schema, max_bytes=content_bytes - 1)
 
 
-def test_damage_that_both_checksums_miss_never_crashes():
+@WAYS
+def test_damage_that_both_checksums_miss_never_crashes(decode):
     """Messages damaged before they were compressed are refused, or hold rows that can be read to the last value."""
     batch = small_batch()
     content = batch.serialize().to_pybytes()
@@ -122,12 +141,21 @@ def test_damage_that_both_checksums_miss_never_crashes():
             damaged[dice.randrange(len(content))] = dice.randrange(256)
         block = b"".join(compress_block([damaged], content_bytes=len(damaged)))
         try:
-            for decoded in decode_block(block, batch.schema, max_bytes=MAX_BYTES):
+            for decoded in decode(block, batch.schema, max_bytes=MAX_BYTES):
                 assert decoded.schema == batch.schema
                 decoded.to_pylist()
         except CorruptBlockError:
             refused += 1
     assert refused > 100
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 7, 64, 1 << 20])
+def test_a_block_is_read_piece_by_piece(piece_bytes, monkeypatch):
+    batches = [small_batch(300), small_batch(5), small_batch(300)]
+    data = encode_block(batches)
+    monkeypatch.setattr(block_frame, "_READ_BYTES", piece_bytes)
+    decoded = streamed(data, batches[0].schema, max_bytes=MAX_BYTES)
+    assert pa.Table.from_batches(decoded).equals(pa.Table.from_batches(batches))
 
 
 @pytest.mark.parametrize("is_there_memory", [True, False])

@@ -30,7 +30,11 @@ def shuffled(store, *counts, start=0, stop=P):
 
 
 def fetch(store, extents, max_fetch_bytes=1 << 20):
-    return list(fetch_blocks(store, extents, SCHEMA, max_fetch_bytes=max_fetch_bytes))
+    blocks = fetch_blocks(store, extents, SCHEMA, max_fetch_bytes=max_fetch_bytes)
+    return [block._replace(batches=list(block.batches)) for block in blocks]
+
+
+LIMITS = pytest.mark.parametrize("max_fetch_bytes", [1, 1 << 20])
 
 
 def ids_by_partition(blocks):
@@ -77,20 +81,22 @@ def test_fetched_blocks_stay_within_the_limit_unless_one_block_exceeds_it(max_fe
     assert sorted(place for window in windows for place in window.tolist()) == list(range(len(extents.blocks)))
 
 
-def test_every_damaged_byte_names_the_map_output_to_void():
+@LIMITS
+def test_every_damaged_byte_names_the_map_output_to_void(max_fetch_bytes):
     store = MemoryStore()
     extents = shuffled(store, 6, 12)
     key = extents.files[1].data_key
     for position in range(len(store.objects[key])):
         store.flip(key, position)
         with pytest.raises(CorruptMapOutputError) as caught:
-            fetch(store, extents)
+            fetch(store, extents, max_fetch_bytes)
         assert (caught.value.map_id, caught.value.generation) == (1, 0)
         store.flip(key, position)
-    assert len(ids_by_partition(fetch(store, extents))) == P
+    assert len(ids_by_partition(fetch(store, extents, max_fetch_bytes))) == P
 
 
-def test_every_truncation_names_the_map_output_to_void():
+@LIMITS
+def test_every_truncation_names_the_map_output_to_void(max_fetch_bytes):
     store = MemoryStore()
     extents = shuffled(store, 6, 12)
     key = extents.files[1].data_key
@@ -98,42 +104,46 @@ def test_every_truncation_names_the_map_output_to_void():
     for length in range(len(whole)):
         store.objects[key] = whole[:length]
         with pytest.raises(CorruptMapOutputError, match=f"{length} bytes, expected {len(whole)}"):
-            fetch(store, extents)
+            fetch(store, extents, max_fetch_bytes)
 
 
-def test_a_data_file_that_is_gone_names_the_map_output_to_void():
+@LIMITS
+def test_a_data_file_that_is_gone_names_the_map_output_to_void(max_fetch_bytes):
     store = MemoryStore()
     extents = shuffled(store, 6)
     del store.objects[extents.files[0].data_key]
     with pytest.raises(CorruptMapOutputError, match="data is gone"):
-        fetch(store, extents)
+        fetch(store, extents, max_fetch_bytes)
 
 
-def test_swapped_data_files_of_one_size_are_detected():
+@LIMITS
+def test_swapped_data_files_of_one_size_are_detected(max_fetch_bytes):
     store = MemoryStore()
     extents = shuffled(store, 8, 8)
     one, other = (each.data_key for each in extents.files)
     store.objects[one], store.objects[other] = store.objects[other], store.objects[one]
     with pytest.raises(CorruptMapOutputError):
-        fetch(store, extents)
+        fetch(store, extents, max_fetch_bytes)
 
 
-def test_the_block_of_another_partition_is_detected():
+@LIMITS
+def test_the_block_of_another_partition_is_detected(max_fetch_bytes):
     store = MemoryStore()
     extents = shuffled(store, 50, stop=4)
     blocks = extents.blocks.copy()
     blocks["offset"] += blocks["length"][0]
     with pytest.raises(CorruptMapOutputError, match="does not match its checksum"):
-        fetch(store, replace(extents, blocks=blocks))
+        fetch(store, replace(extents, blocks=blocks), max_fetch_bytes)
 
 
-def test_a_block_with_other_rows_than_planned_is_detected():
+@LIMITS
+def test_a_block_with_other_rows_than_planned_is_detected(max_fetch_bytes):
     store = MemoryStore()
     extents = shuffled(store, 16)
     blocks = extents.blocks.copy()
     blocks["rows"][:2] += (1, -1)
     with pytest.raises(CorruptMapOutputError, match="has 2 rows, expected 3"):
-        fetch(store, replace(extents, blocks=blocks))
+        fetch(store, replace(extents, blocks=blocks), max_fetch_bytes)
 
 
 def test_a_store_that_does_not_answer_voids_nothing():

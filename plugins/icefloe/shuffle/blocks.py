@@ -4,7 +4,7 @@ The byte format is in docs/formats.md, section "Data file".
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, BinaryIO, Final, NamedTuple, Self
 
 import lz4.frame
 import numpy as np
@@ -18,13 +18,13 @@ __all__ = ["BlockRows", "CorruptBlockError", "block_schema", "decode_block", "en
 
 _FRAME_START: Final = bytes.fromhex("04224d18 4c 40")
 """LZ4's magic, then the flags every block has: version 1, linked blocks of 64 KiB, content size, content checksum."""
-_MESSAGE_BYTES: Final = 16 << 20
-_MAX_MESSAGE_BYTES: Final = (1 << 31) - 1
 _PIECE_BYTES: Final = 4 << 20
 _SMALL_BLOCK_BYTES: Final = 16 << 10
 _FAST: Final = 0
 _DENSE: Final = 3
 """A few rows compress by a fifth better at LZ4's first dense level, in 25 microseconds more a block."""
+_MESSAGE_BYTES: Final = 16 << 20
+_MAX_MESSAGE_BYTES: Final = (1 << 31) - 1
 
 
 class CorruptBlockError(TransientError):
@@ -121,24 +121,53 @@ def decode_block(data: bytes | memoryview, schema: pa.Schema, *, max_bytes: int)
         MemoryError: the process has no memory for the block.
     """
     content = decompress_block(data, max_bytes=max_bytes)
-    reader = pa.BufferReader(content)
-    batches = []
     try:
-        while reader.tell() < len(content):
+        return list(_batches(pa.BufferReader(content), len(content), schema, size_bytes=len(data)))
+    except MemoryError as cause:
+        # Messages are read in place. If there is room for all of them once more, a damaged one asked for too much;
+        # otherwise this raises, because the process has no memory left.
+        bytearray(len(content))
+        raise _unfit(len(data), cause) from cause
+
+
+def stream_block(source: BinaryIO, schema: pa.Schema, *, size_bytes: int, max_bytes: int) -> Iterator[pa.RecordBatch]:
+    """The record batches of one block, one at a time: the block may be larger than the memory of the task.
+
+    Args:
+        source: the bytes of exactly one block, at its start.
+        schema: schema of the rows, from `block_schema`.
+        size_bytes: size of the block.
+        max_bytes: the most the block may hold uncompressed.
+
+    Raises:
+        CorruptBlockError: as `decode_block`, but perhaps only after some batches.
+        MemoryError: the process has no memory for a message.
+    """
+    # Loaded here, because map tasks do not need it.
+    from icefloe.shuffle.block_frame import FrameReader
+
+    frame = FrameReader(source, size_bytes=size_bytes, max_bytes=max_bytes)
+    yield from _batches(pa.PythonFile(frame, mode="r"), frame.content_bytes, schema, size_bytes=size_bytes)
+    frame.require_end()
+
+
+def _batches(
+    reader: pa.NativeFile, content_bytes: int, schema: pa.Schema, *, size_bytes: int
+) -> Iterator[pa.RecordBatch]:
+    """The record batches in the content of a block, one at a time."""
+    try:
+        while reader.tell() < content_bytes:
             message = pa.ipc.read_message(reader)
             if message.type != "record batch":
-                raise _corrupt(data, f"it holds an Arrow message of type {message.type!r}")
+                raise corrupt_block(size_bytes, f"it holds an Arrow message of type {message.type!r}")
             # Arrow trusts the offsets in a message. A wrong one would make a later kernel read outside of the buffer.
             batch = pa.ipc.read_record_batch(message, schema)
             batch.validate(full=True)
-            batches.append(batch)
+            yield batch
+    except MemoryError:
+        raise
     except (pa.ArrowException, OSError, EOFError) as cause:
-        if isinstance(cause, MemoryError):
-            # Messages are read in place. If there is room for all of them once more, a damaged one asked for too much;
-            # otherwise this raises, because the process has no memory left.
-            bytearray(len(content))
-        raise _corrupt(data, f"its Arrow messages do not fit the schema: {one_line(cause)}") from cause
-    return batches
+        raise _unfit(size_bytes, cause) from cause
 
 
 def decompress_block(data: bytes | memoryview, *, max_bytes: int) -> bytes:
@@ -147,22 +176,40 @@ def decompress_block(data: bytes | memoryview, *, max_bytes: int) -> bytes:
     Raises:
         CorruptBlockError: not exactly one whole frame as `compress_block` writes it, or more than ``max_bytes``.
     """
-    # Frames of other kinds (no checksum, a dictionary, LZ4's legacy format) would be decoded, but no map task writes
-    # them.
-    if bytes(data[: len(_FRAME_START)]) != _FRAME_START:
-        raise _corrupt(data, "it does not start with the LZ4 frame header of a block")
+    declared = declared_bytes(data, size_bytes=len(data), max_bytes=max_bytes)
     try:
-        declared = lz4.frame.get_frame_info(data)["content_size"]
-        if not 0 < declared <= max_bytes:
-            raise _corrupt(data, f"its header declares {declared} bytes, expected 1 to {max_bytes}")
         # Not lz4.frame.decompress: it ignores bytes behind the frame, and a second frame.
         decompressor = lz4.frame.LZ4FrameDecompressor()
         content = decompressor.decompress(data, max_length=declared)
     except RuntimeError as cause:
-        raise _corrupt(data, f"LZ4 refuses it: {one_line(cause)}") from cause
+        raise corrupt_block(len(data), f"LZ4 refuses it: {one_line(cause)}") from cause
     if len(content) != declared or not decompressor.eof or decompressor.unused_data:
-        raise _corrupt(data, f"{len(content)} of {declared} bytes came out, or bytes follow the frame")
+        raise corrupt_block(len(data), f"{len(content)} of {declared} bytes came out, or bytes follow the frame")
     return content
+
+
+def declared_bytes(head: bytes | memoryview, *, size_bytes: int, max_bytes: int) -> int:
+    """The uncompressed bytes that the header of a block declares.
+
+    Args:
+        head: the block, or its first bytes.
+        size_bytes: size of the block, for errors.
+        max_bytes: the most the block may hold.
+
+    Raises:
+        CorruptBlockError: no header of a block, or it declares nothing or more.
+    """
+    # Frames of other kinds (no checksum, a dictionary, LZ4's legacy format) would be decoded, but no map task writes
+    # them.
+    if bytes(head[: len(_FRAME_START)]) != _FRAME_START:
+        raise corrupt_block(size_bytes, "it does not start with the LZ4 frame header of a block")
+    try:
+        declared = int(lz4.frame.get_frame_info(head)["content_size"])
+    except RuntimeError as cause:
+        raise corrupt_block(size_bytes, f"LZ4 refuses it: {one_line(cause)}") from cause
+    if not 0 < declared <= max_bytes:
+        raise corrupt_block(size_bytes, f"its header declares {declared} bytes, expected 1 to {max_bytes}")
+    return declared
 
 
 def _halves(batch: pa.RecordBatch, message_bytes: int) -> Iterator[pa.RecordBatch]:
@@ -194,8 +241,13 @@ def _holds_dictionary(kind: pa.DataType) -> bool:
     return any(_holds_dictionary(kind.field(i).type) for i in range(kind.num_fields))
 
 
-def _corrupt(data: bytes | memoryview, reason: str) -> CorruptBlockError:
+def corrupt_block(size_bytes: int, reason: str) -> CorruptBlockError:
+    """The error of a damaged block."""
     return CorruptBlockError(
-        f"a shuffle block of {len(data)} bytes is damaged: {reason}; its map task must run again",
-        size_bytes=len(data), reason=reason,
+        f"a shuffle block of {size_bytes} bytes is damaged: {reason}; its map task must run again",
+        size_bytes=size_bytes, reason=reason,
     )  # fmt: skip
+
+
+def _unfit(size_bytes: int, cause: Exception) -> CorruptBlockError:
+    return corrupt_block(size_bytes, f"its Arrow messages do not fit the schema: {one_line(cause)}")

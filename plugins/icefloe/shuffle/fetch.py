@@ -3,9 +3,13 @@
 The store is asked once for each map output, a node once for all its map outputs.
 """
 
+import io
+import os
+import tempfile
 import zlib
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import BinaryIO, Final, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -13,22 +17,33 @@ from numpy.typing import NDArray
 
 from icefloe.errors import IcefloeError
 from icefloe.node.machine import Machine
-from icefloe.shuffle.blocks import CorruptBlockError, decode_block
+from icefloe.shuffle.blocks import CorruptBlockError, decode_block, stream_block
 from icefloe.shuffle.extents import RangeExtents, ShuffledFile
 from icefloe.shuffle.map_output_record import CorruptMapOutputError
 from icefloe.shuffle.node_outputs import NodeOutputsLostError, found_or_lost, node_of, read_from_node, whole_damage
+from icefloe.storage.local_folders import local_folders, on_local_disk
 from icefloe.storage.parallel import map_parallel
 from icefloe.storage.store import Store
 
-__all__ = ["FetchedBlock", "fetch_blocks"]
+__all__ = ["fetch_blocks"]
+
+_CANNOT_KEEP: Final = "a large shuffle block cannot be kept on local disk"
+_READ_BYTES: Final = 1 << 20
+_LEAST_PIECE_BYTES: Final = 8 << 20
 
 
 class FetchedBlock(NamedTuple):
-    """The rows of one map task for one reduce partition."""
+    """The rows of one map task for one reduce partition.
+
+    Attributes:
+        reduce_id: the reduce partition.
+        map_id: the map task.
+        batches: the rows; they have to be read before the next block. Those of a large block are decoded one by one.
+    """
 
     reduce_id: int
     map_id: int
-    batches: list[pa.RecordBatch]
+    batches: Iterable[pa.RecordBatch]
 
 
 class _Run(NamedTuple):
@@ -70,12 +85,13 @@ def fetch_blocks(
         store: the place of the shuffle's map outputs.
         extents: extents to read.
         schema: schema of the rows in the blocks (`block_schema`).
-        max_fetch_bytes: compressed bytes held at once; a single block may exceed it.
+        max_fetch_bytes: compressed bytes held at once; a larger block of the store waits on local disk. A map output
+            that has a block with more bytes uncompressed is decoded message by message.
         machine: reads the map outputs that are at nodes; None: as the environment of this process says.
 
     Raises:
         CorruptMapOutputError: names the map output to void; the blocks yielded before were proven whole.
-        TransientError: the store did not answer.
+        TransientError: the store did not answer, or local disk is full or broken.
     """
     machine = machine or Machine()
 
@@ -90,21 +106,27 @@ def fetch_blocks(
 
     for window in plan_fetch(extents, max_fetch_bytes=max_fetch_bytes):
         requests = _requests(_runs(extents, window))
-        answers = found_or_lost(map_parallel(fetched, requests, at_once=store.requests_at_once))
-        of_output = {
-            run.output: (run, data)
-            for runs, answer in zip(requests, answers, strict=True)
-            for run, data in zip(runs, answer, strict=True)
-        }
-        # One partition of all map outputs before the next, so that a reader can finish a partition and forget its rows.
-        for output, reduce_id, crc32, offset, length, rows in extents.blocks[window].tolist():
-            run, data = of_output[output]
-            block = data[offset - run.start : offset - run.start + length]
-            try:
-                batches = _decode(block, run.file, reduce_id, schema, crc32=crc32, rows=rows)
-            except CorruptMapOutputError as damage:
-                raise whole_damage(damage, extents.files, run.file) from damage
-            yield FetchedBlock(reduce_id, run.file.map_id, batches)
+        with ExitStack() as stack:
+            of_output: dict[int, tuple[_Run, memoryview | BinaryIO]] = {}
+            [first, *_] = requests[0]
+            if len(window) == 1 and first.stop - first.start > max_fetch_bytes and not node_of(first.file):
+                file = stack.enter_context(_on_disk(store, first, piece_bytes=max_fetch_bytes))
+                of_output[first.output] = first, file
+            else:
+                answers = found_or_lost(map_parallel(fetched, requests, at_once=store.requests_at_once))
+                of_output |= {
+                    run.output: (run, data)
+                    for runs, answer in zip(requests, answers, strict=True)
+                    for run, data in zip(runs, answer, strict=True)
+                }
+            # One partition of all map outputs before the next, so that a reader can finish a partition and forget its
+            # rows.
+            for output, reduce_id, crc32, offset, length, rows in extents.blocks[window].tolist():
+                run, data = of_output[output]
+                block = data[offset - run.start : offset - run.start + length] if isinstance(data, memoryview) else data
+                source = _Block(extents.files, run.file, reduce_id, length, crc32, rows)
+                batches = source.batches(block, schema, streamed_above_bytes=max_fetch_bytes)
+                yield FetchedBlock(reduce_id, run.file.map_id, batches)
 
 
 def _runs(extents: RangeExtents, window: NDArray[np.int64]) -> list[_Run]:
@@ -144,19 +166,83 @@ def _read(store: Store, run: _Run) -> memoryview:
     return memoryview(data)
 
 
-def _decode(
-    block: memoryview, file: ShuffledFile, reduce_id: int, schema: pa.Schema, *, crc32: int, rows: int
-) -> list[pa.RecordBatch]:
-    if zlib.crc32(block) != crc32:
-        raise _corrupt(file, f"the block of reduce partition {reduce_id} does not match its checksum")
-    try:
-        batches = decode_block(block, schema, max_bytes=file.largest_block_bytes)
-    except CorruptBlockError as cause:
-        raise _corrupt(file, cause.reason) from cause
-    found = sum(batch.num_rows for batch in batches)
-    if found != rows:
-        raise _corrupt(file, f"the block of reduce partition {reduce_id} has {found} rows, expected {rows}")
-    return batches
+@contextmanager
+def _on_disk(store: Store, run: _Run, *, piece_bytes: int) -> Iterator[BinaryIO]:
+    """The bytes of a run in a temporary file, at its start."""
+    [disk, *_] = local_folders(os.environ) or [None]
+    with on_local_disk(_CANNOT_KEEP), tempfile.TemporaryFile(dir=disk) as file:
+        for start in range(run.start, run.stop, max(piece_bytes, _LEAST_PIECE_BYTES)):
+            stop = min(start + max(piece_bytes, _LEAST_PIECE_BYTES), run.stop)
+            file.write(_read(store, run._replace(start=start, stop=stop)))
+        file.seek(0)
+        yield cast("BinaryIO", file)
+
+
+class _Block(NamedTuple):
+    """One block, as its map task recorded it.
+
+    Attributes:
+        files: the files of the range.
+        file: the one of them that has the block.
+        reduce_id: its reduce partition.
+        size_bytes: its size.
+        crc32: its checksum.
+        rows: its rows.
+    """
+
+    files: Sequence[ShuffledFile]
+    file: ShuffledFile
+    reduce_id: int
+    size_bytes: int
+    crc32: int
+    rows: int
+
+    def batches(
+        self, data: memoryview | BinaryIO, schema: pa.Schema, *, streamed_above_bytes: int
+    ) -> Iterable[pa.RecordBatch]:
+        """Its rows. The checksum is compared before anything is decoded."""
+        if _crc32(data) != self.crc32:
+            raise self._damage(f"the block of reduce partition {self.reduce_id} does not match its checksum")
+        most = self.file.largest_block_bytes
+        if isinstance(data, memoryview) and most <= streamed_above_bytes:
+            with self._named():
+                batches = decode_block(data, schema, max_bytes=most)
+            self._require(sum(batch.num_rows for batch in batches))
+            return batches
+        source = io.BytesIO(data) if isinstance(data, memoryview) else data
+        return self._streamed(stream_block(source, schema, size_bytes=self.size_bytes, max_bytes=most))
+
+    def _streamed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found = 0
+        with self._named():
+            for batch in batches:
+                found += batch.num_rows
+                yield batch
+        self._require(found)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except CorruptBlockError as cause:
+            raise self._damage(cause.reason) from cause
+
+    def _require(self, rows: int) -> None:
+        if rows != self.rows:
+            raise self._damage(f"the block of reduce partition {self.reduce_id} has {rows} rows, expected {self.rows}")
+
+    def _damage(self, reason: str) -> CorruptMapOutputError:
+        return whole_damage(_corrupt(self.file, reason), self.files, self.file)
+
+
+def _crc32(data: memoryview | BinaryIO) -> int:
+    if isinstance(data, memoryview):
+        return zlib.crc32(data)
+    crc32 = 0
+    while piece := data.read(_READ_BYTES):
+        crc32 = zlib.crc32(piece, crc32)
+    data.seek(0)
+    return crc32
 
 
 def _corrupt(file: ShuffledFile, reason: str) -> CorruptMapOutputError:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from icefloe.batch.reduce.range_rows import RangeRows
+from icefloe.batch.reduce.range_rows import RangeRows, RowGroup
 from icefloe.batch.reduce.read_range import read_range
 from icefloe.batch.verify.replay_batches import verify_batches
 from icefloe.flow import Phase
@@ -19,13 +19,16 @@ ATTEMPTS = 5
 
 def shuffled(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Gives the rows of each piece to the range in an order of the seed's."""
-    real, chance = RangeRows.pieces, random.Random(seed)
+    real, chance = RangeRows.groups, random.Random(seed)
 
-    def pieces(self: RangeRows) -> Iterator[pa.Table]:
-        for piece in real(self):
-            yield piece.take(pa.array(chance.sample(range(piece.num_rows), piece.num_rows), pa.int64()))
+    def groups(self: RangeRows) -> Iterator[RowGroup]:
+        for pieces, is_torn in real(self):
+            yield RowGroup(map(reordered, pieces), is_torn)
 
-    monkeypatch.setattr(RangeRows, "pieces", pieces)
+    def reordered(piece: pa.Table) -> pa.Table:
+        return piece.take(pa.array(chance.sample(range(piece.num_rows), piece.num_rows), pa.int64()))
+
+    monkeypatch.setattr(RangeRows, "groups", groups)
 
 
 def open_batch(workshop: Workshop, identifier_columns: list[str] | None, changes: str) -> OpenBatch:

@@ -65,7 +65,7 @@ def test_a_partition_that_does_not_fit_into_memory_gives_the_same_bytes(
         small = with_memory(batch, memory_bytes)
         with caplog.at_level("INFO", logger=range_rows.__name__):
             assert read(small).message == results[0].message
-        assert any("is read in slices" in message for message in caplog.messages)
+        assert any("is divided on local disk" in message for message in caplog.messages)
         assert parts(workshop) == whole
     workshop.require_exact(batch.plan, pq.ParquetFile(tmp_path / "changes/batch=1/part-00000.parquet").read())
 

@@ -8,7 +8,10 @@ Read in this order:
 - `repair`: the map outputs of a batch, checked, and made again if they are damaged, with their extents
 - `range_extents`: what each reduce range fetches
 - `read_range`: one reduce range, from shuffle blocks to delivered changes
-- `range_rows`: a range's rows in pieces that fit into memory and keep identities together
+- `range_rows`: a range's rows in groups that keep identities together
+- `divided_rows`: rows that do not fit into memory, divided on local disk
+- `group_changes`: the changes that the rows of a group make
+- `torn_identity`: the changes of one identity that does not fit into memory
 - `identity_move_files`: equal rows of different identities, kept on disk
 - `find_identity_moves`: finds rows that a step moves from one identity to another
 """

@@ -1,35 +1,45 @@
-"""The rows of a reduce range, fetched in pieces that fit into memory and keep each identity together."""
+"""The rows of a reduce range, in groups that keep each identity together."""
 
 import logging
 from collections.abc import Iterable, Iterator
-from itertools import groupby
-from typing import Final
+from itertools import chain, groupby
+from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
+from icefloe.batch.reduce.divided_rows import BYTES_PER_ROW, RowDivision
 from icefloe.batch.rows.row_bound import RowBound
 from icefloe.batch.rows.shuffled_form import ShuffledForm
-from icefloe.changes.hash_slice import HashSlice
-from icefloe.changes.row_hash.row_hashes import RowHashes
+from icefloe.changes.consolidate import consolidate
+from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
 from icefloe.node.machine import Machine
 from icefloe.shuffle.blocks import BlockRows, block_schema
 from icefloe.shuffle.extents import RangeExtents
-from icefloe.shuffle.fetch import FetchedBlock, fetch_blocks
+from icefloe.shuffle.fetch import fetch_blocks
 from icefloe.storage.store import Store
 
 logger = logging.getLogger(__name__)
 
-_LARGEST_PIECE_BYTES: Final = 1 << 30
-"""Limit of a piece, however much memory there is: Arrow takes rows from it by position without trouble."""
+
+class RowGroup(NamedTuple):
+    """All rows of some identities.
+
+    Attributes:
+        pieces: the rows with weight and change ordinal; they have to be read before the next group.
+        is_torn: True if all rows are of one identity that does not fit into memory. They come in pieces, in ascending
+            order of their row hashes; equal rows are in one piece. Otherwise there is one piece.
+    """
+
+    pieces: Iterator[pa.Table]
+    is_torn: bool = False
 
 
 class RangeRows:
     """The rows of one reduce range before they are consolidated.
 
-    A reduce partition that does not fit into memory is fetched once for each slice of its identity hashes, in the order
-    of the hashes. So changes leave in the same order as from one piece. An identity is always in one piece, whatever
-    its size.
+    A reduce partition that does not fit into memory is divided on local disk by identity hash. Its parts are read in
+    the order of the hashes, so changes leave in the same order as from one piece. One identity that does not fit is
+    divided by row hash.
 
     Args:
         store: the place of the shuffle's map outputs.
@@ -56,69 +66,94 @@ class RangeRows:
         self._fetch_bytes = max(1, memory_bytes // 8)
         # The map tasks checked each row too, perhaps with more memory than this task has.
         self._bound = RowBound(memory_bytes=memory_bytes)
-        self._piece_bytes = min(memory_bytes // 4, _LARGEST_PIECE_BYTES)
+        self._division = RowDivision(schema=self._schema, memory_bytes=memory_bytes)
 
     def pieces(self) -> Iterator[pa.Table]:
-        """Rows with weight and change ordinal; every row of an identity is in the same piece.
+        """The pieces of all groups. Equal rows of one identity are in one piece. Errors are those of `groups`."""
+        for group in self.groups():
+            yield from group.pieces
+
+    def groups(self) -> Iterator[RowGroup]:
+        """All rows; every row of an identity is in the same group.
 
         Raises:
             CorruptMapOutputError: names the map output to make again.
             RowTooLargeError: a row needs more memory than the task has; the sentence names it.
+            TransientError: the store or local disk failed.
         """
-        for reduce_id, blocks in groupby(self._blocks(self._extents), key=lambda block: block.reduce_id):
-            rows = self._collect(blocks, HashSlice())
-            if rows is not None:
-                yield rows
-            else:
-                logger.info("range %d: partition %d is read in slices", self._extents.range_id, reduce_id)
-                yield from self._slices(self._extents.of_partition(reduce_id), HashSlice())
+        blocks = fetch_blocks(
+            self._store, self._extents, self._schema, max_fetch_bytes=self._fetch_bytes, machine=self._machine
+        )
+        for reduce_id, of_partition in groupby(blocks, key=lambda block: block.reduce_id):
+            batches = self._checked(batch for block in of_partition for batch in block.batches)
+            kept, fits = self._kept(batches)
+            if fits:
+                yield RowGroup(iter([self._table(kept)]))
+                continue
+            logger.info("range %d: partition %d is divided on local disk", self._extents.range_id, reduce_id)
+            for part in self._division.parts(chain(_given_away(kept), batches), self._identities):
+                if part.fits:
+                    yield RowGroup(iter([self._table(part.batches)]))
+                else:
+                    yield RowGroup(self._torn(part.batches), is_torn=True)
 
-    def _slices(self, partition: RangeExtents, hash_slice: HashSlice) -> Iterator[pa.Table]:
-        # A partition that is too large as a whole is read as its halves 0.. and 1.., a half that is too large as 00..
-        # and 01.. Lower half first, so that changes leave in the order of their identity hashes.
-        for half in hash_slice.halves():
-            rows = self._collect(self._blocks(partition), half)
-            if rows is None:
-                yield from self._slices(partition, half)
-            elif rows.num_rows:
-                yield rows
+    def _checked(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            self._bound.check(batch, place=f"range {self._extents.range_id} of the shuffle")
+            yield batch
 
-    def _collect(self, blocks: Iterable[FetchedBlock], hash_slice: HashSlice) -> pa.Table | None:
-        """The rows of a slice; None if they are too many and not all of one identity."""
+    def _kept(self, batches: Iterator[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], bool]:
+        """The first batches, and True if all fit into memory."""
         kept: list[pa.RecordBatch] = []
         kept_bytes = 0
-        seen = _SeenHashes()
-        for batch in (batch for block in blocks for batch in block.batches):
-            self._bound.check(batch, place=f"range {self._extents.range_id} of the shuffle")
-            rows = batch if hash_slice.is_whole else self._rows_within(batch, hash_slice, seen)
-            kept.append(rows)
-            kept_bytes += rows.nbytes
-            # Rows of one identity stay together whatever they take: pairs need all of them, and no further bit
-            # separates them.
-            if kept_bytes > self._piece_bytes and (hash_slice.is_whole or seen.differ):
-                return None
-        return pa.Table.from_batches(kept, self._schema)
+        for batch in batches:
+            kept.append(batch)
+            kept_bytes += batch.nbytes + batch.num_rows * BYTES_PER_ROW
+            if kept_bytes > self._division.piece_bytes:
+                return kept, False
+        return kept, True
 
-    def _rows_within(self, batch: pa.RecordBatch, hash_slice: HashSlice, seen: "_SeenHashes") -> pa.RecordBatch:
-        hashes = self._shuffled.identities(BlockRows.of(batch).rows)
-        in_slice = hash_slice.positions(hashes)
-        seen.add(hashes.take(in_slice))
-        return batch.take(pa.array(in_slice))
+    def _torn(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+        """The rows of one identity in pieces."""
+        if not self._shuffled.has_identity:
+            # The whole row is its identity, so these are copies of one row.
+            yield self._table(self._added_up(batches))
+            return
+        for part in self._division.parts(batches, self._row_hashes):
+            yield self._table(part.batches if part.fits else self._added_up(part.batches))
 
-    def _blocks(self, extents: RangeExtents) -> Iterator[FetchedBlock]:
-        return fetch_blocks(
-            self._store, extents, self._schema, max_fetch_bytes=self._fetch_bytes, machine=self._machine
-        )
+    def _added_up(self, batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
+        """Copies of one row: whenever they fill the memory, one is left for each change ordinal."""
+        kept: list[pa.RecordBatch] = []
+        kept_bytes = 0
+        for batch in batches:
+            kept.append(batch)
+            kept_bytes += batch.nbytes + batch.num_rows * BYTES_PER_ROW
+            if kept_bytes > self._division.piece_bytes:
+                kept = [self._consolidated(pa.concat_batches(kept))]
+                kept_bytes = kept[0].nbytes
+        return kept
+
+    def _consolidated(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        _, weights, ordinals = BlockRows.of(rows)
+        positions, sums = consolidate(self._row_hashes(rows), ordinals, weights)
+        place = rows.num_columns - 2
+        columns = rows.take(pa.array(positions)).columns
+        columns[place] = pa.array(sums, pa.int64())
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _identities(self, batch: pa.RecordBatch) -> RowHashes:
+        return self._shuffled.identities(BlockRows.of(batch).rows)
+
+    def _row_hashes(self, batch: pa.RecordBatch) -> RowHashes:
+        return row_hashes(self._shuffled.without_identity(BlockRows.of(batch).rows).columns)
+
+    def _table(self, batches: Iterable[pa.RecordBatch]) -> pa.Table:
+        return pa.Table.from_batches(batches, self._schema)
 
 
-class _SeenHashes:
-    """The hashes seen so far. They ``differ`` if further bits could separate them."""
-
-    def __init__(self) -> None:
-        self._first: np.uint64 | None = None
-        self.differ = False
-
-    def add(self, hashes: RowHashes) -> None:
-        if len(hashes):
-            self._first = hashes.high[0] if self._first is None else self._first
-            self.differ = self.differ or bool((hashes.high != self._first).any())
+def _given_away(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches, each forgotten as it is taken."""
+    batches.reverse()
+    while batches:
+        yield batches.pop()

@@ -1,0 +1,212 @@
+"""Consolidated rows of whole identities, and the changes that they make."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from icefloe.batch.context.batch_folder import BatchFolder
+from icefloe.batch.reduce.identity_move_files import IdentityMoves
+from icefloe.batch.reduce.range_rows import RowGroup
+from icefloe.batch.reduce.torn_identity import TornIdentity
+from icefloe.batch.stage.stage_changes import Delivery
+from icefloe.changes.consolidate import consolidate
+from icefloe.changes.identity_moves import combined_hashes
+from icefloe.changes.net import net_changes
+from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
+from icefloe.changes.updates import pair_updates
+from icefloe.shuffle.blocks import BlockRows
+from icefloe.shuffle.reduce_ids import reduce_ids
+
+_BYTES_PER_CHANGE: Final = 128
+"""Memory to order and pair one change, in addition to its row."""
+
+
+class _Survivors(NamedTuple):
+    """Rows whose weights do not cancel.
+
+    Attributes:
+        rows: the delivered columns; one chunk of each, or none.
+        hashes: hash of each row.
+        identities: hash of each row's identity; None: rows have no identity.
+        weights: int64, of each row.
+        ordinals: int32, of each row.
+        last_ordinal: the last ordinal that changed something, even if net changes cancelled it.
+    """
+
+    rows: pa.Table
+    hashes: RowHashes
+    identities: RowHashes | None
+    weights: NDArray[np.int64]
+    ordinals: NDArray[np.int32]
+    last_ordinal: int
+
+    @property
+    def batch(self) -> pa.RecordBatch:
+        [batch] = self.rows.to_batches()
+        return batch
+
+    def of_identity(self, positions: NDArray[np.int64]) -> "_Survivors":
+        """The rows at some positions, all of one identity."""
+        some = self.take(positions)
+        return some._replace(last_ordinal=int(some.ordinals.max()))
+
+    def take(self, positions: NDArray[np.int64]) -> "_Survivors":
+        """The rows at some positions."""
+        return _Survivors(
+            self.rows.take(pa.array(positions)).combine_chunks(),
+            self.hashes.take(positions),
+            _taken(self.identities, positions),
+            self.weights[positions],
+            self.ordinals[positions],
+            self.last_ordinal,
+        )
+
+
+class GroupChanges:
+    """Turns groups of rows into changes.
+
+    Args:
+        folder: folder of the batch.
+        delivery: builds the batches.
+        cancelled: by reduce partition, rows that equal rows of other identities cancel; None: there are none.
+    """
+
+    def __init__(self, folder: BatchFolder, delivery: Delivery, cancelled: Mapping[int, IdentityMoves] | None) -> None:
+        self._plan = folder.plan
+        self._shuffled = folder.shuffled_form
+        self._memory_bytes = folder.memory_bytes
+        self._delivery = delivery
+        self._cancelled = cancelled
+
+    def of(self, group: RowGroup) -> Iterator[pa.RecordBatch]:
+        """The changes of one group, in delivery order."""
+        # Not a generator expression: its variable would keep a piece while the next one is made.
+        survivors = map(self._survivors, group.pieces)
+        if group.is_torn:
+            yield from self._of_one(survivors)
+            return
+        for each in survivors:
+            yield from self._of_many(each)
+
+    def _of_many(self, survivors: _Survivors) -> Iterator[pa.RecordBatch]:
+        """Changes of rows that are in memory; their copies may be more than fit there."""
+        most = max(1, self._memory_bytes // 4 // _BYTES_PER_CHANGE)
+        copies = np.abs(survivors.weights)
+        if copies.sum() <= most:
+            if len(copies):
+                yield from self._paired(survivors)
+            return
+        keys = survivors.hashes if survivors.identities is None else survivors.identities
+        order = np.lexsort((keys.low, keys.high))
+        keys = keys.take(order)
+        is_start = np.ones(len(order), np.bool_)
+        is_start[1:] = (keys.high[1:] != keys.high[:-1]) | (keys.low[1:] != keys.low[:-1])
+        for start, stop in _windows(np.flatnonzero(is_start), copies[order], most):
+            rows = order[start:stop]
+            if copies[rows].sum() <= most:
+                yield from self._paired(survivors.take(rows))
+            else:
+                yield from self._of_one(iter([survivors.of_identity(rows)]))
+
+    def _of_one(self, survivors: Iterator[_Survivors]) -> Iterator[pa.RecordBatch]:
+        """Changes of one identity, of whose rows not all fit into memory."""
+        last_ordinal = 0
+        with TornIdentity(
+            self._shuffled.shape.delivered.arrow, num_ordinals=len(self._plan.steps), memory_bytes=self._memory_bytes
+        ) as torn:
+            for each in survivors:
+                last_ordinal = max(last_ordinal, each.last_ordinal)
+                if len(each.weights):
+                    # Only the last piece shows the ordinal of net changes, which is the same for all rows.
+                    ordinals = np.zeros_like(each.ordinals) if self._plan.is_net else each.ordinals
+                    torn.add(each.batch, each.hashes, each.weights, ordinals)
+                del each
+            yield from torn.changes(self._delivery, all_ordinals=last_ordinal if self._plan.is_net else None)
+
+    def _paired(self, survivors: _Survivors) -> Iterator[pa.RecordBatch]:
+        picks, change_types = pair_updates(
+            row_hashes=survivors.hashes,
+            identity_hashes=survivors.identities,
+            change_ordinals=survivors.ordinals,
+            weights=survivors.weights,
+        )
+        return self._delivery.batches(survivors.batch, survivors.hashes, picks, change_types, survivors.ordinals)
+
+    def _survivors(self, piece: pa.Table) -> _Survivors:
+        block_rows = BlockRows.of(piece)
+        rows = block_rows.rows
+        table = self._shuffled.without_identity(rows)
+        hashes = row_hashes(table.columns)
+        identities = self._shuffled.identities(rows) if self._shuffled.has_identity else None
+        positions, weights, ordinals, last_ordinal = self._consolidated(block_rows, hashes, identities)
+        taken = table.take(pa.array(positions)).combine_chunks()
+        return _Survivors(taken, hashes.take(positions), _taken(identities, positions), weights, ordinals, last_ordinal)
+
+    def _consolidated(
+        self, block_rows: BlockRows, hashes: RowHashes, identities: RowHashes | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], int]:
+        """The rows whose weights do not cancel, with weights and ordinals, and the last ordinal that changed any."""
+        _, weights, ordinals = block_rows
+        # If other identities may cancel rows, equal rows of two identities must stay apart until that is applied.
+        keys = hashes if self._cancelled is None or identities is None else combined_hashes(hashes, identities)
+        positions, weights = consolidate(keys, ordinals, weights)
+        ordinals = ordinals[positions]
+        last_ordinal = int(ordinals.max(initial=0))
+        if self._plan.is_net:
+            kept, weights, ordinals = net_changes(
+                row_hashes=keys.take(positions),
+                identity_hashes=_taken(identities, positions),
+                change_ordinals=ordinals,
+                weights=weights,
+            )
+            positions = positions[kept]
+        cancelled = self._cancelled_of(identities)
+        if cancelled is None:
+            return positions, weights, ordinals, last_ordinal
+        kept, weights = self._without(cancelled, keys.take(positions), ordinals, weights)
+        return positions[kept], weights, ordinals[kept], last_ordinal
+
+    def _cancelled_of(self, identities: RowHashes | None) -> IdentityMoves | None:
+        """The cancelled rows of the one reduce partition that a piece's rows belong to."""
+        if not self._cancelled or not identities:
+            return None
+        [partition] = reduce_ids(identities.slice(0, 1), self._plan.num_partitions)
+        return self._cancelled.get(int(partition))
+
+    def _without(
+        self,
+        cancelled: IdentityMoves,
+        keys: RowHashes,
+        ordinals: NDArray[np.int32],
+        weights: NDArray[np.int64],
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The rows left without those that other identities cancel. Cancelled rows of other pieces match none here."""
+        own = np.zeros_like(ordinals) if self._plan.is_net else ordinals
+        # What other identities cancel is added like rows of opposite weight. Amounts for rows of other pieces come out
+        # behind the keys and are left out.
+        positions, sums = consolidate(
+            RowHashes.concat([keys, combined_hashes(cancelled.row_hashes, cancelled.identity_hashes)]),
+            np.concatenate([own, cancelled.change_ordinals]),
+            np.concatenate([weights, cancelled.weights]),
+        )
+        is_own = positions < len(keys)
+        return positions[is_own], sums[is_own]
+
+
+def _windows(starts: NDArray[np.int64], copies: NDArray[np.int64], most: int) -> Iterator[tuple[int, int]]:
+    """Neighbouring identities with as many copies as fit, at least one identity: the first row, and the one after."""
+    ends = np.cumsum(np.add.reduceat(copies, starts))
+    stops = np.append(starts[1:], len(copies))
+    first = 0
+    while first < len(starts):
+        before = int(ends[first - 1]) if first else 0
+        after = max(first + 1, int(np.searchsorted(ends, before + most, side="right")))
+        yield int(starts[first]), int(stops[after - 1])
+        first = after
+
+
+def _taken(hashes: RowHashes | None, positions: NDArray[np.int64]) -> RowHashes | None:
+    return None if hashes is None else hashes.take(positions)

@@ -1,0 +1,85 @@
+"""Ranges of random histories that do not fit into memory, against the same ranges that do."""
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from icefloe.batch.reduce import group_changes
+from icefloe.batch.reduce.group_changes import GroupChanges
+from icefloe.batch.reduce.read_range import read_range
+from icefloe.flow import Phase
+from support.pipelines.workshop import OpenBatch, Workshop
+from support.tables.events import SCHEMA
+
+FORMS: list[dict[str, Any]] = [
+    {"identifier_columns": ["id"]},
+    {"identifier_columns": ["id"], "columns": ["value", "word"]},
+    {"identifier_columns": None},
+]
+
+
+def some_rows(chance: random.Random, count: int) -> pa.Table:
+    """Few values, so that one identity has most rows, and rows are there many times."""
+    ids = [chance.choice((1, 1, 1, 1, 2, 3, chance.randrange(30))) for _ in range(count)]
+    columns = [ids, [float(chance.randrange(2)) for _ in ids], [f"word {chance.randrange(40)}" for _ in ids]]
+    return pa.table(columns, schema=SCHEMA)
+
+
+def shuffled(folder: Path, seed: int, **keys: Any) -> tuple[Workshop, OpenBatch]:
+    chance = random.Random(seed)
+    workshop = Workshop.create(folder).set(shuffle={"partitions": 2, "target_size_bytes": "1GiB"}, **keys)
+    workshop.table.append(some_rows(chance, 150))
+    workshop.deliver()
+    for _ in range(3):
+        chance.choice((workshop.replace, workshop.table.append))(some_rows(chance, chance.randrange(40, 200)))
+    workshop.replace(some_rows(chance, 120))
+    # Only some pieces of an identity hold rows of the last step.
+    workshop.table.append(some_rows(chance, 3))
+    batch = workshop.open()
+    batch.run(Phase.SHUFFLE_WRITE)
+    batch.coalesce()
+    return workshop, batch
+
+
+def delivered(batch: OpenBatch, folder: Path) -> tuple[Any, bytes]:
+    batch.store.delete(["results/00000.json"])
+    for part in (folder / "changes" / "batch=1").glob("part-*"):
+        part.unlink()
+    running = batch.running
+    message = read_range(running.folder, running.sink, 0, requests=running.requests).message
+    [part] = (folder / "changes" / "batch=1").glob("part-*")
+    return message, part.read_bytes()
+
+
+@pytest.mark.parametrize("changes", ["each", "net"])
+@pytest.mark.parametrize("form", FORMS, ids=["identity", "identity carried", "no identity"])
+def test_changes_are_the_same_bytes_whatever_the_memory(
+    tmp_path: Path, form: dict[str, Any], changes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torn: list[bool] = []
+    changes_of = GroupChanges.of
+
+    def watched(self: GroupChanges, group: Any) -> Any:
+        torn.append(group.is_torn)
+        return changes_of(self, group)
+
+    monkeypatch.setattr(GroupChanges, "of", watched)
+    for seed in range(3):
+        workshop, batch = shuffled(tmp_path / str(seed), seed, changes=changes, **form)
+        whole = delivered(batch, workshop.folder)
+        assert not any(torn)
+        for memory_bytes in (1, 30_000):
+            small = replace(batch, settings=replace(batch.settings, memory_bytes=memory_bytes))
+            assert delivered(small, workshop.folder) == whole
+        assert any(torn)
+        torn.clear()
+        # Many copies of few rows: all fit, but not the changes that they make.
+        with pytest.MonkeyPatch.context() as patches:
+            patches.setattr(group_changes, "_BYTES_PER_CHANGE", 1 << 26)
+            assert delivered(batch, workshop.folder) == whole
+        assert not any(torn)
+        torn.clear()
