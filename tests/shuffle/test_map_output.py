@@ -183,7 +183,7 @@ def test_a_local_disk_that_cannot_be_written_commits_nothing(tmp_path):
     store = MemoryStore()
     with open_writer(store, tmp_path, spill_folders=[tmp_path / "gone"]) as writer:
         write(writer, some_rows(40, num_partitions=4))
-        with pytest.raises(TransientError, match="spill files"):
+        with pytest.raises(TransientError, match="no folder for temporary files can be made"):
             write(writer, some_rows(40, num_partitions=4))
     assert store.objects == {}
 

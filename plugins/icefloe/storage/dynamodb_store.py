@@ -3,6 +3,7 @@
 import hashlib
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -18,7 +19,6 @@ from icefloe.storage.store import KeyMissingError, RangeMissingError, Store, Sto
 
 Found = TypeVar("Found")
 
-_LOOKS: Final = 4
 _OLD: Final = timedelta(days=1)
 """Age at which a large value without an item is none that a living writer is about to name."""
 
@@ -139,18 +139,17 @@ class DynamodbStore(Store):
         return value
 
     def _read(self, key: str, look: Callable[[Item], Found]) -> Found:
-        for _ in range(_LOOKS):
-            item = self._items.find(check_key(key))
-            if item is None:
-                raise KeyMissingError.of(self.url, key)
-            try:
+        seen: str | None = None
+        while (item := self._items.find(check_key(key))) is not None and item.writer != seen:
+            # Another writer may replace the item now, and delete its value. The next look then finds another item, so
+            # each further look costs somebody a write, and only a value that its item still names is gone.
+            seen = item.writer
+            with suppress(KeyMissingError):
                 return look(item)
-            except KeyMissingError:
-                # Another writer has replaced the item since, and deleted its value.
-                continue
+        if item is None:
+            raise KeyMissingError.of(self.url, key)
         raise TransientError(
-            f"the value of {join_url(self.url, key)} is gone, or changes all the time; try again, and restore it if it "
-            "stays so",
+            f"the value of {join_url(self.url, key)} is gone, though its item names it; restore it",
             url=self.url,
             key=key,
         )
