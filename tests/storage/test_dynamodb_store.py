@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import parse_qs
 from uuid import uuid4
 
+import obstore
 import pytest
 from botocore.session import Session
 from obstore.store import MemoryStore
@@ -13,6 +14,8 @@ from obstore.store import MemoryStore
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.storage import dynamodb_client, location
 from icefloe.storage.dynamodb_access import DynamodbAccess
+from icefloe.storage.dynamodb_items import Item
+from icefloe.storage.dynamodb_values import StoredValues
 from icefloe.storage.location import open_store
 from icefloe.storage.store import Store
 from storage.contract import StoreContract
@@ -92,6 +95,32 @@ LARGE = bytes(range(256)) * 4096
 
 def coordinated(table: Table, name: str | None = None) -> Store:
     return open_store(f"memory://{name or uuid4().hex}", options=table.options())
+
+
+def test_a_large_value_that_others_replace_again_and_again_is_read_in_the_end(table, monkeypatch):
+    store, other = (coordinated(table, "replaced") for _ in range(2))
+    store.create("a/key", LARGE)
+    left = list(range(20))
+    get = StoredValues.get
+
+    def late_get(values: StoredValues, item: Item) -> bytes:
+        if left:
+            other.put("a/key", LARGE + bytes([left.pop()]))
+        return get(values, item)
+
+    monkeypatch.setattr(StoredValues, "get", late_get)
+    assert store.get("a/key") == LARGE + bytes([0])
+    assert left == []
+
+
+def test_a_large_value_that_is_gone_is_said_to_be_gone(table):
+    store = coordinated(table, "gone")
+    store.create("a/key", LARGE)
+    objects = location._memory_root("gone")
+    [value] = [each["path"] for each in obstore.list(objects).collect()]
+    obstore.delete(objects, value)
+    with pytest.raises(TransientError, match="the value of memory://gone/a/key is gone, though its item names it"):
+        store.get("a/key")
 
 
 @pytest.mark.parametrize(
