@@ -8,7 +8,7 @@ import pytest
 
 from faults.scenarios import SCENARIOS, Place, Scenario, recorded_states
 from icefloe.errors import TransientError
-from support.fakes.disks import FAULTS, DiskFault, failing_disk
+from support.fakes.disks import FAULTS, WALKED, DiskFault, failing_disk
 from support.tables.table_states import TableStates
 from support.tiers import places
 
@@ -59,7 +59,7 @@ def test_a_run_whose_disk_fails_at_some_call_can_be_repeated(
     assert fail_at(fault, SCENARIOS[name], nth, tmp_path, states) or nth > LATER
 
 
-@pytest.mark.parametrize("fault", [pytest.param(fault, marks=pytest.mark.extended, id=str(fault)) for fault in FAULTS])
+@pytest.mark.parametrize("fault", [pytest.param(fault, marks=pytest.mark.extended, id=str(fault)) for fault in WALKED])
 @pytest.mark.parametrize("name", ["load", "parts", "changes", "moves", "damaged", "backfill"])
 def test_a_run_whose_disk_fails_at_any_call_can_be_repeated(
     fault: DiskFault, name: str, tmp_path: Path, states: TableStates
