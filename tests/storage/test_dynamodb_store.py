@@ -2,6 +2,7 @@ import base64
 import re
 import traceback
 from collections.abc import Iterator
+from datetime import datetime, timedelta, tzinfo
 from typing import Any
 from urllib.parse import parse_qs
 from uuid import uuid4
@@ -111,6 +112,21 @@ def test_a_large_value_that_others_replace_again_and_again_is_read_in_the_end(ta
     monkeypatch.setattr(StoredValues, "get", late_get)
     assert store.get("a/key") == LARGE + bytes([0])
     assert left == []
+
+
+def test_a_clock_that_is_set_in_the_middle_of_a_process_changes_no_age(table, monkeypatch):
+    store = coordinated(table)
+    store.create("a/first", b"value")
+
+    class Later(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:
+            return datetime.now(tz) + timedelta(hours=2)
+
+    monkeypatch.setattr(dynamodb_client, "datetime", Later)
+    store.create("a/second", b"value")
+    first, second = sorted(store.list("a"), key=lambda each: each.key)
+    assert abs(second.modified - first.modified) < timedelta(hours=1)
 
 
 def test_a_large_value_that_is_gone_is_said_to_be_gone(table):

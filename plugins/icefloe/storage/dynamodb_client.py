@@ -29,7 +29,7 @@ class DynamodbClient:
         self.access = access
         self._patience_seconds = patience_seconds
         self._client = botocore_client(access, patience_seconds)
-        self._ahead: timedelta | None = None
+        self._last_heard: tuple[datetime, float] | None = None
 
     def call(self, action: str, operation: str, /, **arguments: Any) -> dict[str, Any]:
         """The answer to an operation. One that was not answered is sent again, whatever it may have done.
@@ -80,9 +80,13 @@ class DynamodbClient:
 
     def now(self) -> datetime:
         """The present time by the clock of the table's service, to the second."""
-        if self._ahead is None:
+        if self._last_heard is None:
             self.call("read", "get_item", Key={"place": {"S": "-"}, "key": {"S": "-"}})
-        return datetime.now(UTC) + (self._ahead or timedelta())
+        if self._last_heard is None:
+            return datetime.now(UTC)
+        # This machine's clock may be set while the process runs; what has passed since the last answer is not changed.
+        date, at = self._last_heard
+        return date + timedelta(seconds=monotonic() - at)
 
     def _tried(self, action: str, send: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         from botocore.exceptions import BotoCoreError, ClientError
@@ -101,8 +105,8 @@ class DynamodbClient:
 
     def _heard(self, answer: dict[str, Any]) -> dict[str, Any]:
         date = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
-        if date and self._ahead is None:
-            self._ahead = parsedate_to_datetime(date).astimezone(UTC) - datetime.now(UTC)
+        if date:
+            self._last_heard = parsedate_to_datetime(date).astimezone(UTC), monotonic()
         return answer
 
     def _pauses(self) -> Iterator[float]:
