@@ -88,7 +88,8 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     if done.returncode:
         missing("this machine mounts no tmpfs", done.stderr.decode().strip())
     yield folder
-    subprocess.run(["umount", str(folder)], capture_output=True)
+    # Lazily, because a file there may still be mapped: a mount must not outlive its test.
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 def leave_room(disk: Path, free_bytes: int | None) -> None:
