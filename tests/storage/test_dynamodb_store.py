@@ -3,7 +3,7 @@ import re
 import traceback
 from collections.abc import Iterator
 from datetime import datetime, timedelta, tzinfo
-from typing import Any
+from typing import Any, Self
 from urllib.parse import parse_qs
 from uuid import uuid4
 
@@ -120,8 +120,8 @@ def test_a_clock_that_is_set_in_the_middle_of_a_process_changes_no_age(table, mo
 
     class Later(datetime):
         @classmethod
-        def now(cls, tz: tzinfo | None = None) -> datetime:
-            return datetime.now(tz) + timedelta(hours=2)
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return super().now(tz) + timedelta(hours=2)
 
     monkeypatch.setattr(dynamodb_client, "datetime", Later)
     store.create("a/second", b"value")
