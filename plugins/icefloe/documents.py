@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, TypeAd
 from icefloe.errors import TerminalError
 
 __all__ = [
+    "LEFT_OUT_IF_EMPTY",
     "LEFT_OUT_IF_FALSE",
     "LEFT_OUT_IF_NONE",
     "STRICT",
@@ -32,6 +33,9 @@ LEFT_OUT_IF_NONE: Final = Field(exclude_if=lambda value: value is None)
 
 LEFT_OUT_IF_FALSE: Final = Field(exclude_if=lambda value: value is False)
 """The same for a key that is true or false."""
+
+LEFT_OUT_IF_EMPTY: Final = Field(exclude_if=lambda value: not value)
+"""The same for a key that is a list."""
 
 SnapshotId = Annotated[int, PlainSerializer(str, return_type=str, when_used="json")]
 """A snapshot id: an int in Python, a string in JSON, because browsers and jq round numbers above 2^53."""

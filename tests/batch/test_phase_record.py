@@ -8,6 +8,7 @@ from icefloe.batch.phase_record import PhaseRecord, TrackedApplication, load_pha
 from icefloe.errors import TransientError
 from icefloe.flow import Phase, Route
 from icefloe.shuffle.map_output_log import MissingMapOutputError
+from icefloe.shuffle.node_outputs import LostOutputs, NodeOutputsLostError
 from icefloe.storage.location import open_store
 from icefloe.storage.store import Store
 from support.pipelines.workshop import InOrder, OpenBatch, Workshop
@@ -128,6 +129,33 @@ def test_map_tasks_that_reading_had_to_run_again_are_counted(batch: OpenBatch) -
     assert (read.map_tasks_run_again, read.map_outputs_void, read.map_outputs_missing) == (1, 1, 0)
     report = batch.commit()
     assert report.map_outputs_redone == 1
+
+
+def test_a_node_that_is_lost_is_recorded_before_its_outputs_are_made_again(store: Store) -> None:
+    with pytest.raises(BatchCommittedError):
+        lose_a_node_and_die(store)
+    [record] = load_phases(store, Route.SHUFFLE, delivers=False)
+    [node] = record.nodes_lost
+    assert (node.address, node.map_outputs) == ("a:1", 2), "two ranges found the same"
+    with recorded_phase(store, "shuffle_read"):
+        pass
+    [record] = load_phases(store, Route.SHUFFLE, delivers=False)
+    assert (record.nodes_lost, record.attempts_lost) == ((node,), 1)
+
+
+def lose_a_node_and_die(store: Store) -> None:
+    reason = "it does not answer"
+    nodes = (LostOutputs("a:1", reason, ((0, 0), (1, 0))),)
+    lost = NodeOutputsLostError(f"node a:1: {reason}", map_id=0, generation=0, reason=reason, nodes=nodes)
+    with recorded_phase(store, "shuffle_read") as tally:
+        tally.lose_nodes([lost, lost])
+        raise BatchCommittedError("this end leaves no record, like a kill", batch_number=0)
+
+
+def test_a_phase_without_a_lost_node_can_be_read_by_older_releases(store: Store) -> None:
+    with recorded_phase(store, "shuffle_read"):
+        pass
+    assert b"nodes_lost" not in store.get("phases/shuffle_read.json")
 
 
 def test_a_map_output_that_nobody_committed_is_missing(batch: OpenBatch) -> None:

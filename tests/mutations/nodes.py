@@ -77,8 +77,8 @@ NODES: Final = (
     Mutation(
         name="one lost node is made again at a time",
         path="shuffle/node_outputs.py",
-        before="for each in losses for output in each.lost)",
-        after="for each in losses[:1] for output in each.lost)",
+        before="for each in losses for node in each.nodes)",
+        after="for each in losses[:1] for node in each.nodes)",
         suite=_BATCHES,
     ),
     Mutation(

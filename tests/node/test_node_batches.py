@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from icefloe.batch.commit.report import BatchReport
+from icefloe.batch.lost_nodes import LostNode
+from icefloe.batch.phase_record import load_phases
 from icefloe.errors import TerminalError
-from icefloe.flow import Phase
+from icefloe.flow import Phase, Route
 from icefloe.node import node_client
 from icefloe.node.node_config import CONFIG_VARIABLE
 from icefloe.node.node_key import is_node_key, split_node_key
@@ -68,9 +71,10 @@ def held_by(node: NodeMachine, batch: OpenBatch) -> set[int]:
     return {each.map_id for each in records(batch) if split_node_key(data_key(each))[0].endswith(f":{node.port}")}
 
 
-def require_exact(workshop: Workshop, batch: OpenBatch) -> None:
-    batch.commit()
+def require_exact(workshop: Workshop, batch: OpenBatch) -> BatchReport:
+    report = batch.commit()
     workshop.require_exact(batch.plan, workshop.changes(batch.plan.batch_number))
+    return report
 
 
 def require_made_again(batch: OpenBatch, expected: set[int]) -> None:
@@ -89,6 +93,7 @@ def test_map_outputs_stay_on_the_machines_and_give_the_same_parts(machines: TwoM
     batch.coalesce()
     batch.run(Phase.SHUFFLE_READ, machines)
     require_made_again(batch, set())
+    assert not nodes_lost(batch)
     require_exact(workshop, batch)
     batch.clean_up()
     assert [node.outputs() for node in machines.nodes] == [[], []]
@@ -105,7 +110,19 @@ def test_a_node_that_is_killed_before_coalesce_costs_its_outputs_once(
     batch.coalesce()
     batch.run(Phase.SHUFFLE_READ, Elsewhere(machines, patience=SHORT))
     require_made_again(batch, lost)
-    require_exact(workshop, batch)
+    [node] = nodes_lost(batch)
+    address = f"127.0.0.1:{machines.nodes[0].port}"
+    assert (node.address, node.map_outputs) == (address, len(lost))
+    assert node.reason.startswith("it does not answer: ")
+    assert node.reason.count("Connection refused") == 1
+    [warning] = require_exact(workshop, batch).warnings
+    assert warning == f"map outputs of node {address} were made again in the storage, {len(lost)} in all: {node.reason}"
+
+
+def nodes_lost(batch: OpenBatch) -> list[LostNode]:
+    """The nodes that the phases of an open batch name."""
+    phases = load_phases(batch.store, Route.SHUFFLE, delivers=False)
+    return [node for phase in phases for node in phase.nodes_lost]
 
 
 class Elsewhere:
@@ -225,7 +242,8 @@ def test_both_nodes_may_be_lost_at_once(machines: TwoMachines, workshop: Worksho
     batch.run(Phase.SHUFFLE_READ, reading)
     require_made_again(batch, set(range(batch.plan.num_map_tasks)))
     assert reading.phases == 3, "one round finds both: all ranges, all map tasks, all ranges again"
-    require_exact(workshop, batch)
+    assert {node.address for node in nodes_lost(batch)} == {f"127.0.0.1:{node.port}" for node in machines.nodes}
+    assert len(require_exact(workshop, batch).warnings) == 2
 
 
 def test_a_node_that_is_killed_while_ranges_are_read_costs_its_outputs_once(
@@ -304,5 +322,6 @@ def test_identities_that_are_compared_in_coalesce_are_read_from_nodes(
     machines.nodes[1].kill()
     batch.coalesce()
     require_made_again(batch, lost)
+    assert [node.map_outputs for node in nodes_lost(batch)] == [len(lost)]
     batch.run(Phase.SHUFFLE_READ, machines)
     assert sum(batch.commit().counts.values()) == 4

@@ -28,6 +28,7 @@ Read in this order:
 - `operations`: the ways out of a stuck pipeline
 - `plan_document`: the plan and its map tasks, all a task ever reads of them; plans of format 1 too
 - `batch_keys`: the keys of a batch's documents below its folder
+- `lost_nodes`: nodes that lost map outputs
 - `phase_record`: attempts, time and figures of one phase
 - `credentials`: secrets of catalog, storage and sink, kept out of every document
 - `run_settings`: settings that a run takes from the pipeline file as it is now
@@ -40,6 +41,7 @@ __all__ = [
     "batch_keys",
     "credentials",
     "fast_ways",
+    "lost_nodes",
     "phase_record",
     "run_settings",
 ]

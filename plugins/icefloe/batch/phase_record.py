@@ -2,17 +2,19 @@
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import ConfigDict
 
 from icefloe.batch.batch_keys import phase_key
-from icefloe.documents import STRICT, dump_document, load_document
+from icefloe.batch.lost_nodes import LostNode, lost_nodes, merged_nodes
+from icefloe.documents import LEFT_OUT_IF_EMPTY, STRICT, dump_document, load_document
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.flow import WORKING_TASKS, FlowTask, Route, batch_tasks
+from icefloe.shuffle.map_output_record import CorruptMapOutputError
 from icefloe.storage.requests import Requests, RequestTotals
 from icefloe.storage.store import KeyMissingError, Store
 
@@ -62,6 +64,7 @@ class PhaseRecord:
             the tasks came back. None in records of releases that did not count them.
         spark_application_id: application that ran the last attempt; None if Spark did not run it.
         spark_ui: URL of that application's web page; None if Spark did not run it or the page is switched off.
+        nodes_lost: nodes whose map outputs were found lost.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -82,11 +85,16 @@ class PhaseRecord:
     requests: RequestTotals | None = None
     spark_application_id: str | None = None
     spark_ui: str | None = None
+    nodes_lost: Annotated[tuple[LostNode, ...], LEFT_OUT_IF_EMPTY] = ()
 
 
 @dataclass(slots=True, kw_only=True)
 class PhaseTally:
-    """Running counts of the driver of a phase; see `PhaseRecord`."""
+    """Running counts of the driver of a phase; see `PhaseRecord`.
+
+    Attributes:
+        keep: stores the counts so far; a loss of a node is known before the phase ends.
+    """
 
     tasks_found: int = 0
     tasks_run: int = 0
@@ -95,8 +103,10 @@ class PhaseTally:
     map_tasks_run_again: int = 0
     map_outputs_void: int = 0
     map_outputs_missing: int = 0
+    nodes_lost: tuple[LostNode, ...] = ()
     requests: RequestTotals = field(default_factory=RequestTotals)
     started: float = field(default_factory=time.monotonic)
+    keep: Callable[["PhaseTally"], None] | None = None
 
     @contextmanager
     def counting(self, requests: Requests) -> Iterator[None]:
@@ -106,6 +116,15 @@ class PhaseTally:
         finally:
             self.requests += requests.taken()
 
+    def lose_nodes(self, damaged: Iterable[CorruptMapOutputError]) -> None:
+        """Counts the nodes that are lost, if some are, and records them at once: their outputs take time to make."""
+        lost = lost_nodes(damaged)
+        for node in lost:
+            logger.warning("node_lost address=%s map_outputs=%d reason=%s", node.address, node.map_outputs, node.reason)
+        self.nodes_lost = merged_nodes((*self.nodes_lost, *lost))
+        if lost and self.keep is not None:
+            self.keep(self)
+
     def added_to(self, record: PhaseRecord) -> PhaseRecord:
         """The record with this attempt in it."""
         return replace(
@@ -113,6 +132,7 @@ class PhaseTally:
             is_running=False,
             seconds=record.seconds + time.monotonic() - self.started,
             requests=(record.requests or RequestTotals()) + self.requests,
+            nodes_lost=merged_nodes((*record.nodes_lost, *self.nodes_lost)),
             **{name: getattr(record, name) + getattr(self, name) for name in _COUNTS},
         )
 
@@ -137,7 +157,11 @@ def recorded_phase(store: Store, phase: str, *, application: TrackedApplication 
         spark_application_id=None if application is None else application.id,
         spark_ui=None if application is None else application.ui,
     )
-    tally = PhaseTally()
+
+    def keep(tally: PhaseTally) -> None:
+        _put(store, replace(begun, nodes_lost=merged_nodes((*begun.nodes_lost, *tally.nodes_lost))))
+
+    tally = PhaseTally(keep=keep)
     _put(store, begun)
     try:
         yield tally

@@ -82,10 +82,10 @@ class NodeClients:
                 # Each error of the network looks the same here, and a node that restarts looks like one that is gone.
                 if time.monotonic() + pause >= end:
                     _lost_at[address] = time.monotonic()
-                    reason = one_line(cause)
+                    reason = _said(cause)
                     sentence = f"node {address} does not answer: {reason}"
                     raise NodeLostError(sentence, address=address, reason=reason) from cause
-                logger.info("node %s is asked again: %s", address, one_line(cause))
+                logger.info("node %s is asked again: %s", address, _said(cause))
             else:
                 _lost_at.pop(address, None)
                 if found is not None:
@@ -109,7 +109,7 @@ class NodeClients:
                 next(iter(self._client(address).do_action(flight.Action(DELETE, batch.encode()), options)))
         except (ArrowException, OSError) as error:
             self._forget(address)
-            logger.warning("node %s keeps the files of batch %s until they expire: %s", address, batch, one_line(error))
+            logger.warning("node %s keeps the files of batch %s until they expire: %s", address, batch, _said(error))
 
     def _patience_with(self, address: str) -> float:
         lost_at = _lost_at.get(address)
@@ -133,6 +133,11 @@ class NodeClients:
         """Connects anew the next time, with the certificates that are there then."""
         with self._lock:
             self._clients.pop(address, None)
+
+
+def _said(cause: BaseException) -> str:
+    """The text of an error of Flight, which says everything again for developers of gRPC behind these words."""
+    return one_line(cause).partition(" gRPC client debug context:")[0]
 
 
 def _pieces(stream: Any, pieces: Sequence[Piece]) -> list[memoryview | PieceFault] | None:

@@ -1,6 +1,7 @@
 """Map outputs at nodes: read by one request per node, and given up together if their node loses or changes one."""
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from icefloe.node.machine import Machine
 from icefloe.node.messages import NodeLostError, Piece, PieceFault
@@ -11,16 +12,29 @@ from icefloe.shuffle.map_output_record import CorruptMapOutputError
 __all__ = ["NodeOutputsLostError"]
 
 
-class NodeOutputsLostError(CorruptMapOutputError):
-    """A node is away, or lost or changed a map output: none of its map outputs counts any more."""
+class LostOutputs(NamedTuple):
+    """The map outputs of a node that is lost.
+
+    Attributes:
+        address: of the node.
+        reason: the fault that was met first.
+        outputs: all its map outputs: each a map id and a generation.
+    """
 
     address: str
-    lost: tuple[tuple[int, int], ...]
+    reason: str
+    outputs: tuple[tuple[int, int], ...]
+
+
+class NodeOutputsLostError(CorruptMapOutputError):
+    """Nodes are away, or lost or changed a map output: none of their map outputs counts any more."""
+
+    nodes: tuple[LostOutputs, ...]
 
     @property
     def outputs(self) -> tuple[tuple[int, int], ...]:
-        """All map outputs of the node: each a map id and a generation."""
-        return self.lost
+        """All map outputs of the nodes: each a map id and a generation."""
+        return tuple(output for node in self.nodes for output in node.outputs)
 
 
 def read_from_node(
@@ -56,7 +70,7 @@ def found_or_lost(answers: Iterable[list[memoryview] | NodeOutputsLostError]) ->
     """The answers, if no node is lost.
 
     Raises:
-        NodeOutputsLostError: names the map outputs of all nodes that are lost.
+        NodeOutputsLostError: names all nodes that are lost.
     """
     found: list[list[memoryview]] = []
     losses: list[NodeOutputsLostError] = []
@@ -66,9 +80,9 @@ def found_or_lost(answers: Iterable[list[memoryview] | NodeOutputsLostError]) ->
         else:
             found.append(answer)
     if losses:
-        first, outputs = losses[0], tuple(output for each in losses for output in each.lost)
+        first, nodes = losses[0], tuple(node for each in losses for node in each.nodes)
         said = "; ".join(each.reason for each in losses)
-        raise first.restated("; ".join(each.sentence for each in losses), reason=said, lost=outputs) from first
+        raise first.restated("; ".join(each.sentence for each in losses), reason=said, nodes=nodes) from first
     return found
 
 
@@ -96,6 +110,5 @@ def _lost(files: Sequence[ShuffledFile], file: ShuffledFile, reason: str) -> Nod
         map_id=file.map_id,
         generation=file.generation,
         reason=said,
-        address=address,
-        lost=lost,
+        nodes=(LostOutputs(address, reason, lost),),
     )

@@ -11,6 +11,7 @@ from airflow.sdk.observability import stats
 from airflow.sdk.observability.metrics import stats_utils
 
 from icefloe.batch.commit.report import BatchReport
+from icefloe.batch.lost_nodes import LostNode
 from icefloe.batch.stage.delivery_records import BatchDelivery
 from icefloe.batch.status.pipeline_status import Expiry, Pins, PipelineStatus, Trouble
 from icefloe.batch.status.publish_status import publish_status
@@ -156,6 +157,16 @@ def test_a_status_and_a_failure_are_sent(recorder: Recorder, workshop: Workshop)
     assert recorder.sent["icefloe.task.failed.final"][1] == recorder.sent["icefloe.task.failed.plan"][1] == 1
 
 
+def test_a_node_that_lost_map_outputs_has_a_counter_of_its_own(recorder: Recorder, report: BatchReport) -> None:
+    first, then = (replace(report.phases[-1], nodes_lost=(lost_node(count),)) for count in (2, 3))
+    send_report(replace(report, phases=(first, then)))
+    assert recorder.sent["icefloe.events.node.worker-1_example_com_4995.map_outputs_lost"][1] == 5
+
+
+def lost_node(map_outputs: int) -> LostNode:
+    return LostNode(address="worker-1.example.com:4995", map_outputs=map_outputs, reason="it does not answer")
+
+
 def test_a_backend_that_fails_stops_nothing(
     recorder: Recorder, report: BatchReport, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -173,9 +184,12 @@ def test_every_metric_is_in_the_table_of_the_docs(report: BatchReport) -> None:
         next_expiry=Expiry(snapshot_id=1, at=before()),
         pins=Pins(branch="b", snapshots=1, up_to_snapshot_id=1, oldest_at=None),
     )
-    sent = [*report_metrics(replace(report, delivery=DELIVERY)), *status_metrics(full, now=NOW)]
+    phases = (replace(report.phases[-1], nodes_lost=(lost_node(1),)),)
+    told = replace(report, delivery=DELIVERY, phases=phases)
+    sent = [*report_metrics(told), *report_metrics(report), *status_metrics(full, now=NOW)]
     for name in {metric.name for metric in sent}:
         generic = re.sub(r"^phase\.[a-z_]+\.", "phase.<phase>.", name)
+        generic = re.sub(r"^node\.[^.]+\.", "node.<address>.", generic)
         generic = re.sub(r"^requests\.(?!failed|again|time|found_there).*", "requests.<kind>", generic)
         generic = re.sub(r"^changes\..*", "changes.<type>", generic)
         assert re.sub(r"^batch\.committed\..*", "batch.committed.<route>", generic) in documented, json.dumps(name)

@@ -11,6 +11,7 @@ from icefloe.audit.sums import Sums
 from icefloe.batch.commit.delivered_batch import DeliveredBatch
 from icefloe.batch.commit.distribution import Distribution
 from icefloe.batch.commit.summary_check import SummaryCheck
+from icefloe.batch.lost_nodes import merged_nodes, sentence_about
 from icefloe.batch.phase_record import PhaseRecord
 from icefloe.batch.stage.delivery_records import BatchDelivery
 from icefloe.checkpoint.cursor import BatchOutcome
@@ -112,11 +113,13 @@ class BatchReport:
             batch: the batch with the results of its tasks.
             delivered_sums: sums of its changes.
             checks: checks against the snapshot summaries.
-            warnings: warnings that came up while committing; the report lists them after the warnings of the plan.
+            warnings: warnings that came up while committing; the report lists them after those of the plan and those
+                of lost nodes.
             delivery: the delivery to the sink for which the batch was staged; None: there is no such sink.
         """
         plan, records = batch.plan, batch.records
         shuffled = [record for record in records if record.data is not None]
+        lost = merged_nodes(node for phase in batch.phases for node in phase.nodes_lost)
         now = datetime.now(UTC)
         return cls(
             pipeline=plan.pipeline,
@@ -143,7 +146,7 @@ class BatchReport:
             reduce_seconds=sum(result.seconds for result in batch.results),
             hash_sum=delivered_sums.hash_sum(),
             summary_checks=checks,
-            warnings=(*plan.warnings, *warnings),
+            warnings=(*plan.warnings, *map(sentence_about, lost), *warnings),
             committed_at=time_text(now),
             seconds=max(0.0, (now - datetime.fromisoformat(plan.planned_at)).total_seconds()),
             phases=tuple(batch.phases),

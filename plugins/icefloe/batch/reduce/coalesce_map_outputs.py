@@ -77,6 +77,7 @@ def coalesce_map_outputs(
             if folder.shape.is_identity_carried:
                 write_identity_moves(folder, created, epoch)
         except CorruptMapOutputError as damage:
+            tally.lose_nodes([damage])
             void_damaged(folder, [damage])
             return [damage]
         return []

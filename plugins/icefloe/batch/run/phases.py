@@ -110,6 +110,8 @@ class _Tasks:
         self.tally.tasks_found += len(results) - len(missing)
         errors = self._run(TaskRun(phase=Phase.SHUFFLE_READ, reference=self.reference, epoch=epoch), missing)
         damaged = [error for error in errors if isinstance(error, CorruptMapOutputError)]
+        # First: whoever is killed in between finds them lost again.
+        self.tally.lose_nodes(damaged)
         void_damaged(self.folder, damaged)
         _require_success(error for error in errors if not isinstance(error, CorruptMapOutputError))
         return damaged

@@ -5,6 +5,7 @@ docs/operations.md has their table. Each is sent twice, as Airflow sends its own
 """
 
 import logging
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -13,6 +14,7 @@ from typing import Final, Literal
 from airflow.sdk.observability import stats
 
 from icefloe.batch.commit.report import BatchReport
+from icefloe.batch.lost_nodes import merged_nodes
 from icefloe.batch.phase_record import PhaseRecord
 from icefloe.batch.stage.delivery_records import BatchDelivery
 from icefloe.batch.status.pipeline_status import PipelineStatus
@@ -130,6 +132,7 @@ def report_metrics(report: BatchReport) -> Iterator[Metric]:
             yield Metric(kind="counter", name=name, value=count)
     for phase in report.phases:
         yield from _phase_metrics(phase)
+    yield from _node_metrics(report.phases)
     yield from _request_metrics(report.phases)
     if report.delivery is not None:
         yield from _delivery_metrics(report.delivery)
@@ -138,6 +141,13 @@ def report_metrics(report: BatchReport) -> Iterator[Metric]:
         yield Metric(kind="gauge", name="rows.carried_over_ratio", value=report.carried_over_rows / weighed)
     if report.seconds is not None:
         yield Metric(kind="timing", name="batch.time", value=report.seconds)
+
+
+def _node_metrics(phases: Iterable[PhaseRecord]) -> Iterator[Metric]:
+    """Map outputs that nodes lost, by node. Dots and colons of an address would part the name of a metric."""
+    for node in merged_nodes(node for phase in phases for node in phase.nodes_lost):
+        name = re.sub("[^0-9A-Za-z-]", "_", node.address)
+        yield Metric(kind="counter", name=f"node.{name}.map_outputs_lost", value=node.map_outputs)
 
 
 def _request_metrics(phases: Iterable[PhaseRecord]) -> Iterator[Metric]:

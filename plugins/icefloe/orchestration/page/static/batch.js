@@ -143,10 +143,11 @@ function spreads(details) {
 }
 
 // Only what did not go at once is worth a sentence.
-function metInWords({ phase, attempts, attempts_lost: lost, tasks_failed: failed, tasks_adopted: adopted, tasks_found: found, requests }) {
+function metInWords({ phase, attempts, attempts_lost: lost, tasks_failed: failed, tasks_adopted: adopted, tasks_found: found, requests, nodes_lost: nodes }) {
   const parts = [
     attempts > 1 ? `was begun ${attempts} times` : null, lost ? `${count(lost)} of them left no end` : null,
     requests?.failed ? `${count(requests.failed)} requests to the store were not answered` : null, failed ? `${count(failed)} tasks failed` : null,
+    ...(nodes ?? []).map((node) => `node ${node.address} lost ${count(node.map_outputs)} map outputs (${node.reason})`),
     adopted ? `${count(adopted)} adopted the result of another attempt` : null, found ? `${count(found)} were done before` : null,
   ].filter(Boolean);
   return parts.length ? `${phase.replace("_", " ")}: ${parts.join(", ")}.` : null;
