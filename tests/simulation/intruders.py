@@ -54,7 +54,10 @@ def healed_deployment(stage: Stage, places: Places) -> Deployment:
     winner, loser = (namesake, ours) if is_theirs else (ours, namesake)
     # An operator may move the cursor of a pipeline whose sink is another's: nothing is delivered by that.
     delivered = [each for each in checkpoint_of(loser, places).commits("") if each["route"] not in UNDELIVERED]
-    if delivered and not namesake.takes_over:
+    # A rival runs the pipeline of ours: what it takes over is that pipeline's. No path of files is ever taken over.
+    side = {"namesake"} if is_theirs else stage.intruders.keys() - {"namesake"}
+    took_over = ours.pipeline.delivers and any(stage.intruders[each].takes_over for each in side)
+    if delivered and not took_over:
         raise BrokenPromiseError("two pipelines have delivered to one sink")
     return winner
 

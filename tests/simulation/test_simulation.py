@@ -31,6 +31,14 @@ def test_no_schedule_breaks_a_promise(first: int) -> None:
         pytest.fail(story(trial), pytrace=False)
 
 
+def test_a_sink_that_was_taken_over_twice_by_order_breaks_no_promise() -> None:
+    """A namesake delivers first, then a rival takes its index over: the one of 29,000 schedules that was misjudged."""
+    trial = simulate(26_025_597)
+    assert trial.error is None
+    owners = [line.split()[0] for line in trial.log if " replace index/meta " in line]
+    assert sorted(set(owners), key=owners.index)[:2] == ["namesake", "rival"]
+
+
 def test_a_seed_gives_the_same_schedule_in_every_process() -> None:
     digests = [simulate(seed).digest for seed in range(5)]
     program = "from simulation.simulation import simulate; print([simulate(seed).digest for seed in range(5)])"
