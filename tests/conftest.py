@@ -49,6 +49,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: rank_of(item.nodeid))
 
 
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Shows which groups of tests took longest, where several processes ran them."""
+    from side_by_side import times_of_groups
+
+    found = [each for reports in terminalreporter.stats.values() for each in reports if hasattr(each, "node")]
+    if lines := times_of_groups(report for report in found if isinstance(report, pytest.TestReport)):
+        terminalreporter.section("the longest groups, in seconds")
+        terminalreporter.write_line("\n".join(lines))
+
+
 def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()

@@ -1,10 +1,11 @@
 """Which tests one process runs when several run at once, and in which order: the longest begin first."""
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from xdist.scheduler import LoadScopeScheduling
 
-__all__ = ["GroupScheduling", "group_of", "rank_of"]
+__all__ = ["GroupScheduling", "group_of", "rank_of", "times_of_groups"]
 
 _DAEMONS: Final = ("tests/e2e/", "tests/servers/test_airflow_on_postgresql", "tests/stack/test_delivery")
 """Several processes each, which need most of a core while they start: one file after another."""
@@ -23,6 +24,8 @@ _LONGEST: Final = (
     "tests/faults/test_stopped_runs.py",
     "tests/simulation/test_simulation.py",
     "tests/demo/test_run.py",
+    "tests/faults/test_command",
+    "tests/faults/",
     "tests/sinks/opensearch/test_conformance.py",
     "tests/cli/test_kill.py",
     "tests/cli/test_unanswered.py",
@@ -72,6 +75,23 @@ def rank_of(node_id: str) -> int:
     """
     group = group_of(node_id)
     return next((rank for rank, start in enumerate(_LONGEST) if group.startswith(start)), len(_LONGEST))
+
+
+def times_of_groups(reports: Iterable[Any], most: int = 20) -> list[str]:
+    """Lines with the groups that took longest: their processes, and seconds from the first test to their end.
+
+    A group that begins late and is long keeps one process busy when all others are done: it belongs in the order above.
+    """
+    spans: dict[str, tuple[str, float, float]] = {}
+    for report in reports:
+        group, process = group_of(report.nodeid), report.node.gateway.id
+        _, start, stop = spans.get(group, (process, report.start, report.stop))
+        spans[group] = process, min(start, report.start), max(stop, report.stop)
+    first = min((start for _, start, _ in spans.values()), default=0.0)
+    longest = sorted(spans.items(), key=lambda each: each[1][1] - each[1][2])[:most]
+    return [
+        f"{process} {start - first:6.0f} to {stop - first:6.0f}  {group}" for group, (process, start, stop) in longest
+    ]
 
 
 class GroupScheduling(LoadScopeScheduling):

@@ -3,8 +3,8 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from itertools import takewhile
-from pathlib import Path
 from threading import current_thread
 from typing import Any
 from unittest import mock
@@ -18,7 +18,7 @@ from support.fakes.disks import FAULTS, WALKED, DiskFault, failing_disk
 from support.fakes.gates import GatedRun, gated_stores
 from support.pipelines.workspace import Outcome
 from support.tables.table_states import TableStates
-from support.tiers import extended, places
+from support.tiers import places, walk
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -51,18 +51,25 @@ def served() -> Iterator[ServedCluster]:
         yield made
 
 
-@pytest.fixture
-def placed(
-    tmp_path: Path, states: TableStates, served: ServedCluster, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture(scope="module")
+def place_of(
+    tmp_path_factory: pytest.TempPathFactory, states: TableStates, served: ServedCluster
 ) -> Callable[[str], CommandPlace]:
-    """Makes the place of a command, whose local disk is that of its stores."""
+    """Makes the place of a command once: every test begins with its `restore`."""
+    folder = tmp_path_factory.mktemp("places")
+    return cache(lambda command: CommandPlace.create(folder / command, states, served, command=command))
 
-    def make(command: str) -> CommandPlace:
-        made = CommandPlace.create(tmp_path / command, states, served, command=command)
-        monkeypatch.setenv("SPARK_LOCAL_DIRS", str(made.place.folder))
-        return made
 
-    return make
+@pytest.fixture
+def placed(place_of: Callable[[str], CommandPlace], monkeypatch: pytest.MonkeyPatch) -> Callable[[str], CommandPlace]:
+    """The place of a command, whose local disk is that of its stores."""
+
+    def at(command: str) -> CommandPlace:
+        place = place_of(command)
+        monkeypatch.setenv("SPARK_LOCAL_DIRS", str(place.place.folder))
+        return place
+
+    return at
 
 
 @contextmanager
@@ -102,13 +109,13 @@ def test_a_command_that_is_stopped_at_some_operation_does_what_it_said_or_nothin
     assert stop_at(placed(command), beside, number)
 
 
-@pytest.mark.parametrize(("turn", "command", "beside"), [extended(turn, *pair) for turn, pair in enumerate(BESIDE)])
+@pytest.mark.parametrize(("turn", "command", "beside"), [walk(turn, *pair) for turn, pair in enumerate(BESIDE)])
 def test_a_command_that_is_stopped_at_any_operation_does_what_it_said_or_nothing(
     turn: int, command: str, beside: str, placed: Callable[[str], CommandPlace]
 ) -> None:
     place = placed(command)
     # Those two make few operations.
-    step = 11 if command in ("letters", "purge") else 47
+    step = 37 if command in ("letters", "purge") else 149
     assert list(takewhile(bool, (stop_at(place, beside, number) for number in places(step, turn))))
 
 
@@ -137,10 +144,10 @@ def test_a_command_whose_disk_fails_at_some_call_can_be_repeated(
     assert fail_at(found, placed(command), nth)
 
 
-@pytest.mark.parametrize("fault", [pytest.param(fault, marks=pytest.mark.extended, id=str(fault)) for fault in WALKED])
+@pytest.mark.parametrize("fault", [walk(fault, name=str(fault)) for fault in WALKED])
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command != "run"])
 def test_a_command_whose_disk_fails_at_any_call_can_be_repeated(
     command: str, fault: DiskFault, placed: Callable[[str], CommandPlace]
 ) -> None:
     place = placed(command)
-    list(takewhile(lambda nth: fail_at(fault, place, nth), places(7)))
+    list(takewhile(lambda nth: fail_at(fault, place, nth), places(23)))

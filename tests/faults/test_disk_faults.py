@@ -10,7 +10,7 @@ from faults.scenarios import SCENARIOS, Place, Scenario, recorded_states
 from icefloe.errors import TransientError
 from support.fakes.disks import FAULTS, WALKED, DiskFault, failing_disk
 from support.tables.table_states import TableStates
-from support.tiers import places
+from support.tiers import places, walk
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -59,7 +59,7 @@ def test_a_run_whose_disk_fails_at_some_call_can_be_repeated(
     assert fail_at(fault, SCENARIOS[name], nth, tmp_path, states) or nth > LATER
 
 
-@pytest.mark.parametrize("fault", [pytest.param(fault, marks=pytest.mark.extended, id=str(fault)) for fault in WALKED])
+@pytest.mark.parametrize("fault", [walk(fault, name=str(fault)) for fault in WALKED])
 @pytest.mark.parametrize("name", ["load", "parts", "changes", "moves", "damaged", "backfill"])
 def test_a_run_whose_disk_fails_at_any_call_can_be_repeated(
     fault: DiskFault, name: str, tmp_path: Path, states: TableStates

@@ -14,7 +14,7 @@ from icefloe.batch.operations.cursor_move import BatchOpenError
 from icefloe.errors import TransientError
 from support.fakes.gates import GatedRun, gated_stores
 from support.tables.table_states import TableStates
-from support.tiers import extended, places
+from support.tiers import places, walk
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -61,10 +61,10 @@ def test_a_command_that_is_stopped_at_some_document_does_what_it_said_or_nothing
     assert stop_at(command, beside, PLACES[command] + 3 * PAIRS.index((command, beside)), tmp_path, states)
 
 
-@pytest.mark.parametrize(("command", "beside"), [extended(*pair) for pair in PAIRS])
+@pytest.mark.parametrize(("command", "beside"), [walk(*pair) for pair in PAIRS])
 def test_a_command_that_is_stopped_at_any_document_does_what_it_said_or_nothing(
     command: str, beside: str, tmp_path: Path, states: TableStates
 ) -> None:
-    tried = places(83 if command == "run" else 13)
+    tried = places(83 if command == "run" else 19, PAIRS.index((command, beside)))
     stopped = list(takewhile(bool, (stop_at(command, beside, place, tmp_path, states) for place in tried)))
-    assert len(stopped) > 1
+    assert stopped

@@ -15,7 +15,7 @@ from icefloe.orchestration.tasks import calls
 from icefloe.pipeline.pipeline_file import load_pipeline
 from support.fakes.gates import GatedRun, gated_stores
 from support.tables.table_states import TableStates
-from support.tiers import extended, places
+from support.tiers import places, walk
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -63,10 +63,10 @@ def test_a_task_that_is_stopped_at_some_document_changes_nothing(
 
 
 @pytest.mark.parametrize(
-    ("turn", "name"), [extended(*each) for each in enumerate(SCENARIOS) if each[1] not in ("backfill", "damaged")]
+    ("turn", "name"), [walk(*each) for each in enumerate(SCENARIOS) if each[1] not in ("backfill", "damaged")]
 )
 def test_a_task_that_is_stopped_at_any_document_changes_nothing(
     turn: int, name: str, tmp_path: Path, states: TableStates
 ) -> None:
-    stopped = list(takewhile(bool, (stop_at(name, place, tmp_path, states) for place in places(31, turn))))
-    assert len(stopped) > 1
+    stopped = list(takewhile(bool, (stop_at(name, place, tmp_path, states) for place in places(97, turn))))
+    assert stopped

@@ -8,7 +8,7 @@ from histories.cuts import check_cuts, random_cuts
 from histories.generated_arguments import operation_document
 from histories.history import Column, History, TableShape, operations_of
 from histories.trial import Laboratory
-from support.tiers import extended
+from support.tiers import extended, soak
 
 pytestmark = pytest.mark.spark
 
@@ -74,7 +74,7 @@ def test_a_range_across_a_rewrite_of_manifests_has_the_same_updates(laboratory: 
     assert every_cut(laboratory, rewritten)
 
 
-@pytest.mark.parametrize("seed", [*range(3), *map(extended, range(3, 25))])
+@pytest.mark.parametrize("seed", [*range(3), *map(extended, range(3, 9)), *map(soak, range(9, 25))])
 def test_random_histories_of_row_ids_are_cut_at_random(laboratory: Laboratory, seed: int) -> None:
     random = Random(f"row ids {seed}")
     of = history(

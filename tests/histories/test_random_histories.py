@@ -15,37 +15,38 @@ from histories.pyiceberg_bench import PyIcebergBench
 from histories.soak import replay_command
 from histories.trial import Laboratory
 from support.missing import missing
-from support.tiers import extended
+from support.tiers import extended, soak
 
 pytestmark = pytest.mark.slow
 
-PYICEBERG_HISTORIES = 150
-JAVA_HISTORIES = 100
-SQL_HISTORIES = 40
 OF_EVERY_CHANGE = {"pyiceberg": 20, "java": 15, "sql": 6}
-"""How many of them `make test` tries; `make extended` tries the others."""
+"""How many seeds `make test` tries."""
+OF_A_RELEASE = {"pyiceberg": 60, "java": 45, "sql": 18}
+"""Before which seed `make extended` goes on."""
+OF_A_SOAK = {"pyiceberg": 150, "java": 100, "sql": 40}
+"""The same for `make soak`, which tries thousands of other seeds too."""
 SHRINKING_ATTEMPTS = 60
 """A test must end; `make soak` shrinks further."""
 
 
-def seeds(writer: str, count: int) -> list[Any]:
-    few = OF_EVERY_CHANGE[writer]
-    return [*range(few), *map(extended, range(few, count))]
+def seeds(writer: str) -> list[Any]:
+    few, more, most = (of[writer] for of in (OF_EVERY_CHANGE, OF_A_RELEASE, OF_A_SOAK))
+    return [*range(few), *map(extended, range(few, more)), *map(soak, range(more, most))]
 
 
-@pytest.mark.parametrize("seed", seeds("pyiceberg", PYICEBERG_HISTORIES))
+@pytest.mark.parametrize("seed", seeds("pyiceberg"))
 def test_the_changes_of_a_table_that_pyiceberg_writes(laboratory: Laboratory, seed: int) -> None:
     hold(laboratory, generate(seed, "pyiceberg"))
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("seed", seeds("java", JAVA_HISTORIES))
+@pytest.mark.parametrize("seed", seeds("java"))
 def test_the_changes_of_a_table_with_delete_files_of_every_kind(laboratory: Laboratory, seed: int) -> None:
     hold(laboratory, generate(seed, "java"))
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("seed", seeds("sql", SQL_HISTORIES))
+@pytest.mark.parametrize("seed", seeds("sql"))
 def test_the_changes_of_a_table_that_spark_writes(laboratory: Laboratory, seed: int) -> None:
     hold(laboratory, generate(seed, "sql"))
 
@@ -64,7 +65,7 @@ def hold(laboratory: Laboratory, history: History) -> None:
 @pytest.mark.extended
 def test_every_operation_was_applied(laboratory: Laboratory) -> None:
     tally = laboratory.tally
-    if tally.histories < PYICEBERG_HISTORIES + JAVA_HISTORIES + SQL_HISTORIES - sum(OF_EVERY_CHANGE.values()):
+    if tally.histories < sum(OF_A_RELEASE.values()) - sum(OF_EVERY_CHANGE.values()):
         missing("histories of this file were left out", "run all of it in one process")
     operations = {"deliver", *PyIcebergBench.operations, *JavaBench.operations}
     assert sorted(operations - set(tally.applied)) == []

@@ -20,13 +20,14 @@ from icefloe.storage.location import open_store
 from icefloe.testing import DeliverySinkConformance, OutwardCalls
 from icefloe.testing.interruption_cases import InterruptionCases
 from servers.kafka_place import NUMBERS
+from servers.one_history import OneHistory
 from servers.watched_kafka import MOST_BYTES, watched_sink
 from support.servers.kafka import Kafka
-from support.tiers import EVERY_PLACE
+from support.tiers import EVERY_PLACE, WALK, stride
 
-pytestmark = [pytest.mark.servers, pytest.mark.extended, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.servers, *WALK, pytest.mark.timeout(1800)]
 
-PARTS = 12 if os.environ.get(EVERY_PLACE) else 1
+PARTS = 12 if os.environ.get(EVERY_PLACE) == "1" else 1
 """Tests that walk the calls of one case: each strikes every twelfth call."""
 
 
@@ -36,7 +37,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("_part", parts, indirect=True, ids=[f"part-{part}-of-{PARTS}" for part in parts])
 
 
-class TestKafkaSink(DeliverySinkConformance):
+class TestKafkaSink(OneHistory, DeliverySinkConformance):
     @pytest.fixture(autouse=True)
     def _part(self, request: pytest.FixtureRequest) -> None:
         self.part: int | None = getattr(request, "param", None)
@@ -74,7 +75,8 @@ class TestKafkaSink(DeliverySinkConformance):
 
     def places(self, calls: int) -> Iterable[int]:
         """A random call by the name of the case. Each call takes two seconds; test_kafka_kills.py strikes more."""
-        if not os.environ.get(EVERY_PLACE):
-            return [Random(self.case).randrange(calls)]
+        if self.part is None:
+            step = stride(calls)
+            return range(Random(self.case).randrange(step), calls, step)
         # A case of pairs of calls takes the pairs of each part: all pairs would take hours.
-        return range(calls) if self.part is None else range(self.part, calls, PARTS)
+        return range(self.part, calls, PARTS)

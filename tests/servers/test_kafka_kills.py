@@ -1,6 +1,6 @@
 """Processes that are killed at a random moment of a delivery, again and again: a plain reader sees each change once.
 
-``ICEFLOE_EVERY_PLACE=1`` makes it 200 kills and more.
+`make soak` makes it 200 kills and more.
 """
 
 import json
@@ -17,14 +17,13 @@ from servers.kafka_place import NUMBERS
 from support.forked import forked
 from support.servers.kafka import Kafka
 from support.servers.kafka_reader import read_topic
-from support.tiers import EVERY_PLACE
+from support.tiers import extended, soak
 
-pytestmark = [pytest.mark.servers, pytest.mark.extended]
+pytestmark = pytest.mark.servers
 
 BATCHES = 3
 TRIES = 3
 """Of each batch that are killed, before one that is not."""
-SEEDS = 24 if os.environ.get(EVERY_PLACE) else 2
 CALLS = 60
 """As many as most batches make. A try that ends before it would be killed counts as one that was not."""
 KINDS = {"r": (None, "INSERT"), "c": (None, "INSERT"), "u": ("UPDATE_BEFORE", "UPDATE_AFTER"), "d": ("DELETE", None)}
@@ -52,7 +51,7 @@ def changes_of(kafka: Kafka, topic: str) -> dict[int, list[tuple[Any, ...]]]:
     return dict(found)
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", [extended(0), *map(soak, range(1, 24))])
 def test_a_plain_reader_sees_each_change_once_however_often_processes_are_killed(kafka: Kafka, seed: int) -> None:
     topic, random, killed = f"killed-{next(NUMBERS)}", Random(seed), 0
     for batch in range(BATCHES):

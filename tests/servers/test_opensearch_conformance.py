@@ -1,6 +1,5 @@
 """The suite for sinks of other packages, over the real search cluster."""
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,14 +12,14 @@ from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
 from icefloe.testing import DeliverySinkConformance, OutwardCalls
 from icefloe.testing.arrival_cases import ArrivalCases
 from icefloe.testing.interruption_cases import InterruptionCases
-from icefloe.testing.random_cases import RandomCases
 from icefloe.testing.sink_under_test import SinkUnderTest
 from icefloe.testing.staged_history import Row
+from servers.one_history import OneHistory
 from servers.opensearch_place import OpenSearchPlace
 from support.servers.opensearch import OpenSearch
-from support.tiers import EVERY_PLACE
+from support.tiers import WALK, stride
 
-pytestmark = [pytest.mark.servers, pytest.mark.extended, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.servers, *WALK, pytest.mark.timeout(1800)]
 
 
 class CountedRefusals:
@@ -42,7 +41,7 @@ class CountedRefusals:
 
 class SinkOverCluster(SinkUnderTest):
     deletes = "soft"
-    step = 6
+    step = 13
 
     @pytest.fixture(autouse=True)
     def _cluster(self, opensearch: OpenSearch, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
@@ -86,18 +85,19 @@ class SinkOverCluster(SinkUnderTest):
             self.refusals = None
 
     def places(self, calls: int) -> Iterable[int]:
-        return range(calls) if os.environ.get(EVERY_PLACE) else range(calls % self.step, calls, self.step)
+        step = stride(self.step)
+        return range(calls // 2 % step, calls, step)
 
     def lost_connection(self) -> Exception:
         return LostConnectionError("N/A", "the connection broke", OSError())
 
 
-class TestSoftDeletesOverCluster(SinkOverCluster, DeliverySinkConformance):
+class TestSoftDeletesOverCluster(SinkOverCluster, OneHistory, DeliverySinkConformance):
     pass
 
 
-class TestHardDeletesOverCluster(SinkOverCluster, ArrivalCases, InterruptionCases, RandomCases):
+class TestHardDeletesOverCluster(SinkOverCluster, ArrivalCases, InterruptionCases, OneHistory):
     """The cases in which rows are deleted; the others are as with soft deletes."""
 
     deletes = "hard"
-    step = 17
+    step = 29

@@ -18,15 +18,15 @@ from servers import opensearch_process
 from servers.opensearch_place import OpenSearchPlace
 from servers.opensearch_process import batches_of, open_sink, versions_of
 from support.servers.opensearch import OpenSearch
-from support.tiers import EVERY_PLACE
+from support.tiers import extended, soak, stride
 
-pytestmark = [pytest.mark.servers, pytest.mark.extended, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(1800)]
 
 TRIES = 6
 """Processes that are struck in each history."""
 
 
-@pytest.mark.parametrize("seed", range(40 if os.environ.get(EVERY_PLACE) else 4))
+@pytest.mark.parametrize("seed", [extended(0), *map(soak, range(1, 40))])
 def test_after_any_kills_the_index_is_the_table(
     opensearch: OpenSearch, tmp_path: Path, seed: int, record_property: Callable[[str, object], None]
 ) -> None:
@@ -54,8 +54,10 @@ def test_after_any_kills_the_index_is_the_table(
     place.remove()
 
 
+@pytest.mark.extended
+@pytest.mark.walk
 def test_readers_see_the_old_load_or_the_new_one_wherever_a_process_is_killed(opensearch: OpenSearch) -> None:
-    step = 1 if os.environ.get(EVERY_PLACE) else 3
+    step = stride(3)
     _, batches = batches_of(3)
     first, changed, second = batches[:2], batches[2:4], batches[4:6]
     kinds, place_number, is_struck = set(), 0, True

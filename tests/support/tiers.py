@@ -1,4 +1,4 @@
-"""Which cases only a release must pass."""
+"""Which cases only a release must pass, and which only a soak tries."""
 
 import os
 from collections.abc import Iterator
@@ -7,20 +7,30 @@ from typing import Any
 
 import pytest
 
-__all__ = ["EVERY_PLACE", "extended", "places"]
+__all__ = ["EVERY_PLACE", "WALK", "extended", "places", "soak", "stride", "walk"]
 
 EVERY_PLACE = "ICEFLOE_EVERY_PLACE"
-"""The environment variable that makes the tests of a release try each place of a run, which takes an hour."""
+"""The environment variable that makes walks try at least every n-th place of a run; 1 is each, which takes hours."""
+WALK = (pytest.mark.extended, pytest.mark.walk)
+"""The marks of a case that tries some places of a run in `make extended`, and more of them in `make soak`."""
+_BEGINNINGS = 11
+"""The shortest runs that are walked have as many places."""
+
+
+def stride(step: int) -> int:
+    """Of how many places one is tried: of so many, or of fewer if the environment says so."""
+    return min(step, int(os.environ.get(EVERY_PLACE) or step))
 
 
 def places(step: int, turn: int = 0) -> Iterator[int]:
-    """The places of a run to try, without end: one of so many, or from 1 on each if the environment says so.
+    """The places of a run to try, without end: one of so many, from one of the first on.
 
     Args:
-        step: of how many places one is tried.
+        step: of how many places one is tried in `make extended`.
         turn: of a case among those that walk the same code: each begins elsewhere, so that together they try more.
     """
-    return count(1) if os.environ.get(EVERY_PLACE) else count(1 + 5 * turn % step, step)
+    step = stride(step)
+    return count(1 + 5 * turn % min(step, _BEGINNINGS), step)
 
 
 def extended(*values: Any) -> Any:
@@ -30,3 +40,13 @@ def extended(*values: Any) -> Any:
     (2, 'orc')
     """
     return pytest.param(*values, marks=pytest.mark.extended)
+
+
+def walk(*values: Any, name: str | None = None) -> Any:
+    """A case that tries some places of a run in `make extended`, and more of them in `make soak`."""
+    return pytest.param(*values, marks=WALK, id=name)
+
+
+def soak(*values: Any) -> Any:
+    """A case that only `make soak` runs, because others of its kind are in `make extended`."""
+    return pytest.param(*values, marks=pytest.mark.soak)

@@ -1,6 +1,5 @@
 """The opensearch sink passes the suite for sinks, over a cluster in memory."""
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -15,7 +14,7 @@ from icefloe.testing.staged_history import Row
 from sinks.opensearch.sinks import sink_at
 from support.sinks.fake_cluster import FakeCluster, lost_connection
 from support.sinks.fake_elasticsearch import FakeElasticsearch
-from support.tiers import EVERY_PLACE
+from support.tiers import stride
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +50,8 @@ class SinkOverMemory(DeliverySinkConformance):
         destination.refusal = lambda _: None
 
     def places(self, calls: int) -> Iterable[int]:
-        return range(calls) if os.environ.get(EVERY_PLACE) else range(calls % self.step, calls, self.step)
+        step = stride(self.step)
+        return range(calls % step, calls, step)
 
     def lost_connection(self) -> Exception:
         return lost_connection()
@@ -61,7 +61,7 @@ class TestSoftDeletes(SinkOverMemory):
     step = 7
 
 
-@pytest.mark.extended
+@pytest.mark.soak
 class TestEveryPlace(SinkOverMemory):
     pass
 

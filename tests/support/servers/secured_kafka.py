@@ -74,6 +74,11 @@ class SecuredKafka(Kafka):
             pass
         return self
 
+    def __exit__(self, *_: object) -> None:
+        """Ends it after its client, which would look for it as long as this object lives, and say so each second."""
+        self.__dict__.pop("admin", None)
+        super().__exit__(*_)
+
     @cached_property
     def admin(self) -> AdminClient:
         """A client that may do everything."""

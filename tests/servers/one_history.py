@@ -1,0 +1,17 @@
+"""The random cases of a sink whose server is real: one of them for a release, the others for a soak."""
+
+import pytest
+
+from icefloe.testing.random_cases import RandomCases
+from support.tiers import extended, soak
+
+__all__ = ["OneHistory"]
+
+
+class OneHistory(RandomCases):
+    """Random cases; over servers in memory `make test` tries all of them."""
+
+    @pytest.mark.parametrize("seed", [extended(0), *map(soak, range(1, 5))])
+    def test_a_random_history_arrives(self, seed: int) -> None:
+        """One history."""
+        super().test_a_random_history_arrives(seed)
