@@ -1,4 +1,4 @@
-"""Mutations of the guards against damage, full disks and dying machines: docs/reliability.md says what they hold."""
+"""Mutations of the guards against full disks, dying machines and late runs: docs/reliability.md says what they hold."""
 
 from typing import Final
 
@@ -7,11 +7,6 @@ from mutations.mutation import Mutation
 __all__ = ["GUARDS"]
 
 _DISKS: Final = ("tests/faults/test_disk_faults.py",)
-_FETCH: Final = ("tests/shuffle/test_fetch.py",)
-_BLOCKS: Final = ("tests/shuffle/test_blocks.py",)
-_OUTPUTS: Final = ("tests/shuffle/test_committed_output.py",)
-_INDEX: Final = ("tests/shuffle/test_index_file.py",)
-_LOG: Final = ("tests/shuffle/test_map_output_log.py",)
 _THREADS: Final = ("tests/test_threads.py",)
 _STORE: Final = ("tests/storage/test_store_errors.py",)
 _CHECKPOINT: Final = ("tests/checkpoint/test_log.py",)
@@ -81,144 +76,11 @@ GUARDS: Final = (
         suite=_STORE,
     ),
     Mutation(
-        name="half an answer is decoded",
-        path="shuffle/fetch.py",
-        before="    if len(data) != stop - start:",
-        after="    if False:",
-        suite=_FETCH,
-    ),
-    Mutation(
         name="a store that ignores create-if-absent passes",
         path="storage/probe.py",
         before='        if store.create(key, b"second") or store.get(key) != b"first":',
         after="        if False:",
         suite=("tests/storage/test_probe.py",),
-    ),
-    Mutation(
-        name="a block is decoded whatever its checksum",
-        path="shuffle/fetch.py",
-        before="        if _crc32(data) != self.crc32:",
-        after="        if False:",
-        suite=_FETCH,
-    ),
-    Mutation(
-        name="a data file that is gone is a store that does not answer",
-        path="shuffle/fetch.py",
-        before="        if found_bytes == file.data_size_bytes:\n            raise\n",
-        after="        raise\n",
-        suite=_FETCH,
-    ),
-    Mutation(
-        name="a block takes as much memory as its header says",
-        path="shuffle/blocks.py",
-        before="    if not 0 < declared <= max_bytes:",
-        after="    if False:",
-        suite=_BLOCKS,
-    ),
-    Mutation(
-        name="bytes behind a block are ignored",
-        path="shuffle/blocks.py",
-        before=" or not decompressor.eof or decompressor.unused_data:",
-        after=":",
-        suite=_BLOCKS,
-    ),
-    Mutation(
-        name="bytes behind a block that is read piece by piece are ignored",
-        path="shuffle/block_frame.py",
-        before=" or self._decompressor.unused_data or self._source.read(1):",
-        after=":",
-        suite=_BLOCKS,
-    ),
-    Mutation(
-        name="Arrow's offsets in a block are trusted",
-        path="shuffle/blocks.py",
-        before="            batch.validate(full=True)\n",
-        after="",
-        suite=_BLOCKS,
-    ),
-    Mutation(
-        name="an index of another length is read",
-        path="shuffle/index_file.py",
-        before="    if len(data) != expected_bytes:",
-        after="    if False:",
-        suite=_INDEX,
-    ),
-    Mutation(
-        name="offsets may fall",
-        path="shuffle/index_file.py",
-        before=" or (offsets[1:] < offsets[:-1]).any():",
-        after=":",
-        suite=_INDEX,
-    ),
-    Mutation(
-        name="an index need not end where its data file does",
-        path="shuffle/index_file.py",
-        before="    if offsets[-1] != data_size_bytes:",
-        after="    if False:",
-        suite=_INDEX,
-    ),
-    Mutation(
-        name="a small file is read whatever its checksum",
-        path="shuffle/committed_output.py",
-        before="    if (len(data), zlib.crc32(data)) != (file.size_bytes, file.crc32):",
-        after="    if False:",
-        suite=_OUTPUTS,
-    ),
-    Mutation(
-        name="the output of another plan is read",
-        path="shuffle/committed_output.py",
-        before="(num_partitions, schema_fingerprint(schema)):",
-        after="(record.num_partitions, record.schema_fingerprint):",
-        suite=_OUTPUTS,
-    ),
-    Mutation(
-        name="a data file that was cut is read",
-        path="shuffle/committed_output.py",
-        before="    if found_bytes != record.data.size_bytes:",
-        after="    if False:",
-        suite=_OUTPUTS,
-    ),
-    Mutation(
-        name="a commit record counts whatever its checksum",
-        path="shuffle/map_output_record.py",
-        before="        if not is_whole:",
-        after="        if False:",
-        suite=("tests/shuffle/test_map_output_record.py",),
-    ),
-    Mutation(
-        name="the last attempt of a map task counts",
-        path="shuffle/map_output_log.py",
-        before="is_created = self._store.create(",
-        after="is_created = not self._store.put(",
-        suite=_LOG,
-    ),
-    Mutation(
-        name="a void generation counts",
-        path="shuffle/map_output_log.py",
-        before="        while has_voids and self._store.size(_void_key(map_id, generation)) is not None:",
-        after="        while False:",
-        suite=_LOG,
-    ),
-    Mutation(
-        name="a void is not announced",
-        path="shuffle/map_output_log.py",
-        before="        self._store.create(_VOIDS, dump_document(VoidsRecord()))\n",
-        after="",
-        suite=_LOG,
-    ),
-    Mutation(
-        name="a record that is created under a void counts",
-        path="shuffle/map_output_log.py",
-        before="if is_created and self._store.size(_void_key(record.map_id, generation)) is None:",
-        after="if is_created:",
-        suite=_LOG,
-    ),
-    Mutation(
-        name="ranges are made again under ids that have results",
-        path="shuffle/reduce_ranges.py",
-        before="    if store.create(key, dump_document(plan)):\n        return plan\n",
-        after="    store.put(key, dump_document(plan))\n",
-        suite=("tests/shuffle/test_reduce_ranges.py",),
     ),
     Mutation(
         name="a backfill that was killed before its cleanup leaves its files",

@@ -5,6 +5,7 @@ from typing import Final
 from mutations.deletes import DELETES
 from mutations.deliveries import DELIVERIES
 from mutations.guards import GUARDS
+from mutations.map_outputs import MAP_OUTPUTS
 from mutations.nodes import NODES
 from mutations.operators import OPERATORS
 from mutations.page_rights import PAGE_RIGHTS
@@ -12,6 +13,7 @@ from mutations.promises import PROMISES
 from mutations.protocol import PROTOCOL
 from mutations.rows import ROWS
 from mutations.schedules import SCHEDULES
+from mutations.search_documents import SEARCH_DOCUMENTS
 from mutations.search_index import SEARCH_INDEX
 from mutations.steps import STEPS
 from mutations.tables import TABLES
@@ -22,6 +24,6 @@ from mutations.waits import WAITS
 __all__ = ["MUTATIONS"]
 
 MUTATIONS: Final = (
-    *DELETES, *STEPS, *ROWS, *PROTOCOL, *OPERATORS, *GUARDS, *UPKEEP, *PROMISES, *WAITS, *SCHEDULES, *PAGE_RIGHTS,
-    *DELIVERIES, *SEARCH_INDEX, *TOPICS, *NODES, *TABLES,
+    *DELETES, *STEPS, *ROWS, *PROTOCOL, *OPERATORS, *GUARDS, *MAP_OUTPUTS, *UPKEEP, *PROMISES, *WAITS, *SCHEDULES,
+    *PAGE_RIGHTS, *DELIVERIES, *SEARCH_INDEX, *SEARCH_DOCUMENTS, *TOPICS, *NODES, *TABLES,
 )  # fmt: skip

@@ -2,9 +2,8 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,6 +17,7 @@ from icefloe.node.node_config import CONFIG_VARIABLE
 from icefloe.node.node_key import is_node_key, split_node_key
 from icefloe.patience import PATIENCE_VARIABLE
 from icefloe.shuffle.map_output_record import MapOutputRecord
+from support.nodes.elsewhere import Elsewhere, Struck
 from support.nodes.machines import SHORT, NodeMachine, TwoMachines
 from support.pipelines.workshop import OpenBatch, Workshop
 from support.servers.private_authority import PrivateAuthority
@@ -123,29 +123,6 @@ def nodes_lost(batch: OpenBatch) -> list[LostNode]:
     """The nodes that the phases of an open batch name."""
     phases = load_phases(batch.store, Route.SHUFFLE, delivers=False)
     return [node for phase in phases for node in phase.nodes_lost]
-
-
-class Elsewhere:
-    """Runs all tasks on the second machine, which reads its own outputs without its node, and counts the phases."""
-
-    def __init__(self, machines: TwoMachines, *, patience: float = 60.0) -> None:
-        self._machines, self._patience = machines, patience
-        self.phases = 0
-
-    def map(self, function: Callable[[int], Any], numbers: Sequence[int]) -> list[Any]:
-        self.phases += 1
-        odd = [2 * number + 1 for number in numbers]
-        return self._machines.map(On(function), odd, patience=self._patience)
-
-
-class On:
-    """A function of the number before `Elsewhere` made it odd."""
-
-    def __init__(self, function: Callable[[int], Any]) -> None:
-        self._function = function
-
-    def __call__(self, number: int) -> Any:
-        return self._function(number // 2)
 
 
 def test_a_node_that_is_silent_for_longer_than_patience_is_given_up(machines: TwoMachines, workshop: Workshop) -> None:
@@ -258,21 +235,6 @@ def test_a_node_that_is_killed_while_ranges_are_read_costs_its_outputs_once(
     assert {path.name for path in (batch.folder / "results").iterdir()} > {"00000.json"}
     require_made_again(batch, lost)
     require_exact(workshop, batch)
-
-
-class Struck(Elsewhere):
-    """Strikes between two tasks of the first phase."""
-
-    def __init__(self, machines: TwoMachines, *, after: int, strike: Callable[[], object]) -> None:
-        super().__init__(machines, patience=SHORT)
-        self._after, self._strike = after, strike
-
-    def map(self, function: Callable[[int], Any], numbers: Sequence[int]) -> list[Any]:
-        if self.phases:
-            return super().map(function, numbers)
-        first = super().map(function, numbers[: self._after])
-        self._strike()
-        return [*first, *super().map(function, numbers[self._after :])]
 
 
 def test_a_node_that_was_silent_for_less_than_patience_costs_nothing(machines: TwoMachines, workshop: Workshop) -> None:

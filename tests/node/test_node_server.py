@@ -1,12 +1,9 @@
 """A node answers members only, and gives exactly the bytes that a commit record names."""
 
 import os
-import socket
-import ssl
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +27,7 @@ from icefloe.node.node_config import NodeConfig
 from icefloe.node.node_folder import NodeFolder
 from icefloe.node.node_server import NodeServer
 from icefloe.node.serve import serve_node
+from support.nodes.members import is_shown, member, strangers
 from support.servers.private_authority import PrivateAuthority
 
 FILE = "5f0c/7/0.0.a1.data"
@@ -39,11 +37,6 @@ DATA = os.urandom(9 << 20)
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> PrivateAuthority:
     return PrivateAuthority.create(tmp_path_factory.mktemp("node") / "authority")
-
-
-def member(authority: PrivateAuthority, **keys: Any) -> NodeConfig:
-    own = authority.issue(**keys)
-    return NodeConfig(version=1, certificate=own, key=own, authority=authority.bundle)
 
 
 @pytest.fixture(scope="module")
@@ -122,15 +115,6 @@ def test_a_link_is_not_followed(node: str, config: NodeConfig, authority: Privat
     finally:
         link.unlink()
     assert isinstance(found, PieceFault)
-
-
-def strangers(authority: PrivateAuthority, place: Path) -> dict[str, NodeConfig]:
-    other = PrivateAuthority.create(place / "other")
-    return {
-        "signed by another authority": replace(member(other), authority=authority.bundle),
-        "expired": member(authority, ends_in=timedelta(days=-1)),
-        "of a reader that trusts another authority": replace(member(authority), authority=other.bundle),
-    }
 
 
 @pytest.mark.parametrize(
@@ -268,7 +252,7 @@ def test_renewed_certificates_are_shown_and_no_fetch_is_lost(
         waited_more = len(found) + 3
         waited(lambda: len(found) > waited_more)
         own.write_bytes(authority.issue(holder="second").read_bytes())
-        waited(lambda: new_certificate(renewed, own))
+        waited(lambda: is_shown("second", renewed, own))
         waited_more = len(found) + 3
         waited(lambda: len(found) > waited_more)
     finally:
@@ -277,21 +261,6 @@ def test_renewed_certificates_are_shown_and_no_fetch_is_lost(
         stop.set()
         thread.join()
     assert all(found)
-
-
-def new_certificate(config: NodeConfig, own: Path) -> bool:
-    host, _, port = str(config.address).partition(":")
-    context = ssl.create_default_context(cafile=str(config.authority))
-    context.load_cert_chain(own)
-    try:
-        with (
-            socket.create_connection((host, int(port)), timeout=5) as plain,
-            context.wrap_socket(plain, server_hostname=host) as tls,
-        ):
-            shown = str(tls.getpeercert())
-    except OSError:
-        return False
-    return "second" in shown
 
 
 def waited(condition: Callable[[], bool], seconds: float = 60.0) -> None:

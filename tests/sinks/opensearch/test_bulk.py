@@ -19,7 +19,8 @@ from icefloe.sinks.opensearch.operations import BulkOperations, bulk_operations
 from icefloe.sinks.part_sink import PartDelivery
 from sinks.opensearch.batches import changes, part, proven, rows_of, run
 from sinks.opensearch.sinks import claimed
-from support.sinks.fake_cluster import FakeCluster, lost_connection
+from support.sinks.fake_cluster import FakeCluster
+from support.sinks.fake_cluster_errors import lost_connection
 
 PEOPLE = [("+", key, f"name {key}") for key in range(50)]
 

@@ -12,7 +12,8 @@ from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
 from icefloe.testing import DeliverySinkConformance, OutwardCalls
 from icefloe.testing.staged_history import Row
 from sinks.opensearch.sinks import sink_at
-from support.sinks.fake_cluster import FakeCluster, lost_connection
+from support.sinks.fake_cluster import FakeCluster
+from support.sinks.fake_cluster_errors import lost_connection
 from support.sinks.fake_elasticsearch import FakeElasticsearch
 from support.tiers import stride
 

@@ -12,20 +12,15 @@ from threading import RLock
 from types import MappingProxyType
 from typing import Any, Final
 
-from opensearchpy.exceptions import ConnectionError as LostConnectionError
 from opensearchpy.exceptions import NotFoundError, TransportError
 
+from support.sinks.fake_cluster_errors import conflict, error_of, missing
 from support.sinks.fake_index import Document, Index
 
-__all__ = ["FakeCluster", "lost_connection"]
+__all__ = ["FakeCluster"]
 
 PAGE: Final = 2
 """Hits of a search at most, so that every test of it turns pages."""
-
-
-def lost_connection() -> Exception:
-    """The error of the client when a connection breaks."""
-    return LostConnectionError("N/A", "the connection broke", OSError())
 
 
 class FakeCluster:
@@ -64,7 +59,7 @@ class FakeCluster:
             self.requests.append(f"{method} {url}")
             data = body if isinstance(body, bytes) else (body or "").encode()
             if len(data) > self.most_bytes:
-                raise _error(413, "", "")
+                raise error_of(413, "", "")
             for verb, pattern, answer in _ROUTES:
                 found = re.fullmatch(pattern, url)
                 if verb == method and found:
@@ -107,7 +102,7 @@ class FakeCluster:
     def _get(self, name: str, _data: bytes, _params: Any) -> Any:
         found = self._behind(name)
         if not found and "*" not in name:
-            raise _missing(name)
+            raise missing(name)
         return {
             key: {"aliases": each.aliases, "mappings": each.mappings, "settings": {"index": each.settings}}
             for key, each in found.items()
@@ -115,9 +110,9 @@ class FakeCluster:
 
     def _create(self, name: str, data: bytes, _params: Any) -> Any:
         if name != name.lower():
-            raise _error(400, "invalid_index_name_exception", "must be lowercase")
+            raise error_of(400, "invalid_index_name_exception", "must be lowercase")
         if name in self.indexes or any(name in each.aliases for each in self.indexes.values()):
-            raise _error(400, "resource_already_exists_exception", "already exists")
+            raise error_of(400, "resource_already_exists_exception", "already exists")
         wanted = json.loads(data or b"{}")
         settings = wanted.get("settings", {})
         self.indexes[name] = Index(
@@ -129,7 +124,7 @@ class FakeCluster:
 
     def _delete(self, name: str, _data: bytes, _params: Any) -> Any:
         if name not in self.indexes:
-            raise _missing(name)
+            raise missing(name)
         del self.indexes[name]
         return {"acknowledged": True}
 
@@ -143,7 +138,7 @@ class FakeCluster:
         known = index.mappings.setdefault("properties", {})
         for key, each in wanted.get("properties", {}).items():
             if key in known and known[key].get("type") != each.get("type"):
-                raise _error(400, "illegal_argument_exception", f"mapper [{key}] cannot be changed")
+                raise error_of(400, "illegal_argument_exception", f"mapper [{key}] cannot be changed")
         known.update(wanted.get("properties", {}))
         index.mappings["_meta"] = wanted.get("_meta", index.mappings.get("_meta"))
         return {"acknowledged": True}
@@ -152,9 +147,9 @@ class FakeCluster:
         actions = [next(iter(each.items())) for each in json.loads(data)["actions"]]
         for verb, each in actions:
             if each["index"] not in self.indexes:
-                raise _missing(each["index"])
+                raise missing(each["index"])
             if verb == "remove" and each["alias"] not in self.indexes[each["index"]].aliases:
-                raise _error(404, "aliases_not_found_exception", "aliases missing")
+                raise error_of(404, "aliases_not_found_exception", "aliases missing")
         for verb, each in actions:
             aliases = self.indexes[each["index"]].aliases
             if verb == "add":
@@ -174,12 +169,12 @@ class FakeCluster:
         index = self._written(name, is_alias_required=False)
         stored = index.documents.get(key)
         if action == "_create" and stored is not None and stored.source is not None:
-            raise _conflict(key)
+            raise conflict(key)
         if "if_seq_no" in params and (stored is None or str(stored.number) != params["if_seq_no"]):
-            raise _conflict(key)
+            raise conflict(key)
         version = int(params["version"]) if "version" in params else (stored.version + 1 if stored else 1)
         if "version" in params and stored is not None and stored.version > version:
-            raise _conflict(key)
+            raise conflict(key)
         self._store(index, key, version, json.loads(data))
         return {"_version": version}
 
@@ -204,7 +199,7 @@ class FakeCluster:
     def _bulk(self, name: str, data: bytes, _params: dict[str, str]) -> Any:
         status = self.refusal(data)
         if status is not None:
-            raise _error(status, "rejected_execution_exception", "rejected")
+            raise error_of(status, "rejected_execution_exception", "rejected")
         lines = [json.loads(line) for line in data.decode().split("\n") if line]
         items = []
         while lines:
@@ -267,7 +262,7 @@ class FakeCluster:
     def _one(self, name: str) -> Index:
         found = list(self._behind(name).values())
         if not found:
-            raise _missing(name)
+            raise missing(name)
         [index] = found
         return index
 
@@ -275,22 +270,10 @@ class FakeCluster:
         if self._behind(name):
             return self._one(name)
         if is_alias_required:
-            raise _missing(name)
+            raise missing(name)
         # A delete makes a missing index even if an alias is required.
         self._create(name, b"{}", {})
         return self.indexes[name]
-
-
-def _error(status: int, kind: str, reason: str) -> TransportError:
-    return TransportError(status, kind, {"error": {"type": kind, "reason": reason}, "status": status} if kind else "")
-
-
-def _missing(name: str) -> TransportError:
-    return _error(404, "index_not_found_exception", f"no such index [{name}]")
-
-
-def _conflict(key: str) -> TransportError:
-    return _error(409, "version_conflict_engine_exception", f"[{key}]: version conflict")
 
 
 _NAME: Final = r"/([^/_][^/]*)"

@@ -1,0 +1,149 @@
+"""Mutations of the guards of map outputs: checksums and lengths of their files, and which of their records counts."""
+
+from typing import Final
+
+from mutations.mutation import Mutation
+
+__all__ = ["MAP_OUTPUTS"]
+
+_FETCH: Final = ("tests/shuffle/test_fetch.py",)
+_BLOCKS: Final = ("tests/shuffle/test_blocks.py",)
+_OUTPUTS: Final = ("tests/shuffle/test_committed_output.py",)
+_INDEX: Final = ("tests/shuffle/test_index_file.py",)
+_LOG: Final = ("tests/shuffle/test_map_output_log.py",)
+
+MAP_OUTPUTS: Final = (
+    Mutation(
+        name="half an answer is decoded",
+        path="shuffle/fetch.py",
+        before="    if len(data) != stop - start:",
+        after="    if False:",
+        suite=_FETCH,
+    ),
+    Mutation(
+        name="a block is decoded whatever its checksum",
+        path="shuffle/fetch.py",
+        before="        if _crc32(data) != self.crc32:",
+        after="        if False:",
+        suite=_FETCH,
+    ),
+    Mutation(
+        name="a data file that is gone is a store that does not answer",
+        path="shuffle/fetch.py",
+        before="        if found_bytes == file.data_size_bytes:\n            raise\n",
+        after="        raise\n",
+        suite=_FETCH,
+    ),
+    Mutation(
+        name="a block takes as much memory as its header says",
+        path="shuffle/blocks.py",
+        before="    if not 0 < declared <= max_bytes:",
+        after="    if False:",
+        suite=_BLOCKS,
+    ),
+    Mutation(
+        name="bytes behind a block are ignored",
+        path="shuffle/blocks.py",
+        before=" or not decompressor.eof or decompressor.unused_data:",
+        after=":",
+        suite=_BLOCKS,
+    ),
+    Mutation(
+        name="bytes behind a block that is read piece by piece are ignored",
+        path="shuffle/block_frame.py",
+        before=" or self._decompressor.unused_data or self._source.read(1):",
+        after=":",
+        suite=_BLOCKS,
+    ),
+    Mutation(
+        name="Arrow's offsets in a block are trusted",
+        path="shuffle/blocks.py",
+        before="            batch.validate(full=True)\n",
+        after="",
+        suite=_BLOCKS,
+    ),
+    Mutation(
+        name="an index of another length is read",
+        path="shuffle/index_file.py",
+        before="    if len(data) != expected_bytes:",
+        after="    if False:",
+        suite=_INDEX,
+    ),
+    Mutation(
+        name="offsets may fall",
+        path="shuffle/index_file.py",
+        before=" or (offsets[1:] < offsets[:-1]).any():",
+        after=":",
+        suite=_INDEX,
+    ),
+    Mutation(
+        name="an index need not end where its data file does",
+        path="shuffle/index_file.py",
+        before="    if offsets[-1] != data_size_bytes:",
+        after="    if False:",
+        suite=_INDEX,
+    ),
+    Mutation(
+        name="a small file is read whatever its checksum",
+        path="shuffle/committed_output.py",
+        before="    if (len(data), zlib.crc32(data)) != (file.size_bytes, file.crc32):",
+        after="    if False:",
+        suite=_OUTPUTS,
+    ),
+    Mutation(
+        name="the output of another plan is read",
+        path="shuffle/committed_output.py",
+        before="(num_partitions, schema_fingerprint(schema)):",
+        after="(record.num_partitions, record.schema_fingerprint):",
+        suite=_OUTPUTS,
+    ),
+    Mutation(
+        name="a data file that was cut is read",
+        path="shuffle/committed_output.py",
+        before="    if found_bytes != record.data.size_bytes:",
+        after="    if False:",
+        suite=_OUTPUTS,
+    ),
+    Mutation(
+        name="a commit record counts whatever its checksum",
+        path="shuffle/map_output_record.py",
+        before="        if not is_whole:",
+        after="        if False:",
+        suite=("tests/shuffle/test_map_output_record.py",),
+    ),
+    Mutation(
+        name="the last attempt of a map task counts",
+        path="shuffle/map_output_log.py",
+        before="is_created = self._store.create(",
+        after="is_created = not self._store.put(",
+        suite=_LOG,
+    ),
+    Mutation(
+        name="a void generation counts",
+        path="shuffle/map_output_log.py",
+        before="        while has_voids and self._store.size(_void_key(map_id, generation)) is not None:",
+        after="        while False:",
+        suite=_LOG,
+    ),
+    Mutation(
+        name="a void is not announced",
+        path="shuffle/map_output_log.py",
+        before="        self._store.create(_VOIDS, dump_document(VoidsRecord()))\n",
+        after="",
+        suite=_LOG,
+    ),
+    Mutation(
+        name="a record that is created under a void counts",
+        path="shuffle/map_output_log.py",
+        before="if is_created and self._store.size(_void_key(record.map_id, generation)) is None:",
+        after="if is_created:",
+        suite=_LOG,
+    ),
+    Mutation(
+        name="ranges are made again under ids that have results",
+        path="shuffle/reduce_ranges.py",
+        before="    if store.create(key, dump_document(plan)):\n        return plan\n",
+        after="    store.put(key, dump_document(plan))\n",
+        suite=("tests/shuffle/test_reduce_ranges.py",),
+    ),
+)

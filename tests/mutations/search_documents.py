@@ -1,0 +1,187 @@
+"""Mutations of the documents of the opensearch sink: versions, ids, dead letters, purging and reading back."""
+
+from typing import Final
+
+from mutations.mutation import Edit, Mutation
+
+__all__ = ["SEARCH_DOCUMENTS"]
+
+_SINK: Final = "sinks/opensearch/opensearch_sink.py"
+_SUITE: Final = tuple(
+    f"tests/sinks/opensearch/test_{name}.py" for name in ("bulk", "indexes", "purge", "row_documents")
+)
+_CONFORMANCE: Final = "tests/sinks/opensearch/test_conformance.py::TestSoftDeletes"
+_LATE: Final = ("tests/sinks/opensearch/test_late_batches.py",)
+_FOREIGN: Final = ("tests/sinks/opensearch/test_foreign_writes.py",)
+_KEYS: Final = ("tests/sinks/test_key_changes.py",)
+
+SEARCH_DOCUMENTS: Final = (
+    Mutation(
+        name="a document of our own version with another content counts as repeated",
+        path="sinks/opensearch/conflicts.py",
+        before='if document is not None and _is_content(json.loads(document), found["_source"]):',
+        after="if document is not None:",
+        suite=_SUITE,
+    ),
+    Mutation(
+        name="a conflict that is gone when it is looked at is not sent again",
+        path="sinks/opensearch/conflicts.py",
+        before='            return "again"',
+        after='            return "repeated"',
+        suite=_LATE,
+    ),
+    Mutation(
+        name="a live batch goes on over documents of a later batch",
+        path="sinks/opensearch/conflicts.py",
+        before="        raise superseded(self.url, self.batch)\n\n    @property",
+        after='        return "superseded"\n\n    @property',
+        suite=_LATE,
+    ),
+    Mutation(
+        name="a document that another program wrote counts as another row of the key",
+        path="sinks/opensearch/conflicts.py",
+        before='if self._has_keys_in_one_part or DELETED in found["_source"]:',
+        after="if False:",
+        suite=_FOREIGN,
+    ),
+    Mutation(
+        name="a document that another program wrote counts as one of a later batch",
+        path="sinks/opensearch/conflicts.py",
+        before="if latest is not None and (latest <= self.version if version is None else latest < version):",
+        after="if False:",
+        suite=_FOREIGN,
+    ),
+    Mutation(
+        name="documents that other programs wrote are not counted when an index is read back",
+        path="sinks/opensearch/read_back.py",
+        before='versions.update(each["_version"] for each in page)',
+        after="pass",
+        suite=_FOREIGN,
+    ),
+    Mutation(
+        name="a late write makes an index",
+        path="sinks/opensearch/bulk.py",
+        before='"require_alias": "true",',
+        after='"require_alias": "false",',
+        further=(
+            Edit(
+                path="sinks/opensearch/index_names.py",
+                before='return f"{target}-WRITER"',
+                after='return f"{target}-writer"',
+            ),
+        ),
+        suite=_SUITE,
+    ),
+    Mutation(
+        name="an answer to fewer operations than were sent is taken for whole",
+        path="sinks/opensearch/bulk.py",
+        before="        if len(items) != len(chunk):",
+        after="        if False:",
+        suite=_SUITE,
+    ),
+    Mutation(
+        name="an index that takes no writes is asked until the patience ends",
+        path="sinks/opensearch/bulk.py",
+        before="        if blocked is not None:\n            raise blocked\n",
+        after="",
+        suite=_SUITE,
+    ),
+    Mutation(
+        name="an operation that is refused for now counts as refused for good",
+        path="sinks/opensearch/bulk.py",
+        before="if status == 429 or status >= 500:",
+        after="if False:",
+        suite=_SUITE,
+    ),
+    Mutation(
+        name="a request without rights is a poison document",
+        path="sinks/opensearch/bulk.py",
+        before="        if status in (401, 403):",
+        after="        if False:",
+        suite=_SUITE,
+    ),
+    Mutation(
+        name="any number of dead letters is kept",
+        path="sinks/dead_letters.py",
+        before="        if count <= self._limit:",
+        after="        if True:",
+        suite=_SUITE,
+    ),
+    Mutation(
+        name="the parts of a batch have as many dead letters each as the batch may have",
+        path=_SINK,
+        before="        if self._letters is not None and count:",
+        after="        if False:",
+        suite=_SUITE,
+    ),
+    Mutation(
+        name="dead letters of an earlier try stay when the documents are taken",
+        path="sinks/dead_letters.py",
+        before="                self._store.delete([key])\n",
+        after="                pass\n",
+        suite=_SUITE,
+    ),
+    Mutation(
+        name="an id of more than 512 bytes stays as it is",
+        path="sinks/opensearch/document_ids.py",
+        before="    if not pc.any(is_long).as_py():",
+        after="    if True:",
+        suite=_SUITE,
+    ),
+    Mutation(
+        name="values of a key are joined without their lengths",
+        path="sinks/opensearch/document_ids.py",
+        before="pieces.append(pc.binary_join_element_wise(length, text, ",
+        after="pieces.append(pc.binary_join_element_wise(text, text, ",
+        suite=_SUITE,
+    ),
+    Mutation(
+        name="a row that came back is purged with the mark of its deletion",
+        path="sinks/opensearch/deletions.py",
+        before="pa.nulls(len(ids), pa.large_string()), version)",
+        after="pa.nulls(len(ids), pa.large_string()), 1 << 62)",
+        suite=_SUITE,
+    ),
+    Mutation(
+        name="younger marks of deletions are purged too",
+        path="sinks/opensearch/deletions.py",
+        before='{"lt": moment}',
+        after='{"gt": moment}',
+        suite=_SUITE,
+    ),
+    Mutation(
+        name="marks of deleted rows are read back as rows if their keys are asked for",
+        path="sinks/opensearch/read_back.py",
+        before='for each in page if not each["_source"].get(DELETED)]',
+        after="for each in page]",
+        suite=(f"{_CONFORMANCE}::test_some_keys_can_be_read_back",),
+    ),
+    Mutation(
+        name="two rows of one key in a part are no error",
+        path="sinks/key_changes.py",
+        before='if duplicates == "fail" and len(decided.duplicated):',
+        after="if False:",
+        suite=_KEYS,
+    ),
+    Mutation(
+        name="a key with a null in it gets a document",
+        path="sinks/key_changes.py",
+        before="        if column.null_count:",
+        after="        if False:",
+        suite=_SUITE,
+    ),
+    Mutation(
+        name="the mark of a row with a dead letter is purged",
+        path="sinks/opensearch/deletions.py",
+        before='if each["_id"] not in self.kept',
+        after="if True",
+        suite=("tests/sinks/opensearch/test_purge.py",),
+    ),
+    Mutation(
+        name="an index that forgets deletions at once is purged as it is",
+        path="sinks/opensearch/opensearch_sink.py",
+        before="        self._indexes.remember_deletions(begun.target)\n",
+        after="",
+        suite=("tests/sinks/opensearch/test_purge.py",),
+    ),
+)
