@@ -33,7 +33,7 @@ def test_row_groups_without_a_row_that_passes_are_announced_not_read(
     row_filter = RowFilter.parse(text, SCHEMA.columns, table="db.t")
     options = {"schema": SCHEMA, "io": local_io(), "table": "db.t", "batch_rows": batch_rows}
     passing, position, decoded = [], 0, 0
-    for first, num_rows, batch in read_matching_rows(file, row_filter=row_filter, **options):
+    for first, num_rows, batch in read_matching_rows(file, row_filter=row_filter, dictionary_columns=True, **options):
         assert first == position
         position += num_rows
         if batch is not None:

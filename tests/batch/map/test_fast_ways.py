@@ -2,7 +2,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,7 +14,8 @@ from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay, FastWayError, fast_
 from icefloe.batch.map import left_rows, ordered_rows, updated_columns
 from icefloe.batch.map.carryover import CarryOver
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
-from icefloe.iceberg.files.reader import BATCH_ROWS, read_data_file
+from icefloe.iceberg.files import projected_file
+from icefloe.iceberg.files.reader import BATCH_ROWS
 from support.tables.small_rewrites import fast_ways_of_small_files
 
 WAYS: list[tuple[FastWay, ...]] = [(), *((way,) for way in FastWay), tuple(FastWay)]
@@ -46,7 +47,7 @@ def few_rows() -> Iterator[None]:
 @given(REWRITES, st.sampled_from([5, 16, BATCH_ROWS]))
 def test_every_fast_way_leaves_the_rows_that_counting_leaves(rewrite: Rewrite, batch_rows: int) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patches:
-        patches.setitem(cast("Any", read_data_file).__kwdefaults__, "batch_rows", batch_rows)
+        patches.setattr(projected_file, "BATCH_ROWS", batch_rows)
         if batch_rows < BATCH_ROWS:
             # Samples of a few rows, so that files have many windows.
             patches.setattr(ordered_rows, "_SAMPLE_ROWS", 8)

@@ -14,13 +14,21 @@ from icefloe.batch.rows.row_bound import RowBound
 from icefloe.batch.rows.row_set import Positions, listed
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.files.reader import BATCH_ROWS, plain_batch, read_data_file, read_matching_rows, read_rows
+from icefloe.iceberg.files.reader import (
+    BATCH_ROWS,
+    ReadOptions,
+    plain_batch,
+    read_data_file,
+    read_matching_rows,
+    read_rows,
+)
 from icefloe.iceberg.schemas.row_lineage import (
     ROW_ID,
     inherited_row_ids,
     inherited_sequence_numbers,
     lineage_schema,
 )
+from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import FileIO
 
 __all__ = ["ReadRows", "TableRowReader"]
@@ -98,15 +106,9 @@ class TableRowReader:
             batch_rows: the most rows in a batch.
         """
         schema = self.shape.read if names is None else self.shape.read.select(names)
-        for _, batch in read_data_file(
-            data_file,
-            schema=schema,
-            io=self.io,
-            table=self.table,
-            batch_rows=batch_rows,
-            dictionary_columns=True,
-            decoded=partial(self._decoded, data_file),
-        ):
+        options = self._options(data_file, schema)
+        options["batch_rows"] = batch_rows
+        for _, batch in read_data_file(data_file, **options):
             yield batch
 
     def identical_columns(self, one: DataFile, other: DataFile) -> frozenset[str]:
@@ -127,15 +129,7 @@ class TableRowReader:
     ) -> Iterator[pa.RecordBatch]:
         """Some of the columns to read, of the rows at ascending positions, text decoded."""
         schema = self.shape.read.select(names)
-        for batch in read_rows(
-            data_file,
-            positions,
-            schema=schema,
-            io=self.io,
-            table=self.table,
-            dictionary_columns=True,
-            decoded=partial(self._decoded, data_file),
-        ):
+        for batch in read_rows(data_file, positions, **self._options(data_file, schema)):
             yield plain_batch(batch, schema)
 
     def read_lineage(self, file: FileRows) -> Iterator[ReadRows]:
@@ -144,13 +138,8 @@ class TableRowReader:
         They are null in files of tables that have no row lineage.
         """
         data_file, touched = file.data_file, file.touched
-        for first, batch in read_data_file(
-            data_file,
-            schema=lineage_schema(self.shape.read),
-            io=self.io,
-            table=self.table,
-            decoded=partial(self._decoded, data_file),
-        ):
+        options = self._options(data_file, lineage_schema(self.shape.read), dictionary_columns=False)
+        for first, batch in read_data_file(data_file, **options):
             in_batch = np.arange(first, first + batch.num_rows)
             needed = touched.among(in_batch)
             row_ids, numbers = batch.columns
@@ -205,39 +194,28 @@ class TableRowReader:
 
     def _whole(self, data_file: DataFile) -> Iterator[tuple[int, int, pa.RecordBatch | None]]:
         """The rows of a file as (first position, rows, batch); no batch if none of them can pass the filter."""
-        schema, row_filter = self.shape.read, self.shape.row_filter
+        row_filter, options = self.shape.row_filter, self._options(data_file, self.shape.read)
         if row_filter is not None:
-            yield from read_matching_rows(
-                data_file,
-                row_filter=row_filter,
-                schema=schema,
-                io=self.io,
-                table=self.table,
-                decoded=partial(self._decoded, data_file),
-            )
+            yield from read_matching_rows(data_file, row_filter=row_filter, **options)
             return
-        for first, batch in read_data_file(
-            data_file,
-            schema=schema,
-            io=self.io,
-            table=self.table,
-            dictionary_columns=True,
-            decoded=partial(self._decoded, data_file),
-        ):
+        for first, batch in read_data_file(data_file, **options):
             yield first, batch.num_rows, batch
 
     def _at(self, data_file: DataFile, positions: Positions | BitMap64) -> Iterator[tuple[Positions, pa.RecordBatch]]:
         start = 0
-        for batch in read_rows(
-            data_file,
-            positions,
-            schema=self.shape.read,
-            io=self.io,
-            table=self.table,
-            decoded=partial(self._decoded, data_file),
-        ):
+        options = self._options(data_file, self.shape.read, dictionary_columns=False)
+        for batch in read_rows(data_file, positions, **options):
             yield listed(positions[start : start + batch.num_rows]), batch
             start += batch.num_rows
+
+    def _options(self, data_file: DataFile, schema: TableSchema, *, dictionary_columns: bool = True) -> ReadOptions:
+        return ReadOptions(
+            schema=schema,
+            io=self.io,
+            table=self.table,
+            dictionary_columns=dictionary_columns,
+            decoded=partial(self._decoded, data_file),
+        )
 
     def _decoded(self, data_file: DataFile, batch: pa.RecordBatch) -> None:
         self.decoded.add(batch)

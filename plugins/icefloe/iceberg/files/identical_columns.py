@@ -59,7 +59,7 @@ def identical_columns(one: DataFile, other: DataFile, *, schema: TableSchema, io
 
 
 def _layout(file: DataFile, *, schema: TableSchema, io: FileIO, table: str) -> FileLayout | None:
-    with open_projected(file, schema=schema, io=io, table=table, batch_rows=1, dictionary_columns=False) as opened:
+    with open_projected(file, schema=schema, io=io, table=table, batch_rows=1) as opened:
         return FileLayout.of(opened)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, NotRequired, TypedDict, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +21,28 @@ from icefloe.iceberg.projection.projection import Projection, plan_projection
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.unreadable import ColumnError
 
-Decoded: TypeAlias = Callable[[pa.RecordBatch], None] | None
-"""Gets each decoded batch."""
+BATCH_ROWS: Final = 131_072
+
+
+class ReadOptions(TypedDict):
+    """The columns to read of a data file, and how.
+
+    Attributes:
+        schema: the columns; batches have exactly ``schema.arrow``.
+        io: opens the file.
+        table: its name, for errors.
+        batch_rows: the most rows in a batch, `BATCH_ROWS` if not given; a few batches are in memory at a time.
+        dictionary_columns: keep text columns that the file dictionary-encodes as dictionary arrays, whose distinct
+            values have the schema's type. That is far less to decode and to hash. `plain_batch` decodes them.
+        decoded: is given each batch of the file's own columns as it is decoded.
+    """
+
+    schema: TableSchema
+    io: FileIO
+    table: str
+    batch_rows: NotRequired[int]
+    dictionary_columns: NotRequired[bool]
+    decoded: NotRequired[Callable[[pa.RecordBatch], None] | None]
 
 
 class RecordCountError(TerminalError):
@@ -54,7 +74,7 @@ class ProjectedFile:
     projection: Projection
     columns: list[str] | None
     places: Mapping[int, int]
-    decoded: Decoded
+    decoded: Callable[[pa.RecordBatch], None] | None
 
     def batches(self, groups: list[int]) -> Iterator[pa.RecordBatch]:
         """The rows of consecutive row groups, in the file's own columns."""
@@ -81,17 +101,10 @@ class ProjectedFile:
 
 
 @contextmanager
-def open_projected(
-    file: DataFile | DeleteFile,
-    *,
-    schema: TableSchema,
-    io: FileIO,
-    table: str,
-    batch_rows: int,
-    dictionary_columns: bool,
-    decoded: Decoded = None,
-) -> Iterator[ProjectedFile]:
+def open_projected(file: DataFile | DeleteFile, **options: Unpack[ReadOptions]) -> Iterator[ProjectedFile]:
     """Opens a file; arguments and errors are those of ``read_data_file``."""
+    schema, io, table = options["schema"], options["io"], options["table"]
+    keeps_dictionaries = options.get("dictionary_columns", False)
     if file.file_format not in READABLE_FORMATS:
         raise NotBuiltError(
             f"{file.noun} {file.path} of table {table} is {file.file_format}: this release reads "
@@ -108,19 +121,14 @@ def open_projected(
                 file.file_format,
                 source,
                 is_near=is_local(file.path),
-                batch_rows=batch_rows,
-                dictionary_columns=dictionary_columns,
+                batch_rows=options.get("batch_rows", BATCH_ROWS),
+                dictionary_columns=keeps_dictionaries,
             ) as rows,
         ):
             if rows.num_rows is not None:
                 _check_count(file, rows.num_rows, table)
             found = file_columns(rows.schema, schema.name_mapping)
-            projection = plan_projection(
-                found,
-                schema.columns,
-                file.constants,
-                keep_dictionaries=dictionary_columns,
-            )
+            projection = plan_projection(found, schema.columns, file.constants, keep_dictionaries=keeps_dictionaries)
             columns, places = rows.selection(projection.positions)
             yield ProjectedFile(
                 source=source,
@@ -129,7 +137,7 @@ def open_projected(
                 projection=projection,
                 columns=columns,
                 places=places,
-                decoded=decoded,
+                decoded=options.get("decoded"),
             )
     except ColumnError as error:
         raise error.in_file(file.path, table=table, noun=file.noun) from error

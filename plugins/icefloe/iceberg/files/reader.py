@@ -1,46 +1,28 @@
 """Reads data files: rows as record batches in the table's schema, with their positions, in bounded memory."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Unpack
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyiceberg.io import FileIO
 from pyroaring import BitMap64
 
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.delete_file import DeleteFile
-from icefloe.iceberg.files.projected_file import Decoded, open_projected
+from icefloe.iceberg.files.projected_file import BATCH_ROWS, ReadOptions, open_projected
 from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.schemas.table_schema import TableSchema
 
-__all__ = ["BATCH_ROWS", "plain_batch", "read_data_file", "read_matching_rows", "read_rows"]
-
-BATCH_ROWS: Final = 131_072
+__all__ = ["BATCH_ROWS", "ReadOptions", "plain_batch", "read_data_file", "read_matching_rows", "read_rows"]
 
 
-def read_data_file(
-    file: DataFile | DeleteFile,
-    *,
-    schema: TableSchema,
-    io: FileIO,
-    table: str,
-    batch_rows: int = BATCH_ROWS,
-    dictionary_columns: bool = False,
-    decoded: Decoded = None,
-) -> Iterator[tuple[int, pa.RecordBatch]]:
+def read_data_file(file: DataFile | DeleteFile, **options: Unpack[ReadOptions]) -> Iterator[tuple[int, pa.RecordBatch]]:
     """All rows of a data file, in order, as (position of the first row, batch).
 
     Args:
         file: a data file of the table, or a delete file with rows of its own.
-        schema: the columns to read; batches have exactly ``schema.arrow``.
-        io: opens the file.
-        table: its name, for errors.
-        batch_rows: the most rows in a batch; a few of them are in memory at a time.
-        dictionary_columns: keep text columns that the file dictionary-encodes as dictionary arrays, whose distinct
-            values have the schema's type. That is far less to decode and to hash. ``plain_batch`` decodes them.
-        decoded: is given each batch of the file's own columns as it is decoded.
+        options: the columns to read, and how.
 
     Raises:
         FileGoneError: the file does not exist.
@@ -50,15 +32,7 @@ def read_data_file(
         TerminalError: it is damaged or may not be read.
         TransientError: the storage did not answer.
     """
-    with open_projected(
-        file,
-        schema=schema,
-        io=io,
-        table=table,
-        batch_rows=batch_rows,
-        dictionary_columns=dictionary_columns,
-        decoded=decoded,
-    ) as opened:
+    with open_projected(file, **options) as opened:
         for first, _, groups in opened.rows.group_runs():
             position = first
             for batch in opened.batches(groups):
@@ -67,34 +41,19 @@ def read_data_file(
 
 
 def read_matching_rows(
-    file: DataFile,
-    *,
-    row_filter: RowFilter,
-    schema: TableSchema,
-    io: FileIO,
-    table: str,
-    batch_rows: int = BATCH_ROWS,
-    decoded: Decoded = None,
+    file: DataFile, *, row_filter: RowFilter, **options: Unpack[ReadOptions]
 ) -> Iterator[tuple[int, int, pa.RecordBatch | None]]:
     """All rows of a data file in order, without row groups that the footer statistics rule out.
-
-    Text columns that are dictionary-encoded in the file stay so, as with ``dictionary_columns`` of `read_data_file`.
 
     Args:
         file: a data file of the table.
         row_filter: bound to the schema; rows that do not pass are read with those that do.
-        schema: as for ``read_data_file``; the other arguments and the errors are the same, too.
-        io: opens the file.
-        table: its name, for errors.
-        batch_rows: the most rows in a batch.
-        decoded: as for ``read_data_file``.
+        options: as for `read_data_file`; the errors are the same, too.
 
     Yields:
         The position of the first row, the number of rows, and the rows; None if the rows are left out.
     """
-    with open_projected(
-        file, schema=schema, io=io, table=table, batch_rows=batch_rows, dictionary_columns=True, decoded=decoded
-    ) as opened:
+    with open_projected(file, **options) as opened:
         left_out = opened.rows.groups_without(row_filter, opened.file_columns)
         for first, rows, groups in opened.rows.group_runs(left_out):
             if left_out and not groups:
@@ -107,15 +66,7 @@ def read_matching_rows(
 
 
 def read_rows(
-    file: DataFile,
-    positions: NDArray[np.int64] | BitMap64,
-    *,
-    schema: TableSchema,
-    io: FileIO,
-    table: str,
-    batch_rows: int = BATCH_ROWS,
-    dictionary_columns: bool = False,
-    decoded: Decoded = None,
+    file: DataFile, positions: NDArray[np.int64] | BitMap64, **options: Unpack[ReadOptions]
 ) -> Iterator[pa.RecordBatch]:
     """The rows at some positions of a data file, in order; row groups without such rows are not decoded.
 
@@ -123,12 +74,7 @@ def read_rows(
         file: a data file of the table.
         positions: ascending, each once, from 0 to ``file.record_count``, exclusive; a bitmap is turned into a list for
             one run of row groups at a time.
-        schema: as for ``read_data_file``; the other arguments and the errors are the same, too.
-        io: opens the file.
-        table: its name, for errors.
-        batch_rows: the most rows in a batch.
-        dictionary_columns: as for ``read_data_file``.
-        decoded: as for ``read_data_file``.
+        options: as for `read_data_file`; the errors are the same, too.
 
     Raises:
         ValueError: the positions are not ascending, or not in the file.
@@ -136,15 +82,7 @@ def read_rows(
     _check_positions(file, positions)
     if not len(positions):
         return
-    with open_projected(
-        file,
-        schema=schema,
-        io=io,
-        table=table,
-        batch_rows=batch_rows,
-        dictionary_columns=dictionary_columns,
-        decoded=decoded,
-    ) as opened:
+    with open_projected(file, **options) as opened:
         for first, rows, groups in opened.rows.group_runs():
             yield from opened.rows_of(groups, _between(positions, first, first + rows) - first)
 
