@@ -10,7 +10,6 @@ from icefloe.batch.plan_document import DeleteState, FileWork, MapTask
 from icefloe.batch.rows.row_set import RowSet
 from icefloe.batch.rows.weighted_rows import Effect
 from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.deletes.deleted_positions import DeletedPositions
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import FileIO
 
@@ -60,6 +59,11 @@ def task_file_rows(
         TerminalError: one is damaged, or may not be read.
         TransientError: the storage did not answer.
     """
+    if not task.delete_files:
+        return [file_rows(work, lambda _: {}) for work in task.files]
+    # Loaded here, because a task without delete files needs none of its modules.
+    from icefloe.iceberg.deletes.deleted_positions import DeletedPositions
+
     deleted = DeletedPositions(
         task.delete_files,
         equality_schemas=equality_schemas,
