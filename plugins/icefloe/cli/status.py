@@ -104,7 +104,7 @@ def _expiry(session: PipelineSession, cursor_snapshot_id: int | None) -> str | N
 
 
 def _pins(session: PipelineSession, view: CheckpointView) -> dict[str, object]:
-    pins = pins_of(session, view)
+    pins = pins_of(session.table, session.pipeline.name, view)
     return {
         "pin_branch": None if pins is None else pins.branch,
         "oldest_pinned_at": None if pins is None else pins.oldest_at,

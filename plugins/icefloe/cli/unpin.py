@@ -21,7 +21,7 @@ def unpin(arguments: Namespace, screen: Screen) -> int:
     with screen.under_way("looking"):
         session = open_session(pipeline)
         view = session.checkpoint.look()
-        found = pinned_refs(session, view)
+        found = pinned_refs(session.table, pipeline.name, view)
     count, head_id = (0, None) if found is None else (len(found.tagged), found.branch_head_id)
     shown = f"{count:,} tags and a branch of {pipeline.name} in table {pipeline.table}"
     is_dropped = False
@@ -31,7 +31,7 @@ def unpin(arguments: Namespace, screen: Screen) -> int:
         screen.say(f"would drop {shown}")
     elif is_agreed(f"drop {shown}?", yes=arguments.yes):
         with screen.under_way("committing"):
-            let_pins_go(session, view)
+            let_pins_go(session.table, pipeline.name, view)
         is_dropped = True
         screen.say(f"dropped {shown}")
     if found is not None and pipeline.pin:

@@ -84,7 +84,7 @@ def _check_places(pipeline: Pipeline, credentials: Credentials, checks: Checklis
 
 
 def _compare_places(pipeline: Pipeline) -> None:
-    """Compares the places before anything is written to them; the check of the checkpoint adds the table's location."""
+    """Compares the places before anything is written to them; the check of the table adds its location."""
     with with_lines(pipeline):
         refuse_nested_places(pipeline)
 

@@ -254,6 +254,6 @@ def test_the_head_as_a_look_saw_it_is_known(pinned: Workshop) -> None:
     head = pinned.head()
     pinned.append([30])
     session = pinned.session()
-    found = pinned_refs(session, session.checkpoint.look())
+    found = pinned_refs(session.table, session.pipeline.name, session.checkpoint.look())
     assert found is not None
     assert found.branch_head_id == head

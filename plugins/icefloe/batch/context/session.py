@@ -15,7 +15,9 @@ from icefloe.batch.run_settings import RunSettings
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import OffsetRecord, Writer
 from icefloe.iceberg.table import Table
+from icefloe.pipeline.error_lines import with_lines
 from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.nested_places import refuse_nested_places
 from icefloe.pipeline.recorded_configuration import JSON, result_configuration
 from icefloe.pipeline.unbuilt_keys import refuse_unbuilt
 from icefloe.sinks.part_sink import DeliverySink, Origin
@@ -66,15 +68,19 @@ class PipelineSession:
         Raises:
             PipelineFileError: an environment variable is not set.
             NotBuiltError: the pipeline needs a feature that this release does not have.
+            NestedPlacesError: one of the pipeline's places is inside another, or inside the table's location.
             TerminalError: no such catalog or table.
             TransientError: the catalog did not answer.
         """
         expanded, surroundings = pipeline.expanded(environ), surroundings or Surroundings()
         refuse_unbuilt(expanded)
+        table = open_table(expanded, credentials, surroundings)
+        with with_lines(expanded):
+            refuse_nested_places(expanded, table.location())
         return cls(
             pipeline=expanded,
             credentials=credentials,
-            table=open_table(expanded, credentials, surroundings),
+            table=table,
             writer=writer or Writer(),
             takes_over=takes_over,
             surroundings=surroundings,

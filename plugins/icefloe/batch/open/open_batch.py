@@ -12,7 +12,6 @@ from icefloe.checkpoint.view import CheckpointView
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.pins import PinNames
 from icefloe.pipeline.error_lines import with_lines
-from icefloe.pipeline.nested_places import refuse_nested_places
 
 __all__ = ["NextBatch", "next_batch", "requested_batch"]
 
@@ -50,12 +49,10 @@ def next_batch(
     Raises:
         ConfigurationChangedError: a key that changes the result, or the table, differs from what was recorded.
         ExpiredHistoryError: snapshots that the range needs are gone.
-        NestedPlacesError: one of the pipeline's places is inside another.
         TerminalError: the range cannot be read (see `find_passage`), or an identifier column is gone.
     """
     pipeline = session.pipeline
     with with_lines(pipeline):
-        refuse_nested_places(pipeline, session.table.location())
         # The look comes before the table: the cursor's snapshot is then in the table, or is gone for good.
         view = view or session.checkpoint.look()
         session = session.with_fresh_table()
@@ -67,7 +64,7 @@ def next_batch(
         if view.pipeline is not None:
             refuse_other_meaning(session, view.pipeline)
         if opened is not None:
-            warnings = warnings_of_resumed(session, opened)
+            warnings = warnings_of_resumed(pipeline, opened)
             return NextBatch(session=session, table=table, offset=opened, is_resumed=True, warnings=warnings)
         is_pinned = pipeline.pin and view.checkpoint_id is not None
         pins = PinNames.of(pipeline.name, str(view.checkpoint_id)) if is_pinned else None
@@ -91,7 +88,6 @@ def requested_batch(session: PipelineSession, request: RangeRequest, *, cores: i
     """
     pipeline = session.pipeline
     with with_lines(pipeline):
-        refuse_nested_places(pipeline, session.table.location())
         table = LoadedTable(session.table)
         snapshots = plan_request(
             table,
@@ -102,11 +98,11 @@ def requested_batch(session: PipelineSession, request: RangeRequest, *, cores: i
         )
         if snapshots.after_snapshot_id == snapshots.up_to_snapshot_id:
             return None
-        backfill = session.for_backfill(backfill_id(session, snapshots))
+        backfill = session.for_backfill(backfill_id(session.table, session.result_configuration, snapshots))
         view = backfill.checkpoint.look()
         opened = view.opened or _delivered(backfill, view)
         if opened is not None:
-            warnings = warnings_of_resumed(backfill, opened)
+            warnings = warnings_of_resumed(pipeline, opened)
             return NextBatch(session=backfill, table=table, offset=opened, is_resumed=True, warnings=warnings)
         offset = new_batch(backfill, table, view, snapshots, cores)
         return NextBatch(session=backfill, table=table, offset=offset, is_resumed=False)

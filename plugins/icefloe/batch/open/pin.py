@@ -10,6 +10,7 @@ from icefloe.iceberg.catalog.table_refs import try_refs
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.pins import PinNames, PinnedRefs, let_go, may_have_pins, pin
 from icefloe.iceberg.step import StepKind
+from icefloe.iceberg.table import Table
 
 __all__ = ["let_pins_go", "may_pin", "pin_pending", "pinned_refs", "try_to_pin"]
 
@@ -65,29 +66,29 @@ def may_pin(session: PipelineSession) -> bool:
     return try_refs(session.table, f"icefloe_{session.pipeline.name}_validate")
 
 
-def let_pins_go(session: PipelineSession, view: CheckpointView) -> PinnedRefs | None:
-    """Lets the pins of a pipeline go; returns them, or None if there were none.
+def let_pins_go(table: Table, pipeline: str, view: CheckpointView) -> PinnedRefs | None:
+    """Lets the pins of a pipeline, which is given by its name, go; returns them, or None if there were none.
 
     Raises:
         IcefloeError: as `pin_pending`.
     """
-    found = pinned_refs(session, view)
+    found = pinned_refs(table, pipeline, view)
     if found:
-        let_go(session.table, PinNames.of(session.pipeline.name, str(view.checkpoint_id)))
+        let_go(table, PinNames.of(pipeline, str(view.checkpoint_id)))
     return found
 
 
-def pinned_refs(session: PipelineSession, view: CheckpointView) -> PinnedRefs | None:
-    """The branch and the tags of a pipeline, as the session's table has them; None if there are none."""
+def pinned_refs(table: Table, pipeline: str, view: CheckpointView) -> PinnedRefs | None:
+    """The branch and the tags in a table that belong to a pipeline, by its name; None if there are none."""
     if view.checkpoint_id is None:
         return None
-    found = PinnedRefs.of(History.of(session.table), PinNames.of(session.pipeline.name, view.checkpoint_id))
+    found = PinnedRefs.of(History.of(table), PinNames.of(pipeline, view.checkpoint_id))
     return found or None
 
 
 def _try_to_let_go(session: PipelineSession) -> None:
     try:
-        let_pins_go(session, session.checkpoint.look())
+        let_pins_go(session.table, session.pipeline.name, session.checkpoint.look())
     except IcefloeError as error:
         logger.warning("pin is off, but branch and tags of %s remain: %s", session.pipeline.name, error)
 

@@ -2,17 +2,18 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from numbers import Integral
 
-from icefloe.batch.context.session import PipelineSession
 from icefloe.errors import UsageError
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.snapshot_at import snapshot_at
 from icefloe.iceberg.steps.steps import SnapshotRange, plan_range
-from icefloe.iceberg.table import table_uuid
+from icefloe.iceberg.table import Table, table_uuid
 from icefloe.pipeline.option_values import CommitGroupsOption, RollbackOption
+from icefloe.pipeline.recorded_configuration import JSON
 
 __all__ = ["RangeRequest", "plan_request"]
 
@@ -83,9 +84,9 @@ def plan_request(
     )
 
 
-def backfill_id(session: PipelineSession, snapshots: SnapshotRange) -> str:
+def backfill_id(table: Table, configuration: Mapping[str, JSON], snapshots: SnapshotRange) -> str:
     """Id of a backfill. It follows from table, range and result configuration, so that a rerun finds its batch."""
-    meaning = json.dumps([table_uuid(session.table), session.result_configuration], sort_keys=True)
+    meaning = json.dumps([table_uuid(table), configuration], sort_keys=True)
     digest = hashlib.sha256(meaning.encode()).hexdigest()[:8]
     after = "start" if snapshots.after_snapshot_id is None else snapshots.after_snapshot_id
     return f"{after}-{snapshots.up_to_snapshot_id}-{digest}"

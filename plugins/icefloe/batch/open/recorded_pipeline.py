@@ -10,6 +10,7 @@ from icefloe.checkpoint.identity import Identity
 from icefloe.checkpoint.records import OffsetRecord, PipelineRecord
 from icefloe.errors import TerminalError
 from icefloe.iceberg.table import table_uuid
+from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.recorded_configuration import compare, tuning_configuration
 from icefloe.version import VERSION
 
@@ -69,13 +70,13 @@ def refuse_other_meaning(session: PipelineSession, recorded: PipelineRecord) -> 
         )
 
 
-def warnings_of_resumed(session: PipelineSession, opened: OffsetRecord) -> tuple[str, ...]:
+def warnings_of_resumed(pipeline: Pipeline, opened: OffsetRecord) -> tuple[str, ...]:
     """The warning that an open batch keeps the sizes it was opened with; empty if they equal the sizes of today.
 
     Raises:
         TerminalError: the batch was planned by another version of the planner.
     """
-    name, number = session.pipeline.name, opened.batch_number
+    name, number = pipeline.name, opened.batch_number
     if opened.spec.planner_version != PLANNER_VERSION:
         raise TerminalError(
             f"batch {number} of {name} was planned by version {opened.spec.planner_version} of the planner, and this "
@@ -83,7 +84,7 @@ def warnings_of_resumed(session: PipelineSession, opened: OffsetRecord) -> tuple
             batch_number=number,
         )
     logger.info("%s: resuming batch %d", name, number)
-    differences = compare(opened.spec.sizes, tuning_configuration(session.pipeline))
+    differences = compare(opened.spec.sizes, tuning_configuration(pipeline))
     if not differences:
         return ()
     warning = (

@@ -21,7 +21,6 @@ from icefloe.checkpoint.view import CheckpointView
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.iceberg.history.history import head
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.pipeline.nested_places import refuse_nested_places
 from icefloe.pipeline.recorded_configuration import result_configuration
 from icefloe.units import now_text
 from icefloe.version import VERSION
@@ -75,9 +74,7 @@ class PipelineView:
                 f"batch, icefloe abandon {name} gives it up",
                 batch_number=number,
             )
-        fresh = session.with_fresh_table()
-        refuse_nested_places(fresh.pipeline, fresh.table.location())
-        return cls(session=fresh, view=view, given_up=given_up)
+        return cls(session=session.with_fresh_table(), view=view, given_up=given_up)
 
     def chosen_identity(self, snapshot_id: int | None) -> Identity:
         """The identity of a pipeline that begins now."""

@@ -144,7 +144,7 @@ def status_of(
         last_committed_at=_committed_at(checkpoint, cursor),
         trouble=None if trouble is None or trouble.is_over_after(phase) else trouble,
         next_expiry=facts.next_expiry,
-        pins=pins_of(session, view),
+        pins=pins_of(session.table, pipeline.name, view),
         recent=with_batch(() if before is None else before.recent, None if report is None else RecentBatch.of(report)),
         last_delivery=delivery,
     )

@@ -73,18 +73,18 @@ class SchemaRunReplay:
         self._session = session
         self._sink = sink
         self._schema_run = schema_run
-        self._shape = delivered_shape(session, schema_run.schema, Identity(policy="none"))
+        self._shape = delivered_shape(session.pipeline, schema_run.schema, Identity(policy="none"))
         self._schema = change_schema(self._shape.delivered.arrow, with_batch=True)
         self._sentences: dict[str, None] = {}
         """In order, each once, because every slice of the hashes finds most of them again."""
 
     def run(self, rows_per_slice: int) -> VerifyReport:
         """The findings, from hashes of so many rows at a time."""
-        schema_run = self._schema_run
+        schema_run, pipeline, checkpoint = self._schema_run, self._session.pipeline, self._session.checkpoint
         start = TableState.at(self._session, self._shape, schema_run.after_snapshot_id)
         end = TableState.at(self._session, self._shape, schema_run.up_to_snapshot_id, schema_run.load_part)
         manifests = [(batch.batch_number, self._manifest(batch.batch_number)) for batch in schema_run.batches]
-        promises = [BatchPromises(self._session, batch, schema_run.schema) for batch in schema_run.batches]
+        promises = [BatchPromises(pipeline, checkpoint, batch, schema_run.schema) for batch in schema_run.batches]
         changes = sum(manifest.batch.rows for _, manifest in manifests)
         # What is in one state and not in the other is among the changes. So this is about the number of different
         # hashes.

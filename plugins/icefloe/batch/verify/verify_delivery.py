@@ -83,7 +83,7 @@ class _Comparison:
         first, last = self._batches[0], self._batches[-1]
         self._has_load = first.after_snapshot_id is None and (first.steps > 0 or first.up_to_snapshot_id is None)
         schema = TableSchema.at(session.table.metadata, cursor.snapshot_id, after_snapshot_id=last.after_snapshot_id)
-        self._shape = delivered_shape(session, schema, identity)
+        self._shape = delivered_shape(session.pipeline, schema, identity)
         self._rows = HeldRows(sink, self._shape, first_batch=first.batch_number)
 
     @property
