@@ -105,9 +105,48 @@ def test_a_table_that_does_not_exist_is_refused_with_the_command_that_creates_it
     assert objects == {}
 
 
+def test_a_bucket_that_cannot_be_written_is_found_although_the_table_can(
+    workspace: Workspace, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse_puts(line: str, _: bool) -> int | None:
+        return 403 if line.startswith("PUT ") else None
+
+    with careless_store(storm=refuse_puts) as (endpoint, _):
+        for name, value in {
+            "AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any", "AWS_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": "true",
+        }.items():  # fmt: skip
+            monkeypatch.setenv(name, value)
+        pipeline = workspace.pipeline(storage="s3://lake/icefloe", **TABLE)
+        for command in ("validate", "run"):
+            done = icefloe(command, pipeline)
+            assert done.code == 65
+            assert "cannot write s3://lake/icefloe/" in (done.out if command == "validate" else done.err)
+    assert table.items == {}
+
+
+@pytest.mark.parametrize("edit", [{}, {"coordination": "dynamodb://another"}])
+def test_a_pipeline_whose_records_are_in_a_table_does_not_begin_again_without_it(
+    workspace: Workspace, objects: dict[str, bytes], table: Table, edit: dict[str, str]
+) -> None:
+    assert icefloe("run", workspace.pipeline(storage="s3://lake/icefloe", **TABLE)).code == 0
+    # The server does not look at the name of a table.
+    records, table.items = table.items, {}
+    written = dict(objects)
+    pipeline = workspace.pipeline(storage="s3://lake/icefloe", **edit)
+    for command in ("validate", "run"):
+        done = icefloe(command, pipeline)
+        assert done.code == 65
+        assert "set coordination to dynamodb://icefloe again" in (done.out if command == "validate" else done.err)
+    assert objects == written
+    table.items = records
+    assert icefloe("run", workspace.pipeline(storage="s3://lake/icefloe", **TABLE)).code == 0
+
+
 def test_an_output_folder_on_such_a_store_is_still_refused(
     workspace: Workspace, objects: dict[str, bytes], table: Table
 ) -> None:
     sink = {"type": "files", "path": "s3://lake/changes"}
     done = icefloe("run", workspace.pipeline(storage="s3://lake/icefloe", sink=sink, **TABLE))
     assert (done.code, "s3://lake/changes ignores create-if-absent" in done.err) == (65, True)
+    assert "as sink.path: coordination is for storage and checkpoint only" in done.err

@@ -75,6 +75,27 @@ TABLES: Final = (
         suite=(f"{_TABLES}::test_a_damaged_value_is_never_returned",),
     ),
     Mutation(
+        name="a coordinated bucket is never tried",
+        path="storage/probe.py",
+        before="        if store.puts_elsewhere:\n            store.put",
+        after="        if False:\n            store.put",
+        suite=("tests/cli/test_coordination.py::test_a_bucket_that_cannot_be_written_is_found_although_the_table_can",),
+    ),
+    Mutation(
+        name="each request waits for a silent table as long as the first",
+        path="storage/dynamodb_client.py",
+        before="        if self._silence.is_recent:",
+        after="        if False:",
+        suite=(f"{_TABLES}::test_a_table_that_is_silent_is_waited_for_once",),
+    ),
+    Mutation(
+        name="a pipeline without its table begins again",
+        path="batch/open/open_batch.py",
+        before="        if view.checkpoint_id is None:\n            refuse_other_coordination(session)\n",
+        after="",
+        suite=("tests/cli/test_coordination.py",),
+    ),
+    Mutation(
         name="a sweep that knows no table takes a coordinated checkpoint for gone",
         path="batch/sweep/found_checkpoint.py",
         before='    if named is not None and named != (coordination or "").removesuffix("/"):\n',

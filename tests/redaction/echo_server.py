@@ -41,6 +41,9 @@ class _Handler(BaseHTTPRequestHandler):
             else ""
         )
         echo = f"{self.command} {self.path} {unquote(self.path)} {dict(self.headers)} {sent} {unquote(sent)} {decoded}"
+        if "X-Amz-Target" in self.headers:
+            self.send(400, json.dumps({"__type": "x#ValidationException", "message": echo}))
+            return
         mode = self.path.split("/")[1].partition("?")[0]
         status, kind = (mode.partition("-")[0], mode.partition("-")[2]) if mode[:3].isdigit() else ("404", "")
         if mode == "grant":
@@ -52,10 +55,13 @@ class _Handler(BaseHTTPRequestHandler):
             "token": json.dumps({"access_token": ISSUED, "token_type": "bearer", "expires_in": 3600}),
             "xml": f"<Error><Code>No</Code><Message>{echo}</Message></Error>",
         }.get(kind) or json.dumps({"error": {"message": echo, "type": "NotAuthorizedException", "code": int(status)}})
+        self.send(int(status), body, "application/xml" if kind == "xml" else "application/json")
+
+    def send(self, status: int, body: str, kind: str = "application/json") -> None:
         data = body.encode()
-        self.send_response(int(status))
+        self.send_response(status)
         self.send_header("Content-Length", str(len(data)))
-        self.send_header("Content-Type", "application/xml" if kind == "xml" else "application/json")
+        self.send_header("Content-Type", kind)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(data)

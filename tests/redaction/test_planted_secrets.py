@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from demo.servers.free_port import free_port
 from icefloe.batch.context.job_error import save_job_error
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.credentials import Credentials
@@ -16,11 +17,15 @@ from icefloe.batch.run_settings import RunSettings
 from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase
+from icefloe.node.machine import Machine
+from icefloe.node.node_config import CONFIG_VARIABLE
 from icefloe.pipeline.pipeline_file import load_pipeline
 from redaction.outlets import Outlets, add_files, credentials_of, filled, listening, pipeline_of, run, told_of
 from redaction.traces import traces_of
 from redaction.wrong_configurations import CASES, SECRET, Case
+from support.nodes.machines import certificates, member_file
 from support.pipelines.workspace import Workspace, forked_module
+from support.servers.private_authority import PrivateAuthority
 
 pytestmark = pytest.mark.slow
 
@@ -89,6 +94,49 @@ def test_no_process_gives_a_secret_away(case: Case, workspace: Workspace, server
         assert "panicked" not in done.err
     add_files(outlets, workspace, path)
     assert outlets.giving_away(case) == {}
+
+
+PEM_KEY = f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----\n"
+WRONG_NODES: Mapping[str, Mapping[str, object]] = {
+    "a key that is none": {"key": "planted.pem"},
+    "a certificate that is a key": {"certificate": "planted.pem"},
+    "an authority that is a key": {"authority": "planted.pem"},
+    "a key in place of its path": {"key": PEM_KEY},
+    "a key in place of the address": {"address": PEM_KEY, "folder": "/nowhere"},
+    "a key in place of the folder": {"address": "127.0.0.1:1", "folder": PEM_KEY},
+    "a key under another name": {"private_key": PEM_KEY},
+    "a key as the name of a key": {PEM_KEY: "planted.pem"},
+    "a key in place of a number": {"requests_at_once": PEM_KEY, "keep": PEM_KEY},
+}
+
+
+@pytest.mark.parametrize("name", WRONG_NODES)
+def test_a_wrong_configuration_of_a_node_gives_no_key_away(
+    name: str, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = PrivateAuthority.create(tmp_path / "authority")
+    (tmp_path / "planted.pem").write_text(PEM_KEY)
+    keys = {**certificates(authority), **WRONG_NODES[name]}
+    keys = {key: str(tmp_path / value) if value == "planted.pem" else value for key, value in keys.items()}
+    serving = {"address": f"127.0.0.1:{free_port()}", "folder": str(tmp_path / "outputs"), "listen": "127.0.0.1"}
+    config = member_file(tmp_path / "node.yaml", **{**serving, **keys})
+    monkeypatch.setenv(CONFIG_VARIABLE, str(config))
+    pipeline = workspace.pipeline(shuffle={"transfer": "nodes"})
+    outlets = Outlets()
+    codes = [run(outlets, "node", "--config", str(config)), run(outlets, "validate", str(pipeline))]
+    outlets.add("reader", told_of(error_of_reader(config)))
+    assert outlets.giving_away(Case(name="node")) == {}
+    assert codes[0] in (65, 75), outlets.texts
+
+
+def error_of_reader(config: Path) -> BaseException | None:
+    """The error of a task that reads from a node by a configuration."""
+    machine = Machine({CONFIG_VARIABLE: str(config), "ICEFLOE_PATIENCE_SECONDS": "0.2"})
+    try:
+        machine.read("127.0.0.1:1", [])
+    except (TerminalError, TransientError) as error:
+        return error
+    return None
 
 
 def test_credentials_that_are_none_are_not_shown(workspace: Workspace) -> None:

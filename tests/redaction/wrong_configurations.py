@@ -53,6 +53,24 @@ def s3(name: str, *, secrets: Sequence[str] = (SECRET,), **options: str) -> Case
     return Case(name=name, storage={**good, **options}, secrets=secrets)
 
 
+def table(name: str, *, secrets: Sequence[str] = (SECRET,), **options: str) -> Case:
+    """A store at a closed port, and the table that coordinates it."""
+    good = {
+        "access_key_id": "AKIA0000",
+        "secret_access_key": "none-of-it",
+        "region": "us-east-1",
+        "endpoint": "{server}/404",
+        "allow_http": "true",
+        "coordination": "dynamodb://icefloe",
+        "dynamodb_endpoint": "{server}",
+        "dynamodb_allow_http": "true",
+        "dynamodb_region": "us-east-1",
+        "dynamodb_access_key_id": "AKIA0000",
+        "dynamodb_secret_access_key": "none-of-it",
+    }
+    return Case(name=name, storage={**good, **options}, secrets=secrets)
+
+
 CASES = [
     rest("a token and a server that echoes 401", token=SECRET),
     rest("a token that ends in a line break", token=f"{SECRET}\n"),
@@ -128,6 +146,21 @@ CASES = [
     s3("an option of another type", conditional_put=SECRET),
     s3("a time that is none", timeout=SECRET),
     s3("a region that is none", region=f"{SECRET}\u2028"),
+    table("a key id and a table that echoes", dynamodb_access_key_id=SECRET),
+    table(
+        "a secret key with a line break inside and a table",
+        dynamodb_secret_access_key=f"{SECRET}\n{PLAIN}",
+        secrets=(SECRET, PLAIN),
+    ),
+    table("a session token and a table that echoes", dynamodb_session_token=SECRET),
+    table("a session token with a line break inside and a table", dynamodb_session_token=f"{SECRET}\nx"),
+    table("a token and a table that nobody serves", dynamodb_session_token=SECRET, dynamodb_endpoint="{closed}"),
+    table("an external id and no such role", dynamodb_role_arn="none", dynamodb_external_id=SECRET),
+    table("a table at an endpoint with a user", dynamodb_endpoint=f"https://user:{QUOTED}@dynamodb.example.com"),
+    table("a table at an endpoint that is none", dynamodb_endpoint=SECRET),
+    table("a table in a region that is none", dynamodb_region=SECRET),
+    table("a table and an option that is unknown", dynamodb_bogus=SECRET),
+    table("a table whose name is a secret", coordination=SECRET),
     Case(name="an account of Google that is none", storage={"service_account_key": SECRET}, url="gs://lake/icefloe"),
     Case(name="an Azure key that is none", storage={"account_name": "lake", "account_key": SECRET}, url="abfss://box@lake/icefloe"),
     Case(name="a shared access signature that is none", storage={"account_name": "lake", "sas_token": SECRET}, url="abfss://box@lake/icefloe"),

@@ -3,6 +3,7 @@ import re
 import traceback
 from collections.abc import Iterator
 from datetime import datetime, timedelta, tzinfo
+from threading import Event
 from typing import Any, Self
 from uuid import uuid4
 
@@ -15,6 +16,7 @@ from icefloe.storage import dynamodb_client, location
 from icefloe.storage.dynamodb_items import Item
 from icefloe.storage.dynamodb_values import StoredValues
 from icefloe.storage.location import open_store
+from icefloe.storage.silence import silence_of
 from icefloe.storage.store import Store
 from storage.contract import StoreContract
 from storage.table_contract import Attributes, Both, table_client
@@ -191,6 +193,27 @@ def test_the_rest_of_a_batch_that_the_table_left_undone_is_done_by_further_reque
     storm.faults = {"BatchGetItem": ["half", "half"], "BatchWriteItem": ["half", "half", None, "half"]}
     store.delete(keys)
     assert struck.items == {}
+
+
+def test_a_table_that_is_silent_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ICEFLOE_PATIENCE_SECONDS", "0.6")
+    is_well, tries = Event(), list[str]()
+
+    def stall(operation: str, _: dict[str, Any]) -> None:
+        tries.append(operation)
+        is_well.wait(30)
+
+    with table_server(stall) as served:
+        for number in range(3):
+            tries.clear()
+            # A task of its own, as it opens the table anew.
+            with pytest.raises(TransientError, match=r"cannot read dynamodb://icefloe: .*; try again"):
+                open_store(f"dynamodb://icefloe/{number}", options=served.access).size("key")
+            assert (len(tries) > 1) is (number == 0)
+        is_well.set()
+        store = open_store("dynamodb://icefloe", options=served.access)
+        assert store.size("key") is None
+        assert not silence_of("dynamodb://icefloe", (served.endpoint, "eu-west-1")).is_recent
 
 
 def test_a_table_that_takes_no_more_requests_is_an_error_that_passes(struck, storm):

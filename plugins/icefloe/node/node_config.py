@@ -19,6 +19,7 @@ __all__ = ["load_node_config"]
 CONFIG_VARIABLE: Final = "ICEFLOE_NODE_CONFIG"
 """The environment variable that names the file, in every process that runs tasks."""
 DEFAULT_PORT: Final = 4995
+_PEM: Final = "-----BEGIN"
 _ADDRESS: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z][0-9A-Za-z.-]*):[0-9]{1,5}")
 
 Seconds = Annotated[float, BeforeValidator(lambda value: parse_seconds(value))]
@@ -105,10 +106,13 @@ def load_node_config(path: Path) -> NodeConfig:
     """The configuration in a YAML file.
 
     Raises:
-        NodeConfigError: it is missing, not YAML, or a key is unknown or wrong.
+        NodeConfigError: it is missing, not YAML, a key is unknown or wrong, or it holds a certificate or a key itself.
     """
     try:
-        data = yaml.safe_load(path.read_text())
+        text = path.read_text()
+        # First, because an error may quote any part of the file.
+        _refuse_inline_key(path, text)
+        data = yaml.safe_load(text)
         return TypeAdapter(NodeConfig).validate_python(data)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as cause:
         raise NodeConfigError(
@@ -122,6 +126,15 @@ def load_node_config(path: Path) -> NodeConfig:
             f"the node configuration {path} is wrong at {place}: {fault}; docs/node_shuffle.md lists its keys",
             path=str(path),
         ) from cause
+
+
+def _refuse_inline_key(path: Path, text: str) -> None:
+    if _PEM in text:
+        raise NodeConfigError(
+            f"the node configuration {path} holds a certificate or a key itself: write it to a file of its own, and "
+            "the path of that file here",
+            path=str(path),
+        )
 
 
 def configured_node(environ: Mapping[str, str]) -> NodeConfig:

@@ -32,6 +32,11 @@ class CoordinatedStore(Store):
         """Number of requests that are sent at the same time; see `Store`."""
         return self._objects.requests_at_once
 
+    @property
+    def puts_elsewhere(self) -> bool:
+        """True: see `Store`."""
+        return True
+
     def get(self, key: str) -> bytes:
         """The value; see `Store`."""
         found = self._table.find(key)

@@ -17,6 +17,7 @@ PREFIX: Final = "dynamodb_"
 """First part of the options of the table's client, next to those of the store."""
 _VARIABLES: Final = "ICEFLOE_DYNAMODB_"
 _SCHEME: Final = "dynamodb://"
+_SHOWN: Final = re.compile(r"[a-z0-9]+://[A-Za-z0-9_./-]*")
 _TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 _ENDPOINT: Final = re.compile(r"https?://[^\s/?#@]+/?", re.IGNORECASE)
 _TRUE: Final = frozenset({"1", "true", "on", "yes", "y"})
@@ -114,9 +115,10 @@ def table_of(url: str) -> str:
     """
     table = url.removeprefix(_SCHEME).partition("/")[0]
     if not url.startswith(_SCHEME) or _TABLE.fullmatch(table) is None:
+        # A text of another form may be anything, a key that was written to the wrong place too.
+        shown = repr(url) if _SHOWN.fullmatch(url) else "the URL of coordination or checkpoint"
         raise TerminalError(
-            f"{url!r} names no table of DynamoDB: write dynamodb://TABLE, with 3 to 255 letters, digits, _, - and .",
-            url=url,
+            f"{shown} names no table of DynamoDB: write dynamodb://TABLE, with 3 to 255 letters, digits, _, - and ."
         )
     return table
 

@@ -5,16 +5,18 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from time import monotonic
 from typing import Any
 
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.outgoing import raise_outgoing
-from icefloe.storage.clients import RETRY_SHARE, pauses_until
+from icefloe.patience import brief_seconds
+from icefloe.storage.clients import RETRY_SHARE, SILENCE_SHARE, pauses_until
 from icefloe.storage.dynamodb_access import DynamodbAccess
-from icefloe.storage.dynamodb_errors import is_refused_condition, overloaded, table_error
+from icefloe.storage.dynamodb_errors import is_answered, is_refused_condition, overloaded, table_error
 from icefloe.storage.dynamodb_session import botocore_client
+from icefloe.storage.silence import silence_of
 
 
 class DynamodbClient:
@@ -28,7 +30,9 @@ class DynamodbClient:
     def __init__(self, access: DynamodbAccess, patience_seconds: float) -> None:
         self.access = access
         self._patience_seconds = patience_seconds
-        self._client = botocore_client(access, patience_seconds)
+        self._silence_seconds = patience_seconds * SILENCE_SHARE
+        self._client = botocore_client(access, self._silence_seconds)
+        self._silence = silence_of(access.url, (access.endpoint, access.region))
         self._last_heard: tuple[datetime, float] | None = None
 
     def call(self, action: str, operation: str, /, **arguments: Any) -> dict[str, Any]:
@@ -43,10 +47,9 @@ class DynamodbClient:
             TerminalError: the table is missing, or refuses the request.
             TransientError: the table did not answer, or took no more requests.
         """
-        send: Callable[..., dict[str, Any]] = getattr(self._client, operation)
         if "RequestItems" not in arguments:
             arguments["TableName"] = self.access.table
-        return self._heard(self._tried(action, lambda: send(**arguments)))
+        return self._heard(self._tried(action, lambda client: getattr(client, operation)(**arguments)))
 
     def batch(self, action: str, operation: str, requests: Any) -> Iterator[dict[str, Any]]:
         """The answers to a batch of requests; those that the table left undone are sent again after a pause.
@@ -88,17 +91,33 @@ class DynamodbClient:
         date, at = self._last_heard
         return date + timedelta(seconds=monotonic() - at)
 
-    def _tried(self, action: str, send: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    @cached_property
+    def _briefly(self) -> Any:
+        """The client for requests to a table that was waited for in vain just now."""
+        return botocore_client(self.access, brief_seconds(self._patience_seconds))
+
+    def _tried(self, action: str, send: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
         from botocore.exceptions import BotoCoreError, ClientError
 
-        pauses = self._pauses()
+        client, pauses = self._client, self._pauses()
+        if self._silence.is_recent:
+            # One caller has waited for as long as patience lasts. Each further one would wait for as long again.
+            client, pauses = self._briefly, iter(())
+        started = monotonic()
         while True:
             try:
-                return send()
+                answer = send(client)
             except (BotoCoreError, ClientError, OSError) as cause:
+                if is_answered(cause):
+                    self._silence.end()
+                elif monotonic() - started >= self._silence_seconds:
+                    self._silence.begin(self._patience_seconds)
                 if is_refused_condition(cause):
                     raise
                 error = table_error(action, self.access, cause)
+            else:
+                self._silence.end()
+                return answer
             if isinstance(error, TerminalError):
                 raise_outgoing(error)
             _pause(pauses, error)

@@ -28,6 +28,11 @@ def is_refused_condition(cause: Exception) -> bool:
     return _code(cause) == "ConditionalCheckFailedException"
 
 
+def is_answered(cause: Exception) -> bool:
+    """True if the service answered, and was not silent."""
+    return bool(_code(cause))
+
+
 def overloaded(action: str, access: DynamodbAccess) -> TransientError:
     """The error for a table whose capacity is used up."""
     return TransientError(

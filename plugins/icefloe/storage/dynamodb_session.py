@@ -6,18 +6,18 @@ from typing import Any, Final
 from icefloe.errors import TerminalError
 from icefloe.outgoing import raise_outgoing
 from icefloe.redaction.hidden import redacted_foreign
-from icefloe.storage.clients import LONGEST_CONNECT_SECONDS, SILENCE_SHARE
+from icefloe.storage.clients import LONGEST_CONNECT_SECONDS
 from icefloe.storage.dynamodb_access import DynamodbAccess
 
 _CONNECTIONS: Final = 16
 
 
-def botocore_client(access: DynamodbAccess, patience_seconds: float) -> Any:
+def botocore_client(access: DynamodbAccess, silence_seconds: float) -> Any:
     """A client that sends each request once.
 
     Args:
         access: to the table.
-        patience_seconds: until a table that does not answer is given up.
+        silence_seconds: until a request that is not answered is given up.
 
     Raises:
         TerminalError: botocore is not installed, or refuses the settings.
@@ -31,7 +31,6 @@ def botocore_client(access: DynamodbAccess, patience_seconds: float) -> Any:
             "coordination in DynamoDB needs the package botocore, which is not installed here; install "
             "icefloe[dynamodb] wherever tasks run",
         ) from None
-    silence_seconds = patience_seconds * SILENCE_SHARE
     config = Config(
         connect_timeout=min(LONGEST_CONNECT_SECONDS, silence_seconds),
         read_timeout=silence_seconds,

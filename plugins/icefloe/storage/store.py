@@ -68,6 +68,11 @@ class Store(ABC):
         """Number of requests that are sent at the same time if they do not depend on each other."""
         return AT_ONCE
 
+    @property
+    def puts_elsewhere(self) -> bool:
+        """True if values that are put go to another service than values that are created: one may fail alone."""
+        return False
+
     @abstractmethod
     def get(self, key: str) -> bytes:
         """The value.
@@ -159,6 +164,11 @@ class ChildStore(Store):
     def requests_at_once(self) -> int:
         """Number of requests that are sent at the same time; see `Store`."""
         return self._parent.requests_at_once
+
+    @property
+    def puts_elsewhere(self) -> bool:
+        """True if put and create go to different services; see `Store`."""
+        return self._parent.puts_elsewhere
 
     def get(self, key: str) -> bytes:
         """The value; see `Store`."""

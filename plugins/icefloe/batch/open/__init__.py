@@ -13,6 +13,7 @@ Read in this order:
 - `range_request`: a range that somebody requests
 - `identity_policy`: the columns that make two rows the same row
 - `recorded_pipeline`: how the pipeline of today differs from the recorded one
+- `recorded_coordination`: the table that holds the records, if the pipeline names another one or none
 - `unfit_sink`: whether the sink can take the batch
 - `pin`: keeps snapshots that are not delivered yet from expiring
 - `cores`: how many tasks run at once

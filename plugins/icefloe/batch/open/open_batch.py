@@ -6,6 +6,7 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.new_batch import new_batch
 from icefloe.batch.open.next_range import next_range
 from icefloe.batch.open.range_request import RangeRequest, backfill_id, plan_request
+from icefloe.batch.open.recorded_coordination import refuse_other_coordination
 from icefloe.batch.open.recorded_pipeline import refuse_other_meaning, warnings_of_resumed
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.checkpoint.view import CheckpointView
@@ -49,12 +50,15 @@ def next_batch(
     Raises:
         ConfigurationChangedError: a key that changes the result, or the table, differs from what was recorded.
         ExpiredHistoryError: snapshots that the range needs are gone.
+        OtherCoordinationError: the records are in a table that the pipeline no longer names.
         TerminalError: the range cannot be read (see `find_passage`), or an identifier column is gone.
     """
     pipeline = session.pipeline
     with with_lines(pipeline):
         # The look comes before the table: the cursor's snapshot is then in the table, or is gone for good.
         view = view or session.checkpoint.look()
+        if view.checkpoint_id is None:
+            refuse_other_coordination(session)
         session = session.with_fresh_table()
         table = LoadedTable(session.table)
         opened = view.opened
@@ -100,6 +104,8 @@ def requested_batch(session: PipelineSession, request: RangeRequest, *, cores: i
             return None
         backfill = session.for_backfill(backfill_id(session.table, session.result_configuration, snapshots))
         view = backfill.checkpoint.look()
+        if view.checkpoint_id is None:
+            refuse_other_coordination(backfill)
         opened = view.opened or _delivered(backfill, view)
         if opened is not None:
             warnings = warnings_of_resumed(pipeline, opened)
