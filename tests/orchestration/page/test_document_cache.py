@@ -7,6 +7,7 @@ import pytest
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.orchestration.page.document_cache import DocumentCache
+from icefloe.threads import BegunThread
 
 
 def test_an_answer_counts_for_a_while() -> None:
@@ -87,6 +88,21 @@ def test_the_last_answer_is_shown_with_the_error_of_a_failed_look() -> None:
     for _ in range(2):
         found = cache.get({"a": look})["a"]
         assert (found.value, found.sentence) == ("before", "the store timed out; the page looks again")
+
+
+def test_a_look_that_gets_no_thread_has_failed_and_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = DocumentCache(fresh_seconds=0, deadline_seconds=30)
+    assert cache.get({"a": lambda: 1})["a"].value == 1
+    with monkeypatch.context() as starved:
+        starved.setattr(BegunThread, "start", starve)
+        found = cache.get({"a": lambda: 2})["a"]
+    assert found.value == 1
+    assert (found.sentence or "").startswith("a could not be read (MemoryError): ")
+    assert cache.get({"a": lambda: 3})["a"].value == 3
+
+
+def starve(_: BegunThread) -> None:
+    raise MemoryError("the system lets this process start no further thread")
 
 
 def test_a_lane_that_does_not_answer_holds_up_no_other() -> None:

@@ -1,9 +1,10 @@
 import asyncio
 from contextvars import ContextVar
-from threading import Event
+from threading import Event, Thread, current_thread
 
 import pytest
 
+from icefloe import threads
 from icefloe.orchestration.tasks.lanes import Lanes
 
 
@@ -39,3 +40,59 @@ def test_who_is_cancelled_takes_back_a_call_that_has_not_begun() -> None:
     asyncio.run(wait())
     assert lanes.submit("lane", lambda: 7).result(timeout=30) == 7
     assert not begun.is_set()
+
+
+def test_a_thread_ends_when_its_lane_has_no_more_calls() -> None:
+    release = Event()
+    lanes = Lanes(threads=1, name="test")
+
+    def wait() -> Thread:
+        release.wait(30)
+        return current_thread()
+
+    first, second = lanes.submit("lane", wait), lanes.submit("lane", wait)
+    release.set()
+    assert first.result(timeout=30) is second.result(timeout=30)
+    first.result().join(30)
+    assert lanes.submit("lane", wait).result(timeout=30) is not first.result()
+
+
+def test_a_lane_whose_thread_gets_no_memory_says_so_and_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    lanes, refused = Lanes(threads=1, name="test"), Event()
+    with monkeypatch.context() as starved:
+        starved.setattr(threads, "_BIRTH_SECONDS", 1)
+        starved.setattr(Thread, "_bootstrap", lambda _: None)
+        with pytest.raises(MemoryError, match="ended before it began"):
+            lanes.submit("lane", refused.set)
+    assert lanes.submit("lane", lambda: 7).result(timeout=30) == 7
+    assert not refused.is_set()
+
+
+def test_a_lane_that_gets_no_further_thread_makes_its_calls_in_those_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = Event()
+    lanes = Lanes(threads=2, name="test")
+    first = lanes.submit("lane", release.wait)
+    with monkeypatch.context() as starved:
+        starved.setattr(Thread, "start", refuse)
+        second = lanes.submit("lane", lambda: 7)
+    release.set()
+    assert (first.result(timeout=30), second.result(timeout=30)) == (True, 7)
+
+
+def test_a_lane_whose_thread_died_gets_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    died: list[Thread] = []
+
+    def die(thread: Thread) -> None:
+        died.append(thread)
+
+    lanes = Lanes(threads=1, name="test")
+    with monkeypatch.context() as starved:
+        starved.setattr(threads.BegunThread, "run", die)
+        lost = lanes.submit("lane", lambda: 6)
+    died[0].join(30)
+    assert lanes.submit("lane", lambda: 7).result(timeout=30) == 7
+    assert lost.result(timeout=30) == 6
+
+
+def refuse(_: Thread) -> None:
+    raise RuntimeError("can't start new thread")

@@ -14,10 +14,12 @@ from airflow.providers.apache.iceberg.triggers.iceberg import IcebergTableSnapsh
 from icefloe.batch.open.find_work import Work
 from icefloe.errors import TerminalError, TransientError
 from icefloe.orchestration.tasks import calls as use_cases
+from icefloe.orchestration.tasks import snapshot_trigger
 from icefloe.orchestration.tasks.pipeline_facts import pipeline_to_mapping
 from icefloe.orchestration.tasks.snapshot_trigger import PipelineSnapshotTrigger
 from icefloe.orchestration.telemetry import metrics
 from icefloe.pipeline.model import Pipeline
+from icefloe.threads import BegunThread
 from support.fakes.unanswering import keep_silent, serving
 from support.pipelines.pipeline_files import pipeline_from
 from support.tables.planning_tables import make_table
@@ -116,6 +118,25 @@ def test_a_catalog_that_comes_back_is_waited_for(make: Callable[..., Any]) -> No
 
 def test_a_catalog_that_stays_down_ends_the_wait(make: Callable[..., Any]) -> None:
     assert only_event(make(TransientError("down"))) == {"error": "down", "is_terminal": False}
+
+
+@pytest.mark.parametrize(("refused", "is_found"), [(3, True), (99, False)])
+def test_a_look_without_a_thread_is_a_failed_look(
+    refused: int, is_found: bool, make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts, start = iter(range(refused)), BegunThread.start
+
+    def starve(thread: BegunThread) -> None:
+        if next(starts, None) is not None:
+            raise MemoryError("the system lets this process start no further thread")
+        start(thread)
+
+    snapshot_trigger._lanes.cache_clear()
+    monkeypatch.setattr(BegunThread, "start", starve)
+    event = only_event(make(NEWS))
+    assert ("snapshot_id" in event) is is_found
+    sentence = "the triggerer has no memory left (the system lets this process start no further thread): "
+    assert is_found or (event["error"].startswith(sentence) and not event["is_terminal"])
 
 
 def test_the_triggerer_makes_an_equal_trigger_from_what_is_stored(make: Callable[..., Any]) -> None:

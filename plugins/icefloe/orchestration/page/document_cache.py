@@ -94,14 +94,19 @@ class DocumentCache:
         return {key: self._answer(key, waiting.get(key)) for key in looks}
 
     def _look(self, key: str, look: Callable[[], Any], lane: str) -> Future[Found] | None:
-        with self._lock:
-            known = self._known.get(key)
-            if known is not None and time.monotonic() < known.counts_until:
-                return None
-            future = self._under_way.get(key)
-            if future is None:
-                future = self._under_way[key] = self._lanes.submit(lane, partial(self._run, key, look))
-            return future
+        """The look that is under way; None if the known answer counts."""
+        try:
+            with self._lock:
+                known = self._known.get(key)
+                if known is not None and time.monotonic() < known.counts_until:
+                    return None
+                if key not in self._under_way:
+                    self._under_way[key] = self._lanes.submit(lane, partial(self._run, key, look))
+                return self._under_way[key]
+        except MemoryError as error:
+            # There is no thread for it.
+            self._run(key, partial(_fail, error))
+            return None
 
     def _run(self, key: str, look: Callable[[], object]) -> Found:
         found = _found(key, look)
@@ -141,6 +146,10 @@ class DocumentCache:
         if not seconds:
             return Found()
         return Found(sentence=f"{key} did not answer within {seconds:g} seconds; the page looks again")
+
+
+def _fail(error: MemoryError) -> None:
+    raise error
 
 
 def _found(key: str, look: Callable[[], Any]) -> Found:

@@ -14,7 +14,7 @@ import icefloe.iceberg  # noqa: F401
 from airflow.providers.apache.iceberg.triggers.iceberg import IcebergTableSnapshotTrigger
 from airflow.triggers.base import TriggerEvent
 
-from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
 from icefloe.orchestration.tasks.lanes import Lanes
 from icefloe.orchestration.tasks.pipeline_facts import pipeline_from_mapping
 from icefloe.outgoing import filter_root_logs, outgoing_errors
@@ -86,9 +86,22 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
         lane = _lane(self._pipeline)
         if self.first_look is not None:
             await asyncio.sleep(max(_seconds_until(self.first_look), 0))
-        while (work := await _lanes().run(lane, self._due_work)) is None:
+        while (work := await self._look(lane)) is None:
             await asyncio.sleep(self.poll_interval)
         return self._event(snapshot_id=work.head_snapshot_id, is_due=True)
+
+    async def _look(self, lane: str) -> "Work | None":
+        """See `_due_work`. A look that gets no memory, or no thread, may go well later, as any that fails."""
+        try:
+            return await _lanes().run(lane, self._due_work)
+        except MemoryError as cause:
+            self._count_failure(
+                TransientError(
+                    f"the triggerer has no memory left ({one_line(cause) or 'MemoryError'}): give it more, or allow it "
+                    "more threads"
+                )
+            )
+            return None
 
     def _event(self, *, snapshot_id: int | None, is_due: bool) -> TriggerEvent:
         place = {"table": self.table, "branch": self.branch}
@@ -107,20 +120,19 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
             work = work_of(self._pipeline)
         except TransientError as error:
             send_poll(name, table, outcome="failed")
-            self._failed_polls += 1
-            if self._failed_polls >= _MAX_FAILED_POLLS:
-                raise
-            self.log.warning(
-                "look %d of %d at %s failed, looking again: %s",
-                self._failed_polls,
-                _MAX_FAILED_POLLS,
-                self.table,
-                error,
-            )
+            self._count_failure(error)
             return None
         send_poll(name, table, outcome="due" if work.is_due else "empty")
         self._failed_polls = 0
         return work if work.is_due else None
+
+    def _count_failure(self, error: TransientError) -> None:
+        self._failed_polls += 1
+        if self._failed_polls >= _MAX_FAILED_POLLS:
+            raise error
+        self.log.warning(
+            "look %d of %d at %s failed, looking again: %s", self._failed_polls, _MAX_FAILED_POLLS, self.table, error
+        )
 
 
 def _seconds_until(time: str) -> float:
