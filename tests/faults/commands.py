@@ -180,8 +180,12 @@ class CommandPlace:
         """The command as a process: its words."""
         return [sys.executable, "-B", "-m", "icefloe", *self.arguments(self.command)]
 
-    def require_exact(self) -> None:
-        """Runs go on; then index and table are equal, `verify` agrees, and nothing is left between the phases."""
+    def require_exact(self, *, is_swept: bool = False) -> None:
+        """Runs go on; then index and table are equal, `verify` agrees, and nothing is left between the phases.
+
+        Args:
+            is_swept: whether removals may have failed, so that a sweep comes before the look.
+        """
         # Commits that an operator skipped come by a load.
         anew = ("reset",) if self.command == "set-cursor" else ()
         for command in ("letters", *anew, "run"):
@@ -190,6 +194,8 @@ class CommandPlace:
         while self.place.deliver(self.place.pipelines[0]):
             pass
         self.require_held()
+        if is_swept:
+            self.place.require_swept()
         for command in ("sweep", "verify"):
             done = self.run(command)
             assert done.code == 0, (command, done)

@@ -128,7 +128,7 @@ class DeliveringPlace(Place):
         [path] = self.pipelines
         self._finish(path)
         if is_swept:
-            self.sweep()
+            self.require_swept()
         self.require_held()
         self._require_reports()
         self._require_staged()

@@ -24,8 +24,9 @@ from icefloe.engines.local import LocalEngine
 from icefloe.engines.run_batch import run_batch
 from icefloe.flow import Phase
 from icefloe.pipeline.pipeline_file import load_pipeline
-from support.pipelines.leftovers import left_in_shuffle
+from support.pipelines.leftovers import left_by_writers, left_in_shuffle
 from support.pipelines.replay import replayed, table_rows
+from support.pipelines.sweeping import aged
 from support.pipelines.workspace import Workspace
 from support.tables.table_states import ShownTable, TableStates
 
@@ -248,12 +249,12 @@ class Place:
         """Sink and table are equal, `verify` agrees, and nothing is left of what passed between the phases.
 
         Args:
-            is_swept: whether the last cleanup may have failed, so that a sweep comes before the look.
+            is_swept: whether removals may have failed, so that a sweep comes before the look.
         """
         for path in self.pipelines:
             self._finish(path)
         if is_swept:
-            self.sweep()
+            self.require_swept()
         for path in self.pipelines:
             if self.scenario.is_backfill:
                 batches = [found.name for found in self.stores.folder.glob("*/changes/_backfills/*/batch=*")]
@@ -271,6 +272,17 @@ class Place:
         files = left_in_shuffle(self.stores.folder / "storage")
         left = [str(path) for path in files if not path.name.startswith("_probe-")]
         assert not left, f"left below {self.folder}: {left}"
+
+    def require_swept(self) -> None:
+        """A sweep leaves nothing of what passed between the phases, and once it is old, nothing of dead writers."""
+        self.sweep()
+        assert set(left_in_shuffle(self.stores.folder / "storage")) <= set(left_by_writers(self.folder))
+        aged(self.folder, days=30)
+        unfinished = {str(path) for path in left_by_writers(self.folder)}
+        needed = {path: digest for path, digest in self.delivered().items() if path not in unfinished}
+        self.sweep()
+        assert self.delivered() == needed
+        assert left_by_writers(self.folder) == []
 
     def _finish(self, pipeline: Path) -> None:
         """Whatever the late run left open, the next ones finish."""

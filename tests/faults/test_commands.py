@@ -14,7 +14,7 @@ import pytest
 from faults.commands import COMMANDS, CommandPlace, ServedCluster, served_cluster
 from faults.scenarios import recorded_states
 from icefloe.sinks.opensearch.cluster import Cluster
-from support.fakes.disks import FAULTS, WALKED, DiskFault, failing_disk
+from support.fakes.disks import FAULTS, DiskFault, failing_disk
 from support.fakes.gates import GatedRun, gated_stores
 from support.pipelines.workspace import Outcome
 from support.tables.table_states import TableStates
@@ -132,7 +132,7 @@ def fail_at(fault: DiskFault, place: CommandPlace, nth: int) -> bool:
     assert done.code == 0 or os.strerror(fault.code or 0) in done.err, (struck, done)
     again = place.run(place.command)
     assert again.code == 0, (struck, again)
-    place.require_exact()
+    place.require_exact(is_swept=True)
     return True
 
 
@@ -144,7 +144,7 @@ def test_a_command_whose_disk_fails_at_some_call_can_be_repeated(
     assert fail_at(found, placed(command), nth)
 
 
-@pytest.mark.parametrize("fault", [walk(fault, name=str(fault)) for fault in WALKED])
+@pytest.mark.parametrize("fault", [walk(fault, name=str(fault)) for fault in FAULTS])
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command != "run"])
 def test_a_command_whose_disk_fails_at_any_call_can_be_repeated(
     command: str, fault: DiskFault, placed: Callable[[str], CommandPlace]

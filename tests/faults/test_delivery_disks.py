@@ -12,7 +12,7 @@ from faults.test_disk_faults import fail_at
 from icefloe.errors import TransientError
 from icefloe.sinks.dead_letters import DeadLetter, DeadLetterFolder
 from icefloe.storage.location import open_store
-from support.fakes.disks import FAULTS, WALKED, DiskFault, failing_disk
+from support.fakes.disks import FAULTS, DiskFault, failing_disk
 from support.tables.table_states import TableStates
 from support.tiers import places, walk
 
@@ -26,7 +26,7 @@ def states(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TableStates]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", [walk(fault, name=str(fault)) for fault in WALKED])
+@pytest.mark.parametrize("fault", [walk(fault, name=str(fault)) for fault in FAULTS])
 @pytest.mark.parametrize("name", ["load", "changes"])
 def test_a_delivery_whose_disk_fails_at_any_call_can_be_repeated(
     fault: DiskFault, name: str, tmp_path: Path, states: TableStates

@@ -8,6 +8,7 @@ __all__ = ["GUARDS"]
 
 _DISKS: Final = ("tests/faults/test_disk_faults.py",)
 _THREADS: Final = ("tests/test_threads.py",)
+_LANES: Final = ("tests/orchestration/tasks/test_lanes.py",)
 _STORE: Final = ("tests/storage/test_store_errors.py",)
 _CHECKPOINT: Final = ("tests/checkpoint/test_log.py",)
 
@@ -64,9 +65,16 @@ GUARDS: Final = (
     Mutation(
         name="a file whose write failed stays behind",
         path="storage/synced_files.py",
-        before="        with suppress(FileNotFoundError):\n            path.unlink()\n",
-        after="        pass\n",
+        before="            path.unlink(missing_ok=True)\n        finally:\n            os.close(descriptor)\n",
+        after="            pass\n        finally:\n            os.close(descriptor)\n",
         suite=_DISKS,
+    ),
+    Mutation(
+        name="a file that its writer could not remove stays locked",
+        path="storage/synced_files.py",
+        before="        finally:\n            os.close(descriptor)\n\n\ndef sync_folder",
+        after="        except FileNotFoundError:\n            os.close(descriptor)\n\n\ndef sync_folder",
+        suite=("tests/storage/test_local_store.py",),
     ),
     Mutation(
         name="a create whose answer was lost has failed",
@@ -165,6 +173,20 @@ GUARDS: Final = (
         before="            if not is_new:\n                raise\n",
         after="",
         suite=_THREADS,
+    ),
+    Mutation(
+        name="a lane counts on threads that died",
+        path="orchestration/tasks/lanes.py",
+        before="for thread in self._begun if thread.is_alive()}",
+        after="for thread in self._begun}",
+        suite=_LANES,
+    ),
+    Mutation(
+        name="a lane keeps a call for which it refused a thread",
+        path="orchestration/tasks/lanes.py",
+        before="                self._waiting.pop()\n",
+        after="",
+        suite=_LANES,
     ),
     Mutation(
         name="calls of a thread that died count as made",

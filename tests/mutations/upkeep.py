@@ -22,6 +22,13 @@ UPKEEP: Final = (
         suite=SURVEY,
     ),
     Mutation(
+        name="a sweep leaves what died in the middle of a record of a checkpoint",
+        path="batch/sweep/survey.py",
+        before="        places=(storage, *checkpoints, ",
+        after="        places=(storage, ",
+        suite=SURVEY,
+    ),
+    Mutation(
         name="a sweep takes young files of a number above the latest",
         path="batch/sweep/shuffle_folders.py",
         before="return stored.modified < self.cutoff",

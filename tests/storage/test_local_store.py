@@ -118,6 +118,20 @@ def test_a_value_whose_sync_fails_is_discarded_and_the_call_fails(folder, store,
     assert (folder / "kept").read_bytes() == b"value"
 
 
+def test_a_file_that_its_writer_could_not_remove_has_no_living_writer(folder, store, monkeypatch):
+    def fail(*_, **__):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "unlink", fail)
+        store.create("a/b", b"value")
+    left = list((folder / "a").glob("*#0"))
+    for path in left:
+        age(path)
+    assert store.remove_unfinished() == len(left) > 0
+    assert store.get("a/b") == b"value"
+
+
 def test_a_create_whose_folder_cannot_be_synced_fails_although_it_can_be_seen(store, monkeypatch):
     store.put("kept", b"value")
     fsync, calls = os.fsync, []

@@ -3,7 +3,7 @@
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -36,9 +36,11 @@ def synced_file(folder: Path, name: str, data: bytes | Path, size_bytes: int) ->
         os.fsync(descriptor)
         yield path
     finally:
-        with suppress(FileNotFoundError):
-            path.unlink()
-        os.close(descriptor)
+        # Closed even if it cannot be removed: its lock would say that its writer lives, and no sweep would take it.
+        try:
+            path.unlink(missing_ok=True)
+        finally:
+            os.close(descriptor)
 
 
 def sync_folder(folder: Path) -> None:

@@ -132,6 +132,17 @@ def test_an_unfinished_file_of_a_killed_writer_goes_with_its_batch(workshop: Wor
     assert not hidden.exists()
 
 
+@pytest.mark.parametrize("place", ["storage", "elsewhere/commits", "elsewhere/backfills/7/owners", "changes"])
+def test_old_unfinished_files_go_wherever_a_pipeline_writes(workshop: Workshop, place: str) -> None:
+    workshop.set(checkpoint=f"file://{workshop.folder}/elsewhere")
+    workshop.append(range(20))
+    workshop.deliver()
+    old = written(workshop.folder / place / unfinished_name("0.json"), days=2)
+    young = written(workshop.folder / place / unfinished_name("0.json"))
+    swept(workshop.storage)
+    assert (old.exists(), young.exists()) == (False, True)
+
+
 def test_a_backfill_has_its_own_checkpoint_and_leaves_nothing_at_all(workshop: Workshop) -> None:
     head = workshop.append(range(20))
     backfill = workshop.open(RangeRequest(up_to_snapshot_id=head)).run_route()

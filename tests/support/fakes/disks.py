@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Any
 from unittest import mock
 
-__all__ = ["FAULTS", "WALKED", "DiskFault", "failing_disk"]
+__all__ = ["FAULTS", "DiskFault", "failing_disk"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +50,6 @@ FAULTS = [
     DiskFault(call="replace", code=errno.EIO),
     DiskFault(call="unlink", code=errno.EIO),
 ]
-WALKED = [fault for fault in FAULTS if fault.call != "unlink"]
-"""Those that leave nothing behind. A file that could not be removed stays until a sweep finds it old enough."""
 
 
 @contextmanager

@@ -82,9 +82,9 @@ def survey_storage(
     def open_place(url: str) -> Store:
         return open_store(url, options=credentials.storage_options)
 
-    shuffle = open_place(url_below(storage_url, "shuffle"))
+    storage, shuffle = open_place(storage_url), open_place(url_below(storage_url, "shuffle"))
     if next(iter(shuffle.list("")), None) is None:
-        return Survey(notes=(f"there are no files below {shuffle.url}",), places=(shuffle,))
+        return Survey(notes=(f"there are no files below {shuffle.url}",), places=(storage,))
     age = timedelta(seconds=older_than_seconds)
     cutoff = store_time(shuffle) - age
     folders = ShuffleFolders(
@@ -112,16 +112,17 @@ def survey_storage(
         with look.problems.noted():
             sinks.look(checkpoint)
     at_sinks = [leftover for sink in sinks for leftover in look.take_sink(sink)]
-    look.take_trials(open_place(storage_url), age)
-    for url in sorted({pipeline_url(found) for found in look.checkpoints.values()}):
-        look.take_trials(open_place(url), age, folders=("backfills",))
+    look.take_trials(storage, age)
+    checkpoints = [open_place(url) for url in sorted({pipeline_url(found) for found in look.checkpoints.values()})]
+    for place in checkpoints:
+        look.take_trials(place, age, folders=("backfills",))
     if listing.foreign_objects:
         look.notes.append(f"{listing.foreign_objects:,} files below {shuffle.url} are not icefloe's: left alone")
     return Survey(
         leftovers=(*at_sinks, *_trials(shuffle, listing.trials), *look.leftovers),
         problems=tuple(look.problems.found),
         notes=tuple(look.notes),
-        places=(shuffle, *(sink.store for sink in sinks)),
+        places=(storage, *checkpoints, *(sink.store for sink in sinks)),
     )
 
 
